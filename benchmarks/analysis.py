@@ -23,20 +23,20 @@ import pandas as pd
 
 from benchmarks.measuring import Figure, lines, machine
 from benchmarks.workloads import make
-from inspector.analysis.collectives import collectives
-from inspector.analysis.diff import instruction_changes, instruction_multiset
-from inspector.analysis.fingerprint import module_digest
-from inspector.analysis.graph import graph
+from inspector.analysis.collectives.collectives import collectives
+from inspector.analysis.cost.kernels import structure
+from inspector.analysis.cost.peaks import peak_of
+from inspector.analysis.cost.roofline import roofline
+from inspector.analysis.diff.fingerprint import module_digest
+from inspector.analysis.diff.text_diff import instruction_changes, instruction_multiset
+from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.instructions import instructions
-from inspector.analysis.kernels import structure
-from inspector.analysis.peaks import peak_of
-from inspector.analysis.roofline import roofline
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.target import Target
-from inspector.engines.counting import count_here
-from inspector.hlo.decoding import decoded
+from inspector.engines.workers.counting import count_here
 from inspector.hlo.module import Module
-from inspector.hlo.single import singles
+from inspector.hlo.reading.module_message import decoded
+from inspector.hlo.reading.single_instructions import singles
 
 WORKLOADS = ("mlp", "cnn", "tf2", "tf6", "tfscan12")
 QUICK = ("mlp", "cnn", "tf2")

@@ -20,8 +20,8 @@ import jax
 from benchmarks.measuring import machine
 from benchmarks.scrambled import scrambled
 from benchmarks.workloads import make
-from inspector.analysis.difference import Diff, diff
-from inspector.analysis.labels import labels
+from inspector.analysis.diff.instruction_labels import labels
+from inspector.analysis.diff.module_diff import Diff, diff
 from inspector.hlo.module import Module
 
 WORKLOADS = ("mlp", "cnn", "tf2", "tf6")

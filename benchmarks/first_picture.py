@@ -37,7 +37,7 @@ import json, os, time
 import jax
 from benchmarks.workloads import make
 from inspector import explore
-from inspector.analysis.source import hlo_listing
+from inspector.analysis.hlo_listing import hlo_listing
 from inspector.widgets.documents import document
 
 ex = None

@@ -23,8 +23,8 @@ import inspector
 from benchmarks.lab import EXPLORE_LIMIT_MS, PAINTED, VIEWPORT, chromium, thread_clock
 from benchmarks.measuring import machine
 from benchmarks.workloads import make
+from inspector.api.exploration import Exploration
 from inspector.errors import Unavailable
-from inspector.exploration import Exploration
 from inspector.hlo.text import display_text
 
 AIM_RATIO = 1.5

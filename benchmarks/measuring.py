@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import psutil  # type: ignore[import-untyped]  # no py.typed upstream
 
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.worker_engine import WorkerEngine
 
 NEUTRAL_FLAG = "xla_gpu_collective_permute_decomposer_threshold"
 """Of no effect on a CPU: another value is another setting, so that nothing is remembered."""

@@ -16,7 +16,7 @@ from typing import Any
 import inspector
 from benchmarks.measuring import machine
 from benchmarks.workloads import make
-from inspector.analysis.passes import excerpt
+from inspector.analysis.passes.snapshot_changes import excerpt
 from inspector.compilation.records.passes import Pass
 from inspector.errors import Unavailable
 from inspector.stages.passes import CompilerPasses

@@ -47,7 +47,7 @@ from benchmarks.workloads import make
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import WorkerDiedError
 from inspector.lowering.lower import lower
 from inspector.stages.lowered import Lowered

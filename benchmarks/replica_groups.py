@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import Figure, machine, verdict
-from inspector.analysis.axes import Axes
-from inspector.analysis.participation import Participation, Participations
+from inspector.analysis.collectives.axes import Axes
+from inspector.analysis.collectives.participation import Participation, Participations
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
-from inspector.hlo.module import Instruction, Module
-from inspector.hlo.replica_groups import (
+from inspector.hlo.devices.mesh import Mesh
+from inspector.hlo.devices.replica_groups import (
     AxisRef,
     Iota,
     IotaGroups,
@@ -33,6 +32,7 @@ from inspector.hlo.replica_groups import (
     WrittenIds,
     parse,
 )
+from inspector.hlo.module import Instruction, Module
 from inspector.toolchain.schema import installed_schema
 
 DEVICES = (1 << 12, 1 << 16, 1 << 20)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from inspector.hlo.decoding import decoded
 from inspector.hlo.module import Module
+from inspector.hlo.reading.module_message import decoded
 
 _LINKS = ("operand_ids", "control_predecessor_ids", "called_computation_ids")
 

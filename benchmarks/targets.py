@@ -21,15 +21,15 @@ import jax
 
 import inspector
 from benchmarks.workloads import make
-from inspector.analysis.kernels import structure
-from inspector.analysis.timeline import Timeline
+from inspector.analysis.cost.kernels import structure
+from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.cost import Cost, is_reported, total
 from inspector.compilation.memory import Memory
 from inspector.compilation.target import Target
-from inspector.engines.shared import close_engines, worker_engine
+from inspector.engines.shared_engines import close_engines, worker_engine
 from inspector.errors import Unavailable
 from inspector.stages.compiled import Compiled
-from inspector.units import format_bytes, format_count, format_seconds
+from inspector.support.units import format_bytes, format_count, format_seconds
 
 WORKLOADS = ("mlp", "cnn", "tf2", "fsdp8_2", "pallas_mm")
 TARGETS = ("cpu:8", "tpu:v5e:2x4", "tpu:v6e:2x2", "gpu:h100:8", "gpu:b200:1")

@@ -41,8 +41,8 @@ from benchmarks.measuring import NEUTRAL_FLAG, Figure, cpu_s, lines, machine, ve
 from benchmarks.workloads import make
 from inspector import settings
 from inspector.compilation.request import CompileRequest
-from inspector.engines.scratch import Scratch
-from inspector.engines.shared import close_engines, default_engine
+from inspector.engines.shared_engines import close_engines, default_engine
+from inspector.engines.workers.scratch import Scratch
 from inspector.lowering.lower import lower
 from inspector.stages.lowered import Lowered
 

@@ -109,7 +109,7 @@ def _answer(kernel: subprocess.Popen[str]) -> dict[str, Any]:
 def _inspector(name: str, target: str) -> None:
     """A kernel: a line with a number in, a line with the digest of what was compiled out."""
     from inspector import settings
-    from inspector.engines.shared import close_engines
+    from inspector.engines.shared_engines import close_engines
     from inspector.errors import InspectorError
     from inspector.lowering.lower import lower
 

@@ -23,10 +23,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.measuring import Figure, machine
-from inspector import freed
-from inspector._jax.compiler import Compiler, Watch
-from inspector.engines.messages import PlainCompile
+from inspector._jax.compiling.compiler import Compiler, Watch
 from inspector.engines.serving import Server
+from inspector.engines.workers.messages import PlainCompile
+from inspector.support import memory_release
 
 _MB = 1 << 20
 _LOOK_S = 0.01
@@ -78,8 +78,8 @@ def figures(name: str = "tf2") -> list[Figure]:
 def _request(name: str) -> PlainCompile:
     """What a worker is asked, made in a process that is none."""
     from benchmarks.workloads import make
-    from inspector._jax.configuration import read_config
-    from inspector.engines.messages import plain_compile
+    from inspector._jax.compiling.configuration import read_config
+    from inspector.engines.workers.messages import plain_compile
     from inspector.lowering.lower import lower
 
     workload = make(name)
@@ -140,7 +140,7 @@ class _Watched:
 
 def _given_back(name: str) -> Moment:
     gc.collect()
-    freed.give_back()
+    memory_release.give_back()
     return _moment(name)
 
 

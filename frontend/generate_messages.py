@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from inspector.compilation.request import PRODUCTS
 from inspector.widgets import messages
+from inspector.widgets.panes.framework.text import TextPane
 from inspector.widgets.panes.registry import PANES, FromBrowser, Line, Place, ToBrowser
-from inspector.widgets.panes.text import TextPane
 
 SOURCE = Path(__file__).resolve().parent / "src"
 _SCALARS: dict[Any, str] = {

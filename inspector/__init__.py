@@ -12,23 +12,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from inspector import errors as errors
     from inspector import settings as settings
-    from inspector._jax.compile_events import CompileEvent as CompileEvent
-    from inspector._jax.compile_events import watch_compiles as watch_compiles
-    from inspector._jax.retraces import watch_retraces as watch_retraces
-    from inspector._jax.sharing import share_compiles as share_compiles
-    from inspector.analysis.exchanges.links import Links as Links
-    from inspector.analysis.exchanges.switch import Switch as Switch
-    from inspector.analysis.exchanges.torus import Torus as Torus
-    from inspector.analysis.peaks import measured_peak as measured_peak
-    from inspector.analysis.stats import compare as compare
-    from inspector.caching import CacheStatus as CacheStatus
-    from inspector.caching import cache_status as cache_status
-    from inspector.compilation.options import Options as Options
+    from inspector._jax.caches.compile_events import CompileEvent as CompileEvent
+    from inspector._jax.caches.compile_events import watch_compiles as watch_compiles
+    from inspector._jax.caches.retraces import watch_retraces as watch_retraces
+    from inspector._jax.caches.shared_compiles import share_compiles as share_compiles
+    from inspector.analysis.collectives.exchanges.links import Links as Links
+    from inspector.analysis.collectives.exchanges.switch import Switch as Switch
+    from inspector.analysis.collectives.exchanges.torus import Torus as Torus
+    from inspector.analysis.cost.peaks import measured_peak as measured_peak
+    from inspector.analysis.cost.stats import compare as compare
+    from inspector.api.cache_status import CacheStatus as CacheStatus
+    from inspector.api.cache_status import cache_status as cache_status
+    from inspector.api.exploration import Exploration as Exploration
+    from inspector.api.exploration import load as load
+    from inspector.api.explore import explore as explore
+    from inspector.api.flag_effects import ScanJob as ScanJob
+    from inspector.api.flag_effects import flag_effect as flag_effect
+    from inspector.api.flag_effects import scan as scan
+    from inspector.api.sharding import sharding as sharding
+    from inspector.api.sweep import sweep as sweep
+    from inspector.compilation.options.options import Options as Options
     from inspector.compilation.target import Target as Target
     from inspector.course.checking import check as check
-    from inspector.effects import ScanJob as ScanJob
-    from inspector.effects import flag_effect as flag_effect
-    from inspector.effects import scan as scan
     from inspector.engines.executable import LoadedExecutable as LoadedExecutable
     from inspector.engines.executable import load_executable as load_executable
     from inspector.engines.executable import save_executable as save_executable
@@ -39,62 +44,57 @@ if TYPE_CHECKING:
     from inspector.execution.comparison import compare_runs as compare_runs
     from inspector.expectations.expectation import Expectation as Expectation
     from inspector.expectations.expectation import expect as expect
-    from inspector.exploration import Exploration as Exploration
-    from inspector.exploration import load as load
-    from inspector.exploring import explore as explore
     from inspector.lowering.lower import lower as lower
     from inspector.lowering.xla_computation import xla_computation as xla_computation
     from inspector.platforms import Peak as Peak
-    from inspector.shardings import sharding as sharding
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.lowered import Lowered as Lowered
-    from inspector.sweeps import sweep as sweep
     from inspector.toolchain.flags.catalogue import option_catalog as option_catalog
-    from inspector.widgets.report import report as report
+    from inspector.widgets.saving.report import report as report
 
     __version__: str | Unavailable
 
 _DISTRIBUTION = "jax-inspector"
 
 _HOMES = {
-    "CacheStatus": "inspector.caching",
+    "CacheStatus": "inspector.api.cache_status",
     "check": "inspector.course.checking",
-    "cache_status": "inspector.caching",
-    "compare": "inspector.analysis.stats",
+    "cache_status": "inspector.api.cache_status",
+    "compare": "inspector.analysis.cost.stats",
     "compare_runs": "inspector.execution.comparison",
-    "CompileEvent": "inspector._jax.compile_events",
+    "CompileEvent": "inspector._jax.caches.compile_events",
     "Compiled": "inspector.stages.compiled",
-    "Exploration": "inspector.exploration",
+    "Exploration": "inspector.api.exploration",
     "InspectorError": "inspector.errors",
     "LoadedExecutable": "inspector.engines.executable",
-    "Links": "inspector.analysis.exchanges.links",
+    "Links": "inspector.analysis.collectives.exchanges.links",
     "Lowered": "inspector.stages.lowered",
-    "Options": "inspector.compilation.options",
+    "Options": "inspector.compilation.options.options",
     "Peak": "inspector.platforms",
     "Target": "inspector.compilation.target",
-    "Switch": "inspector.analysis.exchanges.switch",
-    "Torus": "inspector.analysis.exchanges.torus",
+    "Switch": "inspector.analysis.collectives.exchanges.switch",
+    "Torus": "inspector.analysis.collectives.exchanges.torus",
     "Unavailable": "inspector.errors",
-    "ScanJob": "inspector.effects",
+    "ScanJob": "inspector.api.flag_effects",
     "Expectation": "inspector.expectations.expectation",
     "expect": "inspector.expectations.expectation",
-    "explore": "inspector.exploring",
-    "flag_effect": "inspector.effects",
+    "explore": "inspector.api.explore",
+    "flag_effect": "inspector.api.flag_effects",
     "get_compile_options": "inspector.engines.get_compile_options",
-    "load": "inspector.exploration",
+    "load": "inspector.api.exploration",
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
-    "measured_peak": "inspector.analysis.peaks",
+    "measured_peak": "inspector.analysis.cost.peaks",
     "option_catalog": "inspector.toolchain.flags.catalogue",
-    "report": "inspector.widgets.report",
+    "report": "inspector.widgets.saving.report",
     "save_executable": "inspector.engines.executable",
-    "scan": "inspector.effects",
-    "sharding": "inspector.shardings",
-    "share_compiles": "inspector._jax.sharing",
-    "sweep": "inspector.sweeps",
+    "scan": "inspector.api.flag_effects",
+    "sharding": "inspector.api.sharding",
+    "share_compiles": "inspector._jax.caches.shared_compiles",
+    "sweep": "inspector.api.sweep",
     "targets": "inspector.engines.targets",
-    "watch_compiles": "inspector._jax.compile_events",
-    "watch_retraces": "inspector._jax.retraces",
+    "watch_compiles": "inspector._jax.caches.compile_events",
+    "watch_retraces": "inspector._jax.caches.retraces",
     "xla_computation": "inspector.lowering.xla_computation",
 }
 
@@ -128,7 +128,7 @@ def _version() -> str | Unavailable:
         return metadata.version(_DISTRIBUTION)
     except metadata.PackageNotFoundError:
         from inspector.errors import Unavailable
-        from inspector.install_commands import install_command
+        from inspector.support.install_commands import install_command
 
         return Unavailable(f"the distribution {_DISTRIBUTION} is not installed", install_command(_DISTRIBUTION))
 
@@ -139,6 +139,6 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ipython: Any) -> None:
     """`%load_ext inspector`: registers `%explore`."""
-    from inspector.magics import load_ipython_extension as load
+    from inspector.api.magics import load_ipython_extension as load
 
     load(ipython)

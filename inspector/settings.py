@@ -17,8 +17,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from inspector import files
 from inspector.errors import check_bool
+from inspector.support import files
 
 
 def _cache_directory() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inspector._jax.absent import absent_platform
+from inspector._jax.compiling.ahead_of_time import absent_platform
 
 needs_tpu = pytest.mark.skipif(
     absent_platform("tpu") is not None, reason="libtpu is not installed: pip install 'jax-inspector[tpu]'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.hlo.replica_groups import ReplicaGroups
+from inspector.hlo.devices.replica_groups import ReplicaGroups
 
 
 def to_lists(groups: ReplicaGroups, id_count: int | None = None) -> list[list[int]]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from jaxlib import _hlo
 
-from inspector.hlo.decoding import decoded
 from inspector.hlo.module import Module
+from inspector.hlo.reading.module_message import decoded
 
 
 def module_of(text: str) -> Module:

@@ -114,7 +114,7 @@ def test_names_in_prose_are_public(path: str) -> None:
 @pytest.mark.parametrize(
     ("code", "name"),
     [
-        ("from inspector.analysis.graph import Graph", "inspector.analysis.graph"),
+        ("from inspector.analysis.graph.instruction_graph import Graph", "inspector.analysis.graph.instruction_graph"),
         ("import inspector.engines", "inspector.engines"),
         ("from inspector import lower, lwoer", "inspector.lwoer"),
         ("inspector.engines.close_engines()", "inspector.engines"),

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 import inspector
-from inspector.caching import CacheStatus
-from inspector.compilation.jax_cache import CacheKey
+from inspector.api.cache_status import CacheStatus
+from inspector.compilation.caches.jax_cache_key import CacheKey
 from tests.conftest import ROOT
 
 TEXT = (ROOT / "docs" / "caching.md").read_text(encoding="utf-8")

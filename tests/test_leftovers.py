@@ -20,8 +20,8 @@ OPENED = (
     "notebooks/course/2_replica_groups.ipynb",
     "docs/howto.md",
     "docs/reference/index.md",
-    "inspector/units.py",
-    "tests/test_units.py",
+    "inspector/support/units.py",
+    "tests/support/test_units.py",
 )
 TESTS = ("test_site.py", "test_docs.py", "test_walls.py", "test_advice.py", "platforms/test_platforms.py")
 

@@ -10,7 +10,7 @@ import pytest
 
 import inspector
 from inspector.hlo.source import Frame, Origin, library_text, line_text, own_first
-from inspector.packages import is_library_file, package_path
+from inspector.support.packages import is_library_file, package_path
 
 OWN = [
     __file__,

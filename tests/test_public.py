@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis.collectives import Collectives
-from inspector.analysis.tpu_errors import explain
+from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.memory.tpu_errors import explain
 from inspector.compilation.engine import Job
 from inspector.errors import CompilationError, OptionError, ParameterError, TargetError
 from tests.conftest import ROOT, RunPython

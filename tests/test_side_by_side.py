@@ -9,10 +9,10 @@ import pytest
 
 import inspector
 from benchmarks.workloads import make
-from inspector.analysis.timeline import Timeline
+from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.cost import Cost, total
 from inspector.compilation.memory import Memory
-from inspector.engines.shared import worker_engine
+from inspector.engines.shared_engines import worker_engine
 from inspector.errors import Unavailable
 from inspector.stages.compiled import Compiled
 from tests.absent import needs_gpu, needs_tpu

@@ -24,7 +24,7 @@ test("numbers read as in Python's units", () => {
   assert.equal(formatSeconds(4.2e-7), "420 ns");
 });
 
-// The same pairs are in tests/test_units.py.
+// The same pairs are in tests/support/test_units.py.
 test("a half is rounded as in Python's tables", () => {
   assert.equal(format(557_568, "bytes"), "545 KiB"); // 544.5
   assert.equal(format(558_592, "bytes"), "546 KiB"); // 545.5

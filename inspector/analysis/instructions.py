@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from inspector.analysis.phases import Phases, phases_text
+from inspector.analysis.cost.phases import Phases, phases_text
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import estimated_cycles
-from inspector.hlo.executions import Place, places
+from inspector.hlo.execution_counts import Place, places
 from inspector.hlo.module import Module
-from inspector.hlo.single import FLOW
+from inspector.hlo.reading.single_instructions import FLOW
 from inspector.hlo.source import NOWHERE, library_text
-from inspector.tables import UNKNOWN, Column, Kind, table_of
+from inspector.support.tables import UNKNOWN, Column, Kind, table_of
 
 if TYPE_CHECKING:
     import pandas as pd

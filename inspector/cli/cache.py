@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from inspector.cli.given import takes_json
 from inspector.cli.output import say_json, table
+from inspector.cli.program_arguments import takes_json
 
 _ENVIRONMENTS = "jax"  # below inspector's own folder: an environment for each other version
 
@@ -21,7 +21,7 @@ def cache(ctx: click.Context, as_json: bool) -> None:
     """What inspector keeps on disk, where, and how much. `inspector cache clear` deletes it."""
     if ctx.invoked_subcommand is not None:
         return
-    from inspector.units import format_bytes
+    from inspector.support.units import format_bytes
 
     rows = kept()
     if as_json:
@@ -35,7 +35,7 @@ def cache(ctx: click.Context, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Without asking.")
 def clear(yes: bool) -> None:
     """Deletes what can be made anew. Files that are not inspector's stay."""
-    from inspector.units import counted, format_bytes
+    from inspector.support.units import counted, format_bytes
 
     found = [file for path, _, _, _ in kept() for file in _files(path)]
     if not yes:
@@ -55,7 +55,7 @@ def clear(yes: bool) -> None:
 def kept() -> list[tuple[Path, str, int, int]]:
     """Each folder with what is in it, how many files, and their bytes."""
     from inspector import settings
-    from inspector.files import cache_folder
+    from inspector.support.files import cache_folder
 
     own, compiled = cache_folder(), settings.current().cache_directory
     folders = {Path(compiled): "compiled programs"} if compiled else {}
@@ -74,7 +74,7 @@ def kept() -> list[tuple[Path, str, int, int]]:
 
 def _files(folder: Path) -> list[Path]:
     """This user's own files of ours in a folder; of an environment all that is in it."""
-    from inspector import files
+    from inspector.support import files
 
     if not folder.is_dir():
         return []
@@ -84,12 +84,13 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    from inspector.compilation import readings, saved
+    from inspector.compilation.caches import readings
+    from inspector.compilation.files import saved_compiled
 
     if path.suffix in (".bin", "") and path.parent.name == "inspector":
         return True
     if path.suffix not in (".compiled", ".inspector", readings.SUFFIX):
         return False
     with contextlib.suppress(OSError):
-        return path.suffix == ".inspector" or saved.is_saved(path) or readings.is_reading(path)
+        return path.suffix == ".inspector" or saved_compiled.is_saved(path) or readings.is_reading(path)
     return False

@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from inspector.cli.cache import cache
-from inspector.cli.checks import expect
-from inspector.cli.comparing import compare
-from inspector.cli.compilers import options, targets
+from inspector.cli.compare import compare
 from inspector.cli.doctor import doctor
+from inspector.cli.expect import expect
 from inspector.cli.programs import collectives, compile_, lower
 from inspector.cli.reports import explore, replay, report
-from inspector.cli.scanning import scan
-from inspector.packages import is_library_file
+from inspector.cli.scan import scan
+from inspector.cli.targets import options, targets
+from inspector.support.packages import is_library_file
 
 FAILED, WRONG_USE = 1, 2
 

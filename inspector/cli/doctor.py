@@ -16,8 +16,8 @@ from pathlib import Path
 
 import click
 
-from inspector.cli.given import prepare, takes_json
 from inspector.cli.output import say_json, working
+from inspector.cli.program_arguments import prepare, takes_json
 
 _OLDEST_PYTHON = (3, 11)
 _LEAST_FREE_BYTES = 1 << 30
@@ -96,7 +96,7 @@ def _without_home(text: str) -> str:
 
 def python() -> Iterator[Row]:
     """Python, the system, inspector itself."""
-    from inspector import packages
+    from inspector.support import packages
 
     fits = sys.version_info[:2] >= _OLDEST_PYTHON
     needed = "Python 3.11 or later" if not fits else ""
@@ -111,8 +111,8 @@ def _home() -> str:
 
 def jax() -> Iterator[Row]:
     """JAX, and whether it is one that is supported."""
-    from inspector import packages
-    from inspector.install_commands import install_command
+    from inspector.support import packages
+    from inspector.support.install_commands import install_command
 
     version, jaxlib = packages.version("jax"), packages.version("jaxlib")
     if not version or not jaxlib:
@@ -131,10 +131,10 @@ def jax() -> Iterator[Row]:
 def compilers() -> Iterator[Row]:
     """The compilers for devices that are not here."""
     prepare()  # before anything imports JAX, and after the variables were looked at
-    from inspector import packages
     from inspector.engines.targets import absent_compiler
     from inspector.errors import Unavailable
-    from inspector.install_commands import install_command
+    from inspector.support import packages
+    from inspector.support.install_commands import install_command
 
     for kind in ("tpu", "gpu"):
         found = absent_compiler(kind)
@@ -151,7 +151,7 @@ def compilers() -> Iterator[Row]:
 
 def devices() -> Iterator[Row]:
     """What JAX finds in a process."""
-    from inspector._jax.attached import attached_device_count, attached_device_kind, attached_platform
+    from inspector._jax.compiling.attached_devices import attached_device_count, attached_device_kind, attached_platform
 
     yield Row("devices", "ok", f"{attached_device_count()} x {attached_device_kind()} ({attached_platform()})")
 
@@ -170,8 +170,8 @@ def worker() -> Iterator[Row]:
 
 def front_ends() -> Iterator[Row]:
     """Packages that show Explorers, and the bundle."""
-    from inspector import packages
-    from inspector.install_commands import install_command
+    from inspector.support import packages
+    from inspector.support.install_commands import install_command
 
     found = {name: packages.version(name) for name in _PACKAGES}
     absent = [name for name, version in found.items() if not version]
@@ -206,8 +206,9 @@ def _here() -> tuple[str, str, str]:
 
 def places() -> Iterator[Row]:
     """The cache, and folders for temporary files."""
-    from inspector import files, settings
-    from inspector.units import counted, format_bytes
+    from inspector import settings
+    from inspector.support import files
+    from inspector.support.units import counted, format_bytes
 
     folder = settings.current().cache_directory
     if not settings.current().cache or not folder:
@@ -247,8 +248,8 @@ def _why_not_written(folder: Path, make: Callable[[Path], object]) -> str:
 
 def limits() -> Iterator[Row]:
     """Memory, processors and open files."""
-    from inspector.engines.machine_memory import machine_memory
-    from inspector.units import format_bytes
+    from inspector.engines.workers.machine_memory import machine_memory
+    from inspector.support.units import format_bytes
 
     memory, limited_by = machine_memory()
     few = 0 < memory < _LEAST_MEMORY_BYTES

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from inspector.cli.given import Asked, given, options_text, prepare
 from inspector.cli.output import working
+from inspector.cli.program_arguments import Asked, given, options_text, prepare
 
 if TYPE_CHECKING:
+    from inspector.api.exploration import Exploration
     from inspector.compilation.compiled import CompiledProgram
-    from inspector.exploration import Exploration
-    from inspector.reports.recorded import RecordedVariant
+    from inspector.reports.recorded_exploration import RecordedVariant
     from inspector.reports.replay import Replay
     from inspector.widgets.explorer import Explorer
 
@@ -30,9 +30,9 @@ def start(asked: Asked, target: str = "attached", flags: tuple[str, ...] = (), c
     prepare(target, *(str(other) for _, other in variants if other is not None))
     found = given(asked)
 
+    from inspector.api.exploration import Exploration
+    from inspector.api.explore import explore
     from inspector.compilation.compiled import CompiledProgram
-    from inspector.exploration import Exploration
-    from inspector.exploring import explore
 
     saved = exploration_of(found.fun) if isinstance(found.fun, CompiledProgram) else found.fun
     if isinstance(saved, Exploration):
@@ -58,9 +58,9 @@ def _variants(compare: Sequence[str], target: str) -> list[tuple[Any, Any]]:
 
 def exploration_of(compiled: CompiledProgram) -> Exploration:
     """An exploration of one program that was compiled alone."""
+    from inspector.api.exploration import Exploration
     from inspector.errors import needs_jax
-    from inspector.exploration import Exploration
-    from inspector.reports.recorded import RecordedExploration, RecordedVariant
+    from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
 
     with needs_jax("A page of a program that Compiled.save wrote"):
         from inspector.lowering.lower import lower
@@ -75,7 +75,7 @@ def of_both(replay: Replay) -> list[Exploration]:
 
     An Explorer has one variant of each request. Where the same JAX compiled both, they are two explorations.
     """
-    from inspector.exploration import Exploration
+    from inspector.api.exploration import Exploration
 
     recorded, replayed = replay.recorded, replay.replayed
     if not set(map(_request, recorded.variants)).isdisjoint(map(_request, replayed.variants)):

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from inspector.cli.given import Asked
-from inspector.subprocesses import current_folder
+from inspector.cli.program_arguments import Asked
+from inspector.support.subprocesses import current_folder
 
 
 def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compa
       compare: more variants, as `explore` takes them.
     """
     if importlib.util.find_spec("jupyterlab") is None:
-        from inspector.install_commands import install_command, sentence
+        from inspector.support.install_commands import install_command, sentence
 
         raise click.UsageError(
             f"JupyterLab is not installed. {sentence(install_command('jax-inspector[lab]'))}\nWithout --lab, a page is opened."

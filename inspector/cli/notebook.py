@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from inspector import files
 from inspector.cli.cells import ANY, Cell, defined
 from inspector.cli.output import working
-from inspector.units import counted
+from inspector.support import files
+from inspector.support.units import counted
 
 _MAX_BYTES = 256 << 20
 _SKIPPED, _RAISING = "skip-execution", "raises-exception"  # tags that nbclient and Jupyter Book know

@@ -80,7 +80,7 @@ def _known(cell: Any) -> Any:
 
 def say_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     """Prints some columns of a table; bytes with their units."""
-    from inspector.units import format_bytes
+    from inspector.support.units import format_bytes
 
     def said(name: str, cell: Any) -> object:
         if cell is not None and name.endswith("_bytes"):

@@ -15,7 +15,7 @@ import click
 from inspector.cli.output import working
 
 if TYPE_CHECKING:
-    from inspector.exploration import Exploration
+    from inspector.api.exploration import Exploration
     from inspector.widgets.explorer import Explorer
 
 
@@ -102,7 +102,7 @@ def write(path: Path, explorers: Sequence[Explorer]) -> bool:
         elif len(variants) == 1:
             explorers[0].save_html(path)
         else:
-            from inspector.widgets.report import report
+            from inspector.widgets.saving.report import report
 
             report(path, *explorers)
     for variant in failed:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inspector import files
 from inspector.cli.explorers import exploration_of
-from inspector.cli.given import (
+from inspector.cli.output import numbers_of, printed_to, records, say_frame, say_json, table
+from inspector.cli.pages import ANY_FILE, takes_html, write_page
+from inspector.cli.program_arguments import (
     Asked,
     compiled,
     given,
@@ -20,8 +21,7 @@ from inspector.cli.given import (
     takes_program,
     takes_target,
 )
-from inspector.cli.output import numbers_of, printed_to, records, say_frame, say_json, table
-from inspector.cli.pages import ANY_FILE, takes_html, write_page
+from inspector.support import files
 
 if TYPE_CHECKING:
     from inspector.errors import Unavailable
@@ -88,7 +88,7 @@ def compile_(
 
     --output FILE.inspector keeps the whole for later, --output with another name what is printed.
     """
-    from inspector.expectations.numbers import numbers, written
+    from inspector.expectations.number_checks import numbers, written
 
     if file is not None and file.suffix.lower() in (".html", ".htm"):
         raise click.UsageError(f"-o {file} writes what is printed. For a page: --html {file}.")

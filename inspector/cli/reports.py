@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from inspector.cli.explorers import exploration_of, of_both, start
-from inspector.cli.given import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
 from inspector.cli.lab import start_lab
 from inspector.cli.output import records, say_json, working
 from inspector.cli.pages import PAGE_OR_BUNDLE, takes_html, temporary_page, write, write_page
+from inspector.cli.program_arguments import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
 
 _COMPARE = click.option(
     "-c",
@@ -121,10 +121,10 @@ def replay(
     Ends with status 1 where a program that compiled then is not compiled now.
     """
     prepare("cpu")
+    from inspector.api.exploration import load
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.target import Target
-    from inspector.exploration import load
-    from inspector.units import counted
+    from inspector.support.units import counted
 
     Target("cpu").by(jax)  # refuses what is no version before anything is compiled
     found = load(file)

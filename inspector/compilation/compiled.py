@@ -9,21 +9,21 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
-from inspector.compilation import readings
+from inspector.compilation.caches import readings
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.placement import device_ids, placed
 from inspector.compilation.program import Program
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.target import Target
-from inspector.deferred import Deferred
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
-from inspector.units import format_bytes, format_count, format_seconds
+from inspector.support.deferred import Deferred
+from inspector.support.units import format_bytes, format_count, format_seconds
 
 
 def not_asked_for(product: str) -> Unavailable:

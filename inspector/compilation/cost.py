@@ -1,6 +1,6 @@
 """What a program costs, and each of its instructions: XLA counts small modules, this puts them together.
 
-`hlo/single.py` makes a module of each instruction, `engines/counting.py` has XLA count them, and here the
+`hlo/reading/single_instructions.py` makes a module of each instruction, `engines/workers/counting.py` has XLA count them, and here the
 numbers come back to the instructions. An instruction's numbers hold what it calls as often as it calls it: a
 fusion's all that is fused, a `while`'s its body and condition by its trip count. So the entry computation's
 instructions sum to what one execution of the module costs. Float rounding apart (XLA adds in single precision) a
@@ -24,18 +24,18 @@ from inspector.compilation.real_operations import counted_otherwise, real_operat
 from inspector.errors import AtLeast, Missing, Partial, Unavailable, missing, partial
 from inspector.errors import total as sum_of
 from inspector.hlo.backend_config import declared_costs
-from inspector.hlo.brief import Brief
-from inspector.hlo.executions import unknown_length
-from inspector.hlo.field_numbers import (
-    OPCODE,
-)
-from inspector.hlo.fused import Fused
+from inspector.hlo.execution_counts import unknown_length
+from inspector.hlo.fused_instructions import Fused
+from inspector.hlo.fusion_traffic import PARTIAL, touched
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.reading.field_numbers import (
+    OPCODE,
+)
+from inspector.hlo.reading.fusion_summaries import Brief
+from inspector.hlo.reading.single_instructions import FLOW, FREE, Single, singles
 from inspector.hlo.shape import Shape
-from inspector.hlo.single import FLOW, FREE, Single, singles
-from inspector.hlo.touched import PARTIAL, touched
-from inspector.units import format_bytes, format_count
+from inspector.support.units import format_bytes, format_count
 
 Counts = Mapping[str, float]
 Number = float | Unavailable

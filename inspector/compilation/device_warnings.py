@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from inspector.compilation.placement import device_ids
 from inspector.compilation.request import CompileRequest
-from inspector.units import format_list
+from inspector.support.units import format_list
 
 
 def device_warnings(request: CompileRequest, devices: Sequence[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import NOT_COUNTED, Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.errors import CancelledError, InspectorError
-from inspector.units import format_seconds
+from inspector.support.units import format_seconds
 
 EngineLike: TypeAlias = "Engine | str | Any"
 """What users write for an engine: "worker" (a process of its own), "inline" (this process), "dask", a Dask client, or one."""

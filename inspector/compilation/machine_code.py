@@ -19,15 +19,15 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from inspector.compilation.archive import inflate
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.files.archive import inflate
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
 from inspector.compilation.records.riegeli import SIGNATURE, everything_in, records
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.executable import compilation_result, nameless
+from inspector.support.varints import read_varint
 from inspector.toolchain.schema import installed_schema
-from inspector.varints import read_varint
 
 MachineCode = Mapping[str, str]
 """Digests (SHA-256 in hex) by form: `object files`, `cubins`, `thunks`, `TPU programs`, `VLIW bundles`."""

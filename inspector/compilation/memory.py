@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from inspector import platforms
 from inspector.errors import AtLeast, Missing, Unavailable
-from inspector.hlo.buffer_assignment import SpaceBytes
-from inspector.tables import UNKNOWN, Kind, make_table
-from inspector.units import format_bytes
+from inspector.hlo.allocation_totals import SpaceBytes
+from inspector.support.tables import UNKNOWN, Kind, make_table
+from inspector.support.units import format_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

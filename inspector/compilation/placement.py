@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 
 
 def device_kind(device: str) -> str:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from inspector.compilation import readings
+from inspector.compilation.caches import readings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.placement import device_ids, placed
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
-from inspector.hlo.buffer_assignment import assigned_bytes
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.allocation_totals import assigned_bytes
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 
 NO_CODE = Unavailable("not known before code generation", "Wait for the compile to end.")

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from inspector import platforms
-from inspector.compilation.options import Options
-from inspector.compilation.portable import Portable
+from inspector.compilation.options.options import Options
 from inspector.errors import OptionError
-from inspector.hlo.mesh import Mesh
-from inspector.units import format_array, format_bytes, format_list
+from inspector.hlo.devices.mesh import Mesh
+from inspector.support.cross_process import Portable
+from inspector.support.units import format_array, format_bytes, format_list
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)

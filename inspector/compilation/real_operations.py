@@ -12,8 +12,8 @@ import numpy as np
 
 from inspector.errors import About, Missing
 from inspector.hlo.module import Instruction, Module
+from inspector.hlo.reading.single_instructions import FLOW, FREE
 from inspector.hlo.shape import Shape
-from inspector.hlo.single import FLOW, FREE
 
 _COMPLEX = frozenset({"c64", "c128"})
 _PER_OPERATION = {

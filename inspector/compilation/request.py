@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.target import MAX_CPU_DEVICES, Target

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from inspector.units import format_list
+from inspector.support.units import format_list
 
 Group: TypeAlias = tuple[int, ...]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from inspector.course.question import Question, Verdict
 from inspector.errors import ParameterError
-from inspector.units import format_list
+from inspector.support.units import format_list
 
 LESSONS = ("axes", "replica_groups", "collectives", "four_ways", "training", "overlap", "reading", "sharding")
 

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
-from inspector.analysis.collective import Collective
-from inspector.analysis.collectives import Collectives
-from inspector.analysis.exchanges.exchange import Exchange
+from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.collectives.exchanges.exchange import Exchange
 from inspector.errors import Unavailable
 from inspector.lowering.lower import lower
 

@@ -6,27 +6,27 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from inspector._jax.execution import Execution
-from inspector._jax.final_hlo import joined_hlo_proto
-from inspector._jax.report import EarlyReport, Report
-from inspector.compilation import plain
+from inspector._jax.compiling.execution import Execution
+from inspector._jax.compiling.final_hlo import joined_hlo_proto
+from inspector._jax.compiling.report import EarlyReport, Report
 from inspector.compilation.compiled import CompiledProgram, not_asked_for
 from inspector.compilation.cost import Cost
 from inspector.compilation.device_warnings import device_warnings
 from inspector.compilation.engine import Job
-from inspector.compilation.flag_targets import check_targets, target_warnings
 from inspector.compilation.memory import Memory
-from inspector.compilation.pass_names import pass_warnings
+from inspector.compilation.options.flag_targets import check_targets, target_warnings
+from inspector.compilation.options.pass_names import pass_warnings
 from inspector.compilation.preview import COUNTING, Preview, assigned_memory
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply
-from inspector.engines import messages
-from inspector.engines.awaited import Awaited
-from inspector.engines.last_words import warnings_in
-from inspector.engines.readable import readable
+from inspector.engines.unreadable_parts import readable
+from inspector.engines.workers import messages
+from inspector.engines.workers.pending_executable import Awaited
+from inspector.engines.workers.process_output import warnings_in
 from inspector.errors import CompilationError, OptionError, TargetError, Unavailable
 from inspector.platforms import PLATFORMS
+from inspector.support import json_values
 
 T = TypeVar("T")
 
@@ -239,4 +239,4 @@ def _memory(report: Report, buffers: Buffers | Unavailable, platform: str) -> Me
 
 
 def _cost(cost: Mapping[str, Any] | Unavailable) -> Cost | Unavailable:
-    return cost if isinstance(cost, Unavailable) else plain.decode(Cost, cost)
+    return cost if isinstance(cost, Unavailable) else json_values.decode(Cost, cost)

@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable
 
 from inspector import settings
-from inspector.compilation.cache import DiskCache, MemoryCache, cache_key, is_large
+from inspector.compilation.caches.program_cache import DiskCache, MemoryCache, cache_key, is_large
 from inspector.compilation.compiled import CompiledProgram, is_incomplete
 from inspector.compilation.engine import READING_CACHE, Engine, Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
-from inspector.engines.awaited import LOST
-from inspector.engines.lane import Lane, advance, forward
-from inspector.engines.last_words import NOT_WRITTEN
+from inspector.engines.job_queue import Lane, advance, forward
+from inspector.engines.workers.pending_executable import LOST
+from inspector.engines.workers.process_output import NOT_WRITTEN
 from inspector.settings import Settings
 
 _CLOSE_LIMIT_S = 10.0

@@ -7,7 +7,7 @@ from typing import Any, cast
 from inspector.compilation.engine import Engine
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
-from inspector.engines.shared import default_engine, inline_engine, worker_engine
+from inspector.engines.shared_engines import default_engine, inline_engine, worker_engine
 from inspector.errors import ParameterError
 
 

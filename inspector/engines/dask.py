@@ -24,7 +24,7 @@ from inspector.compilation.engine import Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
-from inspector.engines.lane import closed_error
+from inspector.engines.job_queue import closed_error
 from inspector.errors import (
     ExecutionError,
     MissingPackageError,
@@ -32,7 +32,7 @@ from inspector.errors import (
     TimeLimitError,
     WorkerLostError,
 )
-from inspector.install_commands import install_command, sentence
+from inspector.support.install_commands import install_command, sentence
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -114,7 +114,7 @@ class DaskEngine:
         return job
 
     def _start(self, request: CompileRequest | RunRequest, program: Program) -> Future:
-        from inspector._jax.configuration import read_config
+        from inspector._jax.compiling.configuration import read_config
         from inspector.engines.assemble import check_request
 
         if isinstance(request, CompileRequest):
@@ -146,8 +146,8 @@ def serve(data: bytes, config: Mapping[str, Any], time_limit_s: float | None) ->
       ("value", a pickled `Compiled` without its module, or `RunReply`), or ("error", a header of
       `messages.write_error`).
     """
-    from inspector.engines import messages
-    from inspector.engines.shared import default_engine
+    from inspector.engines.shared_engines import default_engine
+    from inspector.engines.workers import messages
 
     request: CompileRequest | RunRequest = pickle.loads(data)
     try:
@@ -177,7 +177,7 @@ def _limited(job: Job[T], time_limit_s: float | None) -> T:
 
 @contextlib.contextmanager
 def _configured(config: Mapping[str, Any]) -> Iterator[None]:
-    from inspector._jax.configuration import apply_config, read_config
+    from inspector._jax.compiling.configuration import apply_config, read_config
 
     ours = read_config()
     if ours == config:
@@ -194,7 +194,7 @@ def _configured(config: Mapping[str, Any]) -> Iterator[None]:
 
 def _settle(job: Job[T], future: Future, finish: Callable[[Any], T]) -> None:
     """Ends a job by its future; on a thread of the client's."""
-    from inspector.engines import messages
+    from inspector.engines.workers import messages
 
     try:
         if future.cancelled():  # not by this job's own `cancel`, which ended it

@@ -11,17 +11,17 @@ from typing import Any
 
 import jax
 
-from inspector._jax.compiler import Compiler
-from inspector._jax.configuration import read_config
-from inspector._jax.runtime import Client
-from inspector._jax.runtime import LoadedExecutable as LoadedExecutable
-from inspector.compilation import saved
+from inspector._jax.compiling.compiler import Compiler
+from inspector._jax.compiling.configuration import read_config
+from inspector._jax.compiling.runtime import Client
+from inspector._jax.compiling.runtime import LoadedExecutable as LoadedExecutable
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.machine import check_cpu
+from inspector.compilation.files import saved_compiled
+from inspector.compilation.machine_features import check_cpu
 from inspector.compilation.request import CompileRequest
-from inspector.engines.environment import check_here
-from inspector.engines.messages import PlainCompile, plain_compile
 from inspector.engines.serving import callbacks_of, compiler_of
+from inspector.engines.workers.environment import check_here
+from inspector.engines.workers.messages import PlainCompile, plain_compile
 from inspector.errors import ExecutionError, ParameterError, Unavailable
 
 
@@ -66,7 +66,7 @@ def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> 
             f"The executable of {compiled.program.name!r} cannot be saved: {compiled.executable.reason}."
             " Compiled.save keeps everything else."
         )
-    saved.save(compiled, path)
+    saved_compiled.save(compiled, path)
 
 
 def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
@@ -83,7 +83,7 @@ def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
         that this one lacks; or there is no executable.
       TargetError: this process lacks the platform, or has too few devices.
     """
-    compiled = saved.load(path)
+    compiled = saved_compiled.load(path)
     if isinstance(compiled.executable, Unavailable):
         raise ExecutionError(f"{os.fspath(path)!r} holds no executable: {compiled.executable.reason}.")
     return load(compiled)

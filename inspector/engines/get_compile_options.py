@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inspector.compilation import options_proto
-from inspector.compilation.flag_targets import check_targets
-from inspector.compilation.options import Options
+from inspector.compilation.options import options_proto
+from inspector.compilation.options.flag_targets import check_targets
+from inspector.compilation.options.options import Options
 from inspector.compilation.request import DEVICE_COUNT_FLAG
 from inspector.errors import OptionError, UnknownFlagError, check_bool
 from inspector.toolchain import flags
 
 if TYPE_CHECKING:
-    from inspector._jax.compile_options import CompileOptions
+    from inspector._jax.compiling.compile_options import CompileOptions
 
 
 def get_compile_options(
@@ -73,7 +73,7 @@ def get_compile_options(
       OptionError: a parameter that XLA would not honour, with the reason.
       UnknownFlagError, FlagTypeError: a flag.
     """
-    from inspector._jax import compile_options, configuration
+    from inspector._jax.compiling import compile_options, configuration
 
     replicas = _positive("num_replicas", num_replicas)
     partitions = _positive("num_partitions", num_partitions)

@@ -19,9 +19,9 @@ from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines.counting import Count, count_here
-from inspector.engines.lane import Lane, advance, compiling, running
+from inspector.engines.job_queue import Lane, advance, compiling, running
 from inspector.engines.serving import Server, callbacks_of, compiler_of
+from inspector.engines.workers.counting import Count, count_here
 from inspector.errors import CancelledError, TargetError
 
 T = TypeVar("T")
@@ -91,10 +91,10 @@ class InlineEngine:
                 lane.hand_over(self._lane)
 
     def _compile(self, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
-        from inspector._jax.configuration import read_config
-        from inspector.compilation.flag_targets import start_warnings
+        from inspector._jax.compiling.configuration import read_config
+        from inspector.compilation.options.flag_targets import start_warnings
         from inspector.engines.assemble import Shower, check_request, request_warnings
-        from inspector.engines.messages import plain_compile
+        from inspector.engines.workers.messages import plain_compile
 
         queue_s = job.elapsed_s
         check_request(request)
@@ -109,9 +109,9 @@ class InlineEngine:
         return job.result()
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
-        from inspector._jax.configuration import read_config
+        from inspector._jax.compiling.configuration import read_config
         from inspector.engines.assemble import make_reply
-        from inspector.engines.messages import plain_run
+        from inspector.engines.workers.messages import plain_run
 
         callbacks = callbacks_of(request.compiled.program)
         plain = plain_run(request, read_config())

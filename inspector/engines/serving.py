@@ -15,17 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector.engines.counting import Count, count_here, program_cost
-from inspector.engines.messages import PlainCompile, PlainRun
-from inspector.engines.scratch import ROOM_BYTES, Scratch
+from inspector.engines.workers.counting import Count, count_here, program_cost
+from inspector.engines.workers.messages import PlainCompile, PlainRun
+from inspector.engines.workers.scratch import ROOM_BYTES, Scratch
 from inspector.errors import ExecutionError
 
 if TYPE_CHECKING:
-    from inspector._jax.callbacks import HostCallbacks
-    from inspector._jax.compiler import Compiler, Watch
-    from inspector._jax.execution import Execution, Runnable
-    from inspector._jax.report import Report
-    from inspector._jax.slices import Slice
+    from inspector._jax.compiling.compiler import Compiler, Watch
+    from inspector._jax.compiling.execution import Execution, Runnable
+    from inspector._jax.compiling.report import Report
+    from inspector._jax.compiling.slices import Slice
+    from inspector._jax.lowering.callbacks import HostCallbacks
     from inspector.compilation.program import Program
     from inspector.compilation.target import Target
 
@@ -65,7 +65,7 @@ class Server:
           callbacks: of a program that calls back into this process.
           watch: as in `Compiler.compile`; a request with products needs its directory, or a temporary one.
         """
-        from inspector._jax.compiler import Watch
+        from inspector._jax.compiling.compiler import Watch
 
         if not request.products:
             return self._compile(request, progress, callbacks, watch)[1]
@@ -80,8 +80,8 @@ class Server:
     def _record(
         self, request: PlainCompile, progress: Progress, callbacks: HostCallbacks | None, watch: Watch
     ) -> Report:
-        from inspector._jax.dump import Dump
-        from inspector.engines.recording import Recording
+        from inspector._jax.compiling.dump import Dump
+        from inspector.engines.dump_products import Recording
 
         recording = Recording(request.products, request.platform)
         # The preview needs protos, and with passes XLA would write one a pass.
@@ -163,7 +163,7 @@ def compiler_of(target: Target) -> Compiler:
     Raises:
       TargetError: it is not.
     """
-    from inspector._jax.compiler import Compiler
+    from inspector._jax.compiling.compiler import Compiler
 
     return Compiler() if target.kind == "attached" else Compiler(target.kind, target.device_count)
 

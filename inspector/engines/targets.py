@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from inspector import packages, platforms
+from inspector import platforms
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable, needs_jax
-from inspector.tables import Kind, make_table
+from inspector.support import packages
+from inspector.support.tables import Kind, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ _COLUMNS: Mapping[str, Kind] = {
 
 def target_rows() -> Iterator[TargetRow]:
     """The rows of `targets()`."""
-    from inspector._jax.attached import attached_device_count, attached_device_kind, attached_platform
+    from inspector._jax.compiling.attached_devices import attached_device_count, attached_device_kind, attached_platform
 
     here, count = attached_platform(), attached_device_count()
     yield TargetRow("attached", here, attached_device_kind(), count, True, "", True)
@@ -72,7 +73,7 @@ def offered_targets() -> tuple[str, ...]:
     """Texts for a menu: what is here, and of what is not the usual slices that can be compiled for; none without JAX."""
     if not packages.folders("jax"):
         return ()
-    from inspector._jax.absent import absent_platform
+    from inspector._jax.compiling.ahead_of_time import absent_platform
 
     here = [p for p in platforms.PLATFORMS if not p.plugin or absent_platform(p.name) is None]
     return ("attached", *(target for platform in here for target in platform.offered))
@@ -84,13 +85,13 @@ def absent_compiler(kind: str) -> Unavailable | tuple[str, str]:
     Args:
       kind: of a target, such as "tpu" or "gpu".
     """
-    from inspector._jax import absent
+    from inspector._jax.compiling import ahead_of_time
 
-    missing = absent.absent_platform(kind)
+    missing = ahead_of_time.absent_platform(kind)
     if missing is not None:
         return missing
     chip = platforms.named(kind).chips[0]
-    return absent.absent_compiler(kind), absent.why_not(kind, chip)[1]
+    return ahead_of_time.absent_compiler(kind), ahead_of_time.why_not(kind, chip)[1]
 
 
 def _virtual_rows(platform: platforms.Platform) -> Iterator[TargetRow]:
@@ -100,7 +101,7 @@ def _virtual_rows(platform: platforms.Platform) -> Iterator[TargetRow]:
 
 
 def _absent_rows(platform: platforms.Platform) -> Iterator[TargetRow]:
-    from inspector._jax.absent import why_not
+    from inspector._jax.compiling.ahead_of_time import why_not
 
     for chip in platform.chips:
         refusal, shortcoming = why_not(platform.name, chip)

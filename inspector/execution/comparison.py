@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from inspector.errors import ExecutionError, Unavailable
-from inspector.execution.difference import Array, Difference, difference
+from inspector.execution.array_difference import Array, Difference, difference
 from inspector.execution.outcome import Outcome
 from inspector.execution.run import Run
-from inspector.tables import UNKNOWN, Kind, Tabular, make_table
-from inspector.units import format_seconds
+from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
+from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd

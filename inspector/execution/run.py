@@ -15,7 +15,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import ExecutionError, Unavailable
 from inspector.execution.inputs import Input, given_inputs, made_inputs
-from inspector.units import format_seconds
+from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd

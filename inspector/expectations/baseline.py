@@ -15,11 +15,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from inspector import files
-from inspector.compilation import plain
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import ModuleError, Unavailable
-from inspector.expectations.record import Record
+from inspector.expectations.baseline_record import Record
+from inspector.support import files, json_values
 
 FORMAT = "inspector-baseline"
 FORMAT_VERSION = 1
@@ -134,20 +133,20 @@ def written(programs: Programs) -> str:
         name: {target: dict(sorted(records.items())) for target, records in sorted(targets.items())}
         for name, targets in sorted(programs.items())
     }
-    return json.dumps(plain.encode(_File(FORMAT, FORMAT_VERSION, ordered)), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(json_values.encode(_File(FORMAT, FORMAT_VERSION, ordered)), indent=2, ensure_ascii=False) + "\n"
 
 
 def _parsed(path: Path, data: bytes) -> Programs:
     try:
-        value = plain.parse(data)
+        value = json_values.parse(data)
         if not isinstance(value, dict) or value.get("format") != FORMAT:
-            raise plain.FormError(f'it does not say "format": "{FORMAT}"')
+            raise json_values.FormError(f'it does not say "format": "{FORMAT}"')
         if value.get("format_version") != FORMAT_VERSION:
-            raise plain.FormError(
+            raise json_values.FormError(
                 f"it has format {value.get('format_version')!r}, and this inspector reads {FORMAT_VERSION}"
             )
-        found = plain.decode(_File, value, "the file")
-    except plain.FormError as e:
+        found = json_values.decode(_File, value, "the file")
+    except json_values.FormError as e:
         raise ModuleError(
             f"{str(path)!r} is no baseline: {e}. Expected a file that --inspector-update wrote; delete it and record anew."
         ) from e

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from inspector.errors import Unavailable
-from inspector.expectations import baseline, collectives, numbers
+from inspector.expectations import baseline, collective_checks, number_checks
 from inspector.expectations.baseline import Found, Key
-from inspector.expectations.bounds import Bound
-from inspector.expectations.finding import Finding, Line
-from inspector.expectations.keeping import Comparison
+from inspector.expectations.baseline_context import Comparison
+from inspector.expectations.baseline_record import Above, Change, Record, changes, check_names, kind_of, written
+from inspector.expectations.check_result import Finding, Line
+from inspector.expectations.limits import Bound
 from inspector.expectations.message import short
-from inspector.expectations.record import Above, Change, Record, changes, check_names, kind_of, written
 from inspector.stages.compiled import Compiled
 
 _UPDATE = "`pytest --inspector-update` (or `inspector expect --update`) records it; review the file then"
@@ -73,7 +73,9 @@ def _details(compiled: Compiled, record: Record, changed: Sequence[Change]) -> I
     kinds = {kind for c in worse if (kind := c.key.removeprefix("collectives ").removesuffix(" bytes")) != c.key}
     against = [one for one in found if kind_of(one) in kinds]
     if against:
-        yield collectives.show(found, kinds, sum(e.count for kind, e in record.collectives.items() if kind in kinds))
+        yield collective_checks.show(
+            found, kinds, sum(e.count for kind, e in record.collectives.items() if kind in kinds)
+        )
     memory = [change for change in worse if change.key in _MEMORY]
     others = [change for change in worse if change.key in record.numbers and change.key not in _MEMORY]
     yield from _made_of(compiled, memory)
@@ -84,7 +86,7 @@ def _details(compiled: Compiled, record: Record, changed: Sequence[Change]) -> I
 def _made_of(compiled: Compiled, changed: Sequence[Change]) -> Iterator[Finding]:
     """The first of some numbers that says of what it is made."""
     for change in changed:
-        columns, lines = numbers.evidence(compiled, change.key)
+        columns, lines = number_checks.evidence(compiled, change.key)
         if lines and change.most is not None:
             most = Bound(None, change.most).words(lambda limit, key=change.key: written(key, limit))  # type: ignore[misc]
             yield Finding(change.name, most, change.now, is_met=False, columns=columns, lines=lines)

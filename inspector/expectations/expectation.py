@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import ExpectationError, ParameterError
-from inspector.expectations import baseline_checks, collectives, contents, numbers
+from inspector.expectations import baseline_checks, collective_checks, content_checks, number_checks
 from inspector.expectations.baseline import compiler_text
-from inspector.expectations.bounds import Amount, Bound
-from inspector.expectations.finding import Finding, Line
-from inspector.expectations.keeping import Keeping
+from inspector.expectations.baseline_context import Keeping
+from inspector.expectations.baseline_record import Above
+from inspector.expectations.check_result import Finding, Line
+from inspector.expectations.limits import Amount, Bound
 from inspector.expectations.message import About, message
-from inspector.expectations.record import Above
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
-from inspector.tracebacks import without_own_frames
-from inspector.units import counted, format_count, parse_bytes, parse_count
+from inspector.support.tracebacks import without_own_frames
+from inspector.support.units import counted, format_count, parse_bytes, parse_count
 
 if TYPE_CHECKING:
     from inspector.lowering.axis_env import AxisEnv
@@ -81,7 +81,7 @@ def expect(
         return Expectation(Compiled.of(fun), kept)
     from inspector.lowering.keywords import function_keywords
     from inspector.lowering.lower import lower
-    from inspector.lowering.retraced import retraces
+    from inspector.lowering.retrace_causes import retraces
 
     named = function_keywords(fun, args, kwargs, keywords, expect)
     lowered = lower(
@@ -117,7 +117,7 @@ class Expectation:
         self._keeping = keeping or Keeping()
         self._again = again
         self._is_gathering = False
-        self._wanted: list[collectives.Wanted] = []
+        self._wanted: list[collective_checks.Wanted] = []
 
     # ------------------------------------------------------------------ collectives
 
@@ -141,14 +141,18 @@ class Expectation:
           bytes_at_most: what one device may put into them in one execution of the program.
         """
         __tracebackhide__ = True
-        wanted = collectives.Wanted.of(opcodes, axes)
+        wanted = collective_checks.Wanted.of(opcodes, axes)
         found = self.compiled.collectives().items
         self._wanted.append(wanted)
         checks = []
         if (exactly, at_most, at_least) != (None, None, None) or bytes_at_most is None:
-            checks.append(collectives.check_count(found, wanted, Bound.of(exactly, at_most, at_least, parse_count)))
+            checks.append(
+                collective_checks.check_count(found, wanted, Bound.of(exactly, at_most, at_least, parse_count))
+            )
         if bytes_at_most is not None:
-            checks.append(collectives.check_bytes(found, wanted, Bound.of(None, bytes_at_most, None, parse_bytes)))
+            checks.append(
+                collective_checks.check_bytes(found, wanted, Bound.of(None, bytes_at_most, None, parse_bytes))
+            )
         return self._found(*checks)
 
     def no_collectives(self, *opcodes: str, axes: str | Sequence[str] | None = None) -> Self:
@@ -159,7 +163,7 @@ class Expectation:
     def no_other_collectives(self) -> Self:
         """That there are none but those that checks before this one were about."""
         __tracebackhide__ = True
-        return self._found(collectives.check_others(self.compiled.collectives().items, self._wanted))
+        return self._found(collective_checks.check_others(self.compiled.collectives().items, self._wanted))
 
     # ------------------------------------------------------------------ numbers
 
@@ -168,7 +172,7 @@ class Expectation:
     ) -> Self:
         """Any number of the program by its name in `inspector.compare`, such as "generated_code_bytes"."""
         __tracebackhide__ = True
-        return self._found(numbers.check(self.compiled, key, exactly, at_most, at_least))
+        return self._found(number_checks.check(self.compiled, key, exactly, at_most, at_least))
 
     def peak_bytes(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
@@ -217,32 +221,32 @@ class Expectation:
     def no_float64(self) -> Self:
         """That nothing is computed in 64-bit floating point, complex numbers of such parts included."""
         __tracebackhide__ = True
-        return self._found(contents.check_without(self.compiled, contents.FLOAT64))
+        return self._found(content_checks.check_without(self.compiled, content_checks.FLOAT64))
 
     def no_dtypes(self, *names: str) -> Self:
         """That nothing has one of some dtypes, such as "float32" in a program that is to compute in bfloat16."""
         __tracebackhide__ = True
-        return self._found(contents.check_without(self.compiled, _types(names)))
+        return self._found(content_checks.check_without(self.compiled, _types(names)))
 
     def only_dtypes(self, *names: str) -> Self:
         """That everything has one of some dtypes: indices and conditions count too."""
         __tracebackhide__ = True
-        return self._found(contents.check_only(self.compiled, _types(names)))
+        return self._found(content_checks.check_only(self.compiled, _types(names)))
 
     def no_host_transfers(self) -> Self:
         """That nothing goes to the host and back while it runs: callbacks, infeed and outfeed, memory of the host."""
         __tracebackhide__ = True
-        return self._found(contents.check_no_transfers(self.compiled))
+        return self._found(content_checks.check_no_transfers(self.compiled))
 
     def donation_honoured(self, *paths: str) -> Self:
         """That outputs reuse the buffers of all arguments that are donated, or of some, such as "params"."""
         __tracebackhide__ = True
-        return self._found(contents.check_donations(self.compiled, paths))
+        return self._found(content_checks.check_donations(self.compiled, paths))
 
     def no_full_rematerialisation(self) -> Self:
         """That the partitioner replicates no array to shard it anew (XLA's "involuntary full rematerialization")."""
         __tracebackhide__ = True
-        return self._found(contents.check_no_rematerialisation(self.compiled))
+        return self._found(content_checks.check_no_rematerialisation(self.compiled))
 
     def no_recompile(self, *args: Any, **kwargs: Any) -> Self:
         """Checks that a call with these arguments is neither traced nor compiled again after the call that is checked.
@@ -343,4 +347,4 @@ class Expectation:
 def _types(names: Sequence[str]) -> list[str]:
     if not names:
         raise ParameterError("Which dtypes? Name some, such as 'float32'.")
-    return [contents.element_type(name) for name in names]
+    return [content_checks.element_type(name) for name in names]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from inspector.expectations.baseline_context import Keeping
 from inspector.expectations.expectation import Expectation, expect
-from inspector.expectations.keeping import Keeping
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

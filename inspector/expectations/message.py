@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from inspector.errors import Unavailable
-from inspector.expectations.finding import Finding, Line
+from inspector.expectations.check_result import Finding, Line
 from inspector.hlo.source import Frame, library_text, own_frame
-from inspector.packages import is_library_file, package_path
+from inspector.support.packages import is_library_file, package_path
 
 _MOST_LINES = 12
 _WIDEST = 60

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from inspector.expectations.baseline_context import Comparison
     from inspector.expectations.fixture import Hlo
-    from inspector.expectations.keeping import Comparison
 
 _COMPARED = pytest.StashKey[list["Comparison"]]()
 _OUTPUT = "inspector_compared"
@@ -38,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def hlo(request: pytest.FixtureRequest) -> Iterator[Hlo]:
     """`hlo(step, *args)` is `inspector.expect(step, *args)`, with a baseline file of the test's own."""
+    from inspector.expectations.baseline_context import Keeping
     from inspector.expectations.fixture import Hlo
-    from inspector.expectations.keeping import Keeping
 
     config, path = request.config, request.path
     cls = request.cls
@@ -62,9 +62,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker of pytest-xdist hands on what it found."""
     found = session.config.stash.get(_COMPARED, None)
     if found and hasattr(session.config, "workeroutput"):
-        from inspector.compilation import plain
+        from inspector.support import json_values
 
-        session.config.workeroutput[_OUTPUT] = json.dumps([plain.encode(each) for each in found])
+        session.config.workeroutput[_OUTPUT] = json.dumps([json_values.encode(each) for each in found])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -72,10 +72,10 @@ def pytest_testnodedown(node: Any) -> None:
     """Takes what a worker of pytest-xdist found."""
     text = getattr(node, "workeroutput", {}).get(_OUTPUT)
     if text:
-        from inspector.compilation import plain
-        from inspector.expectations.keeping import Comparison
+        from inspector.expectations.baseline_context import Comparison
+        from inspector.support import json_values
 
-        found = [plain.decode(Comparison, each, _OUTPUT) for each in json.loads(text)]
+        found = [json_values.decode(Comparison, each, _OUTPUT) for each in json.loads(text)]
         node.config.stash.setdefault(_COMPARED, []).extend(found)
 
 
@@ -87,7 +87,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     path = config.getoption("--inspector-summary")
     if not found and not path:
         return
-    from inspector.expectations.keeping import is_better, markdown
+    from inspector.expectations.baseline_context import is_better, markdown
 
     written = sum(each.is_new for each in found)
     better = [each.name for each in found if not each.is_new and is_better(each)]

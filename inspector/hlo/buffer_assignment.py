@@ -1,80 +1,181 @@
-"""Sums of a buffer assignment: bytes by memory space and by what the allocations are for.
+"""`BufferAssignment`: where XLA put every value of a program, and the order in which its heaps were filled.
 
-XLA writes an assignment as a proto (`xla.BufferAssignmentProto`), and, where it dumps text only, as text.
+Read from an `xla.HloProto` with heap traces, as `*after_optimizations.hlo.pb` is. Replayed by
+`analysis/memory/timeline.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypedDict
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
-from inspector.toolchain.schema import installed_schema
+from google.protobuf.message import DecodeError
 
-_TEXT = b"BufferAssignment:"  # how the text begins
+from inspector.errors import ModuleError
+from inspector.hlo.module import Computation, Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.source import Origin
+from inspector.toolchain.schema import Schema, installed_schema
 
-
-class SpaceBytes(TypedDict):
-    """Sums of one memory space; a donated argument is argument, output and alias."""
-
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
-    constant_bytes: int
-    temp_bytes: int
-    thread_local_bytes: int
+Kind = Literal["argument", "output", "donated", "constant", "thread-local", "temporary"]
 
 
-def assigned_bytes(data: bytes) -> dict[int, SpaceBytes]:
-    """The sums of an assignment by XLA's number of the memory space.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slot:
+    """A logical buffer in an allocation.
 
-    Args:
-      data: a serialized `xla.BufferAssignmentProto`, or XLA's text of an assignment.
+    Attributes:
+      buffer: its id.
+      instruction: that makes its value.
+      shape_index: which leaf of that value, () for all of an array.
+      offset, byte_size: where it lies in the allocation, in bytes.
     """
-    found = _in_text(data.decode()) if data.startswith(_TEXT) else _in_proto(data)
-    totals: dict[int, SpaceBytes] = {}
-    for space, size, kinds in found:
-        sums: Any = totals.setdefault(space, SpaceBytes(
-            argument_bytes=0, output_bytes=0, alias_bytes=0, constant_bytes=0, temp_bytes=0, thread_local_bytes=0,
-        ))  # fmt: skip
-        for kind in kinds:
-            sums[f"{kind}_bytes"] += size
-    return totals
+
+    buffer: int
+    instruction: str
+    shape_index: tuple[int, ...]
+    offset: int
+    byte_size: int
 
 
-def assignment_in(hlo_proto: bytes) -> bytes:
-    """The serialized `xla.BufferAssignmentProto` in a serialized `xla.HloProto`."""
-    message: Any = installed_schema().message("xla.HloProto")
-    assignment: bytes = message.FromString(hlo_proto).buffer_assignment.SerializeToString()
-    return assignment
+@dataclasses.dataclass(frozen=True, slots=True)
+class Allocation:
+    """A piece of memory.
+
+    Attributes:
+      index: its number in the assignment.
+      byte_size: of the whole.
+      space: XLA's number of the memory space.
+      kind: "donated" is an argument that an output reuses.
+      slots: what lies in it, at one time or another.
+      parameter: number of the entry computation's parameter that it is; None for others.
+    """
+
+    index: int
+    byte_size: int
+    space: int
+    kind: Kind
+    slots: tuple[Slot, ...]
+    parameter: int | None = None
 
 
-def _in_proto(data: bytes) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    message: Any = installed_schema().message("xla.BufferAssignmentProto")
-    for one in message.FromString(data).buffer_allocations:
-        kinds = _kinds(one.is_entry_computation_parameter, one.maybe_live_out, one.is_constant, one.is_thread_local)
-        yield one.color, one.size, kinds
+@dataclasses.dataclass(frozen=True, slots=True)
+class HeapEvent:
+    """A step of filling a heap.
+
+    Attributes:
+      kind: "share" gives `buffer` the place that `shared` has.
+      buffer, shared: ids of logical buffers.
+    """
+
+    kind: Literal["alloc", "free", "share"]
+    buffer: int
+    shared: int = 0
 
 
-def _in_text(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """`allocation 16: size 8, color 2, preallocated-temp:` (`BufferAllocation::ToString`)."""
-    for line in text.split("\n"):
-        if not line.startswith("allocation "):
-            continue
-        words = [word.rstrip(":") for word in line.partition(": ")[2].split(", ")]
-        numbers = dict(word.split(" ") for word in words if word.startswith(("size ", "color ")))
-        is_argument = any(word.startswith("parameter ") for word in words)
-        kinds = _kinds(is_argument, "maybe-live-out" in words, "constant" in words, "thread-local" in words)
-        yield int(numbers.get("color", 0)), int(numbers["size"]), kinds
+@dataclasses.dataclass(frozen=True, slots=True)
+class BufferAssignment:
+    """A program's memory.
+
+    Attributes:
+      allocations: by index.
+      traces: of each heap the events in the order of the schedule.
+      schedule: names of the instructions in the order in which they run, those of a loop's condition and
+        body before the loop.
+      origins: where these instructions come from, by name.
+      shapes: of their values, by name.
+    """
+
+    allocations: tuple[Allocation, ...]
+    traces: tuple[tuple[HeapEvent, ...], ...]
+    schedule: tuple[str, ...]
+    origins: Mapping[str, Origin]
+    shapes: Mapping[str, Shape] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_proto(cls, data: bytes, schema: Schema | None = None) -> BufferAssignment:
+        """From a serialized `xla.HloProto`.
+
+        Args:
+          data: with `hlo_module` and `buffer_assignment`.
+          schema: message classes; the installed jaxlib's by default.
+
+        Raises:
+          ModuleError: no such thing, or without a buffer assignment.
+        """
+        module = Module.from_proto(data, schema)
+        try:
+            proto: Any = (schema or installed_schema()).message("xla.HloProto").FromString(data)
+        except DecodeError as e:
+            raise ModuleError(f"The {len(data)} bytes hold the module {module.name}, and are damaged: {e}.") from None
+        assignment = proto.buffer_assignment
+        if not assignment.buffer_allocations:
+            raise ModuleError(
+                f"The {len(data)} bytes hold the module {module.name} without a buffer assignment. XLA writes one to"
+                " *after_optimizations.hlo.pb when it dumps protos (xla_dump_hlo_as_proto)."
+            )
+        names = dict(zip(module.columns.ids.tolist(), module.columns.names, strict=True))
+        defined = {
+            b.id: (_instruction_name(b, names), tuple(b.defined_at.shape_index)) for b in assignment.logical_buffers
+        }
+        return cls(
+            tuple(_allocation(a, defined) for a in assignment.buffer_allocations),
+            tuple(tuple(_events(trace)) for trace in assignment.heap_simulator_traces),
+            tuple(_flattened(module)),
+            module.origins(),
+            dict(
+                zip(
+                    module.columns.names, map(module.known_shapes.__getitem__, module.columns.shapes.codes), strict=True
+                )
+            ),
+        )
 
 
-def _kinds(is_argument: bool, is_output: bool, is_constant: bool, is_thread_local: bool) -> tuple[str, ...]:
-    """What an allocation counts as (`CompiledMemoryStats::PopulateBufferStatsFromAllocations`)."""
-    if is_argument and is_output:
-        return ("argument", "output", "alias")
-    if is_argument:
-        return ("argument",)
-    if is_output:
-        return ("output",)
-    if is_constant:
-        return ("constant",)
-    return ("thread_local",) if is_thread_local else ("temp",)
+def _allocation(proto: Any, defined: dict[int, tuple[str, tuple[int, ...]]]) -> Allocation:
+    slots = tuple(
+        Slot(a.logical_buffer_id, *defined[a.logical_buffer_id], int(a.offset), int(a.size))
+        for a in proto.assigned
+        if a.logical_buffer_id in defined
+    )
+    parameter = int(proto.parameter_number) if proto.is_entry_computation_parameter else None
+    return Allocation(int(proto.index), int(proto.size), int(proto.color), _kind(proto), slots, parameter)
+
+
+def _kind(proto: Any) -> Kind:
+    """In the order of `CompiledMemoryStats::PopulateBufferStatsFromAllocations`."""
+    if proto.is_entry_computation_parameter:
+        return "donated" if proto.maybe_live_out else "argument"
+    if proto.maybe_live_out:
+        return "output"
+    if proto.is_constant:
+        return "constant"
+    return "thread-local" if proto.is_thread_local else "temporary"
+
+
+def _instruction_name(buffer: Any, names: dict[int, str]) -> str:
+    place = buffer.defined_at
+    return str(place.instruction_name) or names.get(place.instruction_id, f"instruction {place.instruction_id}")
+
+
+def _events(trace: Any) -> Iterator[HeapEvent]:
+    kinds: dict[int, Literal["alloc", "free", "share"]] = {0: "alloc", 1: "free", 2: "share"}  # xla/service/hlo.proto
+    for event in trace.events:
+        yield HeapEvent(kinds[event.kind], int(event.buffer_id), int(event.share_with_canonical_id))
+
+
+def _flattened(module: Module) -> Iterator[str]:
+    """As XLA orders them for live ranges (`HloLiveRange::FlattenSchedule`)."""
+
+    def visit(computation: Computation) -> Iterator[str]:
+        for instruction in computation.schedule:
+            if instruction.opcode in _CONTROL_FLOW:
+                called = instruction.called_computations
+                for each in reversed(called) if instruction.opcode == "while" else called:  # the condition first
+                    yield from visit(each)
+            yield instruction.name
+
+    return visit(module.entry)
+
+
+_CONTROL_FLOW = frozenset({"while", "call", "conditional", "async-start"})

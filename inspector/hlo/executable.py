@@ -6,7 +6,7 @@
               an xla.cpu.CompilationResultProto with one ELF or Mach-O object a kernel
 
 Knows the format (found on jaxlib 0.10.2 and 0.12.0) and runs nothing. Read by `compilation/machine_code.py`
-and `compilation/machine.py`.
+and `compilation/machine_features.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError, Unavailable
+from inspector.support.varints import read_varint
 from inspector.toolchain.schema import installed_schema
-from inspector.varints import read_varint
 
 # ELF64, little-endian (System V ABI, chapter 4).
 _ELF = b"\x7fELF\x02\x01"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable, Mapping
 
+from inspector.hlo.call_stacks import Stacks
 from inspector.hlo.source import Frame
-from inspector.hlo.stacks import Stacks
 
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 

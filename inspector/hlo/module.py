@@ -1,7 +1,7 @@
 """`Module`, `Computation`, `Instruction`: a read-only view of an HLO module.
 
 Made from the bytes of an `xla.HloModuleProto` or `xla.HloProto`, which are read once into columns
-(`hlo/columns.py`). The objects here are views of rows, made when they are asked for, because a module has
+(`hlo/reading/columns.py`). The objects here are views of rows, made when they are asked for, because a module has
 hundreds of thousands of instructions of which a reader looks at few; what asks about all of them takes the
 columns. Knows no compiler and no JAX; read by `analysis/`.
 """
@@ -13,9 +13,13 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from inspector.errors import ModuleError
-from inspector.hlo.alike import Alike, alike
-from inspector.hlo.columns import Columns
-from inspector.hlo.field_numbers import (
+from inspector.hlo.call_stacks import Stacks
+from inspector.hlo.devices.group_mode import GroupMode, group_mode
+from inspector.hlo.devices.replica_groups import ReplicaGroups, check_count, parse_pairs
+from inspector.hlo.devices.replica_groups_proto import alike_groups, from_instruction_proto
+from inspector.hlo.devices.sharding import sharding_text
+from inspector.hlo.reading.columns import Columns
+from inspector.hlo.reading.field_numbers import (
     BACKEND_CONFIG,
     CHANNEL_ID,
     COLLECTIVE_DEVICE_LIST,
@@ -23,13 +27,9 @@ from inspector.hlo.field_numbers import (
     OTHER_DEVICE_LISTS,
     USE_GLOBAL_DEVICE_IDS,
 )
-from inspector.hlo.group_mode import GroupMode, group_mode
-from inspector.hlo.replica_groups import ReplicaGroups, check_count, parse_pairs
-from inspector.hlo.replica_groups_proto import alike_groups, from_instruction_proto
+from inspector.hlo.reading.instruction_kinds import Alike, alike
 from inspector.hlo.shape import Shape
-from inspector.hlo.sharding import sharding_text
 from inspector.hlo.source import NOWHERE, Frame, Origin
-from inspector.hlo.stacks import Stacks
 from inspector.toolchain.schema import Schema
 
 

@@ -1,6 +1,6 @@
 """Pallas kernels as values: the grid, and which block of which array each step of it works on.
 
-Made by `lowering/` from the jaxpr, before any compiler. Read by `analysis/pallas.py`. Knows nothing
+Made by `lowering/` from the jaxpr, before any compiler. Read by `analysis/pallas/grid_walk.py`. Knows nothing
 of JAX: what was an object there is a number, a text or an array of numbers here.
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from inspector.errors import OptionError, Unavailable
 from inspector.hlo.source import Origin
-from inspector.units import format_array
+from inspector.support.units import format_array
 
 Backend = Literal["mosaic_tpu", "triton", "mosaic_gpu"]
 Plain = None | bool | int | float | str | tuple["Plain", ...]

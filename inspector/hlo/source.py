@@ -9,8 +9,8 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from inspector.name_stacks import RECOMPUTED, cut
-from inspector.packages import is_library_file, package_path
+from inspector.support.name_stacks import RECOMPUTED, cut
+from inspector.support.packages import is_library_file, package_path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from inspector.errors import ModuleError
 from inspector.hlo.cursor import Cursor
-from inspector.hlo.replica_groups import AxisRef, ListGroups, MeshGroups, ReplicaGroups, WrittenIds
+from inspector.hlo.devices.replica_groups import AxisRef, ListGroups, MeshGroups, ReplicaGroups, WrittenIds
 
 _MESH = "sdy.mesh @"
 _MESH_AXES = "#stablehlo.replica_group_mesh_axes<"

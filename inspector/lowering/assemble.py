@@ -9,8 +9,8 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from inspector._jax.modules import Contents
-from inspector._jax.traced import JaxprFacts
+from inspector._jax.lowering.traced import JaxprFacts
+from inspector._jax.modules.conversions import Contents
 from inspector.compilation.program import NamedAxes, Program
 from inspector.errors import InspectorError, Unavailable, UnboundAxisError, UnsupportedError
 from inspector.hlo.listing import Listing

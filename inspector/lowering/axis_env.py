@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from inspector.errors import ParameterError
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 
 AxisEnv = Sequence[tuple[Hashable, int]] | Mapping[Hashable, int]
 

@@ -25,7 +25,7 @@ from inspector.lowering.leaves import (
     traceable,
 )
 from inspector.lowering.wrappers import TracedCall
-from inspector.tracebacks import calls_users_code
+from inspector.support.tracebacks import calls_users_code
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from inspector._jax import jitted_calls
+from inspector._jax.lowering import jitted_calls
 from inspector.errors import ParameterError
 from inspector.lowering.assemble import fun_name
-from inspector.lowering.opened import check_opened
+from inspector.lowering.existing_stages import check_opened
 
 
 class KeywordError(ParameterError, TypeError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from inspector._jax.reading import Language
+from inspector._jax.modules.isolated_reading import Language
 from inspector.errors import ModuleError, ParameterError
-from inspector.hlo.decoding import decoded
-from inspector.units import format_list
+from inspector.hlo.reading.module_message import decoded
+from inspector.support.units import format_list
 
 _EXPECTED = (
     "Expected HLO (text, or a serialized HloModuleProto or HloProto) or StableHLO (MLIR text, MLIR bytecode or a portable"

@@ -19,7 +19,7 @@ import numpy as np
 
 from inspector.errors import ArgumentError, ExecutionError, ParameterError
 from inspector.lowering.arguments import abstract_leaf, looks_like_array, short
-from inspector.units import counted
+from inspector.support.units import counted
 
 # Of Python's numbers, those that are most likely a setting first.
 NUMBERS = (bool, int, float, complex)

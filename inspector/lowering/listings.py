@@ -12,13 +12,13 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from inspector import subprocesses
-from inspector._jax.jaxprs import Place
-from inspector._jax.traced import JaxprFacts
+from inspector._jax.lowering.jaxprs import Place
+from inspector._jax.lowering.traced import JaxprFacts
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin, Root
-from inspector.packages import is_library_file
+from inspector.support import subprocesses
+from inspector.support.packages import is_library_file
 
 # What runs the user's code: never what a reader wants.
 _MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "click")

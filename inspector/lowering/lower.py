@@ -10,8 +10,9 @@ from typing import Any
 import jax
 
 from inspector import platforms
-from inspector._jax import attached, jitted_calls, stages
-from inspector._jax.observing import Limits, Logged
+from inspector._jax.compiling import attached_devices
+from inspector._jax.lowering import jitted_calls, stages
+from inspector._jax.lowering.observing import Limits, Logged
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import ParameterError, Unavailable
@@ -20,14 +21,14 @@ from inspector.lowering.assemble import fun_name, mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env, refuse_empty
 from inspector.lowering.bindings import PartialBinding
 from inspector.lowering.calls import Marks, PlainCall, settled
+from inspector.lowering.existing_stages import check_opened, from_traced, open_lowered
 from inspector.lowering.keywords import function_keywords
-from inspector.lowering.opened import check_opened, from_traced, open_lowered
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.what_if import changed_arguments
 from inspector.lowering.wrappers import TracedCall, is_jitted, traced_call, unbound
 from inspector.stages.lowered import Again, Lowered
-from inspector.tracebacks import without_own_frames
+from inspector.support.tracebacks import without_own_frames
 
 
 @without_own_frames
@@ -109,7 +110,7 @@ def lower(
     refuse_empty(axes or ())
 
     def overrides_of(platform: str | None, chip: str, what_if: WhatIf, limits: Limits | None = None) -> Overrides:
-        lowered_for = platform or attached.attached_platform()
+        lowered_for = platform or attached_devices.attached_platform()
         return Overrides(
             compiler_params, interpret=interpret, platform=lowered_for, chip=chip, what_if=what_if, limits=limits
         )
@@ -182,14 +183,14 @@ def _lower_jit(
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:
     """What to lower for, said by a target or itself."""
     platform = None if platform is None else platforms.named(platform).name
-    if platform is not None and platform not in (*platforms.NAMES, attached.attached_platform()):
+    if platform is not None and platform not in (*platforms.NAMES, attached_devices.attached_platform()):
         raise ParameterError(
             f"platform is {platform!r}. Expected one of {', '.join(platforms.NAMES)}, or None for JAX's own."
         )
     if target is None:
         return platform, chip
     parsed = Target.parse(target)
-    if platform not in (None, parsed.platform or attached.attached_platform()):
+    if platform not in (None, parsed.platform or attached_devices.attached_platform()):
         raise ParameterError(f"platform={platform!r} and target={str(parsed)!r} differ. Give one of them: the target.")
     return platform or parsed.platform, chip or parsed.chip
 

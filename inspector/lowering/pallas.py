@@ -12,10 +12,10 @@ from typing import Any, cast
 import jax
 
 from inspector import platforms
-from inspector._jax import pallas_device, pallas_params
-from inspector._jax.observing import Limits, Logged
-from inspector._jax.pallas_overrides import KernelChange, KernelHead
-from inspector._jax.traced import KernelFacts
+from inspector._jax.lowering import pallas_device, pallas_params
+from inspector._jax.lowering.observing import Limits, Logged
+from inspector._jax.lowering.pallas_overrides import KernelChange, KernelHead
+from inspector._jax.lowering.traced import KernelFacts
 from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import LoweringError, OptionError, ParameterError, Unavailable, check_bool
 from inspector.hlo.pallas import (

@@ -11,8 +11,9 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from inspector import platforms
-from inspector._jax import attached, replica
-from inspector.compilation.options import Options
+from inspector._jax.compiling import attached_devices
+from inspector._jax.lowering import replica
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.hlo.pallas import MAX_STEPS
 from inspector.lowering.arguments import result_name
@@ -59,7 +60,7 @@ def lower_replicas(
     # JAX's messages name the function, its file and its arguments after these.
     flat.__name__, flat.__wrapped__ = fun_name(call.fun, type(call.fun).__name__), call.fun  # type: ignore[attr-defined]
     flat.__signature__ = _signature(paths)  # type: ignore[attr-defined]
-    platform = platform or attached.attached_platform()
+    platform = platform or attached_devices.attached_platform()
     replicas = math.prod(size for _, size in axis_env)
     limits = overrides.limits and dataclasses.replace(overrides.limits, replicas=replicas)
     result = replica.lower_with_replicas(

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from inspector._jax.rematerialise import with_rematerialised
-from inspector._jax.stages import Traced, donated_arguments, with_donated
+from inspector._jax.lowering.rematerialize import with_rematerialised
+from inspector._jax.lowering.stages import Traced, donated_arguments, with_donated
 from inspector.compilation.program import Argument
 from inspector.compilation.tuning import WhatIf, covers
 from inspector.errors import ParameterError

@@ -16,8 +16,8 @@ from typing import Any
 
 import jax
 
-from inspector._jax import jitted_calls
-from inspector._jax.stages import static_arguments
+from inspector._jax.lowering import jitted_calls
+from inspector._jax.lowering.stages import static_arguments
 from inspector.errors import ExecutionError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, argument_names, mapped, original_path, stand_ins
 from inspector.lowering.assemble import fun_name

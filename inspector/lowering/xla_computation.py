@@ -10,14 +10,14 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from inspector._jax import stages
+from inspector._jax.lowering import stages
 from inspector.errors import ParameterError, check_bool
 from inspector.lowering.arguments import positions
 from inspector.lowering.assemble import mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
 from inspector.lowering.calls import Marks, PlainCall
 from inspector.lowering.replicas import lower_replicas
-from inspector.tracebacks import without_own_frames
+from inspector.support.tracebacks import without_own_frames
 
 
 @without_own_frames

@@ -22,7 +22,7 @@ def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib:
 
 
 # The limits of VMEM are those that libtpu 0.0.42.1 and 0.0.50.1 say when a kernel asks for too much;
-# `tests/analysis/test_pallas_memory.py` asks them. They are of a core, and a chip may have two.
+# `tests/analysis/pallas/test_vmem.py` asks them. They are of a core, and a chip may have two.
 _GENERATIONS = (
     Chip(
         "v4",

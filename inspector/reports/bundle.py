@@ -1,6 +1,6 @@
 """One file for an exploration: a zip of JSON and bytes. Never pickle, so that a stranger's file is safe to open.
 
-`manifest.json` has the content (`compilation/manifest.py`); what is long is an entry of its own (`entries.py`). The
+`manifest.json` has the content (`compilation/files/manifest.py`); what is long is an entry of its own (`entries.py`). The
 fields of the dataclasses are the schema: one that has a default may be missing. What else changed between versions,
 `_UPGRADES` tells.
 """
@@ -11,12 +11,13 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from inspector.compilation import archive, manifest, plain
-from inspector.compilation.archive import Archive
+from inspector.compilation.files import archive, manifest
+from inspector.compilation.files.archive import Archive
 from inspector.errors import InspectorError, ModuleError, cut
 from inspector.reports.entries import Packed, Unpacked
-from inspector.reports.forms import packing, unpacking
-from inspector.reports.recorded import RecordedExploration
+from inspector.reports.recorded_exploration import RecordedExploration
+from inspector.reports.serialization import packing, unpacking
+from inspector.support import json_values
 
 FORMAT = "inspector-exploration"
 FORMAT_VERSION = 1
@@ -54,7 +55,11 @@ def load(path: str | os.PathLike[str]) -> RecordedExploration:
 def write(value: object, path: str | os.PathLike[str], form: str) -> None:
     """`save`, of another dataclass and in a file of another format."""
     packed = Packed()
-    fields = {"format": form, "format_version": FORMAT_VERSION, "content": plain.fields_of(value, packing(packed))}
+    fields = {
+        "format": form,
+        "format_version": FORMAT_VERSION,
+        "content": json_values.fields_of(value, packing(packed)),
+    }
     archive.write(path, {manifest.NAME: manifest.written(fields), **packed.entries}, compress=True)
 
 
@@ -66,7 +71,9 @@ def read(kind: type[T], path: str | os.PathLike[str], form: str) -> T:
             fields = manifest.read(opened, name, form, 1, FORMAT_VERSION)
             version, about = fields["format_version"], fields.get("content")
             unpacked = Unpacked(opened, lambda kind, value: upgraded(kind.__name__, value, version))
-            return plain.decode_fields(kind, upgraded(kind.__name__, about, version), "content", unpacking(unpacked))
+            return json_values.decode_fields(
+                kind, upgraded(kind.__name__, about, version), "content", unpacking(unpacked)
+            )
     except manifest.OtherFileError:
         raise
     except RecursionError as e:

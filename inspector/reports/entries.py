@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from inspector.compilation import plain
-from inspector.compilation.archive import Archive
-from inspector.compilation.plain import FormError, Forms
+from inspector.compilation.files.archive import Archive
 from inspector.errors import ModuleError
+from inspector.support import json_values
+from inspector.support.json_values import FormError, Forms
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Packed:
 
     def document(self, value: object, forms: Forms) -> Any:
         """What stands for a dataclass that is an entry of its own."""
-        written = plain.fields_of(value, forms)
+        written = json_values.fields_of(value, forms)
         return {"document": self._put(json.dumps(written, separators=(",", ":"), sort_keys=True).encode())}
 
     def _put(self, value: bytes) -> str:
@@ -88,7 +88,7 @@ class Unpacked:
     def text(self, value: Any, at: str) -> str:
         """The text that a value stands for. Raises FormError."""
         if not isinstance(value, dict):
-            return plain.decode(str, value, at)
+            return json_values.decode(str, value, at)
         data = self._get(value, "text", at)
         name = value["text"]
         if name not in self._texts:
@@ -105,7 +105,9 @@ class Unpacked:
         if key not in self._documents:
             if len(data) > _MAX_DOCUMENT_BYTES:
                 raise FormError(f"{at}: a document of {len(data):,} bytes, of at most {_MAX_DOCUMENT_BYTES:,}")
-            self._documents[key] = plain.decode_fields(kind, self._upgraded(kind, plain.parse(data)), at, forms)
+            self._documents[key] = json_values.decode_fields(
+                kind, self._upgraded(kind, json_values.parse(data)), at, forms
+            )
         found: T = self._documents[key]
         return found
 

@@ -7,8 +7,8 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 
-from inspector import packages
-from inspector.units import format_list
+from inspector.support import packages
+from inspector.support.units import format_list
 
 # What compiles, and what is told of it besides Python: distributions by name.
 _DISTRIBUTIONS = (

@@ -25,10 +25,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from inspector import files, subprocesses
 from inspector.errors import CancelledError, MissingPackageError, TargetError
-from inspector.install_commands import find_uv, install_command, sentence
-from inspector.units import format_bytes
+from inspector.support import files, subprocesses
+from inspector.support.install_commands import find_uv, install_command, sentence
+from inspector.support.units import format_bytes
 
 # What inspector itself needs to compile; what it draws with stays out.
 _NEEDED = ("numpy>=2.0", "protobuf>=5.29", "capstone>=5.0.3")

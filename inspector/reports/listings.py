@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inspector.compilation.plain import FormError
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin
+from inspector.support.json_values import FormError
 
 _Numbers = npt.NDArray[np.int32]
 

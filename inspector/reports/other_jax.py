@@ -16,16 +16,16 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from inspector import subprocesses
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
-from inspector.engines.lane import Lane, compiling
+from inspector.engines.job_queue import Lane, compiling
 from inspector.errors import CancelledError, CompilationError, TargetError
 from inspector.reports import bundle, jax_versions
+from inspector.reports.other_jax_messages import QUESTION, REPLY, Question, Reply
 from inspector.reports.portable import PortableModules, portable_modules
-from inspector.reports.question import QUESTION, REPLY, Question, Reply
-from inspector.reports.recorded import Failure
+from inspector.reports.recorded_exploration import Failure
+from inspector.support import subprocesses
 
 _LIMIT_S = 3600
 _SAID = 2000
@@ -36,7 +36,7 @@ folder, question, answer = json.loads(sys.argv[1])
 spec = importlib.util.spec_from_file_location("inspector", folder + "/__init__.py", submodule_search_locations=[folder])
 sys.modules["inspector"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["inspector"])
-from inspector.reports.answering import answer_file
+from inspector.reports.other_jax_process import answer_file
 answer_file(question, answer)
 """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from inspector import packages
 from inspector.compilation.program import Program
 from inspector.errors import ModuleError, Unavailable
+from inspector.support import packages
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def installed_jax() -> str:
     """The version of the installed JAX, "" where there is none."""
     if not packages.folders("jax"):
         return ""
-    from inspector._jax.attached import installed_versions
+    from inspector._jax.compiling.attached_devices import installed_versions
 
     return installed_versions()["jax"]
 
@@ -43,7 +43,7 @@ def portable_modules(programs: Iterable[Program], known: PortableModules) -> Por
       programs: those that are not known were lowered in this process.
       known: of programs that were loaded.
     """
-    from inspector._jax import modules
+    from inspector._jax.modules import conversions
 
     found: dict[str, PortableModule] = {}
     for program in programs:
@@ -52,7 +52,7 @@ def portable_modules(programs: Iterable[Program], known: PortableModules) -> Por
         elif program.digest not in found:
             artifact: bytes | Unavailable
             try:
-                artifact = modules.portable(program.module)
+                artifact = conversions.portable(program.module)
             except ModuleError as e:
                 artifact = Unavailable(str(e))
             found[program.digest] = PortableModule(installed_jax(), artifact)
@@ -67,7 +67,7 @@ def ported(program: Program, portable: PortableModules) -> Program:
     Raises:
       ModuleError: there is no form of it that this JAX reads.
     """
-    from inspector._jax import reading
+    from inspector._jax.modules import isolated_reading
 
     here = installed_jax()
     form = portable.get(program.digest, PortableModule("unknown", Unavailable("the file has no portable form of it")))
@@ -78,6 +78,6 @@ def ported(program: Program, portable: PortableModules) -> Program:
     if isinstance(form.artifact, Unavailable):
         raise ModuleError(f"{said} it: {form.artifact.reason}. {remedy}")
     try:
-        return dataclasses.replace(program, module=reading.read(form.artifact, "StableHLO").stablehlo)
+        return dataclasses.replace(program, module=isolated_reading.read(form.artifact, "StableHLO").stablehlo)
     except ModuleError as e:
         raise ModuleError(f"{said} its portable form. {remedy} {e}") from e

@@ -11,9 +11,9 @@ from inspector.compilation.engine import Engine, Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines.lane import Lane, forward
+from inspector.engines.job_queue import Lane, forward
 from inspector.engines.serving import callbacks_of
-from inspector.engines.shared import default_engine, worker_engine
+from inspector.engines.shared_engines import default_engine, worker_engine
 from inspector.errors import TargetError, Unavailable
 from inspector.reports import jax_versions
 from inspector.reports.other_jax import OtherJax

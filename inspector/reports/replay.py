@@ -6,14 +6,14 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
-from inspector.analysis.difference import is_other
+from inspector.analysis.diff.module_diff import is_other
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ModuleError, TargetError, Unavailable
-from inspector.reports.recorded import Failure, RecordedExploration, RecordedVariant
-from inspector.tables import UNKNOWN, Kind, Tabular, make_table
+from inspector.reports.recorded_exploration import Failure, RecordedExploration, RecordedVariant
+from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,25 +7,26 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from inspector.analysis.collectives import Collectives, collectives
-from inspector.analysis.course import Course
-from inspector.analysis.difference import Diff, diff, totals
-from inspector.analysis.graph import graph
+from inspector.analysis.collectives.collectives import Collectives, collectives
+from inspector.analysis.cost.peaks import peak_of
+from inspector.analysis.cost.roofline import Roofline, course, roofline
+from inspector.analysis.cost.schedule import Course
+from inspector.analysis.diff.module_diff import Diff, diff, totals
+from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.instructions import instructions
-from inspector.analysis.peaks import peak_of
-from inspector.analysis.program_shardings import Shardings, shardings
-from inspector.analysis.resharding import Reshardings, reshardings
-from inspector.analysis.roofline import Roofline, course, roofline
-from inspector.analysis.timeline import Timeline, timeline
-from inspector.compilation import machine_code, saved
+from inspector.analysis.memory.timeline import Timeline, timeline
+from inspector.analysis.sharding.program_shardings import Shardings, shardings
+from inspector.analysis.sharding.reshardings import Reshardings, reshardings
+from inspector.compilation import machine_code
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
+from inspector.compilation.files import saved_compiled
 from inspector.compilation.placement import device_ids
 from inspector.compilation.records.passes import Passes
 from inspector.errors import ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
-from inspector.hlo.single import singles
+from inspector.hlo.reading.single_instructions import singles
 from inspector.platforms import Peak
 from inspector.stages.passes import CompilerPasses
 
@@ -113,7 +114,7 @@ class Compiled(CompiledProgram):
         """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.
 
         Args:
-          peak: the roofs; None for the published ones of the target (`inspector.analysis.peaks`).
+          peak: the roofs; None for the published ones of the target (`inspector.analysis.cost.peaks`).
         """
         if not isinstance(peak, (Peak, Unavailable, type(None))):
             raise ParameterError(f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {peak!r}.")
@@ -224,7 +225,7 @@ class Compiled(CompiledProgram):
         Raises:
           OSError: the place cannot be written.
         """
-        saved.save(self, path)
+        saved_compiled.save(self, path)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Compiled:
@@ -234,11 +235,11 @@ class Compiled(CompiledProgram):
           FileNotFoundError: there is none.
           ModuleError: not such a file, damaged, or of a newer version.
         """
-        return Compiled.of(saved.load(path))
+        return Compiled.of(saved_compiled.load(path))
 
 
 def _count(module: Module) -> dict[str, InstructionCost]:
-    from inspector.engines.shared import try_to_count
+    from inspector.engines.shared_engines import try_to_count
 
     parts = singles(module)
     counts = try_to_count([part.module for part in parts])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Self
 
-from inspector.analysis.pallas import operand_table, remarks
-from inspector.analysis.pallas_memory import VmemBudget, used_vmem, vmem_budget
-from inspector.analysis.pallas_plot import plot_blocks
+from inspector.analysis.pallas.grid_walk import operand_table, remarks
+from inspector.analysis.pallas.plot import plot_blocks
+from inspector.analysis.pallas.vmem import VmemBudget, used_vmem, vmem_budget
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import PallasKernel
-from inspector.tables import Tabular
+from inspector.support.tables import Tabular
 
 if TYPE_CHECKING:
     import pandas as pd

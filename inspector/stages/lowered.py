@@ -11,40 +11,40 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector import platforms
-from inspector.analysis.collectives import Collectives, collectives
-from inspector.analysis.graph import graph
-from inspector.analysis.line_costs import OPTIMIZED, LineCosts, line_costs
-from inspector.analysis.peaks import peak_of
-from inspector.analysis.program_shardings import Shardings, shardings
-from inspector.analysis.roofline import Roofline
-from inspector.analysis.source import hlo_listing
-from inspector.analysis.timeline import Timeline, timeline
-from inspector.analysis.tpu_errors import NOT_ASSIGNED, KernelRefused, MemoryOverflow, advice, explain
+from inspector.analysis.collectives.collectives import Collectives, collectives
+from inspector.analysis.cost.line_costs import OPTIMIZED, LineCosts, line_costs
+from inspector.analysis.cost.peaks import peak_of
+from inspector.analysis.cost.roofline import Roofline
+from inspector.analysis.graph.instruction_graph import graph
+from inspector.analysis.hlo_listing import hlo_listing
+from inspector.analysis.memory.timeline import Timeline, timeline
+from inspector.analysis.memory.tpu_errors import NOT_ASSIGNED, KernelRefused, MemoryOverflow, advice, explain
+from inspector.analysis.sharding.program_shardings import Shardings, shardings
 from inspector.compilation.engine import EngineLike
-from inspector.compilation.options import FlagValue, Options
-from inspector.compilation.portable import TRAVELS, Portable
+from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf, batch_by_path
-from inspector.deferred import Deferred
 from inspector.errors import CompilationError, ModuleError, ParameterError, Unavailable, check_bool, needs_jax
-from inspector.hlo.held import held
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.listing import Listing
-from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
+from inspector.hlo.reading.module_cache import held
 from inspector.hlo.source import Root
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.stages.kernel import Kernel
+from inspector.support.cross_process import TRAVELS, Portable
+from inspector.support.deferred import Deferred
 
 if TYPE_CHECKING:
     import graphviz
 
-    from inspector._jax.observing import Limits, Logged
-    from inspector.execution.observed import Observed
+    from inspector._jax.lowering.observing import Limits, Logged
+    from inspector.execution.collective_values import Observed
     from inspector.stages.observing import Observing
 
 
@@ -126,9 +126,9 @@ class Lowered(Deferred, Portable):
     @needs_jax("The StableHLO text of a module")
     def stablehlo(self) -> str:
         """The whole StableHLO module as MLIR text, every constant included."""
-        from inspector._jax import reading
+        from inspector._jax.modules import isolated_reading
 
-        return reading.full_text(self.program.module)
+        return isolated_reading.full_text(self.program.module)
 
     @property
     def inputs(self) -> tuple[Argument, ...]:
@@ -150,9 +150,9 @@ class Lowered(Deferred, Portable):
     @needs_jax("An XlaComputation")
     def computation(self) -> Any:
         """Jaxlib's own `XlaComputation`: `as_hlo_text()`, `as_serialized_hlo_module_proto()`, ..."""
-        from inspector._jax import modules
+        from inspector._jax.modules import conversions
 
-        return modules.computation_from_proto(self.hlo_proto)
+        return conversions.computation_from_proto(self.hlo_proto)
 
     def module(self) -> Module:
         """The HLO before optimization as a model. Read once, as long as there is room."""
@@ -161,9 +161,9 @@ class Lowered(Deferred, Portable):
     @needs_jax("XLA's own graph")
     def dot(self) -> str:
         """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
-        from inspector._jax import modules
+        from inspector._jax.modules import conversions
 
-        return modules.hlo_dot(self.hlo_proto)
+        return conversions.hlo_dot(self.hlo_proto)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
@@ -305,7 +305,7 @@ class Lowered(Deferred, Portable):
 
         Itself where that is so already, or where nobody can lower it again.
         """
-        from inspector._jax.attached import attached_platform
+        from inspector._jax.compiling.attached_devices import attached_platform
 
         parsed = Target.parse(target)
         if self.again is None:

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from inspector._jax.observing import Limits, Logged
-from inspector.analysis.collective import Collective
-from inspector.analysis.collectives import Collectives
+from inspector._jax.lowering.observing import Limits, Logged
+from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.collectives.collectives import Collectives
 from inspector.compilation.engine import Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.engines.choice import engine_for
 from inspector.errors import CancelledError, ExecutionError, ParameterError, Unavailable
-from inspector.execution.observed import Observation, Observed
+from inspector.execution.collective_values import Observation, Observed
 from inspector.execution.run import Run, choose_inputs, finish, start
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.source import Frame, own_frame
 
 _LOG_BYTES = 256 << 20

@@ -6,18 +6,18 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from inspector.analysis.following import Following, History
-from inspector.analysis.pass_plot import pass_plot
-from inspector.analysis.passes import PassChange, pass_change
-from inspector.analysis.snapshots import steps
-from inspector.compilation import pass_switches
-from inspector.compilation.options import Options
+from inspector.analysis.passes.follow import Following, History
+from inspector.analysis.passes.plot import pass_plot
+from inspector.analysis.passes.snapshot_changes import PassChange, pass_change
+from inspector.analysis.passes.snapshots import steps
+from inspector.compilation.options import pass_switches
+from inspector.compilation.options.options import Options
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
 
 if TYPE_CHECKING:
-    from inspector.analysis.picture import Picture
+    from inspector.analysis.figures import Picture
 
 _PROPAGATIONS = ("shardy-xla", "sharding-propagation")
 """Passes that give every value a sharding, just before the program is partitioned; compilers call that by other names."""
@@ -71,10 +71,10 @@ class CompilerPasses(Passes):
           ParameterError: there is no such pass.
           ModuleError: the installed jaxlib cannot read what the compiler wrote.
         """
-        from inspector._jax import reading  # saved passes are read where jaxlib is not
+        from inspector._jax.modules import isolated_reading  # saved passes are read where jaxlib is not
 
         one = self.at(chosen)
-        return Module.from_proto(reading.hlo_proto(one.before if before else one.after))
+        return Module.from_proto(isolated_reading.hlo_proto(one.before if before else one.after))
 
     def before_partitioning(self) -> Module | Unavailable:
         """The program as the partitioner takes it: of whole arrays, each of which says how it is to be split.
@@ -172,7 +172,7 @@ class CompilerPasses(Passes):
     def until(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
         """Options that leave out what changed the module after a pass.
 
-        XLA has no flag that stops. What the back end needs still runs: `inspector.compilation.pass_switches`.
+        XLA has no flag that stops. What the back end needs still runs: `inspector.compilation.options.pass_switches`.
 
         Args:
           chosen: one of these, or its index.

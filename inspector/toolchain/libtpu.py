@@ -11,9 +11,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from inspector._jax import libtpu as installed
-from inspector._jax.libtpu_flags import LibtpuFlag as LibtpuFlag
-from inspector._jax.libtpu_flags import LibtpuOptions as LibtpuOptions
+from inspector._jax.libraries import libtpu as installed
+from inspector._jax.libraries.libtpu_flags import LibtpuFlag as LibtpuFlag
+from inspector._jax.libraries.libtpu_flags import LibtpuOptions as LibtpuOptions
 from inspector.errors import Unavailable
 from inspector.toolchain.schema import Schema
 
@@ -29,7 +29,7 @@ def libtpu_version() -> str:
 @functools.cache
 def libtpu_options() -> LibtpuOptions | Unavailable:
     """The options of libtpu without their defaults. Takes a few seconds the first time for a libtpu."""
-    from inspector._jax.libtpu_flags import libtpu_options
+    from inspector._jax.libraries.libtpu_flags import libtpu_options
 
     return libtpu_options()
 
@@ -49,7 +49,7 @@ def enum_words() -> Mapping[str, list[str]] | Unavailable:
 @functools.cache
 def pass_names() -> frozenset[str] | Unavailable:
     """Passes whose name is a constant in libtpu, among names of other things."""
-    from inspector._jax.pass_names import constant_libtpu_names
+    from inspector._jax.libraries.pass_names import constant_libtpu_names
 
     return constant_libtpu_names()
 
@@ -59,7 +59,7 @@ def passes_run() -> frozenset[str] | Unavailable:
     """Passes and pipelines that libtpu was seen to run. Takes seconds the first time."""
     from google.protobuf import text_format
 
-    from inspector._jax.pass_names import libtpu_passes
+    from inspector._jax.libraries.pass_names import libtpu_passes
 
     written = libtpu_passes()
     if isinstance(written, Unavailable):
@@ -82,14 +82,14 @@ def libtpu_message(full_name: str) -> type[Message]:
 
 @functools.cache
 def _schema() -> Schema:
-    from inspector._jax.libtpu_flags import libtpu_descriptors
+    from inspector._jax.libraries.libtpu_flags import libtpu_descriptors
 
     return Schema(libtpu_descriptors(), f"libtpu {libtpu_version()}")
 
 
 @functools.cache
 def _asked() -> tuple[dict[str, str], dict[str, list[str]]] | Unavailable:
-    from inspector._jax.libtpu_defaults import libtpu_defaults
+    from inspector._jax.libraries.libtpu_defaults import libtpu_defaults
 
     options = libtpu_options()
     return options if isinstance(options, Unavailable) else libtpu_defaults(options.flags)

@@ -1,6 +1,6 @@
 """`Schema`: protobuf message classes made from descriptors, in a pool of their own.
 
-The descriptors come from the installed jaxlib (`_jax/descriptors.py`), so a new jaxlib's fields are
+The descriptors come from the installed jaxlib (`_jax/libraries/descriptors.py`), so a new jaxlib's fields are
 read without a change here. Where jaxlib is absent (a saved result on another machine) a small set
 that ships with inspector serves. A pool of its own keeps our `xla.*` from clashing with TensorFlow's
 or xprof's in the same process.
@@ -17,9 +17,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.message import Message
 
-from inspector._jax import descriptors
+from inspector._jax.libraries import descriptors
 from inspector.errors import MissingPackageError, ModuleError
-from inspector.varints import write_varint
+from inspector.support.varints import write_varint
 
 FALLBACK_FILE = "descriptors.binpb"
 """Name, beside this module, of the `FileDescriptorSet` that serves without jaxlib."""

@@ -9,7 +9,7 @@ import functools
 from typing import Any
 
 from inspector.errors import OptionError, Unavailable
-from inspector.install_commands import install_command, sentence
+from inspector.support.install_commands import install_command, sentence
 from inspector.toolchain.schema import installed_schema
 
 
@@ -21,7 +21,7 @@ def options_message() -> Any:
 @functools.cache
 def default_options() -> Any:
     """XLA's own defaults as an `xla.CompileOptionsProto`, or `Unavailable`. Not to be changed."""
-    from inspector._jax.flag_defaults import installed_defaults
+    from inspector._jax.libraries.flag_defaults import installed_defaults
 
     data = installed_defaults()
     return data if isinstance(data, Unavailable) else type(options_message()).FromString(data)
@@ -34,7 +34,7 @@ def jax_options() -> Any:
       OptionError: JAX is not installed.
     """
     try:
-        from inspector._jax.compile_options import unsaid_options
+        from inspector._jax.compiling.compile_options import unsaid_options
     except ImportError as e:
         raise OptionError(
             f"What is not said in these options, JAX says, and it cannot be imported ({e})."
@@ -46,7 +46,7 @@ def jax_options() -> Any:
 @functools.cache
 def descriptions() -> dict[str, str] | Unavailable:
     """Descriptions by flag name, of the flags that have one."""
-    from inspector._jax.flag_descriptions import installed_descriptions
+    from inspector._jax.libraries.flag_descriptions import installed_descriptions
 
     return installed_descriptions([field.name for field in debug_options_type().fields])
 
@@ -54,7 +54,7 @@ def descriptions() -> dict[str, str] | Unavailable:
 @functools.cache
 def pass_names() -> frozenset[str] | Unavailable:
     """Passes whose name is a constant in the library, among names of other things."""
-    from inspector._jax.pass_names import constant_names
+    from inspector._jax.libraries.pass_names import constant_names
 
     return constant_names()
 
@@ -62,7 +62,7 @@ def pass_names() -> frozenset[str] | Unavailable:
 @functools.cache
 def passes_run() -> frozenset[str] | Unavailable:
     """Passes and pipelines that XLA was seen to run on the CPU. Takes seconds the first time."""
-    from inspector._jax.pass_names import observed_names
+    from inspector._jax.libraries.pass_names import observed_names
 
     return observed_names()
 

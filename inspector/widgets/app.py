@@ -28,12 +28,12 @@ import anywidget
 import traitlets
 
 from inspector.widgets import messages
-from inspector.widgets.code import code, loader
 from inspector.widgets.documents import TextDocument
 from inspector.widgets.lifetime import hold_weakly
 from inspector.widgets.panes.registry import FromBrowser, ToBrowser, offered
+from inspector.widgets.saving.app_code import code, loader
+from inspector.widgets.saving.transcript import Said
 from inspector.widgets.subshells import leave_to_front_end
-from inspector.widgets.transcript import Said
 
 _USUAL_PANES = [line.name for line in offered(has_kernels=False, has_partitions=False)]
 # What answers a request is asked for again, and has no slot either.

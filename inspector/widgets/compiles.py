@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from inspector.errors import ClosedError, ParameterError
 from inspector.widgets import messages
 from inspector.widgets.lowerings import Lowerings
-from inspector.widgets.panes.board import Board
+from inspector.widgets.panes.framework.board import Board
 from inspector.widgets.variants import Variant, labels
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
-    from inspector.compilation.options import Options
+    from inspector.compilation.options.options import Options
     from inspector.compilation.target import Target
     from inspector.compilation.tuning import Tuning
     from inspector.stages.lowered import Lowered

@@ -13,14 +13,14 @@ from typing import Any, cast
 
 from inspector import platforms
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ParameterError, TargetError, Unavailable
 from inspector.toolchain import flags
 from inspector.toolchain.flags import catalogue
 from inspector.toolchain.libtpu import libtpu_options
 from inspector.widgets import messages
-from inspector.widgets.typed import read_options
+from inspector.widgets.typed_options import read_options
 
 AxisPairs = list[tuple[str, int]]
 

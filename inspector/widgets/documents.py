@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import PHASES, Origin, phases
-from inspector.packages import is_library_file
+from inspector.support.packages import is_library_file
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 

@@ -17,27 +17,28 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from inspector import files, freed, settings
-from inspector.analysis.collectives import Collectives
-from inspector.analysis.stats import compare
-from inspector.compilation.options import Options
+from inspector import settings
+from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.cost.stats import compare
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf, batch_by_path
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.reports import bundle
-from inspector.reports.recorded import RecordedVariant
+from inspector.reports.recorded_exploration import RecordedVariant
 from inspector.stages.lowered import Lowered
+from inspector.support import files, memory_release
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
-from inspector.widgets.explorations import record, restore
 from inspector.widgets.lifetime import collect, hold, hold_weakly, keep
 from inspector.widgets.lowerings import axes_of
 from inspector.widgets.panes.registry import offered
-from inspector.widgets.recorder import Recorder
-from inspector.widgets.stored import is_batch
+from inspector.widgets.saving.explorations import record, restore
+from inspector.widgets.saving.recorder import Recorder
+from inspector.widgets.saving.stored_output import is_batch
 from inspector.widgets.variants import OptionsLike, Variant
 from inspector.widgets.work import Retraces, Work
 
@@ -400,7 +401,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         restore(recorded, self._compiles)
 
     def page_element(self, *, has_code: bool) -> str:
-        """What `save_html` writes as an element of a larger page, one of which has the app's code: see `widgets/page.py`."""
+        """What `save_html` writes as an element of a larger page, one of which has the app's code: see `widgets/saving/page.py`."""
         return self._recorder.element(has_code=has_code)
 
     def close(self) -> None:
@@ -414,9 +415,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._end()
         if is_large:
             collect()  # a module refers to itself
-            freed.give_back_soon()  # what the caller's variable holds
+            memory_release.give_back_soon()  # what the caller's variable holds
         else:
-            freed.give_back()
+            memory_release.give_back()
 
     def __del__(self) -> None:
         """Of the garbage collector, which frees the modules too."""

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import ipywidgets.widgets.widget as registry
 
-from inspector import freed
+from inspector.support import memory_release
 
 _TRIES, _PAUSE_S = 100, 0.01
 _RESULT_NAME = re.compile(r"_+\d*")  # what IPython calls results of cells: _, __, _3
@@ -136,6 +136,6 @@ def collect() -> None:
         cycle.append(cycle)  # so that there is some
         del cycle
         if gc.collect():
-            freed.give_back()
+            memory_release.give_back()
             return
         time.sleep(_PAUSE_S)

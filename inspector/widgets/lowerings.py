@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.stages.lowered import Lowered
 from inspector.widgets.work import Work
 

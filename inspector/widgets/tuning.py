@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import Tuning
 from inspector.errors import ExecutionError, FlagTypeError, OptionError, UnknownFlagError

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
 from inspector.compilation.engine import UNHEARD
-from inspector.compilation.options import FlagValue, Options
-from inspector.compilation.options_text import value_text
+from inspector.compilation.options.options import FlagValue, Options
+from inspector.compilation.options.options_text import value_text
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
 from inspector.errors import CancelledError, ExecutionError
 from inspector.stages.compiled import Compiled
-from inspector.units import format_seconds
+from inspector.support.units import format_seconds
 from inspector.widgets import messages
 
 if TYPE_CHECKING:

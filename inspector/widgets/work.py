@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
-    from inspector.compilation.options import FlagValue, Options
+    from inspector.compilation.options.options import FlagValue, Options
     from inspector.compilation.target import Target
     from inspector.errors import Unavailable
-    from inspector.execution.observed import Observed
+    from inspector.execution.collective_values import Observed
     from inspector.execution.run import Run
     from inspector.stages.lowered import Lowered
 
@@ -74,7 +74,7 @@ class ScanLimits:
 
 
 class FlagEffect(Protocol):
-    """What a value of a flag did: `inspector.effects.FlagEffect`."""
+    """What a value of a flag did: `inspector.api.flag_effects.FlagEffect`."""
 
     @property
     def flag(self) -> str: ...
@@ -93,7 +93,7 @@ class FlagEffect(Protocol):
 
 
 class ScanJob(Protocol):
-    """A scan under way: `inspector.effects.ScanJob`."""
+    """A scan under way: `inspector.api.flag_effects.ScanJob`."""
 
     @property
     def stage(self) -> str: ...
@@ -116,7 +116,7 @@ class ScanJob(Protocol):
 
 
 class Change(Protocol):
-    """What a call has other than the one before: `inspector._jax.retraces.Changed`."""
+    """What a call has other than the one before: `inspector._jax.caches.retraces.Changed`."""
 
     @property
     def what(self) -> str: ...
@@ -129,7 +129,7 @@ class Change(Protocol):
 
 
 class Retrace(Protocol):
-    """A call that JAX traced, or XLA compiled again: `inspector._jax.retraces.Retrace`."""
+    """A call that JAX traced, or XLA compiled again: `inspector._jax.caches.retraces.Retrace`."""
 
     @property
     def fun_name(self) -> str: ...
@@ -148,7 +148,7 @@ class Retrace(Protocol):
 
 
 class Retraces(Protocol):
-    """Some of them, in order: `inspector._jax.retraces.Retraces`."""
+    """Some of them, in order: `inspector._jax.caches.retraces.Retraces`."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Retrace]: ...
@@ -157,7 +157,7 @@ class Retraces(Protocol):
 
 
 class RetraceWatch(Protocol):
-    """Lists them while it is on: `inspector._jax.retraces.RetraceWatch`."""
+    """Lists them while it is on: `inspector._jax.caches.retraces.RetraceWatch`."""
 
     @property
     def found(self) -> Retraces: ...

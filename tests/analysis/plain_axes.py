@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from inspector.analysis.axes import Axes, _factorizations, _joined, _part
+from inspector.analysis.collectives.axes import Axes, _factorizations, _joined, _part
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
-from inspector.hlo.replica_groups import Ids, MeshGroups, ReplicaGroups
+from inspector.hlo.devices.mesh import Mesh
+from inspector.hlo.devices.replica_groups import Ids, MeshGroups, ReplicaGroups
 
 
 def plain_axes(

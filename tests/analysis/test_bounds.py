@@ -20,7 +20,7 @@ import pytest
 from jax import lax
 
 import inspector
-from inspector.analysis.course import Course
+from inspector.analysis.cost.schedule import Course
 from inspector.compilation.cost import Cost
 from inspector.engines.inline import InlineEngine
 from inspector.errors import About, AtLeast, Unavailable

@@ -8,14 +8,14 @@ import re
 import pytest
 
 import inspector
-from inspector.analysis.correspondence import Certainty
-from inspector.analysis.following import Following
+from inspector.analysis.passes.correspondence import Certainty
+from inspector.analysis.passes.follow import Following
 from inspector.errors import CompilationError, Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.source import merged_names
 from inspector.stages.passes import CompilerPasses
 from tests.absent import needs_gpu, needs_tpu
-from tests.analysis.test_pass_words import entry, recorded
+from tests.analysis.passes.test_step_descriptions import entry, recorded
 from tests.followed_programs import PROGRAMS, Program
 from tests.sharded_programs import sharded_program
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.analysis.altered import Aspect
-from inspector.analysis.changes import KINDS, Change
-from inspector.analysis.difference import NOT_COUNTED, Diff, Total, counted, diff, is_other, totals
+from inspector.analysis.diff.altered_instructions import Aspect
+from inspector.analysis.diff.changes import KINDS, Change
+from inspector.analysis.diff.module_diff import NOT_COUNTED, Diff, Total, counted, diff, is_other, totals
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.hlo.module import Module

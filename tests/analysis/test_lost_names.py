@@ -12,12 +12,12 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
-from inspector.analysis.collectives import Collectives, collectives
-from inspector.analysis.resharding import Resharding, resharding
-from inspector.analysis.roofline import roofline
+from inspector.analysis.collectives.collectives import Collectives, collectives
+from inspector.analysis.cost.roofline import roofline
+from inspector.analysis.sharding.reshardings import Resharding, resharding
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 from tests.absent import needs_gpu, needs_tpu
 from tests.modules import module_of

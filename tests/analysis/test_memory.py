@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector.analysis.timeline import Timeline
+from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.memory import ASSIGNMENT, STATISTICS, Memory, MemorySpace, space_name
 from inspector.engines.inline import InlineEngine
 from inspector.errors import AtLeast, Unavailable
-from inspector.hlo.buffer_assignment import assigned_bytes
+from inspector.hlo.allocation_totals import assigned_bytes
 from inspector.stages.compiled import Compiled
 from tests.absent import needs_gpu, needs_tpu
 

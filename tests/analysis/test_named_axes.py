@@ -11,9 +11,9 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import inspector
-from inspector.analysis.axes import with_size_one
+from inspector.analysis.collectives.axes import with_size_one
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.stages.compiled import Compiled
 
 SIZES = {"one": 1, "i": 4, "uno": 1, "j": 2}

@@ -17,8 +17,8 @@ from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
 
 import inspector
-from inspector.analysis.pallas_memory import VmemBudget, vmem_budget
-from inspector.analysis.tpu_errors import MemoryOverflow, advice, explain
+from inspector.analysis.memory.tpu_errors import MemoryOverflow, advice, explain
+from inspector.analysis.pallas.vmem import VmemBudget, vmem_budget
 from inspector.errors import CompilationError, Unavailable
 from inspector.widgets.panes.pallas import kernels_message
 from tests.absent import needs_tpu

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from jaxlib import _hlo
 
-from inspector.analysis.correspondence import Certainty
-from inspector.analysis.following import History
-from inspector.analysis.pass_words import Event
+from inspector.analysis.passes.correspondence import Certainty
+from inspector.analysis.passes.follow import History
+from inspector.analysis.passes.step_descriptions import Event
 from inspector.hlo.module import Module
 from inspector.stages.passes import CompilerPasses
 from tests.analysis.grown import Lines, changed_at_random, couples, grown, module_in
-from tests.analysis.test_pass_words import recorded
+from tests.analysis.passes.test_step_descriptions import recorded
 
 SEEDS = range(10)
 

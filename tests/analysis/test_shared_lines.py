@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from inspector.analysis.line_costs import OPTIMIZED, Amounts, LineCosts, _Pieces, line_costs
-from inspector.analysis.roofline import roofline
-from inspector.analysis.source import hlo_listing
+from inspector.analysis.cost.line_costs import OPTIMIZED, Amounts, LineCosts, _Pieces, line_costs
+from inspector.analysis.cost.roofline import roofline
+from inspector.analysis.hlo_listing import hlo_listing
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing

@@ -20,10 +20,11 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import inspector
-from inspector.analysis.diff import instruction_changes, instruction_multiset
-from inspector.analysis.difference import diff
-from inspector.analysis.fingerprint import module_digest
-from inspector.compilation import cell_files, machine_code
+from inspector.analysis.diff.fingerprint import module_digest
+from inspector.analysis.diff.module_diff import diff
+from inspector.analysis.diff.text_diff import instruction_changes, instruction_multiset
+from inspector.compilation import machine_code
+from inspector.compilation.caches import cell_files
 from inspector.hlo.module import Module
 from tests.absent import needs_gpu, needs_tpu
 from tests.modules import changed, module_of, proto_of

@@ -11,8 +11,8 @@ from jax.sharding import PartitionSpec as P
 from jaxlib import _hlo
 
 import inspector
-from inspector.analysis.collectives import collectives
-from inspector.hlo.mesh import Mesh
+from inspector.analysis.collectives.collectives import collectives
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 from tests.absent import needs_gpu, needs_tpu
 

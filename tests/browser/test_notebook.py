@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from inspector.widgets.code import code
+from inspector.widgets.saving.app_code import code
 from tests.browser.conftest import CellResult, Jupyter, Seen
 
 OpenNotebook = Callable[[str], Page]

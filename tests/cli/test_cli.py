@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 import inspector
+from inspector.api.exploration import Exploration
 from inspector.cli.arguments import as_call, read_call
 from inspector.cli.commands import inspector as commands
-from inspector.cli.given import Asked
 from inspector.cli.lab import notebook
+from inspector.cli.program_arguments import Asked
 from inspector.errors import ParameterError, TargetError
-from inspector.exploration import Exploration
 from tests.conftest import ROOT
 
 SCRIPT = """
@@ -541,7 +541,7 @@ def test_the_cache_is_measured_and_cleared(run: Run, monkeypatch: pytest.MonkeyP
     folder = tmp_path / "cache" / "inspector" / "compiled"
     with inspector.settings.scope(cache=True, cache_directory=str(folder)):
         run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu")
-        from inspector.engines.shared import close_engines
+        from inspector.engines.shared_engines import close_engines
 
         close_engines()  # writes what is still to be written
         (folder / "mine.compiled").write_text("a user's")
@@ -579,15 +579,16 @@ def test_the_doctor_says_what_is_here(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_doctor_names_the_command_for_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from inspector import packages
+    from inspector.support import packages
 
     monkeypatch.setattr(
         packages, "version", lambda name: "" if name in ("jax", "anywidget", "jupyterlab", "notebook") else "1"
     )
     monkeypatch.setattr(
-        "inspector._jax.absent.absent_platform", lambda kind: inspector.Unavailable(f"no {kind}", f"install {kind}")
+        "inspector._jax.compiling.ahead_of_time.absent_platform",
+        lambda kind: inspector.Unavailable(f"no {kind}", f"install {kind}"),
     )
-    monkeypatch.setattr("inspector.engines.machine_memory.machine_memory", lambda: (1 << 30, "the machine's"))
+    monkeypatch.setattr("inspector.engines.workers.machine_memory.machine_memory", lambda: (1 << 30, "the machine's"))
     monkeypatch.setenv("HOME", str(Path.cwd()))
     said = run("doctor", "--quick", status=1).stdout
     assert re.search(r"^wrong +JAX +not installed\n +→ .*pip install .*'jax>=0.10,<0.13'$", said, re.MULTILINE)

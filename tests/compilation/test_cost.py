@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis.algorithms import algorithm_of
-from inspector.compilation import plain
+from inspector.analysis.cost.dot_algorithms import algorithm_of
 from inspector.compilation.cost import Cost, InstructionCost, costs, program_cost, total
-from inspector.engines.counting import count
 from inspector.engines.inline import InlineEngine
-from inspector.engines.shared import worker_engine
+from inspector.engines.shared_engines import worker_engine
+from inspector.engines.workers.counting import count
 from inspector.errors import AtLeast, Missing, Unavailable
-from inspector.hlo.executions import places
+from inspector.hlo.execution_counts import places
 from inspector.hlo.module import Module
-from inspector.hlo.single import singles
+from inspector.hlo.reading.single_instructions import singles
 from inspector.stages.compiled import Compiled
+from inspector.support import json_values
 from tests.loops import counted_loop
 from tests.modules import changed, module_of, proto_of
 from tests.peaks import PEAKS
@@ -68,7 +68,7 @@ def test_instructions_of_real_modules_sum_to_xlas_total(name: str) -> None:
 def test_a_fusion_told_briefly_costs_what_the_whole_one_costs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = Module.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
     briefly = singles(module)
-    monkeypatch.setattr("inspector.hlo.brief.Briefs.of", lambda *_: None)
+    monkeypatch.setattr("inspector.hlo.reading.fusion_summaries.Briefs.of", lambda *_: None)
     whole = singles(module)
     assert any(part.briefs for part in briefly)
     assert not any(part.briefs for part in whole)
@@ -405,7 +405,7 @@ def test_a_cost_of_which_nothing_is_known_is_unavailable() -> None:
 
 def test_a_cost_known_in_part_goes_through_json() -> None:
     cost = Cost(AtLeast(4, [Missing("c", "custom call")]), 0.0, Unavailable("why", "what to do"))
-    read = plain.decode(Cost, json.loads(json.dumps(plain.encode(cost))))
+    read = json_values.decode(Cost, json.loads(json.dumps(json_values.encode(cost))))
     assert read == cost
     assert read.missing == cost.missing
 

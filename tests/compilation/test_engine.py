@@ -12,7 +12,7 @@ import pytest
 
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.preview import COUNTING, NO_CODE, NOT_COUNTED, Preview
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target

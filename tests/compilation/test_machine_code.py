@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.api.flag_effects import flag_effect, scan
 from inspector.compilation import machine_code
-from inspector.effects import flag_effect, scan
 from inspector.errors import Unavailable
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered

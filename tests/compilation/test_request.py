@@ -11,13 +11,13 @@ import jax
 import pytest
 
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import PRODUCTS, CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, ParameterError, TargetError
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.lowering.bindings import StageBinding
 
 PROGRAM = Program(

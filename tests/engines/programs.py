@@ -15,10 +15,10 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib import _hlo, _jax
 
-from inspector._jax.callbacks import host_callbacks
-from inspector.compilation.options import Options
+from inspector._jax.lowering.callbacks import host_callbacks
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program, Result
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 
 
 def theirs(compiled: Any) -> str:

@@ -17,11 +17,11 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 import inspector
-from inspector._jax.slices import Slice
-from inspector.engines.shared import worker_engine
+from inspector._jax.compiling.slices import Slice
+from inspector.engines.shared_engines import worker_engine
 from inspector.errors import CompilationError, LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
-from inspector.hlo.mesh import Mesh as OurMesh
-from inspector.install_commands import install_command
+from inspector.hlo.devices.mesh import Mesh as OurMesh
+from inspector.support.install_commands import install_command
 from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
 
@@ -153,7 +153,7 @@ def test_an_operation_without_a_rule_for_the_platform(target: str) -> None:
 @needs_tpu
 @needs_gpu
 def test_several_targets_at_once() -> None:
-    from inspector.engines.shared import default_engine
+    from inspector.engines.shared_engines import default_engine
 
     targets = ("cpu:2", "tpu:v5e:2x2", "tpu:v6e:2x2", "gpu:h100:2")
     lowered = {t: lower(step, F32, target=t) for t in targets}
@@ -194,8 +194,8 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine with an H100, whose client is then never asked; `tests/device` has the real one."""
     attached = Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1))
-    monkeypatch.setattr("inspector._jax.attached.attached_platform", lambda: "gpu")
-    monkeypatch.setattr("inspector._jax.absent.attached_slice", lambda: attached)
+    monkeypatch.setattr("inspector._jax.compiling.attached_devices.attached_platform", lambda: "gpu")
+    monkeypatch.setattr("inspector._jax.compiling.ahead_of_time.attached_slice", lambda: attached)
     compiled = inspector.lower(step, F32, platform="gpu").compile(isolate=True)
     assert (compiled.engine, str(compiled.target), compiled.devices) == (
         "worker",
@@ -217,7 +217,7 @@ def test_described_devices_are_the_same(target: str, one_device_python: RunPytho
             print("older"); sys.exit()
         from inspector._jax import absent
         from inspector.compilation.target import Target
-        from inspector.engines.environment import slice_of
+        from inspector.engines.workers.environment import slice_of
         absent.prepare_process(Target.parse({target!r}).platform, ())
         devices = absent._devices(slice_of(Target.parse({target!r})))
         described = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
@@ -262,9 +262,9 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
     script = textwrap.dedent("""
         import json, jax, jax.numpy as jnp, tempfile
         from inspector._jax import absent, cuda_plugin
-        from inspector._jax.compiler import Watch
-        from inspector._jax.slices import Slice
-        from inspector.engines.messages import plain_compile
+        from inspector._jax.compiling.compiler import Watch
+        from inspector._jax.compiling.slices import Slice
+        from inspector.engines.workers.messages import plain_compile
         from inspector.errors import Unavailable
         import inspector
         x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
@@ -331,7 +331,7 @@ def test_what_needs_a_library_of_nvidia_names_it() -> None:
 def test_libtpu_leaves_no_logs(one_device_python: RunPython) -> None:
     script = textwrap.dedent("""
         import inspector, jax, jax.numpy as jnp, pathlib
-        from inspector.engines.shared import worker_engine
+        from inspector.engines.shared_engines import worker_engine
         x = jax.ShapeDtypeStruct((8,), jnp.float32)
         inspector.lower(jnp.sin, x, platform="tpu").compile(target="tpu:v5e:2x2")
         (lane,) = worker_engine()._lanes.values()

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector._jax.report import EarlyReport, Report
+from inspector._jax.compiling.report import EarlyReport, Report
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines import messages
 from inspector.engines.assemble import Shower, make_compiled
+from inspector.engines.workers import messages
 from inspector.errors import Unavailable
 
 COST = {"flops": 2.0, "transcendentals": 0.0, "bytes_accessed": 8.0}

@@ -14,20 +14,21 @@ from typing import Any
 
 import pytest
 
-from inspector import packages, settings
-from inspector.compilation.cache import DiskCache, MemoryCache, cache_key
+from inspector import settings
+from inspector.compilation.caches.program_cache import DiskCache, MemoryCache, cache_key
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines.awaited import LOST
 from inspector.engines.cached import CachedEngine
+from inspector.engines.workers.pending_executable import LOST
 from inspector.errors import CancelledError, CompilationError, Unavailable
+from inspector.support import packages
 from tests.conftest import RunPython
 
 MB = 1 << 20

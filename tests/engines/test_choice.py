@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.engines import choice

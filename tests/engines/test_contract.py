@@ -15,13 +15,13 @@ import pytest
 from jaxlib import _hlo
 
 from inspector import settings
-from inspector._jax import final_hlo
-from inspector._jax.configuration import read_config
-from inspector.compilation import options_proto
+from inspector._jax.compiling import final_hlo
+from inspector._jax.compiling.configuration import read_config
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine
 from inspector.compilation.memory import Memory
-from inspector.compilation.options import Options
+from inspector.compilation.options import options_proto
+from inspector.compilation.options.options import Options
 from inspector.compilation.preview import NO_CODE, Preview
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunRequest
@@ -29,7 +29,7 @@ from inspector.compilation.target import Target
 from inspector.engines.cached import CachedEngine
 from inspector.engines.dask import DaskEngine
 from inspector.engines.inline import InlineEngine
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import (
     CancelledError,
     CompilationError,

@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from inspector.analysis.fingerprint import code_digest
+from inspector.analysis.diff.fingerprint import code_digest
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines import dask as dask_engine
 from inspector.engines.dask import DaskEngine
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import (
     CancelledError,
     ExecutionError,
@@ -31,8 +31,8 @@ from inspector.errors import (
     UnknownFlagError,
     WorkerDiedError,
 )
-from inspector.install_commands import install_command
 from inspector.stages.compiled import Compiled
+from inspector.support.install_commands import install_command
 from tests.engines import programs
 
 distributed = pytest.importorskip("distributed")

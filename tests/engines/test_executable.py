@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector._jax.compiler import Compiler
-from inspector._jax.runtime import LoadedExecutable
+from inspector._jax.compiling.compiler import Compiler
+from inspector._jax.compiling.runtime import LoadedExecutable
 from inspector.engines import executable
 from inspector.engines.executable import load_executable, save_executable
 from inspector.engines.inline import InlineEngine

@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector._jax.final_hlo import joined_hlo_proto, split_hlo_proto
-from inspector.analysis.tpu_errors import MemoryOverflow
+from inspector._jax.compiling.final_hlo import joined_hlo_proto, split_hlo_proto
+from inspector.analysis.memory.tpu_errors import MemoryOverflow
 from inspector.compilation.engine import Job
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest
-from inspector.engines import messages
 from inspector.engines.assemble import Shower
 from inspector.engines.inline import InlineEngine
+from inspector.engines.workers import messages
 from inspector.errors import CompilationError, Unavailable
-from inspector.hlo.buffer_assignment import assigned_bytes
+from inspector.hlo.allocation_totals import assigned_bytes
 from tests.absent import needs_tpu
 
 GIB = 1 << 30

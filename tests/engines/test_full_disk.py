@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from inspector.engines import scratch
-from inspector.engines.last_words import NOT_WRITTEN, warnings_in
+from inspector.engines.workers import scratch
+from inspector.engines.workers.process_output import NOT_WRITTEN, warnings_in
 
 SCRIPT = """
 import json, sys

@@ -15,13 +15,13 @@ from jax.experimental import io_callback
 
 import inspector
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.compilation.target import Target
 from inspector.engines import inline
 from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
-from inspector.engines.shared import close_engines, default_engine, inline_engine, worker_engine
+from inspector.engines.shared_engines import close_engines, default_engine, inline_engine, worker_engine
 from inspector.errors import CancelledError, ExecutionError, TargetError
 from inspector.stages.compiled import Compiled
 from tests.conftest import RunPython
@@ -134,7 +134,7 @@ def test_default_engine() -> None:
 
 
 def test_default_engine_with_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inspector._jax.attached.attached_platform", lambda: "gpu")
+    monkeypatch.setattr("inspector._jax.compiling.attached_devices.attached_platform", lambda: "gpu")
     program = dataclasses.replace(programs.lower(jnp.sin, F32X2), platform="cuda")
     remembering = default_engine(program, Target.parse("attached"))
     assert isinstance(remembering, CachedEngine)
@@ -149,7 +149,7 @@ def test_a_fork_of_the_kernel_has_engines_of_its_own(one_device_python: RunPytho
         warnings.simplefilter("ignore")
         import jax, jax.numpy as jnp
         from tests.engines import programs
-        from inspector.compilation.options import Options
+        from inspector.compilation.options.options import Options
         from inspector.compilation.request import CompileRequest
         from inspector.compilation.target import Target
         from inspector.engines import shared as engines

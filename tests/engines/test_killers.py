@@ -20,15 +20,15 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines import fork_server
-from inspector.engines.worker import WorkerEngine, WorkerSettings
+from inspector.engines.workers import fork_server
+from inspector.engines.workers.worker_engine import WorkerEngine, WorkerSettings
 from inspector.errors import CompilationError, OptionError, WorkerDiedError
 from tests.conftest import ROOT
 from tests.engines import programs
-from tests.engines.test_worker import all_pids, wait_gone, worker_pids
+from tests.engines.workers.test_worker_engine import all_pids, wait_gone, worker_pids
 
 pytestmark = pytest.mark.skipif(
     not fork_server.ForkServer.supported(), reason="many new workers, which a fork makes fast"
@@ -158,8 +158,8 @@ def test_a_directory_of_a_killed_kernel_that_no_worker_has_is_not_left() -> None
     script = """
         import os, signal, subprocess
         from inspector.compilation.target import Target
-        from inspector.engines.shared import worker_engine
-        from inspector.engines.scratch import Scratch
+        from inspector.engines.shared_engines import worker_engine
+        from inspector.engines.workers.scratch import Scratch
         worker_engine().warm(Target.parse("cpu")).result(120)
         scratch = Scratch(os.getpid())
         subprocess.Popen(["sleep", "1"], pass_fds=[scratch._descriptor], stdout=subprocess.DEVNULL)

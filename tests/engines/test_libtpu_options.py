@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.options import Options
-from inspector.effects import boolean_flags, flag_effect
-from inspector.engines import fork_server
-from inspector.engines.worker import WorkerEngine
+from inspector.api.flag_effects import boolean_flags, flag_effect
+from inspector.compilation.options.options import Options
+from inspector.engines.workers import fork_server
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import OptionError, WorkerDiedError
 from inspector.lowering.lower import lower
 from inspector.stages.lowered import Lowered

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import WorkerDiedError
 from tests.engines import programs
 

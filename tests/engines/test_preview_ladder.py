@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.workloads import make
-from inspector.analysis.source import hlo_listing
+from inspector.analysis.hlo_listing import hlo_listing
 from inspector.compilation.memory import Memory
-from inspector.engines import fork_server
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers import fork_server
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.lowering.lower import lower
 from inspector.stages.compiled import Compiled
 

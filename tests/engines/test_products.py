@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import pytest
 
 from inspector.compilation.engine import Engine
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.request import PRODUCTS, CompileRequest
 from inspector.compilation.target import Target
 from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import CompilationError, OptionError, ParameterError, Unavailable
 from inspector.stages.compiled import Compiled
 from inspector.stages.passes import CompilerPasses
@@ -161,7 +161,7 @@ def test_code_is_that_of_the_kernels_of_the_hlo(whole: Compiled) -> None:
 
 
 def test_the_buffer_assignment_is_the_one_that_xla_counts(whole: Compiled) -> None:
-    from inspector._jax.final_hlo import split_hlo_proto
+    from inspector._jax.compiling.final_hlo import split_hlo_proto
     from inspector.compilation.preview import assigned_memory
 
     assert not isinstance(whole.buffers, Unavailable)

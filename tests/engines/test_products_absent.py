@@ -200,7 +200,7 @@ def test_a_dump_of_the_users_own_is_refused_beside_it() -> None:
 
 @on_both
 def test_buffers_are_told_with_heap_traces(target: str) -> None:
-    from inspector._jax.final_hlo import split_hlo_proto
+    from inspector._jax.compiling.final_hlo import split_hlo_proto
     from inspector.toolchain.schema import installed_schema
 
     found = compiled(target).buffers

@@ -10,14 +10,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from inspector._jax.compiler import Watch
-from inspector._jax.report import Report
-from inspector._jax.slices import Slice
+from inspector._jax.compiling.compiler import Watch
+from inspector._jax.compiling.report import Report
+from inspector._jax.compiling.slices import Slice
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.buffers import Buffers
 from inspector.engines import serving
-from inspector.engines.messages import PlainCompile, PlainRun
 from inspector.engines.serving import Server, callbacks_of, compiler_of
+from inspector.engines.workers.messages import PlainCompile, PlainRun
 from inspector.errors import ExecutionError, Unavailable
 from tests.engines import programs
 

@@ -10,9 +10,9 @@ import pytest
 
 import inspector
 from inspector import platforms
-from inspector._jax import absent
+from inspector._jax.compiling import ahead_of_time
 from inspector.engines.targets import offered_targets, target_rows
-from inspector.install_commands import install_command
+from inspector.support.install_commands import install_command
 
 COLUMNS = ["target", "platform", "device_kind", "device_count", "available", "reason", "can_run"]
 
@@ -73,7 +73,7 @@ def test_all_that_is_available_compiles() -> None:
 def test_what_programs_lack_is_said_where_they_can_be_compiled(
     why_not: tuple[str, str], said: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(absent, "why_not", lambda *_: why_not)
+    monkeypatch.setattr(ahead_of_time, "why_not", lambda *_: why_not)
     for row in target_rows():
         if inspector.Target.parse(row.target).is_absent:
             assert (row.available, row.reason, row.can_run) == (*said, False)

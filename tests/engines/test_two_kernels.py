@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from inspector.engines.fork_server import ForkServer
+from inspector.engines.workers.fork_server import ForkServer
 from tests.absent import needs_tpu
 from tests.conftest import ROOT
-from tests.engines.test_worker import wait_gone
+from tests.engines.workers.test_worker_engine import wait_gone
 
 pytestmark = pytest.mark.skipif(not ForkServer.supported(), reason="reads /proc, and forks")
 
@@ -24,7 +24,7 @@ import json, os, sys
 import jax, jax.numpy as jnp
 from inspector import lower
 from inspector.errors import InspectorError
-from tests.engines.test_worker import all_pids, product
+from tests.engines.workers.test_worker_engine import all_pids, product
 
 target, platform = sys.argv[1:]
 print(os.getpid(), flush=True)

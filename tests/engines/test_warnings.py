@@ -12,8 +12,8 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.engines.inline import UNHEARD
-from inspector.engines.last_words import warnings_in
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.process_output import warnings_in
+from inspector.engines.workers.worker_engine import WorkerEngine
 from tests.absent import needs_gpu, needs_tpu
 
 MESH = AbstractMesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)

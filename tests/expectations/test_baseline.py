@@ -18,8 +18,8 @@ import inspector
 from inspector.errors import ExpectationError, ModuleError, ParameterError, Unavailable
 from inspector.expectations import baseline
 from inspector.expectations.baseline import Key
-from inspector.expectations.keeping import Comparison, Keeping, is_better, markdown
-from inspector.expectations.record import Exchange, Record, changes
+from inspector.expectations.baseline_context import Comparison, Keeping, is_better, markdown
+from inspector.expectations.baseline_record import Exchange, Record, changes
 from tests.expectations.programs import S, called_back, dense, two_sums
 
 RECORD = Record(
@@ -192,7 +192,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from inspector.expectations import baseline
-from inspector.expectations.record import Record
+from inspector.expectations.baseline_record import Record
 
 path, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 print("ready", flush=True)

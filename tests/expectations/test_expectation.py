@@ -15,7 +15,7 @@ import pytest
 import inspector
 from inspector.compilation.request import products_of
 from inspector.errors import ExpectationError, ParameterError, Unavailable
-from inspector.expectations.keeping import Keeping
+from inspector.expectations.baseline_context import Keeping
 from tests.absent import needs_tpu
 from tests.expectations.programs import (
     S,

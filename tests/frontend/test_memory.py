@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import inspector
-from inspector.units import format_bytes
+from inspector.support.units import format_bytes
 from tests.absent import needs_tpu
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import inspector
-from inspector import effects
+from inspector.api import flag_effects
 from tests.frontend.behind import OpenDemo, behind, until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 def test_what_matters_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ("xla_disable_all_hlo_passes", "xla_cpu_ftz", "xla_hlo_profile")
-    monkeypatch.setattr(effects, "boolean_flags", lambda _: few)
+    monkeypatch.setattr(flag_effects, "boolean_flags", lambda _: few)
     explorer = inspector.explore(lambda x: jnp.sin(x) * 2 + x.mean(), jnp.ones((64, 64)), target="cpu").wait(120)
     page = demo("waiting", until=".insp-state")
     exchange = behind(page, explorer)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import inspector
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import CompilationError
 from inspector.lowering.pallas import fields_of

@@ -25,8 +25,8 @@ from typing import Any
 
 import inspector
 from inspector import settings
+from inspector.api.exploration import Exploration
 from inspector.errors import InspectorError
-from inspector.exploration import Exploration
 from tests.fuzz.files import MAX_EXTRA_BYTES, Outcome, _containers, _largest, _spoilt, outcome
 from tests.fuzz.hostile import mutated_bytes
 

@@ -33,9 +33,9 @@ import jax.numpy as jnp
 
 import inspector
 from inspector import settings
+from inspector.api.sweep_ledger import Ledger
 from inspector.engines.executable import load_executable
 from inspector.errors import InspectorError
-from inspector.ledger import Ledger
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from tests.fuzz.hostile import mutated_bytes, mutated_text

@@ -27,13 +27,13 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector import settings
-from inspector._jax.absent import absent_platform
+from inspector._jax.compiling.ahead_of_time import absent_platform
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
-from inspector.engines.environment import Environment
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers.environment import Environment
+from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import (
     CompilationError,
     InspectorError,

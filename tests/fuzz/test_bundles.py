@@ -9,7 +9,7 @@ import pytest
 
 from inspector.errors import InspectorError
 from inspector.reports import bundle
-from inspector.widgets.fallback import html_form
+from inspector.widgets.saving.fallback import html_form
 from tests.fuzz import bundles
 
 

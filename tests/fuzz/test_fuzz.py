@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
-from inspector.engines import fork_server
-from inspector.engines.environment import Environment
-from inspector.engines.worker import WorkerEngine
+from inspector.engines.workers import fork_server
+from inspector.engines.workers.environment import Environment
+from inspector.engines.workers.worker_engine import WorkerEngine
 from tests.fuzz import hostile, kernel
 from tests.fuzz.driver import OUTCOMES, Settings, StateError, _Kernel, fuzz, summary
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.analysis.collective import Collective
+from inspector.analysis.collectives.collective import Collective
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from tests.hlo.conftest import Execute
 from tests.hlo.test_groups_observed import decoded
 

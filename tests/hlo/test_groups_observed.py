@@ -11,12 +11,20 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from inspector.analysis.collective import Collective
-from inspector.analysis.collectives import collectives
-from inspector.hlo.group_mode import GroupMode, group_mode, participants
-from inspector.hlo.mesh import Mesh
+from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.collectives.collectives import collectives
+from inspector.hlo.devices.group_mode import GroupMode, group_mode, participants
+from inspector.hlo.devices.mesh import Mesh
+from inspector.hlo.devices.replica_groups import (
+    AxisRef,
+    Iota,
+    IotaGroups,
+    ListGroups,
+    MeshGroups,
+    ReplicaGroups,
+    WrittenIds,
+)
 from inspector.hlo.module import Module
-from inspector.hlo.replica_groups import AxisRef, Iota, IotaGroups, ListGroups, MeshGroups, ReplicaGroups, WrittenIds
 from tests.hlo.conftest import Execute
 
 DEVICES = 8

@@ -16,8 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from benchmarks.workloads import make
-from inspector._jax import modules
-from inspector.analysis.source import hlo_listing
+from inspector._jax.modules import conversions
+from inspector.analysis.hlo_listing import hlo_listing
 from inspector.engines.inline import InlineEngine
 from inspector.hlo.listing import Listing
 from inspector.hlo.mlir_text import read_located_text
@@ -119,7 +119,7 @@ def names_by_line(listing: Listing) -> dict[str, set[str]]:
 
 
 def test_the_text_is_what_mlir_prints_without_locations(lowered: Lowered) -> None:
-    module = modules.parse_stablehlo(lowered.program.module)
+    module = conversions.parse_stablehlo(lowered.program.module)
     plain = module.operation.get_asm(enable_debug_info=False, large_elements_limit=32)
     assert lowered.stablehlo_listing.text == plain.rstrip("\n")
 

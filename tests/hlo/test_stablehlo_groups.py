@@ -11,8 +11,8 @@ from jax.sharding import PartitionSpec as P
 from jaxlib import _hlo, _jax
 
 from inspector.errors import ModuleError
+from inspector.hlo.devices.replica_groups import parse
 from inspector.hlo.module import Module
-from inspector.hlo.replica_groups import parse
 from inspector.hlo.stablehlo_groups import parse_meshes, parse_stablehlo
 from tests.groups import to_lists
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
-from inspector import magics
+from inspector.api import magics
 from inspector.errors import ParameterError
 from inspector.lowering.keywords import function_keywords
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector._jax import stages
+from inspector._jax.lowering import stages
 from inspector.errors import ArgumentError, ExecutionError, Unavailable
 from inspector.lowering.leaves import (
     Leaves,

@@ -26,8 +26,9 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
-from inspector._jax import modules, traced
-from inspector._jax.jaxprs import print_jaxpr
+from inspector._jax.lowering import traced
+from inspector._jax.lowering.jaxprs import print_jaxpr
+from inspector._jax.modules import conversions
 from inspector.errors import ArgumentError, ModuleError, ParameterError, Unavailable, UnboundAxisError
 
 X = jax.ShapeDtypeStruct((4, 3), jnp.float32)
@@ -61,7 +62,7 @@ def test_nothing_is_printed_or_converted_before_it_is_asked_for(monkeypatch: pyt
 
         return call
 
-    for module, name in ((modules, "_to_computation"), (modules, "located_text"), (traced, "print_jaxpr")):
+    for module, name in ((conversions, "_to_computation"), (conversions, "located_text"), (traced, "print_jaxpr")):
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     lowered = inspector.lower(jax.jit(lambda x: jnp.sin(x) * 2), jnp.ones(3))
     assert (lowered.name, lowered.root.scope, done) == ("jit__lambda", "jit(<lambda>)", [])

@@ -15,7 +15,7 @@ from jax.experimental.pallas.ops.tpu.megablox import gmm
 from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
 
 import inspector
-from inspector.analysis.pallas_memory import used_vmem
+from inspector.analysis.pallas.vmem import used_vmem
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.lowering.pallas import fields_of

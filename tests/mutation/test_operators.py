@@ -90,7 +90,7 @@ def test_a_fault_is_met_by_what_runs_its_line_the_modules_own_first() -> None:
 
 
 def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module() -> None:
-    file = "inspector/varints.py"
+    file = "inspector/support/varints.py"
     source = (ROOT / file).read_text().splitlines()
     first = next(number for number, line in enumerate(source, 1) if line.startswith("def "))
     known = Runners({file: {str(first + 3): ["a"], str(first + 4): ["b"]}}, {"a": 0.2, "b": 0.1}, "")
@@ -104,10 +104,13 @@ def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module()
 
 def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or_the_rooms() -> None:
     assert runners.by_name("inspector/hlo/shape.py") == ["tests/hlo/test_shape.py"]
-    assert runners.by_name("inspector/engines/worker_main.py") == [
+    assert runners.by_name("inspector/engines/workers/worker_main.py") == [
         f"tests/engines/test_{name}.py" for name in ("worker_main", "worker", "worker_lane")
     ]
-    assert runners.by_name("inspector/hlo/single.py") == ["tests/compilation/test_cost.py", "tests/hlo/test_columns.py"]
+    assert runners.by_name("inspector/hlo/reading/single_instructions.py") == [
+        "tests/compilation/test_cost.py",
+        "tests/hlo/reading/test_columns.py",
+    ]
     assert runners.by_name("inspector/engines/no_such.py") == ["tests/engines"]
     assert what_runs(Fault("inspector/hlo/shape.py", 1, "", 0), Runners({}, {}, "")) == (
         ["tests/hlo/test_shape.py"],

@@ -78,7 +78,7 @@ def test_chips(platform: Platform) -> None:
 def test_its_plugin_offers_all_that_is_asked(platform: Platform) -> None:
     if not platform.plugin:
         return
-    from inspector._jax.absent import Plugin
+    from inspector._jax.compiling.ahead_of_time import Plugin
 
     module = importlib.import_module(f"inspector._jax.{platform.plugin}")
     asked = [name for name in vars(Plugin) if not name.startswith("_")]

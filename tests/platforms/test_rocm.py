@@ -8,13 +8,13 @@ import pytest
 from jax.experimental import pallas as pl
 
 import inspector
-from inspector._jax import rocm_plugin
-from inspector.analysis.peaks import peak_of
+from inspector._jax.compiling import rocm_plugin
+from inspector.analysis.cost.peaks import peak_of
 from inspector.compilation.memory import space_name
 from inspector.engines.targets import offered_targets
 from inspector.errors import LoweringError, ParameterError, TargetError, Unavailable
-from inspector.install_commands import install_command
 from inspector.platforms import ROCM, Chip, Peak, attached, named
+from inspector.support.install_commands import install_command
 
 X = jax.ShapeDtypeStruct((64, 64), jnp.float32)
 

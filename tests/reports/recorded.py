@@ -10,14 +10,14 @@ import numpy as np
 from jax.experimental import pallas as pl
 
 import inspector
-from inspector.compilation.options import Options
+from inspector.api.exploration import Exploration
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import Tuning
 from inspector.engines.inline import InlineEngine
 from inspector.errors import CompilationError
 from inspector.execution.outcome import Outcome
-from inspector.exploration import Exploration
-from inspector.reports.recorded import Failure, RecordedExploration, RecordedVariant
+from inspector.reports.recorded_exploration import Failure, RecordedExploration, RecordedVariant
 
 CPU = Target("attached")
 

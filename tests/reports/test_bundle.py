@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector.api.exploration import Exploration
 from inspector.errors import CompilationError, InspectorError, ModuleError, Unavailable
-from inspector.exploration import Exploration
 from inspector.reports import bundle
-from inspector.reports.forms import LEFT_OUT
+from inspector.reports.serialization import LEFT_OUT
 from inspector.stages.compiled import Compiled
 from tests.conftest import RunPython
 from tests.reports.recorded import exploration, of_kernel
@@ -225,7 +225,7 @@ def test_damage_anywhere_is_noticed(file: Path, tmp_path: Path) -> None:
 
 
 def test_the_outputs_of_runs_are_bounded() -> None:
-    from inspector.reports.recorded import within_limit
+    from inspector.reports.recorded_exploration import within_limit
 
     first = exploration().baseline
     assert first.outcome is not None

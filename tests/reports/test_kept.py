@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import inspector
+from inspector.api.exploration import Exploration
 from inspector.errors import Unavailable, UnknownFlagError
-from inspector.exploration import Exploration
 from inspector.toolchain.flags import types as flag_types
 
 FOLDER = Path(__file__).parent.parent / "data" / "explorations"

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from inspector.compilation.plain import FormError
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin
 from inspector.reports import listings
+from inspector.support.json_values import FormError
 from tests.reports.recorded import exploration
 
 FRAMES = (Frame("a.py", 3, "f"), Frame("b.py", 0))

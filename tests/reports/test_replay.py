@@ -16,11 +16,11 @@ import jax
 import pytest
 
 import inspector
-from inspector import files, install_commands, subprocesses
-from inspector._jax import modules
+from inspector._jax.modules import conversions
+from inspector.api.exploration import Exploration
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest, RunRequest
 from inspector.compilation.target import Target
 from inspector.errors import (
@@ -31,13 +31,13 @@ from inspector.errors import (
     TargetError,
     Unavailable,
 )
-from inspector.exploration import Exploration
 from inspector.reports import jax_versions
 from inspector.reports.other_jax import OtherJax
 from inspector.reports.portable import PortableModule, ported
 from inspector.reports.recompile import Recompiler
-from inspector.reports.recorded import RecordedExploration
+from inspector.reports.recorded_exploration import RecordedExploration
 from inspector.reports.replay import replay
+from inspector.support import files, install_commands, subprocesses
 from tests.reports.recorded import exploration
 
 _SAVE = "import sys; sys.path.insert(0, sys.argv[1]); from tests.reports.recorded import exploration; exploration().save(sys.argv[2])"
@@ -235,7 +235,7 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
         return jax.vmap(lambda row, i: row[i])(x, indices)  # a batched gather, which came with StableHLO 1.1
 
     lowered = inspector.lower(gathered, jax.ShapeDtypeStruct((4, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32"))
-    artifact = modules.portable(lowered.program.module)
+    artifact = conversions.portable(lowered.program.module)
     assert b"StableHLO_v1.1.0" in artifact[:64]
     assert capfd.readouterr().err == ""
     (tmp_path / "m").write_bytes(artifact)

@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 import inspector
-from inspector.analysis.program_shardings import ArraySharding
+from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.errors import Unavailable
 
 Parts = dict[int, tuple[tuple[int, int], ...]]

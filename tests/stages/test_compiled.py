@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines import shared
+from inspector.engines import shared_engines
 from inspector.errors import Unavailable
 from inspector.stages.compiled import Compiled
 from tests.modules import module_of
@@ -42,7 +42,7 @@ def test_who_asks_while_it_is_counted_waits_for_the_same_count(monkeypatch: pyte
         both.wait(60)
         return compiled.instruction_costs()
 
-    monkeypatch.setattr(shared, "try_to_count", count)
+    monkeypatch.setattr(shared_engines, "try_to_count", count)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         first, second = threads.map(ask, [one, other])
     assert first == second
@@ -57,7 +57,7 @@ def test_different_modules_are_counted_beside_each_other(monkeypatch: pytest.Mon
         together.wait(60)
         return [{"flops": 4.0}] * len(modules)
 
-    monkeypatch.setattr(shared, "try_to_count", count)
+    monkeypatch.setattr(shared_engines, "try_to_count", count)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         found = list(threads.map(Compiled.instruction_costs, programs))
     assert [costs["y"].flops for costs in found] == [4.0, 4.0]
@@ -65,7 +65,7 @@ def test_different_modules_are_counted_beside_each_other(monkeypatch: pytest.Mon
 
 def test_what_could_not_be_counted_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     replies: list[Any] = [Unavailable("no worker"), [{"flops": 4.0}]]
-    monkeypatch.setattr(shared, "try_to_count", lambda modules: replies.pop(0))
+    monkeypatch.setattr(shared_engines, "try_to_count", lambda modules: replies.pop(0))
     compiled = program("counted_later")
     assert compiled.instruction_costs()["y"].flops == Unavailable("no worker")
     for _ in range(2):

@@ -16,9 +16,9 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import inspector
-from inspector.analysis.exchanges.textbook import ALGORITHMS
+from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS
 from inspector.errors import ModuleError, ParameterError, Unavailable
-from inspector.execution.observed import COLUMNS, Observation, Observed
+from inspector.execution.collective_values import COLUMNS, Observation, Observed
 
 Case = tuple[str, tuple[str, ...], dict[str, Any]]
 ENVIRONMENTS = ([("i", 8)], [("i", 2), ("j", 4)], [("i", 4), ("j", 2)], [("a", 2), ("b", 2), ("c", 2)])

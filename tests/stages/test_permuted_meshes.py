@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.compilation.placement import device_ids
-from inspector.hlo.mesh import Mesh as NamedMesh
+from inspector.hlo.devices.mesh import Mesh as NamedMesh
 from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
 from tests.stages.permuted_meshes import check, parts_of, parts_on, parts_there, random_case

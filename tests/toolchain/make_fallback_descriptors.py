@@ -10,7 +10,7 @@ from pathlib import Path
 from google.protobuf import descriptor_pb2
 
 import inspector.toolchain
-from inspector._jax.descriptors import installed_descriptors
+from inspector._jax.libraries.descriptors import installed_descriptors
 from inspector.toolchain.schema import FALLBACK_FILE, FALLBACK_ROOTS
 
 

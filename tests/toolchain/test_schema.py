@@ -12,7 +12,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from inspector._jax.descriptors import installed_descriptors
+from inspector._jax.libraries.descriptors import installed_descriptors
 from inspector.errors import ModuleError
 from inspector.toolchain.schema import READ_FIELDS, Schema, fallback_schema, installed_schema, set_fields
 

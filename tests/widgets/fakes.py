@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from inspector.analysis.collectives import collectives
+from inspector.analysis.collectives.collectives import collectives
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Job
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
@@ -25,8 +25,8 @@ from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.listing import Listing
-from inspector.hlo.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.hlo.source import Root
 from inspector.stages.kernel import Kernel

@@ -7,14 +7,14 @@ import json
 import pytest
 from jaxlib import _hlo
 
-from inspector.analysis.collectives import collectives
-from inspector.analysis.peaks import peak_of
+from inspector.analysis.collectives.collectives import collectives
+from inspector.analysis.cost.peaks import peak_of
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
-from inspector.widgets.panes.collective_rows import Collective, rows_of
+from inspector.widgets.panes.collective_parts.collective_rows import Collective, rows_of
 from inspector.widgets.panes.collectives import _exchanges
 
 HLO = """HloModule m

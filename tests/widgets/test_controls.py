@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from inspector import settings
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, TargetError, Unavailable
-from inspector.install_commands import install_command
+from inspector.support.install_commands import install_command
 from inspector.toolchain import untrusted
 from inspector.toolchain.flags import catalogue
 from inspector.widgets import controls, messages
 from inspector.widgets.controls import Controls, find_flags, parse_axes
-from inspector.widgets.typed import read_fields, read_options, unwrapped
+from inspector.widgets.typed_options import read_fields, read_options, unwrapped
 from tests.absent import needs_tpu
 
 FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"

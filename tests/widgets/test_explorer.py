@@ -14,7 +14,7 @@ import pytest
 
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import READING_CACHE
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.preview import COUNTING, Preview
 from inspector.compilation.target import Target
 from inspector.errors import (
@@ -32,7 +32,7 @@ from inspector.errors import (
 from inspector.hlo.module import Module
 from inspector.toolchain.flags import catalogue
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.fallback import text_form
+from inspector.widgets.saving.fallback import text_form
 from inspector.widgets.variants import variants_of
 from tests.analysis.edited import randomly_edited
 from tests.widgets import fakes

@@ -82,7 +82,7 @@ def test_a_large_program_goes_when_its_explorer_is_closed(monkeypatch: pytest.Mo
     explorer.wait(10)._drain(None)  # what the thread has under way holds the module
     module = weakref.ref(explorer._compiles.board._modules[0])
     soon: list[str] = []
-    monkeypatch.setattr("inspector.freed.give_back_soon", lambda: soon.append("back"))
+    monkeypatch.setattr("inspector.support.memory_release.give_back_soon", lambda: soon.append("back"))
     del work
     gc.disable()
     try:
@@ -97,7 +97,7 @@ def test_free_memory_is_given_back_once_a_program_is_shown_and_once_it_is_collec
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[str] = []
-    monkeypatch.setattr("inspector.freed.give_back", lambda: given.append("back"))
+    monkeypatch.setattr("inspector.support.memory_release.give_back", lambda: given.append("back"))
     explorer = finished(FakeWork())
     explorer._drain(None)
     assert given == ["back"]

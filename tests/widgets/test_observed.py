@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis.collectives import collectives
-from inspector.compilation.options import Options
+from inspector.analysis.collectives.collectives import collectives
+from inspector.compilation.options.options import Options
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.panes import observed as pane
+from inspector.widgets.panes.collective_parts import observed as pane
 from tests.widgets.fakes import Mailbox
 
 

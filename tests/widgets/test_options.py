@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from inspector.api.flag_effects.effect import Failure, FlagEffect, failed
 from inspector.compilation.engine import Job
-from inspector.compilation.options import FlagValue, Options
+from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
-from inspector.effects.effect import Failure, FlagEffect, failed
 from inspector.errors import Unavailable
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.work import ScanLimits, Work

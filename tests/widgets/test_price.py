@@ -12,11 +12,11 @@ import pytest
 from jax import lax
 
 import inspector
-from inspector.analysis.exchanges.link_loads import published
-from inspector.analysis.exchanges.torus import Torus
+from inspector.analysis.collectives.exchanges.link_loads import published
+from inspector.analysis.collectives.exchanges.torus import Torus
 from inspector.compilation.target import Target
 from inspector.stages.lowered import Lowered
-from inspector.widgets.panes.price import PriceRequest, Program, networks_for, priced, recordable
+from inspector.widgets.panes.collective_parts.price import PriceRequest, Program, networks_for, priced, recordable
 from tests.widgets.fakes import Mailbox
 
 

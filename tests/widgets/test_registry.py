@@ -11,7 +11,7 @@ import pytest
 
 from inspector.compilation.request import PRODUCTS
 from inspector.widgets import messages
-from inspector.widgets.panes.pane import Need, Pane
+from inspector.widgets.panes.framework.pane import Need, Pane
 from inspector.widgets.panes.registry import PANES, Line, Place, offered
 from inspector.widgets.panes.stats import Stats
 

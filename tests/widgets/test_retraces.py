@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector._jax.retraces import RetraceWatch
+from inspector._jax.caches.retraces import RetraceWatch
 from inspector.errors import ClosedError, Unavailable
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import retraces as pane

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inspector.analysis.kernels import kernels
+from inspector.analysis.cost.kernels import kernels
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.platforms import Peak

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program, Result
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector.analysis import pallas_memory
-from inspector.analysis.pallas_memory import VmemBudget
+from inspector.analysis.pallas import vmem
+from inspector.analysis.pallas.vmem import VmemBudget
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import Tuning
 from inspector.errors import CompilationError, OptionError
@@ -174,8 +174,8 @@ def test_the_memory_that_a_kernel_got_is_told_once_there_is_code(
     explorer: Explorer, box: Mailbox, work: FakeWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = SimpleNamespace(operands=(), shape=Shape("tuple"))
-    monkeypatch.setattr(pallas_memory, "_call_of", lambda kernel, module: call)
-    monkeypatch.setattr(pallas_memory, "vmem_scratch_bytes", lambda call: 123)
+    monkeypatch.setattr(vmem, "_call_of", lambda kernel, module: call)
+    monkeypatch.setattr(vmem, "vmem_scratch_bytes", lambda call: 123)
 
     def used() -> list[Any]:
         memories = [row["memory"] for row in box.last("kernels")["rows"]]

@@ -1,4 +1,4 @@
-// Numbers for people, in the same words as inspector/units.py.
+// Numbers for people, in the same words as inspector/support/units.py.
 
 export type Unit = "bytes" | "count" | "seconds";
 
@@ -78,7 +78,7 @@ export function baseName(path: string): string {
   return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;
 }
 
-/** Three digits of 999.6 are 1000, which belongs to the next unit; the same in `inspector/units.py`. */
+/** Three digits of 999.6 are 1000, which belongs to the next unit; the same in `inspector/support/units.py`. */
 const ROUNDS_UP = 0.9995;
 
 function scaled(value: number, base: number, units: string[], separator: string): string {

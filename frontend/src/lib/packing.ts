@@ -1,4 +1,4 @@
-// Buffers as `inspector/widgets/packing.py` writes them: lines as templates, and what changes in their numbers.
+// Buffers as `inspector/widgets/saving/packing.py` writes them: lines as templates, and what changes in their numbers.
 
 import { gunzip } from "./transport.ts";
 

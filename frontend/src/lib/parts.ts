@@ -1,4 +1,4 @@
-// Which part of an array each device of a mesh holds: as `inspector.analysis.shardings.Sharding`.
+// Which part of an array each device of a mesh holds: as `inspector.analysis.sharding.array_sharding.Sharding`.
 
 import { coordinatesOf } from "./meshgrid.ts";
 

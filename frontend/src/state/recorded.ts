@@ -15,7 +15,7 @@ interface Reply extends Entry {
   readonly request: object;
 }
 
-/** What `inspector/widgets/transcript.py` writes. */
+/** What `inspector/widgets/saving/transcript.py` writes. */
 interface Transcript {
   readonly about: string;
   readonly arrangement: object;

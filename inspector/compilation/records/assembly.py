@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
-from inspector.compilation.archive import inflate
+from inspector.compilation.files.archive import inflate
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError, Unavailable
-from inspector.tables import Tabular, make_table
+from inspector.support.tables import Tabular, make_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import zlib
 
-from inspector.compilation.archive import inflate
+from inspector.compilation.files.archive import inflate
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError
-from inspector.hlo.buffer_assignment import assignment_in
+from inspector.hlo.allocation_totals import assignment_in
 
 _LEVEL = 1
 

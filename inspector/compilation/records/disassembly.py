@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from inspector import packages, subprocesses
 from inspector.compilation.records.elf import AARCH64, X86_64, Function, ObjectFile
 from inspector.errors import ModuleError, Unavailable
-from inspector.install_commands import install_command
+from inspector.support import packages, subprocesses
+from inspector.support.install_commands import install_command
 
 _NVDISASM_PACKAGES = ("nvidia-cuda-nvdisasm", "nvidia-cuda-nvdisasm-cu12")
 _LIMIT_S = 120.0

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 from inspector.hlo.frame_tables import read_frames
-from inspector.hlo.line import parts_of
 from inspector.hlo.source import Frame
 from inspector.hlo.text import is_header
+from inspector.hlo.text_line import parts_of
 
 _FRAME = "stack_frame_id="
 _CONFIG = ", backend_config="

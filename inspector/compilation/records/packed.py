@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from inspector.compilation import plain
-from inspector.compilation.archive import inflate
+from inspector.compilation.files.archive import inflate
 from inspector.errors import ModuleError
+from inspector.support import json_values
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ _LENGTH = struct.Struct("<I")
 
 def pack(header: Any, blobs: Sequence[bytes]) -> bytes:
     """One `bytes` from a JSON value (or what `plain.encode` takes) and blobs, which are taken as they are."""
-    text = zlib.compress(json.dumps([plain.encode(header), [len(blob) for blob in blobs]]).encode())
+    text = zlib.compress(json.dumps([json_values.encode(header), [len(blob) for blob in blobs]]).encode())
     return b"".join((_LENGTH.pack(len(text)), text, *blobs))
 
 
@@ -36,8 +36,8 @@ def unpack(data: bytes, kind: type[T]) -> tuple[T, tuple[bytes, ...]]:
     try:
         (length,) = _LENGTH.unpack_from(data)
         position = _LENGTH.size + length
-        value = plain.parse(inflate(data[_LENGTH.size : position]))
-        header, lengths = plain.decode(tuple[kind, tuple[int, ...]], value, "header")  # type: ignore[valid-type]
+        value = json_values.parse(inflate(data[_LENGTH.size : position]))
+        header, lengths = json_values.decode(tuple[kind, tuple[int, ...]], value, "header")  # type: ignore[valid-type]
         if min(lengths, default=0) < 0 or position + sum(lengths) != len(data):
             raise ValueError(f"expected {position + sum(lengths)} bytes")
     except (struct.error, ModuleError, ValueError) as e:

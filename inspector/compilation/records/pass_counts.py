@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inspector.hlo.line import shape_bytes, shape_end
 from inspector.hlo.opcodes import COLLECTIVES
 from inspector.hlo.text import header_name, is_header
+from inspector.hlo.text_line import shape_bytes, shape_end
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from inspector.compilation.records.pass_counts import Counts
 from inspector.compilation.records.phases import Phase
 from inspector.compilation.records.texts import Texts
 from inspector.errors import ModuleError, Unavailable
-from inspector.tables import UNKNOWN, Kind, Tabular, make_table
-from inspector.units import format_seconds
+from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
+from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd

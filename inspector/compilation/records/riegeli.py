@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 
 from inspector.errors import ModuleError
-from inspector.varints import read_varint
+from inspector.support.varints import read_varint
 
 SIGNATURE = bytes.fromhex("83af70d10d884a3f")
 """What a file begins with."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inspector.compilation.archive import inflate
+from inspector.compilation.files.archive import inflate
 from inspector.errors import ModuleError
 
 _LEVEL = 1  # half the time of the default, for a tenth more bytes

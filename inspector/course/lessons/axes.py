@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 from jax import lax
 
-from inspector.analysis.shardings import Sharding
+from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.course.answers import Ids, Number
 from inspector.course.programs import groups_of, only_collective
 from inspector.course.question import Mistake, Question
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 from inspector.lowering.lower import lower
 
 _ENVIRONMENT = [("i", 4), ("j", 2)]

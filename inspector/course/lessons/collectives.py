@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inspector.analysis.exchanges.exchange import Exchange
+from inspector.analysis.collectives.exchanges.exchange import Exchange
 from inspector.course.answers import Ids, Number
 from inspector.course.question import Mistake, Question
 from inspector.lowering.lower import lower

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from inspector.analysis.collectives import Collectives
+from inspector.analysis.collectives.collectives import Collectives
 from inspector.course.answers import Choice, Ids
 from inspector.course.programs import compiled_collectives, mesh, split
 from inspector.course.question import Mistake, Question

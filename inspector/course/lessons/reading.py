@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from inspector.analysis.collective import Collective
+from inspector.analysis.collectives.collective import Collective
 from inspector.course.answers import Choice, Ids, Number
 from inspector.course.programs import compiled_collectives, mesh, split
 from inspector.course.question import Mistake, Question

@@ -6,7 +6,7 @@ from jax import lax
 from inspector.course.answers import Groups, Ids
 from inspector.course.programs import groups_of, only_collective
 from inspector.course.question import Mistake, Question
-from inspector.hlo.replica_groups import parse
+from inspector.hlo.devices.replica_groups import parse
 
 _X = jnp.float32(0)
 _IOTA = "[2,4]<=[4,2]T(1,0)"

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import jax
 
-from inspector.analysis.exchanges.links import Links
-from inspector.analysis.shardings import Sharding
+from inspector.analysis.collectives.exchanges.links import Links
+from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.course.answers import Choice, Number
 from inspector.course.programs import compiled_collectives, mesh, microseconds, split
 from inspector.course.question import Mistake, Question
-from inspector.hlo.mesh import Mesh
+from inspector.hlo.devices.mesh import Mesh
 
 _NONE = "none"
 _OPCODES = (_NONE, "all-reduce", "all-gather", "reduce-scatter", "all-to-all")

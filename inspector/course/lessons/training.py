@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from inspector.analysis.collectives import Collectives
-from inspector.analysis.exchanges.links import Links
+from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.collectives.exchanges.links import Links
 from inspector.course.answers import Choice, Number
 from inspector.course.programs import compiled_collectives, mesh, microseconds, split
 from inspector.course.question import Mistake, Question

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from inspector.errors import OptionError, Unavailable
-from inspector.tables import UNKNOWN, Kind, make_table
+from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.toolchain import flags, xla
 from inspector.toolchain.flags import libtpu
 from inspector.toolchain.flags.readers import READ_AT_START, TARGETS, flag_targets

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from inspector.errors import Unavailable
-from inspector.install_commands import install_command, sentence
+from inspector.support.install_commands import install_command, sentence
 
 if TYPE_CHECKING:
     from inspector.toolchain.flags.flag_type import FlagType

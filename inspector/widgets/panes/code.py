@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypedDict
 
-from inspector.analysis.assembly import instructions_of_kernels
+from inspector.analysis.assembly_kernels import instructions_of_kernels
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.records.assembly import Assembly
 from inspector.errors import Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.pane import Entry, Excerpt, Packed
-from inspector.widgets.panes.product import ProductPane, sentence
+from inspector.widgets.panes.framework.pane import Entry, Excerpt, Packed
+from inspector.widgets.panes.framework.product import ProductPane, sentence
 from inspector.widgets.variants import Variant
 
 _FIRST_SEEN = 4

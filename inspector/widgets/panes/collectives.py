@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal, TypedDict
 
-from inspector.analysis import resharding
-from inspector.analysis.collectives import Collectives as Found
-from inspector.analysis.collectives import collectives
-from inspector.analysis.exchanges.textbook import ALGORITHMS, schedule
-from inspector.analysis.needed_by import SplitInstructions
-from inspector.analysis.peaks import peak_of
-from inspector.analysis.program_shardings import shardings
-from inspector.analysis.resharding import full_rematerialisations
-from inspector.analysis.whole_arrays import WholeArrays
+from inspector.analysis.collectives.collectives import Collectives as Found
+from inspector.analysis.collectives.collectives import collectives
+from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
+from inspector.analysis.cost.peaks import peak_of
+from inspector.analysis.sharding import reshardings
+from inspector.analysis.sharding.needed_by import SplitInstructions
+from inspector.analysis.sharding.program_shardings import shardings
+from inspector.analysis.sharding.reshardings import full_rematerialisations
+from inspector.analysis.sharding.whole_arrays import WholeArrays
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.placement import device_ids
 from inspector.compilation.preview import Preview
@@ -24,12 +24,19 @@ from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
-from inspector.widgets.panes.collective_rows import Collective, Mesh, mesh_of, rows_of
-from inspector.widgets.panes.counted import CountedPane
-from inspector.widgets.panes.observed import ObserveRequest
-from inspector.widgets.panes.observing import Observing
-from inspector.widgets.panes.pane import Context, Entry
-from inspector.widgets.panes.price import Priced, PriceRequest, Program, networks_for, priced, recordable
+from inspector.widgets.panes.collective_parts.collective_rows import Collective, Mesh, mesh_of, rows_of
+from inspector.widgets.panes.collective_parts.observed import ObserveRequest
+from inspector.widgets.panes.collective_parts.observing import Observing
+from inspector.widgets.panes.collective_parts.price import (
+    Priced,
+    PriceRequest,
+    Program,
+    networks_for,
+    priced,
+    recordable,
+)
+from inspector.widgets.panes.framework.counted import CountedPane
+from inspector.widgets.panes.framework.pane import Context, Entry
 from inspector.widgets.variants import Variant
 
 # Members of a group whose blocks can be followed, and of one in which each has another block for each.
@@ -38,7 +45,7 @@ _MOST_SENT = 8
 
 
 class Resharding(TypedDict):
-    """A change of how an array is split, as `inspector.analysis.resharding.Resharding`."""
+    """A change of how an array is split, as `inspector.analysis.sharding.reshardings.Resharding`."""
 
     name: str
     had: str
@@ -49,7 +56,7 @@ class Resharding(TypedDict):
 
 
 class Transfer(TypedDict):
-    """What one member of a group sends to another at once, as `inspector.analysis.exchanges.textbook.Transfer`."""
+    """What one member of a group sends to another at once, as `inspector.analysis.collectives.exchanges.textbook.Transfer`."""
 
     sender: int
     receiver: int
@@ -179,7 +186,7 @@ class CollectivesPane(CountedPane):
         yield FullRematerialisations(type="full_rematerialisations", variant=variant.number, unheard=unheard, rows=rows)
 
 
-def _resharding(each: resharding.Resharding) -> Resharding:
+def _resharding(each: reshardings.Resharding) -> Resharding:
     return Resharding(
         name=each.name,
         had=each.had,

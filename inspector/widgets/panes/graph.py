@@ -11,18 +11,18 @@ from typing import Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from inspector.analysis.boxes import BoxKind
-from inspector.analysis.counterparts import counterparts
-from inspector.analysis.flow import Spans, spans
-from inspector.analysis.hierarchy import Hierarchy, hierarchy
-from inspector.analysis.hierarchy_costs import HierarchyCosts, hierarchy_costs
-from inspector.analysis.scopes import operation_of
+from inspector.analysis.cost.scopes import operation_of
+from inspector.analysis.graph.boxes import BoxKind
+from inspector.analysis.graph.counterparts import counterparts
+from inspector.analysis.graph.flow import Spans, spans
+from inspector.analysis.graph.hierarchy import Hierarchy, hierarchy
+from inspector.analysis.graph.hierarchy_costs import HierarchyCosts, hierarchy_costs
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.counted import CountedPane
-from inspector.widgets.panes.pane import Packed
+from inspector.widgets.panes.framework.counted import CountedPane
+from inspector.widgets.panes.framework.pane import Packed
 from inspector.widgets.variants import Variant
 
 _GZIP_LEVEL = 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from inspector.analysis.source import hlo_listing
+from inspector.analysis.hlo_listing import hlo_listing
 from inspector.hlo.listing import Listing
 from inspector.stages.lowered import Lowered
-from inspector.widgets.panes.text import TextPane
+from inspector.widgets.panes.framework.text import TextPane
 
 
 class HloPane(TextPane):

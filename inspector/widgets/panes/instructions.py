@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
-from inspector.widgets.panes.counted import CountedPane
+from inspector.widgets.panes.framework.counted import CountedPane
 from inspector.widgets.variants import Variant
 
 if TYPE_CHECKING:

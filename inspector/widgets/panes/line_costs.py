@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Literal, TypedDict
 
-from inspector.analysis.line_costs import LineCosts as Costs
+from inspector.analysis.cost.line_costs import LineCosts as Costs
 from inspector.errors import About, Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.pane import Packed
+from inspector.widgets.panes.framework.pane import Packed
 
 
 class LineCostsRequest(TypedDict):

@@ -6,8 +6,8 @@ import json
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, TypedDict
 
-from inspector.analysis.life import Life
-from inspector.analysis.timeline import Timeline
+from inspector.analysis.memory.live_ranges import Life
+from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.program import Argument
 from inspector.errors import CompilationError, ModuleError, Unavailable
@@ -15,8 +15,8 @@ from inspector.hlo.source import Origin
 from inspector.stages.compiled import Compiled
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.pane import Entry, Packed, Pane
-from inspector.widgets.panes.product import sentence
+from inspector.widgets.panes.framework.pane import Entry, Packed, Pane
+from inspector.widgets.panes.framework.product import sentence
 from inspector.widgets.variants import Variant
 
 # The rest of a program's buffers is smaller than what anybody looks for.

@@ -10,12 +10,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypedDict
 
-from inspector import freed
-from inspector.analysis.aligned import Aligned, aligned
-from inspector.analysis.changes import Change as Changed
-from inspector.analysis.difference import Diff as Difference
-from inspector.analysis.difference import diff, totals
-from inspector.analysis.source import hlo_listing
+from inspector.analysis.diff.aligned_text import Aligned, aligned
+from inspector.analysis.diff.changes import Change as Changed
+from inspector.analysis.diff.module_diff import Diff as Difference
+from inspector.analysis.diff.module_diff import diff, totals
+from inspector.analysis.hlo_listing import hlo_listing
 from inspector.compilation import machine_code
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import NO_CODE, Preview
@@ -23,10 +22,11 @@ from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.text import display_text
+from inspector.support import memory_release
 from inspector.widgets import messages
 from inspector.widgets.documents import document, packed
-from inspector.widgets.panes.pane import Context, Entry, Packed
-from inspector.widgets.panes.text import TextPane
+from inspector.widgets.panes.framework.pane import Context, Entry, Packed
+from inspector.widgets.panes.framework.text import TextPane
 from inspector.widgets.variants import Variant
 
 # More than anybody reads; the table of `Compiled.diff` has all.
@@ -40,7 +40,7 @@ class Change(TypedDict):
     """A thing that differs.
 
     Attributes:
-      kind: what happened, one of `inspector.analysis.changes.KINDS`.
+      kind: what happened, one of `inspector.analysis.diff.changes.KINDS`.
       before, after: the instructions that it is about, of baseline and variant; the first few.
       names: how many there are on both sides.
       what: what differs, in words.
@@ -192,7 +192,7 @@ class OptimizedPane(TextPane):
         known = self._compared.get(pair)
         found = _compared(before, after) if known is None else _updated(known, before, after)
         if known is None:
-            freed.give_back()  # what matching took besides
+            memory_release.give_back()  # what matching took besides
         elif known.diff.totals == found.diff.totals and known.diff.other_code == found.diff.other_code:
             return
         self._keep(pair, found)

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
-from inspector.compilation import options_text
+from inspector.compilation.options import options_text
 from inspector.errors import CancelledError, ExecutionError, OptionError, Unavailable
 from inspector.toolchain import flags
 from inspector.toolchain.flags import catalogue
 from inspector.widgets import messages
-from inspector.widgets.panes.pane import Context, Pane
-from inspector.widgets.typed import read_fields
+from inspector.widgets.panes.framework.pane import Context, Pane
+from inspector.widgets.typed_options import read_fields
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import FlagEffect, ScanJob, ScanLimits
 
@@ -27,7 +27,7 @@ class FlagRow(TypedDict):
     """A flag with a value that was tried; differences are None where `unknown` says why.
 
     Attributes:
-      outcome: one of `inspector.effects.OUTCOMES`.
+      outcome: one of `inspector.api.flag_effects.OUTCOMES`.
       words: what changed, or how it failed.
       warning: what its request was warned of, "" for nothing.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.widgets.panes.pane import Pane
+from inspector.widgets.panes.framework.pane import Pane
 
 
 class OutlinePane(Pane):

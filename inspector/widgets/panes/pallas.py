@@ -8,20 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from inspector.analysis.pallas import Visits, visits
-from inspector.analysis.pallas_memory import HOW_SURE, VMEM, VmemBudget, vmem_budget
-from inspector.analysis.tpu_errors import KernelRefused, MemoryOverflow, advice, explain, explain_kernel, kernel_of
+from inspector.analysis.memory.tpu_errors import (
+    KernelRefused,
+    MemoryOverflow,
+    advice,
+    explain,
+    explain_kernel,
+    kernel_of,
+)
+from inspector.analysis.pallas.grid_walk import Visits, visits
+from inspector.analysis.pallas.vmem import HOW_SURE, VMEM, VmemBudget, vmem_budget
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.pallas import Operand, ParamField
 from inspector.platforms import TPU
 from inspector.stages.kernel import Kernel
-from inspector.units import format_bytes, format_count
+from inspector.support.units import format_bytes, format_count
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.messages import kernels as told
-from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.panes.framework.pane import Entry, Pane
 from inspector.widgets.tuning import requested, write_value
 from inspector.widgets.variants import Variant
 

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from inspector.analysis import passes as analysis
-from inspector.analysis.compile_time import TimePart, compile_time
-from inspector.analysis.following import Following
-from inspector.analysis.hierarchy import hierarchy
-from inspector.analysis.pass_words import WORDS, Event
-from inspector.compilation import pass_switches
+from inspector.analysis.cost.compile_time import TimePart, compile_time
+from inspector.analysis.graph.hierarchy import hierarchy
+from inspector.analysis.passes import snapshot_changes as analysis
+from inspector.analysis.passes.follow import Following
+from inspector.analysis.passes.step_descriptions import WORDS, Event
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.options import Options
+from inspector.compilation.options import pass_switches
+from inspector.compilation.options.options import Options
 from inspector.compilation.records.pass_counts import Counts
 from inspector.compilation.records.passes import Pass
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.passes import CompilerPasses
-from inspector.units import format_seconds
+from inspector.support.units import format_seconds
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import document, packed
@@ -39,9 +39,9 @@ from inspector.widgets.messages.passes import (
     PassVariantRequest,
     Story,
 )
+from inspector.widgets.panes.framework.pane import Context, Entry, Excerpt, Packed
+from inspector.widgets.panes.framework.product import ProductPane, sentence
 from inspector.widgets.panes.graph import graph_buffers, numbers
-from inspector.widgets.panes.pane import Context, Entry, Excerpt, Packed
-from inspector.widgets.panes.product import ProductPane, sentence
 from inspector.widgets.variants import Variant
 
 CONTEXT_LINES = 3

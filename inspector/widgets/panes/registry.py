@@ -21,13 +21,11 @@ from inspector.widgets.panes import (
     jaxpr,
     line_costs,
     memory,
-    observed,
     optimized,
     options,
     outline,
     pallas,
     passes,
-    price,
     retraces,
     roofline,
     run,
@@ -37,7 +35,8 @@ from inspector.widgets.panes import (
     stats,
     what_if,
 )
-from inspector.widgets.panes.pane import Need, Pane
+from inspector.widgets.panes.collective_parts import observed, price
+from inspector.widgets.panes.framework.pane import Need, Pane
 
 Place = Literal["left", "middle", "right", "dock"]
 """One of three columns, or the panel below them."""

@@ -14,7 +14,7 @@ from inspector.hlo.source import Root
 from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
-from inspector.widgets.panes.pane import Context, Entry, Pane
+from inspector.widgets.panes.framework.pane import Context, Entry, Pane
 from inspector.widgets.work import Retrace
 
 _MOST = 200
@@ -25,7 +25,7 @@ _PAUSE_S = 0.2
 
 
 class RetraceChange(TypedDict):
-    """What a call has other than the closest one before; see `inspector._jax.retraces.Changed`."""
+    """What a call has other than the closest one before; see `inspector._jax.caches.retraces.Changed`."""
 
     what: str
     where: str
@@ -37,7 +37,7 @@ class RetraceRow(TypedDict):
     """Calls that were traced again for the same reason.
 
     Attributes:
-      event: "trace" or "compile"; see `inspector._jax.retraces.Retrace`.
+      event: "trace" or "compile"; see `inspector._jax.caches.retraces.Retrace`.
       is_explored: whether the function is the Explorer's.
       call: the text of the line of the call; "" where it cannot be read.
       remark: what the cause means where nothing else is known; "" beside changes.

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypedDict, get_args
 
-from inspector.analysis.peaks import measured_peak
-from inspector.analysis.roofline import Roofline as Roofs
-from inspector.analysis.roofline_groups import Group, GroupedBy
-from inspector.analysis.roofline_point import Point
+from inspector.analysis.cost.peaks import measured_peak
+from inspector.analysis.cost.roofline import Roofline as Roofs
+from inspector.analysis.cost.roofline_groups import Group, GroupedBy
+from inspector.analysis.cost.roofline_point import Point
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Partial, Unavailable
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
-from inspector.widgets.panes.counted import CountedPane
+from inspector.widgets.panes.framework.counted import CountedPane
+from inspector.widgets.panes.framework.pane import Context, Entry, Packed
 from inspector.widgets.panes.line_costs import LineCostsRequest, failed, message_of
-from inspector.widgets.panes.pane import Context, Entry, Packed
 from inspector.widgets.variants import Variant
 
 # More than anybody reads or tells apart in a picture.

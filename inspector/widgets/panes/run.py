@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 
 from inspector.errors import CancelledError, ExecutionError, Unavailable
+from inspector.execution.array_difference import Difference
 from inspector.execution.comparison import Comparison, compare_outcomes, speed
-from inspector.execution.difference import Difference
 from inspector.execution.outcome import Outcome
-from inspector.units import format_bytes, format_seconds
+from inspector.support.units import format_bytes, format_seconds
 from inspector.widgets import messages
-from inspector.widgets.panes.pane import Context, Excerpt, Pane
+from inspector.widgets.panes.framework.pane import Context, Excerpt, Pane
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import RunJob
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypedDict
 
-from inspector.analysis.program_shardings import MOST_DEVICES, ArraySharding, shardings
+from inspector.analysis.sharding.program_shardings import MOST_DEVICES, ArraySharding, shardings
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.compiled import Compiled
-from inspector.units import format_array
+from inspector.support.units import format_array
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
-from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.panes.framework.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
 _MOST: Mapping[str, int] = {"argument": 500, "result": 300, "constraint": 200, "value": 500}
@@ -21,7 +21,7 @@ _MOST: Mapping[str, int] = {"argument": 500, "result": 300, "constraint": 200, "
 
 
 class ShardedArray(TypedDict):
-    """One array; see `inspector.analysis.program_shardings.ArraySharding`.
+    """One array; see `inspector.analysis.sharding.program_shardings.ArraySharding`.
 
     Attributes:
       what: dtype and shape.

@@ -11,8 +11,8 @@ from inspector.hlo.source import Root
 from inspector.stages.lowered import Lowered
 from inspector.widgets.cells import cell_name
 from inspector.widgets.documents import TextDocument
-from inspector.widgets.panes.pane import Entry
-from inspector.widgets.panes.text import TextPane
+from inspector.widgets.panes.framework.pane import Entry
+from inspector.widgets.panes.framework.text import TextPane
 
 
 class SourcePane(TextPane):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspector.hlo.listing import Listing
 from inspector.stages.lowered import Lowered
-from inspector.widgets.panes.text import TextPane
+from inspector.widgets.panes.framework.text import TextPane
 
 
 class StableHloPane(TextPane):

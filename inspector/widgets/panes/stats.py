@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
-from inspector.analysis.stats import Stat, program_stats, stats
+from inspector.analysis.cost.stats import Stat, program_stats, stats
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import Preview
 from inspector.errors import Partial, Unavailable
-from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.panes.framework.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
 

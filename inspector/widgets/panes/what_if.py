@@ -9,14 +9,14 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, Literal, TypedDict
 
-from inspector.analysis.scopes import names_above, scope_of
+from inspector.analysis.cost.scopes import names_above, scope_of
 from inspector.compilation.program import Argument
 from inspector.compilation.tuning import WhatIf, leading_dimensions, listed
 from inspector.errors import Unavailable
 from inspector.stages.lowered import Lowered
-from inspector.units import format_array
+from inspector.support.units import format_array
 from inspector.widgets import messages
-from inspector.widgets.panes.pane import Entry, Pane
+from inspector.widgets.panes.framework.pane import Entry, Pane
 
 _MOST = 400
 """Arguments, and scopes, that can be chosen from a list; of others the name can be typed."""

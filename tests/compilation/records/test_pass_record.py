@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from inspector.analysis.following import History
-from inspector.analysis.snapshots import steps
+from inspector.analysis.passes.follow import History
+from inspector.analysis.passes.snapshots import steps
 from inspector.compilation.records.dump_names import START, SnapshotName
 from inspector.compilation.records.packed import pack, unpack
 from inspector.compilation.records.pass_metadata import timed_passes

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from inspector.compilation.options import Options
+from inspector.compilation.options.options import Options
 from inspector.errors import FlagTypeError, Unavailable, UnknownFlagError
-from inspector.install_commands import install_command
+from inspector.support.install_commands import install_command
 from inspector.toolchain import flags
 from inspector.toolchain.flags import types as flag_types
 from inspector.toolchain.xla import options_message

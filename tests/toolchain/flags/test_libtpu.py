@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.compilation import options_proto
-from inspector.compilation.options import Options
+from inspector.compilation.options import options_proto
+from inspector.compilation.options.options import Options
 from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
 from inspector.toolchain import flags
 from inspector.toolchain.flags import FlagValue, libtpu

@@ -1,0 +1,1 @@
+"""JAX's caches: persistent compilation cache, tracing and compile cache misses."""

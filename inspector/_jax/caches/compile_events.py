@@ -1,0 +1,224 @@
+"""What JAX's own compiles in this process did: compiled, or came from the persistent cache, and why not.
+
+JAX tells it in two ways, neither of them whole: durations through `jax.monitoring`, cache keys and reasons
+through debug messages of its compiler module. Both are heard on the thread that compiles, in order; the
+duration of the back-end compile comes last, and ends an event. Messages are told apart by their templates,
+and what they say is read from their arguments, never from text. Nothing more is printed than before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from jax import monitoring
+
+from inspector._jax.caches import cache_state
+from inspector.errors import Unavailable
+from inspector.support.units import format_seconds
+
+_LOGGERS = ("jax._src.compiler", "jax._src.compilation_cache")
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+_RETRIEVED = "/jax/compilation_cache/cache_retrieval_time_sec"
+_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
+
+_HIT = "Persistent compilation cache hit for"
+_MISS = "PERSISTENT COMPILATION CACHE MISS for"
+_NOT_WRITTEN = "Not writing persistent cache entry"
+_WRITTEN = "Writing %s to persistent compilation cache"
+_LONG_ENOUGH = "'%s' took at least %.2f seconds to compile"
+_SENDS = "Process %d compiling and sharing module"
+_WAITS = "Waiting for module: %s from process %d"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class CompileEvent:
+    """One compile that JAX asked its compiler module for.
+
+    Attributes:
+      fun_name: as JAX names it, such as `jit(step)`.
+      cache: "hit": loaded from the persistent cache, "miss": not in it, or not to be read, "unused": not asked.
+      source: where the executable came from: "cache", "compiler", "process": another process compiled it and
+        sent it, "memory": it was sent for an earlier compile.
+      sent: this process compiled for others, and sent them the executable.
+      cache_key: the name of the entry in the cache, or why there is none.
+      written: the executable was written to the cache.
+      reason: why it was not written, in JAX's words, or why the cache is unused; else "".
+      seconds: until there was an executable, from the cache or from XLA.
+      retrieval_s: reading from the cache; for a hit.
+      saved_s: the compile's time when it was written, in whole seconds as JAX keeps it, less
+        `retrieval_s`: negative for short compiles; for a hit.
+    """
+
+    fun_name: str
+    cache: Literal["hit", "miss", "unused"]
+    source: Literal["cache", "compiler", "process", "memory"]
+    sent: bool
+    cache_key: str | Unavailable
+    written: bool
+    reason: str
+    seconds: float
+    retrieval_s: float | Unavailable
+    saved_s: float | Unavailable
+
+    def __repr__(self) -> str:
+        source = {"cache": "from the cache", "compiler": "compiled", "memory": "sent before"}.get(self.source, "sent")
+        written = ", written" if self.written else ""
+        return (
+            f"<CompileEvent {self.fun_name}: cache {self.cache}, {source} in {format_seconds(self.seconds)}{written}>"
+        )
+
+    @property
+    def notice(self) -> str:
+        """What to know of an executable that was not compiled here; else ""."""
+        return "" if self.source == "compiler" else "not compiled here: XLA ran no pass, so none was dumped"
+
+
+@contextlib.contextmanager
+def watch_compiles() -> Iterator[list[CompileEvent]]:
+    """Lists the compiles of JAX in this process, of all threads, while the `with` block runs.
+
+    inspector's own compiles in workers are not JAX's, and never use its cache, so that a hit hides nothing.
+    """
+    events: list[CompileEvent] = []
+    _tap.add(events)
+    try:
+        yield events
+    finally:
+        _tap.remove(events)
+
+
+class _Heard(threading.local):
+    """What a thread has heard since its last event."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.cache: Literal["hit", "miss", "unused"] = "unused"
+        self.key = ""
+        self.kept = False
+        self.written = False
+        self.compiled = False
+        self.source: Literal["compiler", "process"] = "compiler"
+        self.sent = False
+        self.reason = ""
+        self.durations: dict[str, float] = {}
+
+
+class _Tap(logging.Filter):
+    """Hears JAX while anyone watches. One for the process: a filter that drops a record hides it from later ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._watchers: list[list[CompileEvent]] = []
+        self._levels: dict[str, tuple[int, int]] = {}
+        self._heard = _Heard()
+
+    def add(self, events: list[CompileEvent]) -> None:
+        with self._lock:
+            self._watchers.append(events)
+            if len(self._watchers) == 1:
+                self._install()
+
+    def remove(self, events: list[CompileEvent]) -> None:
+        with self._lock:
+            self._watchers = [each for each in self._watchers if each is not events]
+            if not self._watchers:
+                self._uninstall()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Hears a message, and lets it pass only where it would have been seen without us."""
+        self._hear(str(record.msg), record)
+        _, effective = self._levels.get(record.name, (0, logging.WARNING))
+        return record.levelno >= effective
+
+    def _install(self) -> None:
+        for name in _LOGGERS:
+            logger = logging.getLogger(name)
+            self._levels[name] = (logger.level, logger.getEffectiveLevel())
+            logger.setLevel(logging.DEBUG)
+            logger.addFilter(self)
+        monitoring.register_event_duration_secs_listener(self._duration)
+
+    def _uninstall(self) -> None:
+        monitoring.unregister_event_duration_listener(self._duration)
+        for name in _LOGGERS:
+            logger = logging.getLogger(name)
+            logger.removeFilter(self)
+            logger.setLevel(self._levels[name][0])
+
+    def _hear(self, template: str, record: logging.LogRecord) -> None:
+        heard, arguments = self._heard, record.args
+        if template.startswith((_HIT, _MISS)) and isinstance(arguments, tuple) and len(arguments) == 2:
+            heard.clear()  # of a compile that failed
+            heard.cache = "hit" if template.startswith(_HIT) else "miss"
+            heard.key = str(arguments[1])
+            heard.kept = heard.cache == "miss" and cache_state.has_entry(heard.key)
+        elif template.startswith(_NOT_WRITTEN):
+            heard.compiled, heard.reason = True, record.getMessage()
+        elif template.startswith(_LONG_ENOUGH):
+            heard.compiled = True
+        elif template.startswith(_WRITTEN):
+            heard.written = True
+        elif template.startswith(_SENDS):
+            heard.sent = True
+        elif template.startswith(_WAITS):
+            heard.source = "process"
+
+    def _duration(self, event: str, duration_secs: float, **about: Any) -> None:
+        if event != _COMPILED:
+            self._heard.durations[event] = duration_secs
+            return
+        made = _event(self._heard, str(about.get("fun_name", "")), duration_secs)
+        self._heard.clear()
+        with self._lock:
+            for events in self._watchers:
+                events.append(made)
+
+
+def _event(heard: _Heard, fun_name: str, seconds: float) -> CompileEvent:
+    unused = "" if heard.cache == "hit" or heard.written else _why_unused(heard)
+    no_hit = Unavailable("the compile was no cache hit")
+    written, unwritten = _written(heard)
+    return CompileEvent(
+        fun_name=fun_name,
+        cache="unused" if unused else heard.cache,
+        source=_source(heard),
+        sent=heard.sent,
+        cache_key=heard.key or Unavailable("JAX asked for no cache key"),
+        written=written,
+        reason=unused or unwritten,
+        seconds=seconds,
+        retrieval_s=heard.durations.get(_RETRIEVED, no_hit),
+        saved_s=heard.durations.get(_SAVED, no_hit),
+    )
+
+
+def _why_unused(heard: _Heard) -> str:
+    """Why the persistent cache had no part in a compile, "" when it had."""
+    return cache_state.why_unused() or ("" if heard.key else "JAX does not use the cache with this back-end")
+
+
+def _source(heard: _Heard) -> Literal["cache", "compiler", "process", "memory"]:
+    if heard.cache == "hit":
+        return "cache"
+    # With a key JAX says after each compile of its own whether it writes it.
+    return heard.source if heard.source == "process" or heard.compiled or not heard.key else "memory"
+
+
+def _written(heard: _Heard) -> tuple[bool, str]:
+    """Whether there is a new entry, and why not. JAX says "Writing" of entries that it then does not replace."""
+    if heard.written and heard.kept:
+        return False, "there was an entry of that key, which JAX did not use and does not replace; see cache_status()"
+    if heard.written and not cache_state.has_entry(heard.key):
+        return False, "JAX wrote no entry; is it larger than jax_compilation_cache_max_size?"
+    return heard.written, heard.reason
+
+
+_tap = _Tap()

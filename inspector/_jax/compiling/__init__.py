@@ -1,0 +1,1 @@
+"""Private jaxlib used to compile and run: clients, ahead-of-time compilers, dumps, executables."""

@@ -1,0 +1,282 @@
+"""Build options as plain values -> jaxlib's `CompileOptions`, the way JAX itself makes them.
+
+JAX's own `get_compile_options` does the work, so that whatever the JAX configuration of this
+process says (optimization level, disabled passes, partitioner) holds here too, and the optimized
+module equals the one of `jax.jit(f).lower(...).compile()`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import compiler, xla_bridge
+from jaxlib.xla_client import CompileOptions as CompileOptions
+
+from inspector._jax.values import Facts, UserValue
+from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
+from inspector.support.units import counted
+
+_VALUE_LENGTH = 300  # of an option's value in a message
+
+
+def unsaid_options() -> bytes:
+    """A serialized `xla.CompileOptionsProto`: what JAX in this process says for one device."""
+    return bytes(compiler.get_compile_options(num_replicas=1, num_partitions=1).SerializeAsString())
+
+
+def documented_options(
+    num_replicas: int,
+    num_partitions: int,
+    assignment: np.ndarray | None,
+    *,
+    build: Facts,
+    overrides: Facts,
+    additions: bytes,
+    fdo_profile: bytes | None,
+    detailed_logging: bool,
+    backend: UserValue,
+) -> CompileOptions:
+    """JAX's own options with what it has dropped set on top.
+
+    Args:
+      num_replicas: at least 1.
+      num_partitions: at least 1.
+      assignment: device ids, int64 [num_replicas, num_partitions], or None.
+      build: attributes of `ExecutableBuildOptions`.
+      overrides: flags by name.
+      additions: a serialized `xla.CompileOptionsProto` with what flags cannot carry.
+      fdo_profile: as in JAX.
+      detailed_logging: as in JAX.
+      backend: as in JAX.
+
+    Raises:
+      OptionError: a value that jaxlib does not take.
+    """
+    given: dict[str, Any] = dict(overrides)
+    try:
+        options = compiler.get_compile_options(
+            num_replicas=num_replicas,
+            num_partitions=num_partitions,
+            device_assignment=assignment,
+            env_options_overrides=given,
+            fdo_profile=fdo_profile,
+            detailed_logging=bool(detailed_logging),
+            backend=backend,
+        )
+        for name, value in build.items():
+            setattr(options.executable_build_options, name, value)
+        return _with_additions(options, additions)
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise OptionError(f"jaxlib does not take these options: {_first_line(e)}") from e
+
+
+def assigned_ids(assignment: UserValue, shape: tuple[int, int], backend: UserValue) -> np.ndarray | None:
+    """A device assignment as ids, checked.
+
+    Args:
+      assignment: devices or ids, of `shape`, or [replicas] for one partition; None for none.
+      shape: replicas, partitions.
+      backend: the client whose devices may be named; None for those of JAX, if it has started.
+
+    Returns:
+      int64 of `shape`, or None.
+
+    Raises:
+      OptionError: another shape, no integers, a device twice, or one that is not there.
+    """
+    if assignment is None:
+        return None
+    try:
+        given = np.asarray(assignment)
+    except ValueError:
+        raise OptionError(
+            f"device_assignment must have one row a replica, one column a partition, {shape}; got {assignment!r}."
+        ) from None
+    if given.ndim == 1 and shape[1] == 1:
+        given = given[:, None]
+    if given.shape != shape:
+        raise OptionError(
+            f"device_assignment has the shape {np.shape(assignment)}, expected {shape}: one row a replica, one column"
+            " a partition."
+        )
+    flat = [_device_id(device) for device in given.flat]
+    if given.dtype == bool or min(flat, default=-1) < 0:
+        raise OptionError(f"device_assignment must hold devices or their ids, got {given.tolist()}.")
+    if len(set(flat)) != len(flat):
+        raise OptionError(f"device_assignment names a device twice: {np.reshape(flat, shape).tolist()}.")
+    known = _device_ids(given, backend)
+    unknown = [i for i in flat if known is not None and i not in known]
+    if unknown:
+        raise OptionError(f"device_assignment names devices {unknown}, but there are only {sorted(known or ())}.")
+    return np.array(flat, np.int64).reshape(shape)
+
+
+def _device_id(device: Any) -> int:
+    """-1 for what is neither a device nor an id."""
+    return int(device) if isinstance(device, (int, np.integer)) else int(getattr(device, "id", -1))
+
+
+def _device_ids(given: np.ndarray, backend: Any) -> set[int] | None:
+    """Ids of the devices there are; None where that is not known, or the devices speak for themselves."""
+    if backend is not None:
+        return {device.id for device in backend.devices()}
+    if given.dtype == object or not xla_bridge.backends_are_initialized():
+        return None
+    return {device.id for device in jax.devices()}
+
+
+def _with_additions(options: CompileOptions, additions: bytes) -> CompileOptions:
+    # Protobuf merges messages by appending their bytes.
+    return CompileOptions.ParseFromString(options.SerializeAsString() + additions) if additions else options
+
+
+def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) -> np.ndarray:
+    """The devices that one execution takes.
+
+    Args:
+      build_options: fields of `Options`, None where not said; `device_ids`, those that the program names.
+      devices: the client's devices. Without an assignment the program's own are taken; where they are not all attached,
+        the first ones in the same order, and the first ones also where it names none.
+
+    Returns:
+      An object array of devices, [num_replicas, num_partitions].
+
+    Raises:
+      OptionError: an assignment of the wrong shape, or with a device twice.
+      TargetError: more devices than there are, or an id that no device has.
+    """
+    shape = (build_options.get("num_replicas") or 1, build_options.get("num_partitions") or 1)
+    needed = shape[0] * shape[1]
+    if needed > len(devices):
+        raise TargetError(
+            f"The program takes {counted(needed, 'device')} ({counted(shape[0], 'replica')} x {counted(shape[1], 'partition')}, num_replicas times"
+            f" num_partitions), but {_count(devices)} here. Use the target 'cpu:{needed}' for that many"
+            " virtual CPU devices."
+        )
+    ids = build_options.get("device_assignment")
+    flat = named_devices(build_options, devices[:needed], devices) if ids is None else _assigned(ids, shape, devices)
+    assignment = np.empty(needed, dtype=object)
+    assignment[:] = flat
+    return assignment.reshape(shape)
+
+
+def named_devices(build_options: Mapping[str, Any], first: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
+    """The devices that the program names; `first` where it names none, or another number of them."""
+    ids = build_options.get("device_ids")
+    if ids is None or len(ids) != len(first):
+        return list(first)
+    by_id = {device.id: device for device in devices}
+    if by_id.keys() >= set(ids):
+        return [by_id[i] for i in ids]
+    ranks = {i: rank for rank, i in enumerate(sorted(ids))}
+    return [first[ranks[i]] for i in ids]
+
+
+def make_compile_options(
+    build_options: Mapping[str, Any], assignment: np.ndarray, *, detailed_logging: bool, backend: Any
+) -> CompileOptions:
+    """`CompileOptions` for a client's `compile_and_load`.
+
+    Args:
+      build_options: fields of `Options`, None where not said; `flags` by name; `additions`, a
+        serialized `xla.CompileOptionsProto` in base64 with what flags cannot carry; `said`, the user's
+        options by name, for messages.
+      assignment: from `device_assignment`.
+      detailed_logging: what JAX decides by the module's size.
+      backend: the client that will compile.
+
+    Raises:
+      OptionError: a value that jaxlib does not take.
+    """
+    num_replicas, num_partitions = assignment.shape
+    try:
+        options = compiler.get_compile_options(
+            num_replicas=num_replicas,
+            num_partitions=num_partitions,
+            device_assignment=assignment,
+            env_options_overrides=dict(build_options.get("flags") or {}),
+            detailed_logging=detailed_logging,
+            backend=backend,
+        )
+        _set_build_options(options, build_options)
+        return _with_additions(options, base64.b64decode(build_options.get("additions") or ""))
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise OptionError(f"jaxlib does not take these options ({_said(build_options)}): {_first_line(e)}") from e
+
+
+_NO_STABLEHLO = re.compile(r"failed to legalize operation 'mhlo\.([a-z_]+)'")
+
+
+def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> InspectorError:
+    """Our error for what XLA raised: an `OptionError` where its words are about an option."""
+    text = _first_line(error)
+    if "No such compile option" in text:
+        return UnknownFlagError(f"XLA: {text} Flags given: {_said(build_options)}.")
+    if "While setting option" in text and "is not a valid" in text:
+        return FlagTypeError(f"XLA: {text} Flags given: {_said(build_options)}.")
+    if no_form := _NO_STABLEHLO.search(str(error)):
+        name = no_form[1].replace("_", "-")
+        return CompilationError(
+            f"This compiler takes StableHLO only, which has no operation for HLO's {name}. Compile the module for the"
+            f" CPU, or write it without {name}. XLA: {text}"
+        )
+    flags = _said(build_options)
+    advice = (
+        "Leave out or change a flag."
+        if flags != "none"
+        else "The flags are the default ones: the cause is in the module."
+    )
+    return CompilationError(f"XLA refused the program (flags given: {flags}): {error} {advice}")
+
+
+def _set_build_options(options: CompileOptions, said: Mapping[str, Any]) -> None:
+    build = options.executable_build_options
+    for name in ("use_spmd_partitioning", "use_shardy_partitioner"):
+        if said.get(name) is not None:
+            setattr(build, name, said[name])
+    for name in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
+        if said.get(name) is not None:
+            setattr(build, name, list(said[name]))
+    if said.get("parameter_is_tupled_arguments") is not None:
+        options.parameter_is_tupled_arguments = said["parameter_is_tupled_arguments"]
+
+
+def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Sequence[Any]) -> list[Any]:
+    if len(ids) != shape[0] or any(len(row) != shape[1] for row in ids):
+        raise OptionError(
+            f"device_assignment must have {shape[0]} rows (replicas) of {shape[1]} device ids (partitions),"
+            f" got {[list(row) for row in ids]}."
+        )
+    flat = [i for row in ids for i in row]
+    if len(set(flat)) != len(flat):
+        raise OptionError(f"device_assignment names a device twice: {[list(row) for row in ids]}.")
+    by_id = {device.id: device for device in devices}
+    unknown = [i for i in flat if i not in by_id]
+    if unknown:
+        raise TargetError(f"device_assignment names devices {unknown}, but {_count(devices)} here: {sorted(by_id)}.")
+    return [by_id[i] for i in flat]
+
+
+def _count(devices: Sequence[Any]) -> str:
+    kind = f"{devices[0].platform.upper()} " if devices else ""
+    return f"there is 1 {kind}device" if len(devices) == 1 else f"there are {len(devices)} {kind}devices"
+
+
+def _said(build_options: Mapping[str, Any]) -> str:
+    """For messages: the user's options by name where they are known, else the flags."""
+    said = build_options.get("said", build_options.get("flags")) or {}
+    return " ".join(f"{name}={_clipped(value)}" for name, value in said.items()) or "none"
+
+
+def _clipped(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_LENGTH else f"{text[:_VALUE_LENGTH]}..."
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

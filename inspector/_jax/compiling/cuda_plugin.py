@@ -1,0 +1,273 @@
+"""JAX's CUDA plugin on a machine without a GPU: its library, its compiler's tools, its GPU descriptions (`absent.Plugin`).
+
+XLA compiles for a GPU that it knows from a `stream_executor.GpuTargetConfigProto`. The plugin of JAX
+0.12 holds such texts in its library; those in `gpu_configs/` are the same (OpenXLA, Apache 2.0), for plugins
+that hold none. Importing the plugin's package would look for a driver, so nothing of it is imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import mmap
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from jaxlib import _jax, xla_client
+
+from inspector._jax.compiling.report import Early, EarlyReport, Report
+from inspector._jax.compiling.slices import Slice
+from inspector._jax.libraries.descriptors import installed_descriptors
+from inspector._jax.libraries.library import cached_of
+from inspector._jax.values import Facts
+from inspector.errors import CompilationError, TargetError, Unavailable
+from inspector.platforms import CUDA, Chip
+from inspector.support import packages
+from inspector.support.install_commands import install_command, sentence
+
+if TYPE_CHECKING:
+    from inspector._jax.compiling.compiler import Compiler, Watch
+
+_FOLDER = Path(__file__).parent / "gpu_configs"
+_BEGIN = re.compile(rb"gpu_device_info\s*:?\s*\{")
+_GENERATIONS = ("cuda13", "cuda12")
+
+_DATA_FOLDER_FLAG = "xla_gpu_cuda_data_dir"
+
+# By words of XLA's error.
+_LACKING = {
+    "No FFI handler registered for": "calls one of NVIDIA's libraries (cuSOLVER, cuDNN ...)",
+    "_mosaic_gpu": "has a Pallas kernel for Mosaic GPU, whose runtime is a part of JAX's CUDA packages",
+}
+
+_EXTRA = "jax-inspector[cuda]"
+
+
+def missing() -> Unavailable | None:
+    """Why no GPU can be compiled for here, None when one can. Loads nothing."""
+    library = plugin_library()
+    return library if isinstance(library, Unavailable) else None
+
+
+def shortcoming() -> str:
+    """That there is no machine code, where there is no assembler; "" where there is. Loads nothing."""
+    tools = toolkit()
+    return f"{tools.reason}. {sentence(tools.remedy)}" if isinstance(tools, Unavailable) else ""
+
+
+def refusal(chip: Chip) -> str:
+    """Why the installed CUDA does not compile for a GPU, "" when it does. Loads nothing."""
+    installed = ptxas_version()
+    first, last = chip.toolkits or (0, installed)
+    return "" if first <= installed <= last else f"CUDA {installed}, which is installed here, does not compile for it"
+
+
+def plugin_library() -> Path | Unavailable:
+    """The plugin's shared library, or why there is none."""
+    for generation in _GENERATIONS:
+        folder = _package_folder("jax_plugins", f"xla_{generation}")
+        library = folder / "xla_cuda_plugin.so" if folder else None
+        if library is not None and library.exists():
+            return library
+    return Unavailable("JAX's CUDA plugin is not installed", install_command(_EXTRA))
+
+
+def version() -> str:
+    """Of the plugin and of the CUDA compiler beside it, as text; "" when there is no plugin."""
+    names = ("jax-cuda13-pjrt", "jax-cuda12-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12")
+    return ", ".join(f"{name} {installed}" for name in names if (installed := packages.version(name)))
+
+
+def toolkit() -> Path | Unavailable:
+    """The folder of the installed packages with `bin/ptxas` and `nvvm/libdevice`; never the machine's own toolkit."""
+    for parts in (("nvidia", "cu13"), ("nvidia", "cuda_nvcc")):
+        folder = _package_folder(*parts)
+        if folder and (folder / "bin" / "ptxas").exists() and (folder / "nvvm" / "libdevice").exists():
+            return folder
+    return Unavailable(
+        "the CUDA assembler (ptxas) is not installed, so there is no machine code", install_command(_EXTRA)
+    )
+
+
+def ptxas_version() -> int:
+    """The major version of CUDA's assembler among the installed packages, 0 without one."""
+    tools = toolkit()
+    return 0 if isinstance(tools, Unavailable) else 13 if tools.name == "cu13" else 12
+
+
+def hide_machine_toolkit() -> None:
+    """Takes what a machine's own CUDA toolkit brings out of this process's environment. For workers only."""
+    for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "TF_CUDA_TOOLKIT_PATH"):
+        os.environ.pop(name, None)
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(f for f in folders if not (Path(f) / "ptxas").exists())
+
+
+def load() -> None:
+    """Loads the plugin into this process, which need not have a GPU.
+
+    Raises:
+      TargetError: it is not installed, or does not load.
+    """
+    if xla_client.pjrt_plugin_loaded(CUDA.lowering):
+        return
+    library = plugin_library()
+    if isinstance(library, Unavailable):
+        raise TargetError(f"No GPU can be compiled for: {library.reason}. {sentence(library.remedy)}")
+    try:
+        xla_client.load_pjrt_plugin_dynamically(CUDA.lowering, str(library))
+    except Exception as e:
+        raise TargetError(f"JAX's CUDA plugin {library} does not load: {e}") from e
+
+
+def prepare(load_args: Sequence[str]) -> None:  # noqa: ARG001 - the plugin reads none
+    """Loads the plugin into this process, away from a toolkit of the machine's own. For workers only.
+
+    Raises:
+      TargetError: it is not installed, or does not load.
+    """
+    hide_machine_toolkit()
+    load()
+
+
+def devices(slice_: Slice) -> list[Any]:
+    """GPUs in hosts.
+
+    Raises:
+      TargetError: the plugin is not installed, or takes no such GPUs.
+    """
+    load()
+    chip, (hosts, per_host) = CUDA.chip(slice_.chip), slice_.topology
+    description = slice_.chip if chip is None else chip.device_kind
+    given = {"target_config": configuration(description), "topology": f"1x{hosts}x{per_host}"}
+    try:
+        return list(_jax.get_default_c_api_topology(CUDA.lowering, "", given)._make_compile_only_devices())
+    except Exception as e:
+        raise TargetError(f"JAX's CUDA plugin takes no {hosts} x {per_host} {description}: {e}") from e
+
+
+def compile_with(
+    compile_: Callable[..., tuple[Any, Report]], module: bytes, build_options: Mapping[str, Any],
+    watch: Watch | None, compiler: Compiler, **rest: Any,
+) -> tuple[Any, Report]:  # fmt: skip
+    """Calls `compile_` with the installed packages' tools; without an assembler the report is the one before code.
+
+    Raises:
+      CompilationError: XLA refuses the program; with the reason where a library is lacking.
+    """
+    tools, flags = toolkit(), dict(build_options.get("flags") or {})
+    # Without one, XLA would look for the machine's own toolkit.
+    flags.setdefault(_DATA_FOLDER_FLAG, "/nonexistent" if isinstance(tools, Unavailable) else str(tools))
+    early = Early()
+
+    def take(report: EarlyReport) -> None:
+        early.report = report
+        if watch is not None and watch.take is not None:
+            watch.take(report)
+
+    def counted(cost: Facts | Unavailable) -> None:
+        early.cost = cost
+        if watch is not None and watch.counted is not None:
+            watch.counted(cost)
+
+    watching = None if watch is None else dataclasses.replace(watch, take=take, counted=counted)
+    try:
+        executable, report = compile_(module, {**build_options, "flags": flags}, watch=watching, **rest)
+    except CompilationError as error:
+        lacking = next((what for words, what in _LACKING.items() if words in str(error)), None)
+        if lacking is not None:
+            raise CompilationError(
+                f"{error} The program {lacking}, which the set for GPUs that are not here does not have. Compile it"
+                " on a machine with a GPU, for 'attached'."
+            ) from error
+        if not isinstance(tools, Unavailable) or early.report is None:
+            raise
+        return None, _without_code(early.report, early.cost, compiler.versions, tools)
+    if isinstance(tools, Unavailable):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
+        report = report.changed(executable=tools)
+    return executable, report
+
+
+def _without_code(
+    early: EarlyReport, cost: Facts | Unavailable | None, versions: Mapping[str, str], reason: Unavailable
+) -> Report:
+    return Report(
+        hlo=early.hlo,
+        hlo_proto=early.hlo_proto,
+        memory=Unavailable("there was no code to ask"),
+        cost=Unavailable("counting its operations failed") if cost is None else cost,
+        executable=reason,
+        timings={},
+        versions=versions,
+        devices=early.devices,
+        buffer_assignment=early.buffer_assignment,
+    )
+
+
+def configuration(description: str) -> str:
+    """The `GpuTargetConfigProto` of a GPU in protobuf's text form, without fields that the installed XLA lacks.
+
+    Args:
+      description: its `device_description_str`, such as "NVIDIA H100 80GB HBM3".
+
+    Raises:
+      TargetError: no such GPU is known.
+    """
+    known = configurations()
+    if description not in known:
+        raise TargetError(f"No configuration of a {description} is known; there are {', '.join(sorted(known))}.")
+    return str(text_format.MessageToString(_parse(known[description])))
+
+
+@functools.cache
+def configurations() -> dict[str, str]:
+    """Text forms by description: the plugin's own, else those of `gpu_configs/`."""
+    library = plugin_library()
+    embedded: dict[str, str] = {}
+    if not isinstance(library, Unavailable):
+        embedded = json.loads(
+            cached_of(library, "gpu-configs", version().partition(",")[0].replace(" ", "-"), _embedded)
+        )
+    return embedded or _by_description(file.read_text() for file in sorted(_FOLDER.glob("*.txtpb")))
+
+
+def _embedded(library: Path) -> bytes:
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        texts = []
+        for match in _BEGIN.finditer(data):
+            text = data[data.rfind(b"\0", 0, match.start()) + 1 : data.find(b"\0", match.end())]
+            texts.append(text.decode(errors="replace"))
+    return json.dumps(_by_description(texts)).encode()
+
+
+def _by_description(texts: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        try:
+            parsed = _parse(text)
+        except text_format.ParseError:  # another vendor's, of a newer schema
+            continue
+        if parsed.platform_name == "CUDA" and parsed.device_description_str:
+            found[parsed.device_description_str] = text
+    return found
+
+
+def _parse(text: str) -> Any:
+    return text_format.Parse(text, _message()(), allow_unknown_field=True)
+
+
+@functools.cache
+def _message() -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(installed_descriptors()).file:
+        pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("stream_executor.GpuTargetConfigProto"))
+
+
+def _package_folder(package: str, name: str) -> Path | None:
+    return next((folder / name for folder in packages.folders(package) if (folder / name).is_dir()), None)

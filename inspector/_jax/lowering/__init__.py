@@ -1,0 +1,1 @@
+"""Private JAX used to trace and lower functions: jaxprs, stages, Pallas kernels, axis environments."""

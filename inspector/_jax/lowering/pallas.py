@@ -1,0 +1,244 @@
+"""Pallas kernels in a jaxpr: what each `pallas_call` and `pl.kernel` was given.
+
+_Facts are dicts of plain values, keyed as the fields of `inspector.hlo.pallas`. Nothing of Pallas is
+imported here: whoever has a kernel in a jaxpr has imported it.
+
+Private JAX: the parameters of the primitives `pallas_call` (`GridMapping`, `BlockMapping`, `DebugInfo`), `mpmd_map`
+(its meshes) and `run_scoped`; `core.jaxprs_in_params`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src import core
+
+from inspector._jax.lowering.index_maps import evaluate_index_map
+from inspector._jax.lowering.jaxprs import open_jaxpr
+from inspector._jax.lowering.pallas_params import backend_of, plain, plain_params
+
+_Facts = dict[str, Any]
+
+
+def kernel_equations(jaxpr: Any) -> list[Any]:
+    """The equations that call kernels in the order of the program, those of a jaxpr that is called often once."""
+    return list(_kernels_in(open_jaxpr(jaxpr), set()))
+
+
+def _kernels_in(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
+    if id(jaxpr) in seen:
+        return
+    seen.add(id(jaxpr))
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in CALLS:
+            yield eqn
+            continue
+        for inner in core.jaxprs_in_params(eqn.params):
+            yield from _kernels_in(open_jaxpr(inner), seen)
+
+
+_CORE_CALL = "mpmd_map"  # what `pl.kernel` becomes
+CALLS = ("pallas_call", _CORE_CALL)
+"""Primitives that call a kernel."""
+
+
+def kernel_name(eqn: Any) -> str:
+    """The caller's name of a kernel, or that of its function."""
+    return str(eqn.params["name"] or _body(eqn).debug_info.func_name)
+
+
+def grid_rank(eqn: Any) -> int:
+    """Dimensions of a kernel's grid."""
+    return len(_mesh(eqn).shape if eqn.primitive.name == _CORE_CALL else eqn.params["grid_mapping"].grid)
+
+
+def input_count(eqn: Any) -> int:
+    """Inputs of a kernel."""
+    return len(eqn.invars) if eqn.primitive.name == _CORE_CALL else eqn.params["grid_mapping"].num_inputs
+
+
+def _body(eqn: Any) -> Any:
+    """The kernel's jaxpr; the first of several that `pl.kernel` runs on different cores."""
+    return open_jaxpr(eqn.params["jaxprs"][0]) if eqn.primitive.name == _CORE_CALL else eqn.params["jaxpr"]
+
+
+def _mesh(eqn: Any) -> Any:
+    return eqn.params["meshes"][0]
+
+
+def kernel_facts(eqn: Any, max_steps: int) -> _Facts:
+    """One kernel as the fields of a `Kernel`, without number, origins and what was overridden.
+
+    Args:
+      eqn: the equation.
+      max_steps: of the grid whose block indices are computed.
+    """
+    params, body = eqn.params, _body(eqn)
+    names = body.debug_info.safe_arg_names(len(body.invars))
+    find = _core_facts if eqn.primitive.name == _CORE_CALL else _grid_facts
+    return {
+        "name": kernel_name(eqn),
+        "function": body.debug_info.func_src_info,
+        "scoped": _scoped(body),
+        "cost": _cost(params["cost_estimate"]),
+        "backend": own_backend(eqn),
+        "params": plain_params(params["compiler_params"]),
+        "interpret": bool(params["interpret"]),
+        **find(eqn, names, max_steps),
+    }
+
+
+def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
+    """What a `pallas_call` walks over."""
+    mapping = eqn.params["grid_mapping"]
+    grid = tuple(size if isinstance(size, int) else None for size in mapping.grid)
+    first_block, first_scratch = mapping.num_index_operands, mapping.num_index_operands + len(mapping.block_mappings)
+    return {
+        "grid": grid,
+        "operands": [
+            _operand(block, names[first_block + i], "input" if i < mapping.num_inputs else "output", grid, max_steps)
+            for i, block in enumerate(mapping.block_mappings)
+        ],
+        "prefetch": [_scratch(aval, names[i]) for i, aval in enumerate(mapping.index_map_avals[len(mapping.grid) :])],
+        "scratch": [_scratch(aval, names[first_scratch + i]) for i, aval in enumerate(mapping.scratch_avals)],
+        "aliases": tuple((i - first_block, o) for i, o in eqn.params["input_output_aliases"]),
+        "vmapped": tuple(mapping.vmapped_dims),
+    }
+
+
+def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
+    """What a `pl.kernel` has: whole arrays, and a grid that is the mesh of cores."""
+    mesh, avals = _mesh(eqn), [v.aval for v in _body(eqn).invars]
+    grid = tuple(int(size) for size in mesh.shape.values())
+    inputs, outputs = len(eqn.invars), len(eqn.invars) + len(eqn.outvars)
+    said = getattr(mesh, "dimension_semantics", None) or ("parallel",) * len(grid)
+    return {
+        "grid": grid,
+        "operands": [
+            _whole(_scratch(aval, names[i]), "input" if i < inputs else "output", min(math.prod(grid), max_steps))
+            for i, aval in enumerate(avals[:outputs])
+        ],
+        "prefetch": [],
+        "scratch": [_scratch(aval, names[outputs + i]) for i, aval in enumerate(avals[outputs:])],
+        "aliases": tuple((int(i), int(o)) for i, o in dict(eqn.params["input_output_aliases"]).items()),
+        "vmapped": (),
+        "core_type": str(plain(getattr(mesh, "core_type", ""))).lower(),
+        "cores": tuple(
+            (str(axis), size, str(plain(how)))
+            for axis, size, how in zip(mesh.shape, grid, said, strict=True)
+        ),
+    }  # fmt: skip
+
+
+def _whole(array: _Facts, role: str, steps: int) -> _Facts:
+    """An operand that every step sees whole."""
+    shape = array["shape"]
+    return {
+        **array,
+        "origin": "",
+        "role": role,
+        "dimensions": [{"kind": "blocked", "size": size, "padding": (0, 0)} for size in shape],
+        "index_map": "",
+        "index_bytes": bytes(4 * steps * max(1, len(shape))),
+    }
+
+
+def _scoped(jaxpr: Any) -> list[_Facts]:
+    """What a body allocates for itself, `pl.run_scoped`: of allocations beside one another those that are larger."""
+    most: list[_Facts] = []
+    for eqn in jaxpr.eqns:
+        inner = [_scoped(open_jaxpr(j)) for j in core.jaxprs_in_params(eqn.params)]
+        here = max(inner, key=_scoped_bits, default=[])
+        if eqn.primitive.name == "run_scoped":
+            given = open_jaxpr(eqn.params["jaxpr"])
+            names = given.debug_info.safe_arg_names(len(given.invars))
+            here = [_scratch(v.aval, name) for v, name in zip(given.invars, names, strict=True)] + here
+        most = max(most, here, key=_scoped_bits)
+    return most
+
+
+def _scoped_bits(allocations: Sequence[_Facts]) -> tuple[int, int]:
+    bits = sum(math.prod(a["shape"]) * a["element_bits"] for a in allocations if a["memory_space"] == "vmem")
+    return bits, len(allocations)
+
+
+def own_backend(eqn: Any) -> str | None:
+    """Whose compiler parameters, or whose cores, a kernel was given; None for none."""
+    given = backend_of(eqn.params["compiler_params"])
+    return backend_of(_mesh(eqn)) if given is None and eqn.primitive.name == _CORE_CALL else given
+
+
+def _cost(estimate: Any) -> dict[str, int] | None:
+    if estimate is None:
+        return None
+    return {name: int(getattr(estimate, name)) for name in ("flops", "transcendentals", "bytes_accessed")}
+
+
+def _operand(block: Any, name: str, role: str, grid: tuple[int | None, ...], max_steps: int) -> _Facts:
+    aval = block.transformed_block_aval
+    buffered = getattr(block.pipeline_mode, "buffer_count", None)
+    return {
+        "name": name,
+        "origin": str(block.origin),
+        "role": role,
+        "shape": tuple(int(s) for s in block.array_aval.shape),
+        "dtype": _dtype(block.array_aval.dtype),
+        "element_bits": _bits(block.array_aval.dtype),
+        "dimensions": [_dimension(d) for d in block.block_shape],
+        "memory_space": _memory_space(aval),
+        "index_map": str(block.index_map_jaxpr),
+        "index_bytes": evaluate_index_map(block.index_map_jaxpr, grid, len(block.block_shape), max_steps),
+        "buffer_count": buffered if isinstance(buffered, int) else None,
+    }
+
+
+def _dimension(dimension: Any) -> _Facts:
+    """By the name of its class, which is part of Pallas's public face; its module is not imported here."""
+    kind = type(dimension).__name__.lower()
+    size = getattr(dimension, "block_size", getattr(dimension, "size", 1))
+    padding = tuple(getattr(dimension, "padding", (0, 0)) or (0, 0))
+    return {
+        "kind": kind if kind in ("blocked", "element", "squeezed") else "other",
+        "size": int(size) if isinstance(size, (int, np.integer)) else 1,
+        "padding": padding,
+    }
+
+
+def _scratch(aval: Any, name: str) -> _Facts:
+    inner = getattr(aval, "inner_aval", aval)
+    return {
+        "name": name,
+        "shape": tuple(int(s) for s in getattr(inner, "shape", ())),
+        "dtype": _dtype(getattr(inner, "dtype", None)),
+        "element_bits": _bits(getattr(inner, "dtype", None)),
+        "memory_space": _memory_space(aval),
+    }
+
+
+def _memory_space(aval: Any) -> str:
+    space = getattr(aval, "memory_space", None)
+    space = getattr(space, "memory_space", space)  # of one core
+    return "default" if space is None else str(getattr(space, "value", space)).lower()
+
+
+def _dtype(dtype: Any) -> str:
+    return "" if dtype is None else str(dtype)
+
+
+def _bits(dtype: Any) -> int:
+    """Bits an element, 0 for semaphores and other types that are no numbers."""
+    if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended):
+        return 0
+    if dtype == np.bool_:
+        return 32  # Mosaic's booleans are words
+    for kind, info in ((jnp.floating, jnp.finfo), (jnp.integer, jnp.iinfo)):
+        if jnp.issubdtype(dtype, kind):
+            describe: Any = info  # untyped
+            bits: int = describe(dtype).bits
+            return bits
+    return int(np.dtype(dtype).itemsize) * 8

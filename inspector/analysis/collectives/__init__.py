@@ -1,0 +1,1 @@
+"""The collectives of a module: axes, groups, members, origins, and textbook algorithms for them."""

@@ -1,0 +1,385 @@
+"""The collectives of a module: who takes part, over which axes, with how many bytes, and on whose behalf.
+
+One row an operation: a `-start`/`-done` pair is one, wherever the operation itself is written
+(`analysis/collectives/operations.py`). Where the compiler kept no source line, `analysis/collectives/origins.py` looks for one. Reads
+modules only; who holds what before and after is in `analysis/collectives/members.py`, the drawing in `analysis/collectives/mesh_plot.py`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, overload
+
+from inspector.analysis.collectives.axes import Axes, with_size_one
+from inspector.analysis.collectives.collective import Collective, axes_text, over
+from inspector.analysis.collectives.inserted_by import inserted_by, primitive
+from inspector.analysis.collectives.members import members
+from inspector.analysis.collectives.operations import Operation, operations
+from inspector.analysis.collectives.origins import Sources
+from inspector.analysis.collectives.participation import Participation, Participations, listed
+from inspector.analysis.collectives.sliced_results import kept_blocks
+from inspector.analysis.cost.phases import Phases, phases_text
+from inspector.compilation.program import NamedAxes
+from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, total
+from inspector.hlo.devices.group_mode import GroupMode
+from inspector.hlo.devices.mesh import Mesh
+from inspector.hlo.execution_counts import executions
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.source import Frame, Origin, library_text, merged_names
+from inspector.support.tables import Kind, Tabular, make_table
+from inspector.support.units import format_list
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from inspector.analysis.collectives.exchanges.exchange import Exchange
+    from inspector.analysis.collectives.exchanges.link_loads import LinkLoads, Network
+    from inspector.analysis.collectives.exchanges.links import Links
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Collectives(Tabular):
+    """The collectives of one module, in the order of its proto.
+
+    Attributes:
+      items: one each.
+      mesh: the mesh or axis environment they were matched with.
+      num_replicas: of the program.
+      num_partitions: of the program.
+      devices: the devices' ids by logical id, as JAX gives them; () where they are unknown.
+    """
+
+    items: tuple[Collective, ...]
+    mesh: Mesh | None
+    num_replicas: int
+    num_partitions: int
+    devices: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        kinds = collections.Counter(f"{one.opcode}{over(one.axes)}" for one in self.items)
+        said = format_list([f"{count} {kind}" for kind, count in kinds.items()]) or "none"
+        return f"<Collectives{f' on the {self.mesh}' if self.mesh else ''}: {said}>"
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Collective]:
+        return iter(self.items)
+
+    @overload
+    def __getitem__(self, key: str | int) -> Collective: ...
+    @overload
+    def __getitem__(self, key: slice) -> Collectives: ...
+    def __getitem__(self, key: str | int | slice) -> Collective | Collectives:
+        """One by its position, or by the name of its instruction (start or done); several by a slice.
+
+        Raises:
+          KeyError, IndexError: there is none; with those that there are.
+        """
+        if isinstance(key, slice):
+            return dataclasses.replace(self, items=self.items[key])
+        names = [collective.name for collective in self.items]
+        if isinstance(key, str):
+            for collective in self.items:
+                if key.removeprefix("%") in (collective.name, collective.done):
+                    return collective
+            raise KeyError(f"No collective {key!r}: there are {names}.")
+        try:
+            return self.items[key]
+        except IndexError:
+            raise IndexError(f"No collective {key}: there are {len(names)}, {names}.") from None
+
+    def table(self) -> pd.DataFrame:
+        """One row a collective; what is not known is missing, and the column `unknown` says why.
+
+        Bytes are of one device and one execution; `executions` is how often it runs in one execution of the program.
+        The source is the innermost line of the user's own code, `library_line` the line of a library that it led to.
+        `replica_groups` are lists up to 262,144 ids, and a million in all groups that differ; more are missing.
+        """
+        groups = listed(collective.who for collective in self.items)
+        return make_table(_KINDS, map(_row, self.items, groups))
+
+    def totals(self) -> pd.DataFrame:
+        """What one execution of the program exchanges, by axes and opcode: the most bytes first.
+
+        Columns: `axes` ("data, model", or why there are none), `opcode`, `collectives` (instructions), `executions`
+        (how often they run, all together), `operand_bytes` and `result_bytes` (of one device and all executions), and
+        `unknown`, which says of which of these the numbers are the least that they can be, and why.
+        """
+        return make_table(_TOTALS, _totals(self.items))
+
+    def members(self, key: str | int) -> pd.DataFrame:
+        """One row a group member of a collective, by its name or position: see `analysis/collectives/members.py`."""
+        return members(self[key], self.mesh, self.num_replicas, self.num_partitions, self.devices)
+
+    def exchange(
+        self, key: str | int, algorithm: str = "ring", *, group: int = 0, links: Links | None = None
+    ) -> Exchange:
+        """A collective, by its name or position, done by the algorithm of a textbook, step by step.
+
+        Which one a runtime takes nobody tells; every one ends with what the collective is defined to give.
+
+        Args:
+          key: name or position.
+          algorithm: "ring", "bidirectional ring", "halving and doubling", "tree" or "direct".
+          group: which of its groups; of a collective-permute all ids take part.
+          links: between the members; a ring of unknown speed by default.
+
+        Raises:
+          ParameterError: no such algorithm or group.
+          ModuleError: its members are not known, or no textbook does it so.
+        """
+        from inspector.analysis.collectives.exchanges.exchange import exchange
+        from inspector.analysis.collectives.exchanges.links import Links
+
+        return exchange(self[key], algorithm, group, links or Links())
+
+    def link_loads(
+        self, key: str | int, network: Network, algorithm: str = "ring", *, devices: Sequence[int] | None = None
+    ) -> LinkLoads:
+        """What a collective, by its name or position, puts on the links of a slice or a host, all its groups at once.
+
+        Args:
+          key: name or position.
+          network: such as `Torus.published("tpu:v5e:4x4")` or `Switch.published("gpu:h100:8")`.
+          algorithm: as of `exchange`.
+          devices: the physical id at each logical one; by default the program's own, if the network has them.
+
+        Raises:
+          ParameterError: no such algorithm, or ids that are not there.
+          ModuleError: its members are not known, or no textbook does it so.
+        """
+        from inspector.analysis.collectives.exchanges.link_loads import link_loads
+
+        return link_loads(self[key], algorithm, network, self.devices_on(network) if devices is None else devices)
+
+    def devices_on(self, network: Network) -> tuple[int, ...] | None:
+        """The program's devices by logical id, if a network has them; None where it lacks some or they are unknown."""
+        return self.devices if self.devices and max(self.devices) < network.device_count else None
+
+    def plot(self, key: str | int) -> Figure:
+        """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/collectives/mesh_plot.py`.
+
+        Raises:
+          ModuleError: there is no mesh to draw on, it does not hold the groups, or it has too many devices.
+        """
+        from inspector.analysis.collectives.mesh_plot import plot_groups
+
+        collective = self[key]
+        if self.mesh is None:
+            raise ModuleError(f"Cannot draw the groups of {collective.name}: the program has no mesh.")
+        if isinstance(collective.participants, Unavailable):
+            raise ModuleError(f"Cannot draw the groups of {collective.name}: {collective.participants.reason}")
+        by_replica = self.mesh.kind == "replica"
+        groups = dict.fromkeys(  # each is there once for every id of the other kind
+            tuple(d // self.num_partitions if by_replica else d % self.num_partitions for d in group)
+            for group in collective.participants
+        )
+        pairs = collective.opcode == "collective-permute"
+        return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{over(collective.axes)}")
+
+
+_KINDS: Mapping[str, Kind] = {
+    "name": "text",
+    "opcode": "text",
+    "computation": "text",
+    "axes": "object",
+    "replica_groups": "object",
+    "group_mode": "text",
+    "operand_shapes": "object",
+    "result_shapes": "object",
+    "operand_bytes": "int",
+    "source_file": "text",
+    "source_line": "int",
+    "inserted_by": "text",
+    "result_bytes": "int",
+    "executions": "int",
+    "phase": "text",
+    "source_from": "text",
+    "context": "text",
+    "dimensions": "object",
+    "reduction": "text",
+    "channel_id": "int",
+    "done": "text",
+    "op_name": "text",
+    "library_line": "text",
+    "unknown": "reasons",
+}
+
+COLUMNS = tuple(_KINDS)
+"""Columns of `Collectives.table()`; scripts rely on the first twelve."""
+
+_TOTALS: Mapping[str, Kind] = {
+    "axes": "text",
+    "opcode": "text",
+    "collectives": "int",
+    "executions": "int",
+    "operand_bytes": "int",
+    "result_bytes": "int",
+    "unknown": "reasons",
+}
+
+
+def collectives(
+    module: Module,
+    mesh: Mesh | None,
+    num_replicas: int = 1,
+    num_partitions: int = 1,
+    *,
+    named_axes: Sequence[NamedAxes] = (),
+    devices: Sequence[int] | None = None,
+) -> Collectives:
+    """Finds the collectives of a module.
+
+    Args:
+      module: before or after optimization.
+      mesh: the program's mesh or axis environment, for the axes; None when there is none.
+      num_replicas: of the program; a module does not say.
+      num_partitions: of the program; a module does not say.
+      named_axes: what the user's collectives name, for axes of size 1.
+      devices: the devices' ids by logical id; None or () where they are unknown.
+
+    Raises:
+      ModuleError: a damaged module.
+    """
+    program = _Program(module, mesh, num_replicas, num_partitions, named_axes)
+    return Collectives(tuple(program.collectives()), mesh, num_replicas, num_partitions, tuple(devices or ()))
+
+
+class _Program:
+    """A module with what it does not say itself."""
+
+    def __init__(
+        self,
+        module: Module,
+        mesh: Mesh | None,
+        num_replicas: int,
+        num_partitions: int,
+        named_axes: Sequence[NamedAxes],
+    ) -> None:
+        self.module = module
+        self._mesh = mesh
+        self._named: dict[tuple[str, str, int], list[Axes]] = {}
+        for named in named_axes:
+            self._named.setdefault((named.primitive, named.file, named.line), []).append(named.axes)
+        self.num_partitions = num_partitions
+        self._participations = Participations(mesh, num_replicas, num_partitions)
+        self._contexts: dict[str, tuple[str, ...]] = {}
+        self._executions = executions(module)
+        self._phases = Phases(module)
+        self._sources = Sources(module)
+
+    def collectives(self) -> Iterator[Collective]:
+        for found in operations(self.module):
+            yield self._collective(found)
+
+    def _collective(self, found: Operation) -> Collective:
+        operation, computation = found.operation, found.instruction.computation
+        who, source = self._participations.of(operation), self._sources.of(found)
+        own_name = next(filter(None, (i.op_name for i in (found.instruction, operation, found.holder))), "")
+        joins_partitions = self.num_partitions > 1 and who.mode is not GroupMode.CROSS_REPLICA
+        return Collective(
+            name=found.instruction.name,
+            opcode=found.opcode,
+            computation=computation.name,
+            context=self._context(computation),
+            done=found.done.name if found.done is not None else "",
+            who=who,
+            axes=self._axes(who, Origin(own_name, source.frames)),
+            operand_shapes=found.operand_shapes,
+            result_shapes=found.result_shapes,
+            dimensions=found.dimensions,
+            reduction=operation.to_apply.root.opcode if operation.to_apply else "",
+            channel_id=operation.channel_id,
+            origin=Origin(own_name or source.op_name, source.frames),
+            inserted_by=inserted_by(found, own_name, joins_partitions, self._phases, source.op_name),
+            executions=self._executions.get(computation.name, Unavailable(f"nothing calls {computation.name}")),
+            phases=self._phases.of(found.instruction, source.op_name or own_name),
+            source_from=source.via,
+            source_name=source.instruction,
+            blocks=kept_blocks(found.parts, self.num_partitions) if found.parts else (),
+        )
+
+    def _axes(self, who: Participation, origin: Origin) -> Axes | Unavailable:
+        if isinstance(who.axes, Unavailable) or self._mesh is None:
+            return who.axes
+        frame = origin.innermost or Frame("", 0)  # as the jaxpr names it
+        primitives = dict.fromkeys(primitive(name) for name in merged_names(origin.op_name))
+        named = [axes for p in primitives for axes in self._named.get((p, frame.file, frame.line), ())]
+        return with_size_one(who.axes, self._mesh, who.shape[1], named)
+
+    def _context(self, computation: Computation) -> tuple[str, ...]:
+        """Roles of the callers from the entry down; of several callers, the first one's."""
+        if computation.name not in self._contexts:
+            callers = self.module.callers.get(computation.name, ())
+            if not callers:
+                self._contexts[computation.name] = ("entry" if computation.is_entry else "not called",)
+            else:
+                role = _role(callers[0], computation)
+                self._contexts[computation.name] = (*self._context(callers[0].computation), role)
+        return self._contexts[computation.name]
+
+
+def _role(caller: Instruction, computation: Computation) -> str:
+    called = [c.name for c in caller.called_computations]
+    index = called.index(computation.name)
+    if caller.opcode == "while":
+        return ("while-body", "while-condition")[index]
+    if caller.opcode == "conditional":
+        return f"branch {index}"
+    return caller.opcode
+
+
+def _row(collective: Collective, groups: list[list[int]] | Unavailable) -> tuple[object, ...]:
+    """The cells of `_KINDS`."""
+    frame = collective.origin.line
+    return (
+        collective.name,
+        collective.opcode,
+        collective.computation,
+        collective.axes,
+        groups,
+        str(collective.mode),
+        [str(shape.without_layout()) for shape in collective.operand_shapes],
+        [str(shape.without_layout()) for shape in collective.result_shapes],
+        collective.operand_bytes,
+        frame.file if frame else None,
+        frame.line if frame else None,
+        collective.inserted_by,
+        collective.result_bytes,
+        collective.executions,
+        phases_text(collective.phases),
+        collective.source_from,
+        " > ".join(collective.context),
+        list(collective.dimensions),
+        collective.reduction,
+        collective.channel_id,
+        collective.done,
+        collective.origin.op_name,
+        library_text(collective.origin.frames),
+    )
+
+
+def _totals(items: Sequence[Collective]) -> list[tuple[object, ...]]:
+    """The cells of `_TOTALS`."""
+    alike: dict[tuple[str, str], list[Collective]] = {}
+    for collective in items:
+        alike.setdefault((axes_text(collective.axes), collective.opcode), []).append(collective)
+    rows: list[tuple[float, tuple[object, ...]]] = []
+    for (axes, opcode), same in alike.items():
+        runs, put_in, got_out = (
+            total(_executed(c, amount) for c, amount in zip(same, amounts, strict=True))
+            for amounts in ([1] * len(same), [c.operand_bytes for c in same], [c.result_bytes for c in same])
+        )
+        rows.append((put_in, (axes, opcode, len(same), runs, put_in, got_out)))
+    return [row for _, row in sorted(rows, key=lambda row: -row[0])]
+
+
+def _executed(collective: Collective, amount: int) -> float:
+    """An amount of each execution, of all of them."""
+    if isinstance(collective.executions, Unavailable):
+        return AtLeast(0, [Missing(collective.name, "collective that runs an unknown number of times")])
+    return amount * collective.executions

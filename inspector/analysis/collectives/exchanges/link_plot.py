@@ -1,0 +1,128 @@
+"""A TPU slice or a host with the load of each link.
+
+Pure functions to a matplotlib `Figure`, without pyplot, so that they can run on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from inspector.errors import ModuleError
+from inspector.support.units import format_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Place: TypeAlias = tuple[int, ...]
+Link: TypeAlias = tuple[Place, Place]
+
+_MOST_CHIPS = 1 << 10
+_MOST_BARS = 72
+_COLOURS = "viridis_r"
+_IDLE = "#CCCCCC"
+_CELL_INCHES = 0.85
+_BESIDE = 0.09  # between the two ways of a link
+_STUB = 0.42  # of a link around, drawn outwards at both ends
+
+
+def plot_links(chips: Mapping[Place, Sequence[int]], loads: Mapping[Link, float], title: str) -> Figure:
+    """Chips as circles with the ids of their devices, each way of a link as an arrow, wider and darker the more it carries.
+
+    The first axis goes to the right, the second down, the third from one page to the next, whose links are told in
+    the title of the page that they leave. An arrow that leaves the grid goes around.
+
+    Args:
+      chips: ids by place; places have one rank and fill a grid.
+      loads: bytes by link, all links of the slice.
+      title: above the picture.
+
+    Raises:
+      ModuleError: more chips than can be told apart.
+    """
+    from matplotlib import colormaps
+
+    from inspector.analysis.figures import Picture
+
+    if len(chips) > _MOST_CHIPS:
+        raise ModuleError(f"Cannot draw {len(chips):,} chips: at most {_MOST_CHIPS:,}. `table()` has all links.")
+    columns, rows, pages = (1 + max(along) for along in zip(*map(_three, chips), strict=True))
+    most = max(loads.values(), default=0.0)
+    size = ((columns + 1.4) * _CELL_INCHES * pages, (rows + 1.4) * _CELL_INCHES + 0.5)
+    figure = Picture(figsize=(max(size[0], 3.2), size[1]), layout="constrained")
+    panels = figure.subplots(1, pages, squeeze=False)[0]
+    colours = colormaps[_COLOURS]
+    for page, panel in enumerate(panels):
+        across = 0.0
+        for (a, b), count in loads.items():
+            if _three(a)[2] == page == _three(b)[2]:
+                colour = colours(0.15 + 0.85 * count / most) if count else _IDLE
+                _draw_link(panel, (a, b), colour, 0.8 + 2.4 * count / most if count else 0.8)
+            elif _three(a)[2] == page:
+                across = max(across, count)
+        for place, ids in chips.items():
+            if _three(place)[2] == page:
+                _draw_chip(panel, place, ",".join(map(str, ids)))
+        if pages > 1:
+            panel.set_title(f"z = {page}; to other z {format_bytes(round(across))} a link", fontsize=7)
+        panel.set_xlim(-0.9, columns - 0.1)
+        panel.set_ylim(rows - 0.1, -0.9)
+        panel.set_aspect("equal")
+        panel.axis("off")
+    figure.suptitle(title, fontsize=8)
+    return figure
+
+
+def plot_switch(sent: Mapping[int, float], received: Mapping[int, float], title: str) -> Figure:
+    """Two bars for each device: what it sends to the switches, and what it receives from them.
+
+    Args:
+      sent: bytes by device.
+      received: of the same devices.
+      title: above the picture.
+
+    Raises:
+      ModuleError: more devices than can be told apart.
+    """
+    from inspector.analysis.figures import Picture
+
+    if len(sent) > _MOST_BARS:
+        raise ModuleError(f"Cannot draw {len(sent):,} devices: at most {_MOST_BARS:,}. `table()` has all links.")
+    figure = Picture(figsize=(4.5, 0.9 + 0.32 * len(sent)), layout="constrained")
+    panel = figure.subplots()
+    for shift, (name, colour, loads) in enumerate((("sent", "#31688E", sent), ("received", "#35B779", received))):
+        places = [device + 0.36 * shift - 0.18 for device in loads]
+        bars = panel.barh(places, [*loads.values()], 0.34, color=colour, label=name)
+        panel.bar_label(bars, [format_bytes(round(count)) for count in loads.values()], padding=2, fontsize=6)
+    panel.set_yticks([*sent], [f"device {device}" for device in sent], fontsize=7)
+    panel.invert_yaxis()
+    panel.margins(x=0.2)
+    panel.set_xticks([])
+    figure.legend(fontsize=7, loc="outside lower center", ncols=2)
+    figure.suptitle(title, fontsize=8)
+    return figure
+
+
+def _three(place: Place) -> tuple[int, int, int]:
+    x, y, z = (*place, 0, 0)[:3]
+    return x, y, z
+
+
+def _draw_link(panel: Axes, link: Link, colour: Any, width: float) -> None:
+    (x0, y0, _), (x1, y1, _) = map(_three, link)
+    around = abs(x1 - x0) + abs(y1 - y0) > 1
+    dx, dy = ((x0 > x1) - (x0 < x1), (y0 > y1) - (y0 < y1)) if around else (x1 - x0, y1 - y0)
+    start = (x0 - dy * _BESIDE + dx * 0.25, y0 + dx * _BESIDE + dy * 0.25)
+    length = _STUB if around else 0.5
+    end = (start[0] + dx * length, start[1] + dy * length)
+    style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
+    panel.annotate("", end, start, arrowprops=style)
+
+
+def _draw_chip(panel: Axes, place: Place, text: str) -> None:
+    from matplotlib.patches import Circle
+
+    x, y, _ = _three(place)
+    panel.add_patch(Circle((x, y), 0.24, facecolor="#F2F2F2", edgecolor="#555555", lw=0.8))
+    panel.text(x, y, text, ha="center", va="center", fontsize=7, color="#1A1A1A")

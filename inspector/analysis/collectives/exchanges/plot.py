@@ -1,0 +1,122 @@
+"""An exchange as a strip of frames: who has which blocks after each step, and whose values are in them.
+
+A pure function to a matplotlib `Figure`, without pyplot, so that it can run on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from inspector.errors import ModuleError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from inspector.analysis.collectives.exchanges.textbook import Held, Schedule, Step
+
+# Okabe and Ito's palette, told apart with any colour vision; numbers in the blocks say the same.
+_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
+_MOST_MEMBERS = 16
+_MOST_ROWS = 64
+_MOST_NAMED = 2  # members in a block that are written out; of more, their number
+_ROW_INCHES, _COLUMN_INCHES = 0.24, 0.42
+
+
+def strip(
+    states: Sequence[tuple[Held, ...]],
+    steps: Schedule,
+    members: Sequence[int],
+    names: Sequence[str],
+    title: str,
+    most: int,
+) -> Figure:
+    """Frames from left to right: a column a member, a row a block.
+
+    A block has the colours and the ids of the members whose values are in it, or their number; a frame around it says
+    that it just came. Arrows are the messages that lead to the next frame.
+
+    Args:
+      states: what every member has, before the first step and after each.
+      steps: between them.
+      members: ids, by position.
+      names: of the blocks, by number.
+      title: above the picture.
+      most: frames to show; the first and the last are.
+
+    Raises:
+      ModuleError: more members or blocks than can be told apart.
+    """
+    from inspector.analysis.figures import Picture
+
+    count, rows = len(members), len(names)
+    if count > _MOST_MEMBERS or rows > _MOST_ROWS:
+        raise ModuleError(
+            f"Cannot draw {count} members with {rows} blocks: a strip shows at most {_MOST_MEMBERS} and {_MOST_ROWS}."
+        )
+    chosen = _chosen(len(states), max(2, most))
+    width = len(chosen) * (count * _COLUMN_INCHES + 0.3)
+    figure = Picture(figsize=(max(width, 3.0), rows * _ROW_INCHES + 1.3), layout="constrained")
+    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
+    for panel, step in zip(panels, chosen, strict=True):
+        before = states[step - 1] if step else None
+        for column, held in enumerate(states[step]):
+            for block, sources in held.items():
+                is_new = before is not None and before[column].get(block) != sources
+                written = [str(members[source]) for source in sorted(sources)]
+                text = "+".join(written) if len(written) <= _MOST_NAMED else f"Σ {len(written)}"
+                _draw_block(panel, (column, block), sorted(sources), text, is_new=is_new)
+        _draw_messages(panel, steps[step] if step < len(steps) else (), rows)
+        _label(panel, members, names, step)
+    figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _chosen(count: int, most: int) -> list[int]:
+    """The first and the last, and evenly some between."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(frame * (count - 1) / (most - 1)) for frame in range(most)})
+
+
+def _draw_messages(panel: Axes, step: Step, rows: int) -> None:
+    for transfer in step:
+        if transfer.sender != transfer.receiver:
+            bend = 0.35 if transfer.receiver > transfer.sender else -0.35
+            panel.annotate(
+                "",
+                (transfer.receiver + 0.5, rows + 0.15),
+                (transfer.sender + 0.5, rows + 0.15),
+                arrowprops={"arrowstyle": "-|>", "color": "#777777", "connectionstyle": f"arc3,rad={bend}", "lw": 0.8},
+                annotation_clip=False,
+            )
+
+
+def _label(panel: Axes, members: Sequence[int], names: Sequence[str], step: int) -> None:
+    panel.set_xlim(0, len(members))
+    panel.set_ylim(len(names) + 1.2, 0)
+    panel.set_xticks([position + 0.5 for position in range(len(members))], [str(member) for member in members])
+    panel.set_yticks([row + 0.5 for row in range(len(names))], names if step == 0 else [""] * len(names))
+    panel.tick_params(length=0, labelsize=7)
+    panel.xaxis.tick_top()
+    panel.set_title("at first" if not step else f"after step {step}", fontsize=8)
+    for spine in panel.spines.values():
+        spine.set_visible(False)
+
+
+def _draw_block(panel: Axes, place: tuple[int, int], sources: list[int], text: str, *, is_new: bool) -> None:
+    from matplotlib.patches import Rectangle
+
+    left, top = place[0] + 0.06, place[1] + 0.08
+    width, height = 0.88, 0.84
+    for index, source in enumerate(sources):
+        share = width / len(sources)
+        colour = _COLOURS[source % len(_COLOURS)]
+        panel.add_patch(Rectangle((left + index * share, top), share, height, facecolor=colour, edgecolor="none"))
+    panel.add_patch(
+        Rectangle(
+            (left, top), width, height, facecolor="none", edgecolor="#1A1A1A" if is_new else "#FFFFFF", linewidth=1.3
+        )
+    )
+    panel.text(place[0] + 0.5, place[1] + 0.5, text, ha="center", va="center", fontsize=6, color="#1A1A1A")

@@ -1,0 +1,217 @@
+"""Where a module's collectives stand: what each is, the instruction that performs or starts it, the one that ends it.
+
+Compilers write an operation that runs beside others in several ways: as a `-start` and a `-done`; as an
+`async-start` of a computation that holds it, or several, itself or in a fusion (GPUs); as a chain of fusions that
+each hold it once, from the one that starts it over those that it runs beside to the one that waits for it (TPUs).
+Some are written as what they are not: a reduce-scatter as an all-reduce in a fusion that keeps each device's part
+of it only (TPUs); a collective-permute as a `send` and a `recv` on one channel (GPUs).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from inspector.analysis.collectives.sliced_results import sliced_dimension
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.opcodes import COLLECTIVES
+from inspector.hlo.shape import Shape
+
+OPCODES = COLLECTIVES
+"""What counts as a collective, however it is written."""
+
+# libtpu's marks on the links of a chain: which chain it is, and the custom calls in its first and last fusion.
+_CHAIN = "chain_id"
+_STARTS, _ENDS = "AsyncCollectiveStart", "AsyncCollectiveDone"
+
+# What hands on an all-reduce's value to the slices of it, in a fusion.
+_PASSING = frozenset({"get-tuple-element", "bitcast", "copy"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """A collective operation, however it is written.
+
+    Attributes:
+      opcode: what it is: one of `OPCODES`.
+      instruction: that performs or starts it.
+      operation: the collective itself, which is that instruction or one in what it calls.
+      holder: the outermost instruction that performs it: the fusion or the start that `instruction` is in, else it.
+      done: that ends it; None when it is not asynchronous.
+      operand_shapes: what one device puts in, one shape an operand.
+      result_shapes: what one device gets out, one shape an array.
+      dimensions: gathered, scattered or split dimension; () where the opcode has none.
+      parts: of a reduce-scatter that is written as an all-reduce: the slices of it that are kept, one an array.
+    """
+
+    opcode: str
+    instruction: Instruction
+    operation: Instruction
+    holder: Instruction
+    done: Instruction | None
+    operand_shapes: tuple[Shape, ...]
+    result_shapes: tuple[Shape, ...]
+    dimensions: tuple[int, ...]
+    parts: tuple[Instruction, ...] = ()
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes that one device puts in."""
+        return bytes_put_in(self.opcode, self.operand_shapes)
+
+
+def bytes_put_in(opcode: str, operand_shapes: Sequence[Shape]) -> int:
+    """Bytes that one device puts into a collective."""
+    # A ragged all-to-all's other operands are where its results go to, and offsets and sizes.
+    sent = operand_shapes[:1] if opcode == "ragged-all-to-all" else operand_shapes
+    return sum(shape.byte_size for shape in sent)
+
+
+def operations(module: Module) -> Iterator[Operation]:
+    """Every collective once, in the order of the module's proto."""
+    found = _Operations(module)
+    for instruction in map(module.at, module.columns.rows_of(_can_start)):
+        callers = module.callers.get(instruction.computation.name, ())
+        if not any(caller.opcode == "async-start" for caller in callers):  # else counted where they are started
+            yield from found.of(instruction)
+
+
+def _can_start(opcode: str) -> bool:
+    return opcode.removesuffix("-start") in OPCODES or opcode in ("async-start", "send")
+
+
+class _Operations:
+    """The collectives of one module, with what ends them looked up once."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._dones: dict[str, dict[str, Instruction]] = {}
+        self._ends: dict[tuple[str, str], Instruction] | None = None
+
+    def of(self, instruction: Instruction) -> Iterator[Operation]:
+        """Those that an instruction performs or starts: none, one, or several that start together."""
+        if instruction.opcode == "async-start":
+            inside = [i for i in instruction.called_computations[0].instructions if i.opcode in OPCODES]
+            for operation in inside:
+                yield self._operation(instruction if len(inside) == 1 else operation, operation)
+        elif instruction.opcode.removesuffix("-start") in OPCODES:
+            if not self._continues(instruction):
+                yield self._operation(instruction, instruction)
+        elif instruction.opcode == "send" and instruction.source_target_pairs:
+            yield self._sent(instruction)
+
+    def _continues(self, instruction: Instruction) -> bool:
+        """Whether it is a later link of a chain."""
+        return _CHAIN in instruction.frontend_attributes and not _calls(instruction.computation, _STARTS)
+
+    def _operation(self, instruction: Instruction, operation: Instruction) -> Operation:
+        holder, done = _holder(self._module, instruction), self._done(instruction, operation)
+        parts = _parts(operation)
+        written = operation.opcode.removesuffix("-start")
+        results = _result(instruction, operation, done).leaves
+        return Operation(
+            opcode="reduce-scatter" if parts else written,
+            instruction=instruction,
+            operation=operation,
+            holder=holder,
+            done=done,
+            operand_shapes=tuple(operand.shape for operand in operation.operands),
+            result_shapes=tuple(part.shape for part in parts) or results,
+            dimensions=_sliced(parts) if parts else operation.dimensions,
+            parts=parts,
+        )
+
+    def _sent(self, send: Instruction) -> Operation:
+        shape = send.operands[0].shape
+        done = self._done(send, send)
+        return Operation("collective-permute", send, send, _holder(self._module, send), done, (shape,), (shape,), ())
+
+    def _done(self, instruction: Instruction, operation: Instruction) -> Instruction | None:
+        outer = _holder(self._module, instruction)
+        place = outer.computation
+        if place.name not in self._dones:
+            self._dones[place.name] = dones(place)
+        done = self._dones[place.name].get(outer.name)
+        chain = operation.frontend_attributes.get(_CHAIN)
+        if chain is None or done is not None:
+            return done
+        if self._ends is None:
+            self._ends = _chain_ends(self._module)
+        return self._ends.get((place.name, chain))
+
+
+def _result(instruction: Instruction, operation: Instruction, done: Instruction | None) -> Shape:
+    """The operation's result, without what a start carries along."""
+    if operation is not instruction:
+        return operation.shape
+    if done is not None and instruction.opcode.endswith("-start"):
+        return done.shape
+    if instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start":
+        return instruction.shape.tuple_shapes[1]
+    return instruction.shape
+
+
+def _parts(operation: Instruction) -> tuple[Instruction, ...]:
+    """The slices that a fusion keeps of its all-reduce, one an array; () where it keeps anything else of it.
+
+    libtpu writes a reduce-scatter so: each device slices the part that belongs to its partition.
+    """
+    computation = operation.computation
+    if operation.opcode != "all-reduce" or not any(
+        caller.fusion_kind == "kCustom" for caller in computation.module.callers.get(computation.name, ())
+    ):
+        return ()
+    passing, parts = {operation}, []
+    for instruction in computation.instructions:
+        if passing.isdisjoint(instruction.operands):
+            continue
+        if instruction.opcode in _PASSING and not instruction.is_root:
+            passing.add(instruction)
+        elif instruction.opcode == "dynamic-slice" and instruction.operands[0] in passing:
+            parts.append(instruction)
+        else:
+            return ()
+    return tuple(parts) if not operation.is_root else ()
+
+
+def _sliced(parts: tuple[Instruction, ...]) -> tuple[int, ...]:
+    """The dimension of the operands that all slices are smaller in."""
+    found = {sliced_dimension(part) for part in parts}
+    dimension = found.pop() if len(found) == 1 else None
+    return () if dimension is None else (dimension,)
+
+
+def _holder(module: Module, instruction: Instruction) -> Instruction:
+    """The fusion, and the start of it, that an instruction is in; itself in none."""
+    callers = module.callers.get(instruction.computation.name, ())
+    if len(callers) == 1 and callers[0].opcode in ("fusion", "async-start"):
+        return _holder(module, callers[0])
+    return instruction
+
+
+def dones(computation: Computation) -> dict[str, Instruction]:
+    """Start instruction to the instruction that ends it."""
+    found: dict[str, Instruction] = {}
+    for instruction in computation.instructions:
+        if instruction.opcode.endswith("-done") and instruction.operands:
+            start = instruction.operands[0]
+            while start.opcode == "async-update":
+                start = start.operands[0]
+            found[start.name] = instruction
+    return found
+
+
+def _chain_ends(module: Module) -> dict[tuple[str, str], Instruction]:
+    """The fusions that end the chains, by the computation that they stand in and the chain."""
+    ends: dict[tuple[str, str], Instruction] = {}
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            chain = instruction.frontend_attributes.get(_CHAIN)
+            if chain is not None and instruction.opcode in OPCODES and _calls(computation, _ENDS):
+                outer = _holder(module, instruction)
+                ends[outer.computation.name, chain] = outer
+    return ends
+
+
+def _calls(computation: Computation, target: str) -> bool:
+    return any(i.custom_call_target == target for i in computation.instructions)

@@ -1,0 +1,125 @@
+"""By which arithmetic a matrix product runs, in the names of a chip's peaks: which one, and how many passes of it.
+
+XLA's choice follows from the operands' types and the precision that the product is marked with: an algorithm
+(`xla_data.proto`, `PrecisionConfig.Algorithm`), or a precision of each operand. GPUs round f32 operands to tf32
+unless the precision is `highest`. TPUs multiply f32 as one, three or six products of bf16 parts; libtpu writes
+the algorithms `BF16_BF16_F32_X3` and `_X6` as the precisions `high` and `highest`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from inspector.compilation.cost import InstructionCost
+from inspector.errors import Unavailable
+from inspector.hlo.backend_config import product_precision
+from inspector.hlo.fused_instructions import Fused
+from inspector.hlo.module import Instruction, Module
+from inspector.platforms import Peak
+
+_PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
+_CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul")
+_PARTS_PASSES = (1, 3, 6)  # products of bf16 parts by precision: default, high, highest
+_HIGHEST = 2
+_PRECISIONS = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": _HIGHEST}
+_UNSET = "ALG_UNSET"
+_COMPLEX = {"c64": "f32", "c128": "f64"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Algorithm:
+    """An arithmetic.
+
+    Attributes:
+      peak_name: the chip's peak that holds it.
+      passes: how many operations at that peak one operation takes.
+      doubt: why it may take longer; "" when it is known.
+    """
+
+    peak_name: str
+    passes: int = 1
+    doubt: str = ""
+
+    def __str__(self) -> str:
+        return self.peak_name + (f" x {self.passes}" if self.passes > 1 else "")
+
+
+def products(module: Module) -> Fused:
+    """The matrix products of a module."""
+    return Fused(module, [*module.columns.rows_of(_PRODUCTS.__contains__), *module.calls_to(_CALLED_PRODUCTS)])
+
+
+def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
+    """The arithmetic of a product on a chip, or why no peak holds it."""
+    named, precisions = _precision(product)
+    if named:
+        return _named(named, peak)
+    kinds = {operand.shape.element_type for operand in product.operands[:2]}
+    found = {_by_type(kind, precision, peak) for kind in kinds for precision in precisions}
+    known = [each for each in found if isinstance(each, Algorithm)]
+    if not known or len(known) < len(found):
+        return next(each for each in found if isinstance(each, Unavailable))
+    if len(known) == 1:
+        return known[0]
+    fastest = max(known, key=lambda each: peak.flops_per_s[each.peak_name] / each.passes)
+    return dataclasses.replace(fastest, doubt="its operands differ in type or precision")
+
+
+def main_algorithm(
+    products: Iterable[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
+) -> Algorithm | Unavailable:
+    """That of most of a module's products; that of f32 without any."""
+    flops: collections.Counter[Algorithm | Unavailable] = collections.Counter()
+    for product in products:
+        known = costs[product.name].flops
+        flops[algorithm_of(product, peak)] += 0 if isinstance(known, Unavailable) else int(known)
+    return flops.most_common(1)[0][0] if flops else _by_type("f32", 0, peak)
+
+
+def _precision(product: Instruction) -> tuple[str, tuple[int, ...]]:
+    """The algorithm's name, "" where none is set, and the precision of each operand, 0 to 2."""
+    if product.opcode == "custom-call" and (noted := product_precision(product)):
+        names = [str(name) for name in noted.get("operand_precision", ())]
+        return _said(str(noted.get("algorithm", _UNSET))), tuple(_PRECISIONS.get(name, 0) for name in names) or (0,)
+    proto = product.proto
+    if not proto.HasField("precision_config"):
+        return "", (0,)
+    config = proto.precision_config
+    name = config.DESCRIPTOR.fields_by_name["algorithm"].enum_type.values_by_number[config.algorithm].name
+    return _said(name), tuple(min(int(p), _HIGHEST) for p in config.operand_precision) or (0,)
+
+
+def _said(algorithm: str) -> str:
+    return "" if algorithm == _UNSET else algorithm.removeprefix("ALG_DOT_")
+
+
+def _named(name: str, peak: Peak) -> Algorithm | Unavailable:
+    """`BF16_BF16_F32_X3`: operands' types, the sum's, and the passes."""
+    parts = name.lower().split("_")
+    kind = "f8" if "f8" in parts else parts[0]
+    passes = int(parts[-1][1:]) if parts[-1].startswith("x") else 1
+    return Algorithm(kind, passes) if kind in peak.flops_per_s else _no_peak(name, peak)
+
+
+def _by_type(kind: str, precision: int, peak: Peak) -> Algorithm | Unavailable:
+    here = peak.flops_per_s
+    if kind in _COMPLEX:
+        real = _by_type(_COMPLEX[kind], precision, peak)
+        doubt = "a complex product takes three or four real ones"
+        return real if isinstance(real, Unavailable) else Algorithm(real.peak_name, 3 * real.passes, doubt)
+    if kind == "f32" and "tf32" in here and precision < _HIGHEST:
+        return Algorithm("tf32")
+    if kind == "f32" and "f32" not in here and "bf16" in here:
+        return Algorithm("bf16", _PARTS_PASSES[precision])
+    name = "f8" if kind.startswith("f8") else {"u8": "s8"}.get(kind, kind)
+    if name in here:
+        return Algorithm(name)
+    if name in ("f8", "f16", "f64") and "bf16" in here:  # wider, or widened to it first
+        return Algorithm("bf16", doubt=f"no peak of the {peak.chip} for {kind} is known")
+    return Algorithm("f32") if name == "bf16" and "f32" in here else _no_peak(kind, peak)
+
+
+def _no_peak(kind: str, peak: Peak) -> Unavailable:
+    return Unavailable(f"no peak of the {peak.chip} for {kind} is known; there are {', '.join(peak.flops_per_s)}")

@@ -1,0 +1,159 @@
+"""A roofline's kernels summed by scope, line, phase, opcode or roof: where the time at the roofs goes.
+
+By scope, line and phase a fusion's cost is split as `analysis/cost/attribution.py` has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from inspector.analysis.cost.attribution import Part
+from inspector.analysis.cost.matrix_unit import NO_PRODUCT, mean_filled
+from inspector.analysis.cost.roofline_point import Point, flops_a_byte
+from inspector.errors import About, Missing, Unavailable, missing, total
+from inspector.hlo.source import Frame, Origin
+from inspector.support.tables import UNKNOWN, Kind
+
+GroupedBy = Literal["scope", "line", "phase", "opcode", "roof"]
+"""What kernels are summed by."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Kernels, or parts of them, that share something.
+
+    Attributes:
+      name: what they share, a line as `file:line`; None where it is unknown.
+      points: the kernels, those that spend most time here first.
+      frames: of a line the call stack of the part that spends most time; else ().
+      flops, main_memory_bytes, least_s: of all executions of all of them, of a fusion its part; `About` where a part is not
+        known, or a kernel runs an unknown number of times and is counted once.
+      link_bytes: that one device sends to others.
+      exposed_s: of the time on the links what no kernel hides, as of a `Point`.
+      filled: the share of the matrix unit that their products fill at most.
+      share: of the sum of all kernels' `least_s`; unavailable where that is nothing.
+    """
+
+    name: str | None
+    points: tuple[Point, ...]
+    frames: tuple[Frame, ...]
+    flops: float
+    main_memory_bytes: float
+    link_bytes: float
+    least_s: float
+    exposed_s: float
+    filled: float | Unavailable
+    share: float | Unavailable
+
+    @property
+    def intensity(self) -> float | Unavailable:
+        """Flops a byte."""
+        return flops_a_byte(self.flops, self.main_memory_bytes)
+
+
+GROUP_COLUMNS: Mapping[str, Kind] = {
+    "name": "text", "kernels": "int", "flops": "float", "main_memory_bytes": "float", "link_bytes": "float",
+    "least_s": "float", "exposed_s": "float", "filled": "float", "share": "float", UNKNOWN: "reasons",
+}  # fmt: skip
+
+
+def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
+    """The groups, the slowest first; each kernel is in one, or with its parts in several."""
+    found: dict[str | None, list[_Shared]] = {}
+    for point in points:
+        for shared in _shared(point, by):
+            found.setdefault(shared.name, []).append(shared)
+    spent = {name: _sum(each, "least_s") for name, each in found.items()}
+    whole = float(sum(spent.values()))
+    groups = [
+        Group(
+            name=name,
+            points=tuple(dict.fromkeys(shared.point for shared in sorted(each, key=_rank))),
+            frames=min(each, key=_rank).origin.frames if by == "line" else (),
+            flops=_sum(each, "flops"),
+            main_memory_bytes=_sum(each, "main_memory_bytes"),
+            link_bytes=sum(shared.point.link_bytes * shared.least_s for shared in each),
+            least_s=spent[name],
+            exposed_s=_sum(each, "exposed_s"),
+            filled=filled_by([shared.point for shared in each if shared.flops]),
+            share=float(spent[name]) / whole if whole else Unavailable("no kernel's time is known"),
+        )
+        for name, each in found.items()
+    ]
+    return tuple(sorted(groups, key=lambda group: (-group.least_s, -group.main_memory_bytes, -group.flops)))
+
+
+def group_row(group: Group) -> tuple[object, ...]:
+    """A row of `GROUP_COLUMNS`."""
+    return (
+        group.name, len(group.points), group.flops, group.main_memory_bytes, group.link_bytes, group.least_s,
+        group.exposed_s, None if isinstance(group.filled, Unavailable) else group.filled, group.share,
+    )  # fmt: skip
+
+
+def filled_by(points: Iterable[Point]) -> float | Unavailable:
+    """The share of the matrix unit that the products of kernels fill at most."""
+    pairs, reasons = list[tuple[float, float]](), list[Unavailable]()
+    for point in points:
+        if isinstance(point.filled, Unavailable):
+            reasons += [point.filled] if point.filled != NO_PRODUCT else []
+        elif not isinstance(point.flops, Unavailable) and point.flops:
+            pairs.append((point.filled, float(point.flops)))
+    return mean_filled(pairs) if pairs else next(iter(reasons), NO_PRODUCT)
+
+
+class _Shared(NamedTuple):
+    """The share of a kernel's numbers that goes to a group."""
+
+    name: str | None
+    point: Point
+    origin: Origin
+    flops: float = 1.0
+    main_memory_bytes: float = 1.0
+    least_s: float = 1.0
+
+    def amount(self, number: str) -> float:
+        """The number of the kernel, of which the group has its share."""
+        value: float | Unavailable = getattr(self.point, number)
+        if isinstance(value, Unavailable):
+            return About(0.0, [Missing(self.point.name, self.point.opcode.replace("-", " "))])
+        if isinstance(self.point.executions, Unavailable) and value:
+            once = Missing(self.point.name, "kernel that runs an unknown number of times", "counted once")
+            value = About(float(value), (*missing(value), once))
+        share: float = self.least_s if number == "exposed_s" else getattr(self, number)
+        return value * share
+
+
+def _shared(point: Point, by: GroupedBy) -> Iterator[_Shared]:
+    if by == "opcode":
+        yield _Shared(point.opcode, point, point.origin)
+    elif by == "roof":
+        yield _Shared(None if isinstance(point.bound_by, Unavailable) else point.bound_by, point, point.origin)
+    else:
+        for part in point.parts:
+            name = {"line": _line, "scope": _scope, "phase": _phase}[by](part)
+            yield _Shared(name, point, part.origin, part.flops, part.main_memory_bytes, part.least_s)
+
+
+def _line(part: Part) -> str | None:
+    line = part.origin.line
+    return f"{line.file}:{line.line}" if line else None
+
+
+def _scope(part: Part) -> str | None:
+    return part.origin.scope or None
+
+
+def _phase(part: Part) -> str | None:
+    return part.phase
+
+
+def _rank(shared: _Shared) -> tuple[float, ...]:
+    return tuple(-float(shared.amount(number)) for number in ("least_s", "flops", "main_memory_bytes"))
+
+
+def _sum(shared: Iterable[_Shared], number: str) -> float:
+    """What is not known counts as nothing, and is missing."""
+    return total(each.amount(number) for each in shared)

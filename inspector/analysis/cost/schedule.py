@@ -1,0 +1,125 @@
+"""`Course`: what is under way when in one execution of a computation: an estimate from its schedule, as table and picture."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from inspector.analysis.cost.schedule_simulation import Interval, Lane
+from inspector.errors import About, Missing
+from inspector.platforms import Peak
+from inspector.support.tables import Kind, Tabular, make_table
+from inspector.support.units import format_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inspector.analysis.figures import Picture
+
+_LANES: tuple[Lane, ...] = ("device", "links", "copies")
+_COLOURS = {"compute": "C0", "memory": "C2", "communication": "C1", "waiting": "0.85"}
+_CHARACTER = 0.0085
+"""Of the whole time: what a character of a name takes up."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Course(Tabular):
+    """One execution of a computation in the order of its schedule, each kernel as fast as its roof lets it be.
+
+    Nothing is measured: a run takes longer, and may overlap less.
+
+    Attributes:
+      computation: its name.
+      peak: the chip's figures.
+      items: in order of the beginning.
+      missing: the parts whose time is not known.
+    """
+
+    computation: str
+    peak: Peak
+    items: tuple[Interval, ...]
+    missing: tuple[Missing, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Interval]:
+        return iter(self.items)
+
+    @property
+    def seconds(self) -> float:
+        """Until all of it has ended."""
+        return max((each.end_s for each in self.items), default=0.0)
+
+    @property
+    def exposed_s(self) -> float:
+        """For which the device waits for the links."""
+        return sum(_length(each) for each in self.items if each.is_wait and each.bound_by == "communication")
+
+    @property
+    def hidden_s(self) -> float:
+        """For which the links carry something while the device does not wait for them; what loops hide is not among it."""
+        return max(0.0, sum(_length(each) for each in self.items if each.lane == "links") - self.exposed_s)
+
+    def __repr__(self) -> str:
+        about, unknown = f"Course of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason
+        if self.missing and not self.seconds:
+            return f"<{about}: time unknown: {unknown}>"
+        return (
+            f"<{about}: about {format_seconds(self.seconds)} at the roofs, of it waiting for links"
+            f" {format_seconds(self.exposed_s)}; hidden exchanges {format_seconds(self.hidden_s)}"
+            f"{f'; {unknown}' if unknown else ''}; an estimate>"
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row an interval; of a wait `bound_by` is what is waited for."""
+        rows = ((each.name, each.lane, each.bound_by, each.start_s, each.end_s, each.is_wait) for each in self.items)
+        return make_table(_KINDS, rows)
+
+    def plot(self) -> Picture:
+        """A bar an interval, one row a lane, kernels by what bounds them."""
+        from matplotlib.patches import Patch
+
+        from inspector.analysis.figures import Picture
+
+        figure = Picture(figsize=(9, 2.4), layout="constrained")
+        axes = figure.subplots()
+        lanes = [lane for lane in _LANES if any(each.lane == lane for each in self.items)] or ["device"]
+        for each in self.items:
+            row, length = lanes.index(each.lane), each.end_s - each.start_s
+            hatch = "///" if each.is_wait else ""
+            axes.barh(
+                row, length * 1e6, 0.7, left=each.start_s * 1e6, color=_COLOURS[_kind(each)], edgecolor="white", hatch=hatch,
+                linewidth=0.3,
+            )  # fmt: skip
+            if length >= _CHARACTER * len(each.name) * self.seconds:
+                middle = (each.start_s + each.end_s) / 2 * 1e6
+                axes.text(middle, row, each.name, ha="center", va="center", fontsize=6, clip_on=True)
+        axes.set_yticks(range(len(lanes)), lanes)
+        axes.invert_yaxis()
+        axes.set_xlabel("µs, each kernel at its roof")
+        axes.set_title(repr(self)[1:-1], fontsize=8, loc="left", wrap=True)
+        kinds = [kind for kind in _COLOURS if any(_kind(each) == kind for each in self.items)]
+        patches = [Patch(facecolor=_COLOURS[kind], label=kind) for kind in kinds]
+        if patches:
+            axes.legend(handles=patches, fontsize=7, loc="lower right", ncols=len(patches))
+        return figure
+
+
+_KINDS: dict[str, Kind] = {
+    "name": "text",
+    "lane": "text",
+    "bound_by": "text",
+    "start_s": "float",
+    "end_s": "float",
+    "is_wait": "bool",
+}
+
+
+def _kind(each: Interval) -> str:
+    return "waiting" if each.is_wait else each.bound_by
+
+
+def _length(each: Interval) -> float:
+    return each.end_s - each.start_s

@@ -1,0 +1,62 @@
+"""JAX's name stacks as a reader says them: `jit(step)/transpose(jvp(attention))/dot_general` is attention, backward.
+
+Of a stack the user wrote little: the names of scopes and functions. The rest are the transformations around them, of
+which `hlo/source.py` reads the part of a differentiated program, and what JAX calls the parts of its own control flow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from inspector.hlo.source import merged_names, phases
+from inspector.support.name_stacks import RECOMPUTED, cut, names_of
+
+_OF_JAX = frozenset({
+    "while", "body", "cond", "closed_call", "core_call", "checkpoint", "remat", "remat2", RECOMPUTED,
+    "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin", "pjit", "shard_map", "main",
+})  # fmt: skip
+_BRANCH = re.compile(r"^branch_\d+_fun$")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scope:
+    """Where an operation belongs.
+
+    Attributes:
+      path: the names of scopes and functions around it, outermost first, without the function that was compiled.
+      phase: the part of a differentiated program (`hlo.source.PHASES`), several joined by " + "; "" where none tells.
+    """
+
+    path: tuple[str, ...] = ()
+    phase: str = ""
+
+
+def scope_of(op_name: str) -> Scope:
+    """The scope of an operation by JAX's name stack; of what XLA merged, that of the first."""
+    stack = [*cut(next(merged_names(op_name)))]
+    inner = stack[1:-1] if stack and stack[0].startswith(("jit(", "pjit(", "pmap(")) else stack[:-1]
+    path = tuple(name for part in inner for name in names_of(part) if not _is_of_jax(name))
+    return Scope(path, " + ".join(phases(op_name)))
+
+
+def operation_of(op_name: str) -> str:
+    """What JAX calls the operation itself, such as `dot_general`; "" for an argument's name and where nothing tells."""
+    return [*cut(next(merged_names(op_name)))][-1] if "/" in op_name else ""
+
+
+def _is_of_jax(name: str) -> bool:
+    return name in _OF_JAX or bool(_BRANCH.match(name))
+
+
+_PLACES = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[([^\]]*)\]|\.?(\w+)")
+
+
+def argument_path(name: str) -> tuple[str, ...]:
+    """The steps to an argument by its name: params, layers, 0 and w of `params['layers'][0]['w']`."""
+    return tuple(next(filter(None, step), "") for step in _PLACES.findall(name))
+
+
+def names_above(name: str) -> tuple[str, ...]:
+    """An argument's name and those above it, the outermost first: `params`, `params['w']`."""
+    return tuple(name[: step.end()] for step in _PLACES.finditer(name))

@@ -1,0 +1,229 @@
+"""Memory, cost and time of compiled programs as rows, and several programs side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from inspector.analysis.cost.kernels import structure
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.memory import Memory
+from inspector.compilation.preview import NO_CODE, Preview
+from inspector.errors import ParameterError, Partial, Unavailable
+from inspector.support.tables import UNKNOWN, Kind, make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Unit = Literal["bytes", "count", "seconds"]
+Value = float | Unavailable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stat:
+    """One number about a compiled program.
+
+    Attributes:
+      key: name with unit, as an attribute of `Memory`, `Cost` or `timings`.
+      label: for people.
+      unit: what `value` counts.
+      value: the number, `Partial` where it is known in part, or why there is none.
+      less_is_better: whether a smaller value is clearly an improvement.
+    """
+
+    key: str
+    label: str
+    unit: Unit
+    value: Value
+    less_is_better: bool = True
+
+
+_SPACE = "_allocated_bytes"
+_MEMORY = (
+    ("peak_bytes", "peak memory", True),
+    ("argument_bytes", "arguments", False),
+    ("output_bytes", "outputs", False),
+    ("alias_bytes", "outputs in donated arguments", False),
+    ("temp_bytes", "temporaries", True),
+    ("constant_bytes", "constants", False),
+    ("generated_code_bytes", "generated code", True),
+)
+_COST = (
+    ("flops", "floating-point operations", True),
+    ("transcendentals", "transcendentals", True),
+    ("bytes_accessed", "bytes accessed", True),
+)
+
+
+_STRUCTURE: tuple[tuple[str, str, Unit, bool], ...] = (
+    ("vmem_scratch_bytes", "largest scratch of a kernel in VMEM", "bytes", True),
+    ("kernels", "kernels", "count", True),
+    ("fusions", "fusions", "count", False),
+    ("custom_calls", "custom calls", "count", False),
+    ("collectives", "collectives", "count", True),
+    ("collective_bytes", "bytes into collectives", "bytes", True),
+    ("estimated_cycles", "estimated cycles", "count", True),
+)
+
+
+def stats(program: CompiledProgram | Preview) -> tuple[Stat, ...]:
+    """Memory, cost and compile time of a program. Host memory only where some is used."""
+    memory = program.memory
+    cost = program.cost
+    rows = [_memory_stat(memory, key, label, better) for key, label, better in _MEMORY]
+    if not isinstance(memory, Unavailable):
+        host = [
+            _memory_stat(memory, f"host_{key}", f"{label} in host memory", better) for key, label, better in _MEMORY
+        ]
+        rows += [row for row in host if row.value]
+        rows += _reported(memory)
+    for key, label, better in _COST:
+        value = cost if isinstance(cost, Unavailable) else getattr(cost, key)
+        rows.append(Stat(key, label, "bytes" if key.startswith("bytes") else "count", value, better))
+    compile_s: Value = NO_CODE
+    if isinstance(program, CompiledProgram):
+        compile_s = program.timings.get("compile_s", Unavailable("the engine did not measure it"))
+    return (*rows, Stat("compile_s", "compile time", "seconds", compile_s))
+
+
+def _reported(memory: Memory) -> list[Stat]:
+    """The compiler's own peak, which means something else on each platform."""
+    name = "peak_memory_in_bytes"
+    if isinstance(memory.reported, Unavailable) or name not in memory.reported:
+        return []
+    return [Stat(name, f"the compiler's own {name}", "bytes", memory.reported[name])]
+
+
+def program_stats(compiled: CompiledProgram) -> tuple[Stat, ...]:
+    """Memories beside the main one, and what the device executes; reads the whole module.
+
+    What only TPUs report is left out where it is not.
+    """
+    memory = compiled.memory
+    spaces = {} if isinstance(memory, Unavailable) else {n: s for n, s in memory.spaces.items() if n != memory.main}
+    numbers = structure(compiled.module())
+    rows = [Stat(_space_key(name), f"all of {name}", "bytes", s.allocated_bytes) for name, s in spaces.items()]
+    rows += [Stat(key, label, unit, getattr(numbers, key), better) for key, label, unit, better in _STRUCTURE]
+    return tuple(row for row in rows if not isinstance(row.value, Unavailable))
+
+
+def _space_key(name: str) -> str:
+    return f"{name.lower().replace(' ', '_')}{_SPACE}"
+
+
+def _memory_stat(memory: object, key: str, label: str, better: bool) -> Stat:
+    value = memory if isinstance(memory, Unavailable) else getattr(memory, key)
+    return Stat(key, label, "bytes", value, better)
+
+
+def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFrame:
+    """Programs side by side: one row a number, one column a program, then what changed.
+
+    The first is the baseline: each further column is followed by its difference (`delta`, in the
+    row's unit). The index is the key with its unit, as in `Compiled.memory` and `Compiled.cost`, and after
+    these the compiler's own `peak_memory_in_bytes`, `vmem_allocated_bytes` and its like for each memory beside the main
+    one, `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and
+    `estimated_cycles` (see `inspector.analysis.cost.kernels`): what one execution does, loops as often as they run.
+    The last column, `unknown`, says what is missing, and of a number known in part that it is "at least" that much;
+    such numbers have no difference.
+
+    Args:
+      compiled: the programs.
+      names: of the columns; () for options and targets.
+
+    Raises:
+      ParameterError: nothing to compare, or something that is not compiled.
+    """
+    import pandas as pd
+
+    _check_compiled(compiled)
+    labels = list(names) or _labels(compiled)
+    rows = [(*stats(c), *program_stats(c)) for c in compiled]
+    keys = _in_order([row.key for row in column] for column in rows)
+    columns = [
+        _filled({row.key: row.value for row in column}, keys, c) for column, c in zip(rows, compiled, strict=True)
+    ]
+    cells = {labels[0]: columns[0]}
+    for label, column in zip(labels[1:], columns[1:], strict=True):
+        cells[label] = column
+        cells[f"delta {label}"] = {key: difference(column[key], columns[0][key]) for key in keys}
+    kinds: dict[str, Kind] = {**dict.fromkeys(cells, "float"), UNKNOWN: "reasons"}
+    table = make_table(kinds, ([column[key] for column in cells.values()] for key in keys))
+    return table.set_index(pd.Index(keys, name="number"))
+
+
+def _check_compiled(given: Sequence[object]) -> None:
+    strangers = [one for one in given if not isinstance(one, CompiledProgram)]
+    if strangers:
+        got = f"{strangers[0]!r} ({type(strangers[0]).__name__})"
+        raise ParameterError(f"compare() takes one or more Compiled, got {got}. {_way_to_compiled(strangers[0])}")
+    if not given:
+        raise ParameterError(f"compare() takes one or more Compiled, got none. {_WAY}")
+
+
+_WAY = "`inspector.lower(fun, *args).compile()` makes one."
+
+
+def _way_to_compiled(given: object) -> str:
+    """What to call instead, by what a value offers."""
+    if isinstance(given, (list, tuple)):
+        return "For those of a list: compare(*programs)."
+    ways = {
+        "request": "Its method compile() makes one.",  # a Lowered
+        "variants": "Its own method compare() compares its variants.",  # an Explorer
+        "result": "Its method result() gives one.",  # a Job
+        "compiled": "Its attribute `compiled` is one.",  # a Variant
+    }
+    return next((way for name, way in ways.items() if hasattr(type(given), name)), _WAY)
+
+
+def _in_order(columns: Iterable[Sequence[str]]) -> list[str]:
+    """Every key once, those that only some columns have next to what they stand beside there."""
+    keys: list[str] = []
+    for column in columns:
+        position = 0
+        for key in column:
+            if key in keys:
+                position = keys.index(key) + 1
+            else:
+                keys.insert(position, key)
+                position += 1
+    return keys
+
+
+def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: CompiledProgram) -> dict[str, Value]:
+    """A column with a value for every key."""
+    return {key: column[key] if key in column else _absent(column, key, compiled) for key in keys}
+
+
+def _absent(column: Mapping[str, Value], key: str, compiled: CompiledProgram) -> Value:
+    """Of a number that other programs have: host memory is 0 where a program's memory is known at all."""
+    if key in ("vmem_scratch_bytes", "estimated_cycles"):
+        return Unavailable("only the TPU's compiler notes it")
+    if not key.endswith(_SPACE):
+        return column["peak_bytes"] if isinstance(column["peak_bytes"], Unavailable) else 0
+    if isinstance(compiled.memory, Unavailable):
+        return compiled.memory
+    return Unavailable(f"the {compiled.program.platform} program has no such memory space")
+
+
+def difference(value: Value, baseline: Value) -> Value:
+    """How much larger a number is; of what is not known, or known in part, why there is no telling."""
+    if isinstance(value, Unavailable):
+        return value
+    if isinstance(baseline, Unavailable):
+        return baseline
+    parts = [side.reason for side in (value, baseline) if isinstance(side, Partial)]
+    return Unavailable(f"known in part: {parts[0]}") if parts else value - baseline
+
+
+def _labels(compiled: tuple[CompiledProgram, ...]) -> list[str]:
+    """What sets each program apart, unique: its options, and its target where these differ."""
+    one_target = len({c.target for c in compiled}) == 1
+    labels: list[str] = []
+    for index, c in enumerate(compiled):
+        said = str(c.options).replace("--", "") if c.options.as_dict() else ""
+        label = (said or "defaults") if one_target else f"{c.target} {said}".rstrip()
+        labels.append(label if label not in labels else f"{label} ({index})")
+    return labels

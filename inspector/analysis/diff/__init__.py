@@ -1,0 +1,1 @@
+"""Differences between modules: instruction matching, changes by kind, aligned texts and fingerprints."""

@@ -1,0 +1,237 @@
+"""`changes`: what differs between two matched modules, each thing once and by its kind.
+
+A change is told where it is. What only follows from it is not: that users now take what appeared, that a fusion that
+grew has a parameter more, that a loop's body is handed the loop's new tuple.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from inspector.analysis.diff.altered_instructions import Aspect, module_aspects, respelled, respelled_modules
+from inspector.analysis.diff.dataflow import Dataflow
+from inspector.analysis.diff.matched_pairs import Pairs, distinct
+from inspector.analysis.diff.matching import Matching
+from inspector.analysis.diff.regrouped_fusions import Regrouped, regrouped
+from inspector.analysis.diff.unmatched_instructions import Alone, Side
+from inspector.hlo.devices.canonical_forms import spelled_rows
+from inspector.hlo.module import Instruction
+
+Kind = Literal[
+    "split", "merged", "regrouped", "grown", "shrunk", "formed", "dissolved", "appeared", "gone", "rewritten",
+    "altered", "moved", "duplicated", "deduplicated", "configured", "respelled",
+]  # fmt: skip
+
+KINDS: Mapping[Kind, str] = {
+    "split": "what one fusion or call held is in several",
+    "merged": "what several fusions or calls held is in one",
+    "regrouped": "something went from one fusion or call to another",
+    "grown": "a fusion or call took in what stood outside",
+    "shrunk": "a fusion or call let go of something that now stands outside",
+    "formed": "what stood alone is in a fusion or call",
+    "dissolved": "what a fusion or call held stands alone",
+    "appeared": "only the second module has it",
+    "gone": "only the first module has it",
+    "rewritten": "another operation stands in its place",
+    "altered": "the same operation with another shape, attribute, operand or called computation",
+    "moved": "the same operation in another computation",
+    "duplicated": "what was computed before is computed once more",
+    "deduplicated": "what was computed more than once is computed once less",
+    "configured": "only what the front and the back end note of it differs",
+}
+"""What may happen, the most telling first."""
+
+
+_MOST_COUNTS = 6  # that anybody reads one by one
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that differs.
+
+    Attributes:
+      kind: one of `KINDS`.
+      before, after: the instructions that it is about on either side, the most telling first; () for none.
+      aspects: how they differ, where that can be said.
+      held: further instructions that came or went with them, on either side: those of a fusion, of a loop's body.
+      words: what else there is to say.
+    """
+
+    kind: Kind
+    before: tuple[Instruction, ...]
+    after: tuple[Instruction, ...]
+    aspects: tuple[Aspect, ...] = ()
+    held: tuple[int, int] = (0, 0)
+    words: str = ""
+
+    @property
+    def opcode(self) -> str:
+        """Of what it is about; "" of the module itself."""
+        told = self.before or self.after
+        return told[0].opcode if told else ""
+
+    @property
+    def what(self) -> str:
+        """What differs, in words; "" where the kind says it all."""
+        held = [f"with {count:,} more" for count in self.held if count]
+        return "; ".join(filter(None, [*map(str, self.aspects), self.words, *held]))
+
+    @property
+    def respects(self) -> str:
+        """In what it differs, such as "layout, dimensions"."""
+        return ", ".join(dict.fromkeys(aspect.name for aspect in self.aspects))
+
+    @property
+    def count(self) -> int:
+        """Instructions of both modules that it is about."""
+        return len(self.before) + len(self.after) + sum(self.held)
+
+
+def changes(matching: Matching) -> tuple[Change, ...]:
+    """What differs between two modules, by kind and in the second module's order; empty for the same program."""
+    found = [*_of_modules(matching), *_Told(matching).all()]
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    return tuple(sorted(found, key=lambda change: order[change.kind]))
+
+
+def respellings(matching: Matching) -> tuple[Change, ...]:
+    """Matched instructions whose groups, pairs or shardings are written differently and mean the same.
+
+    They are no changes: their kind, "respelled", is not among `KINDS`.
+    """
+    before, after = matching.before.module, matching.after.module
+    found = []
+    if of_module := respelled_modules(before, after):
+        found.append(Change("respelled", (), (), of_module))
+    for x in spelled_rows(before):
+        ours = before.at(x)
+        theirs = after.at(matching.to_after[x]) if matching.to_after[x] >= 0 else None
+        if theirs is not None and (aspects := respelled(ours, theirs)):
+            found.append(Change("respelled", (ours,), (theirs,), aspects))
+    return tuple(found)
+
+
+def _of_modules(matching: Matching) -> Iterator[Change]:
+    aspects = module_aspects(matching.before.module, matching.after.module)
+    if aspects:
+        yield Change("altered", (), (), aspects)
+
+
+class _Told:
+    """The changes of two modules, each told once."""
+
+    def __init__(self, matching: Matching) -> None:
+        self._matching = matching
+        self._pairs = Pairs(matching)
+        self._before, self._after = (Side(matching, is_after=is_after) for is_after in (False, True))
+
+    def all(self) -> Iterator[Change]:
+        """Every change once; what explains others before these."""
+        m = self._matching
+        yield from map(self._of_groups, regrouped(m))
+        yield from filter(None, [self._of_pair(x, y) for x, y in enumerate(m.to_after) if y >= 0])
+        yield from self._results()
+        yield from self._asynchronous()
+        sides = self._before, self._after
+        for side in sides:
+            yield from [self._of_one(side, each) for each in side.alone()]
+        for side, touched in zip(sides, self._touched(), strict=True):
+            yield from [self._of_one(side, each) for each in side.plumbing_alone(touched)]
+
+    def _change(self, kind: Kind, before: Iterable[int], after: Iterable[int], **said: Any) -> Change:
+        """A change of rows, which are told from now on."""
+        ours, theirs = tuple(before), tuple(after)
+        self._before.told.update(ours)
+        self._after.told.update(theirs)
+        a, b = self._matching.before.module, self._matching.after.module
+        return Change(kind, tuple(map(a.at, ours)), tuple(map(b.at, theirs)), **said)
+
+    def _of_groups(self, found: Regrouped) -> Change:
+        held = 0, 0
+        if found.how in ("appeared", "gone"):
+            held = sum(map(self._before.take_group, found.before)), sum(map(self._after.take_group, found.after))
+        return self._change(found.how, found.before, found.after, held=held, words=_group_words(found))
+
+    def _of_pair(self, x: int, y: int) -> Change | None:
+        m = self._matching
+        aspects = self._pairs.aspects(x, y)
+        is_moved = m.before.sources[x] == x and m.regions.get(m.before.regions[x]) != m.after.regions[y]
+        if not aspects and not is_moved:
+            is_told = x in self._before.told or y in self._after.told
+            notes = () if is_told else self._pairs.notes(x, y)
+            return self._change("configured", (x,), (y,), aspects=notes) if notes else None
+        for a, b in self._pairs.other_calls(x, y):
+            self._before.take(a)
+            self._after.take(b)
+        if is_moved:
+            names = _region_name(m.before, x), _region_name(m.after, y)
+            where = Aspect("computation", names[0], distinct(*names))
+            return self._change("moved", (x,), (y,), aspects=(where, *aspects))
+        is_other = any(aspect.name == "opcode" for aspect in aspects)
+        return self._change("rewritten" if is_other else "altered", (x,), (y,), aspects=aspects)
+
+    def _results(self) -> Iterator[Change]:
+        """Computations that give something else, which was there before too."""
+        m = self._matching
+        for region, other in m.regions.items():
+            x, y = m.before.roots[region], m.after.roots[other]
+            if not self._pairs.is_same_value(x, y):
+                names = m.before.module.columns.names[x], m.after.module.columns.names[y]
+                aspect = Aspect("result", names[0], distinct(*names))
+                yield self._change("altered", (x,), (y,), aspects=(aspect,))
+
+    def _asynchronous(self) -> Iterator[Change]:
+        """What is started and awaited instead of done at once, or the other way round."""
+        m = self._matching
+        for x, started in _started(m.before, m.to_after, m.after, m.to_before):
+            yield self._change("rewritten", (x,), started, words="started and awaited now")
+        for y, started in _started(m.after, m.to_before, m.before, m.to_after):
+            yield self._change("rewritten", started, (y,), words="done at once now")
+
+    def _of_one(self, side: Side, found: Alone) -> Change:
+        kinds: tuple[Kind, Kind] = ("appeared", "duplicated") if side.is_after else ("gone", "deduplicated")
+        words = "" if found.twin is None else f"as {side.flow.module.columns.names[found.twin]} does"
+        if side.is_after:
+            return self._change(kinds[found.twin is not None], (), (found.row,), held=(0, found.held), words=words)
+        return self._change(kinds[found.twin is not None], (found.row,), (), held=(found.held, 0), words=words)
+
+    def _touched(self) -> tuple[set[int], set[int]]:
+        """The fusions and calls, of either side, in which something is told, or in the one that is matched with them."""
+        m = self._matching
+        ours, theirs = (
+            {side.flow.groups[row] for row in side.told if side.flow.groups[row] >= 0}
+            for side in (self._before, self._after)
+        )
+        return ours | {m.to_before[group] for group in theirs}, theirs | {m.to_after[group] for group in ours}
+
+
+def _group_words(found: Regrouped) -> str:
+    counts = " + ".join(f"{count:,}" for count in found.counts)
+    if len(found.counts) > _MOST_COUNTS:
+        counts = f"{sum(found.counts):,}"
+    return f"{counts} instruction{'s' if found.counts != (1,) else ''}" if counts else ""
+
+
+def _region_name(flow: Dataflow, row: int) -> str:
+    return str(flow.module.columns.computation_names[flow.regions[row]])
+
+
+def _started(
+    flow: Dataflow, partners: list[int], other: Dataflow, other_partners: list[int]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """What stands alone in a flow, and what starts and awaits it in the other."""
+    waiting: dict[tuple[str, tuple[int, ...]], int] = {}
+    for rows in flow.nodes.values():
+        for row in rows:
+            if partners[row] < 0:
+                waiting[flow.opcodes[row], tuple(partners[o] for o in flow.operands[row])] = row
+    for rows in other.nodes.values() if waiting else ():
+        for row in rows:
+            opcode = other.opcodes[row]
+            if other_partners[row] < 0 and opcode.endswith("-start"):
+                found = waiting.pop((opcode.removesuffix("-start"), other.operands[row]), None)
+                if found is not None:
+                    done = (user for user, _ in other.users[row] if other.opcodes[user].endswith("-done"))
+                    yield found, (row, *(user for user in done if other_partners[user] < 0))

@@ -1,0 +1,232 @@
+"""What a compiled program is, in four digests: optimized HLO, memory, cost and machine code.
+
+Equal digests mean that nothing changed but names and metadata, so two option sets can be told
+apart by what they did rather than by how XLA numbered its instructions. Digests hold across
+processes and JAX sessions of one jaxlib.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable
+
+from inspector.compilation import machine_code
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.memory import Memory
+from inspector.compilation.preview import NO_CODE, Preview
+from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.devices.canonical_forms import kind_attributes
+from inspector.hlo.module import Computation, Module
+from inspector.hlo.reading.field_numbers import (
+    CALLED_COMPUTATION_IDS,
+    CHANNEL_ID,
+    CONTROL_PREDECESSOR_IDS,
+    ID,
+    METADATA,
+    NAME,
+    OPERAND_IDS,
+    ORIGINAL_VALUE,
+)
+
+ASPECTS = ("hlo", "memory", "cost", "code")
+"""What is told apart, most telling first. Fields of `Fingerprint`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Digests of a compiled program, SHA-256 in hex.
+
+    Attributes:
+      hlo: the optimized HLO: what each instruction computes, from what, and in which order where the
+        module is scheduled. Without names, ids, channel numbers and metadata.
+      memory: what lies in each memory space; not the size of the code.
+      cost: every number of `Compiled.cost`.
+      code: the machine code of the kernels and what launches them, without the names of what it defines; see
+        `inspector.compilation.machine_code`.
+    """
+
+    hlo: str | Unavailable
+    memory: str | Unavailable
+    cost: str | Unavailable
+    code: str | Unavailable
+
+
+def fingerprint(compiled: CompiledProgram | Preview, same: Fingerprint | None = None) -> Fingerprint:
+    """The digests of a compiled program, or of what is known before there is machine code.
+
+    Args:
+      compiled: the program.
+      same: of a program with the very same text, whose module need not be read again.
+    """
+    return Fingerprint(
+        hlo=module_digest(compiled.module()) if same is None else same.hlo,
+        memory=_memory_digest(compiled.memory),
+        cost=_numbers_digest(compiled.cost),
+        code=NO_CODE if isinstance(compiled, Preview) else _code_digest(machine_code.of_program(compiled)),
+    )
+
+
+def reliable(first: Fingerprint, second: Fingerprint) -> Fingerprint:
+    """The digests that two compiles of the very same request agree on; the others are unavailable."""
+    return Fingerprint(**{aspect: _agreed(getattr(first, aspect), getattr(second, aspect)) for aspect in ASPECTS})
+
+
+def changes(baseline: Fingerprint, variant: Fingerprint) -> dict[str, bool | Unavailable]:
+    """For each of `ASPECTS` whether the variant's differs, or why that is not known."""
+    return {aspect: _differ(getattr(baseline, aspect), getattr(variant, aspect)) for aspect in ASPECTS}
+
+
+def module_digest(module: Module) -> str:
+    """The digest of an HLO module, equal for modules that differ in names, ids and metadata only.
+
+    Replica groups, source-target pairs and shardings that mean the same are equal in every spelling.
+
+    Raises:
+      ModuleError: the module is damaged: an instruction refers to one that does not precede it.
+    """
+    digests = _Digests(module)
+    bodies = [digests.of(computation) for computation in module.computations]
+    aliases = [
+        getattr(module.proto, field).SerializeToString(deterministic=True)
+        for field in _MODULE_FIELDS
+        if field in module.proto.DESCRIPTOR.fields_by_name
+    ]
+    return _digest([bodies[module.entry.number], *aliases]).hex()
+
+
+def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
+    """The digest of an executable's machine code, without names and the order in which kernels were compiled."""
+    return _code_digest(machine_code.of_executable(executable))
+
+
+def _code_digest(code: machine_code.MachineCode | Unavailable) -> str | Unavailable:
+    if isinstance(code, Unavailable):
+        return code
+    return _digest([part.encode() for item in sorted(code.items()) for part in item]).hex()
+
+
+# Of HloModuleProto, what says more than the computations do.
+_MODULE_FIELDS = ("input_output_alias", "buffer_donor")
+
+# What names or places an instruction. What refers to others counts by what it refers to.
+_NAMES = (
+    NAME, ID, METADATA, ORIGINAL_VALUE, CHANNEL_ID, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS,
+)  # fmt: skip
+
+
+class _Digests:
+    """Digests of a module's computations, callees before callers."""
+
+    def __init__(self, module: Module) -> None:
+        columns = module.columns
+        self._module = module
+        self._scheduled = set(module.proto.schedule.sequences)
+        has_channel = (columns.integers(CHANNEL_ID)[module.alike.first] > 0).tolist()  # which decides what ids are
+        said = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
+        self._attributes = [_digest([attributes, b"channel"] if has else [attributes]) for attributes, has in said]
+        self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # of what takes nothing
+        self._kinds: list[int] = module.alike.kinds.tolist()
+        self._operands, self._called, self._before = (
+            (links.offsets.tolist(), links.rows.tolist())
+            for links in (columns.operands, columns.called, columns.predecessors)
+        )
+        self._calling = columns.calling
+        self._linked = {*columns.called.having.tolist(), *columns.predecessors.having.tolist()}
+        self._rows = [b""] * len(columns)
+        self._bodies: list[bytes] = []
+        self._known: dict[tuple[object, ...], bytes] = {}
+
+    def of(self, computation: Computation) -> bytes:
+        """The digest of the next computation."""
+        key = self._key(computation)
+        if key not in self._known:
+            self._known[key] = self._computation(computation)
+        self._bodies.append(self._known[key])
+        return self._bodies[-1]
+
+    def _key(self, computation: Computation) -> tuple[object, ...]:
+        """What is equal for computations with the same digest, though not for all of them."""
+        body = self._module.alike.bodies.get(computation.number, f"only {computation.number}")
+        first, last, (offsets, before) = computation.rows.start, computation.rows.stop, self._before
+        called = [self._body(each) for row in self._calling[computation.number] for each in _of(self._called, row)]
+        counts = [end - offsets[first] for end in offsets[first : last + 1]] if offsets[first] < offsets[last] else []
+        order = [row - first for row in before[offsets[first] : offsets[last]]]
+        return body, computation.id in self._scheduled, *called, *counts, *order
+
+    def _computation(self, computation: Computation) -> bytes:
+        rows, linked, sha256 = computation.rows, self._linked, hashlib.sha256
+        digests, alone, attributes, (offsets, operands) = self._rows, self._alone, self._attributes, self._operands
+        kinds, ends = self._kinds[rows.start : rows.stop], offsets[rows.start + 1 : rows.stop + 1]
+        begin = offsets[rows.start]
+        for row, kind, end in zip(rows, kinds, ends, strict=True):
+            if row in linked:
+                digests[row] = self._instruction(row, computation)
+            elif begin == end:
+                digests[row] = alone[kind]
+            else:
+                taken = [digests[other] for other in operands[begin:end]]
+                if not all(taken):
+                    raise self._misplaced(row, computation)
+                digests[row] = sha256(attributes[kind] + b"".join(taken)).digest()
+            begin = end
+        listed = self._rows[rows.start : rows.stop]
+        in_order = listed if computation.id in self._scheduled else sorted(listed)
+        return _digest([self._rows[computation.root.row], b"".join(in_order)])
+
+    def _body(self, computation: int) -> bytes:
+        return self._bodies[computation] if computation < len(self._bodies) else b""
+
+    def _instruction(self, row: int, computation: Computation) -> bytes:
+        """Of one that takes more than operands."""
+        # Control predecessors are a set; operands and called computations have places.
+        operands = [self._rows[other] for other in _of(self._operands, row)]
+        called = [*map(self._body, _of(self._called, row))]
+        before = sorted(self._rows[other] for other in _of(self._before, row))
+        if not all(operands) or not all(called) or not all(before):
+            raise self._misplaced(row, computation)
+        return _digest([self._attributes[self._kinds[row]], *operands, b"", *called, b"", *before])
+
+    def _misplaced(self, row: int, computation: Computation) -> ModuleError:
+        name = self._module.columns.names[row]
+        return ModuleError(f"{name} in {computation.name} refers to what does not precede it: the module is damaged.")
+
+
+def _of(links: tuple[list[int], list[int]], row: int) -> list[int]:
+    offsets, rows = links
+    return rows[offsets[row] : offsets[row + 1]]
+
+
+def _memory_digest(memory: Memory | Unavailable) -> str | Unavailable:
+    if isinstance(memory, Unavailable):
+        return memory
+    return _digest([repr(sorted(memory.spaces.items())).encode()]).hex()
+
+
+def _numbers_digest(values: object) -> str | Unavailable:
+    if isinstance(values, Unavailable):
+        return values
+    fields = dataclasses.fields(values)  # type: ignore[arg-type]  # Cost
+    said = [(field.name, getattr(values, field.name)) for field in fields]
+    return _digest([repr(said).encode()]).hex()
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    """SHA-256 of parts, each with its length, so that no two lists give the same bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _agreed(first: str | Unavailable, second: str | Unavailable) -> str | Unavailable:
+    if isinstance(first, Unavailable) or first == second:
+        return first
+    return Unavailable("it differs between two compiles of the same program, so a difference says nothing")
+
+
+def _differ(baseline: str | Unavailable, variant: str | Unavailable) -> bool | Unavailable:
+    if isinstance(baseline, Unavailable):
+        return baseline
+    return variant if isinstance(variant, Unavailable) else baseline != variant

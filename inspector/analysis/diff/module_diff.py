@@ -1,0 +1,349 @@
+"""`Diff`: what sets one compiled module apart from another, whatever either calls and orders its instructions.
+
+Found by matching both by structure (`analysis/diff/matching.py`) and telling what is left (`analysis/diff/changes.py`).
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from inspector.analysis.collectives.operations import OPCODES
+from inspector.analysis.diff.changes import KINDS, Change, Kind, changes, respellings
+from inspector.analysis.diff.matching import Matching, match
+from inspector.analysis.diff.text_diff import longest_run
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.cost import Cost, InstructionCost
+from inspector.compilation.memory import Memory
+from inspector.compilation.preview import Preview
+from inspector.errors import Partial, Unavailable, total
+from inspector.hlo.execution_counts import places
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.source import library_text
+from inspector.support.tables import UNKNOWN, Tabular, make_table
+from inspector.support.tables import Kind as ColumnKind
+from inspector.support.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Number = float | Unavailable
+Costs = Mapping[str, InstructionCost]
+Totals: TypeAlias = "tuple[Total, ...]"
+
+NOT_COUNTED = Unavailable("it was not counted", "Compiled.diff counts")
+
+SAME = "the same program"
+SAME_HLO = "the same optimized HLO"
+OTHER_CODE = "other machine code"
+
+_MOST_PHRASES = 4
+_LONGEST_DETAIL = 60
+_NEXT = ("while", "conditional", "custom-call", "dot", "convolution")
+_REGROUPING: frozenset[Kind] = frozenset({"split", "merged", "regrouped", "grown", "shrunk", "formed", "dissolved"})
+_SAID: Mapping[Kind, str] = {
+    "regrouped": "exchanged",
+    "duplicated": "computed once more",
+    "deduplicated": "computed once less",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Total:
+    """A number of both programs as a whole.
+
+    Attributes:
+      name: in the headline, such as "peak".
+      before, after: of either program.
+      is_bytes: else it counts operations.
+    """
+
+    name: str
+    before: Number
+    after: Number
+    is_bytes: bool
+
+    @property
+    def words(self) -> str:
+        """Such as "peak +1.2 MiB"; "" where it is the same, or not known of both."""
+        known = not isinstance(self.before, (Unavailable, Partial)) and not isinstance(
+            self.after, (Unavailable, Partial)
+        )
+        more = float(self.after) - float(self.before) if known else 0.0  # type: ignore[arg-type]
+        text = format_bytes(abs(more)) if self.is_bytes else format_count(abs(more))
+        return f"{self.name} {'+' if more > 0 else '−'}{text}" if more else ""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Diff(Tabular):
+    """How a module differs from another one; false where no difference is known, of modules or of machine code.
+
+    Attributes:
+      changes: by kind, the most telling first; empty for a module and the same one renamed and reordered.
+      before, after: the modules.
+      partners: which row of `after` each row of `before` is, -1 for none; `[instructions of before]`.
+      computations: which computation of `after` one of `before` is, by number.
+      totals: numbers of both programs as a whole, where they are known.
+      other_code: whether the machine code of two compiled programs differs, or why that is not known; None where modules
+        were compared, or where they differ.
+      reordered: instructions that XLA scheduled to run in another order than their partners: all but the most that keep
+        theirs. No change of what is computed.
+      respelled: matched instructions whose replica groups, source-target pairs or shardings are written differently and
+        mean the same. No changes either.
+    """
+
+    changes: tuple[Change, ...]
+    before: Module
+    after: Module
+    partners: npt.NDArray[np.int32]
+    computations: Mapping[int, int]
+    totals: Totals = ()
+    reordered: int = 0
+    respelled: tuple[Change, ...] = ()
+    other_code: bool | Unavailable | None = None
+    _count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.changes) or self.other_code is True
+
+    @property
+    def common(self) -> int:
+        """Instructions that both have, changed or not."""
+        return int((self.partners >= 0).sum())
+
+    @property
+    def changed(self) -> int:
+        """Instructions of both that a change is about; what is only configured otherwise apart."""
+        return sum(change.count for change in self.changes if change.kind != "configured")
+
+    @property
+    def headline(self) -> str:
+        """A sentence, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB".
+
+        Without changes it begins with `SAME`, or of two compiled programs with `SAME_HLO` and what is known of their
+        machine code, unless that is the same too.
+        """
+        said = [*_phrases(self.changes), *filter(None, (each.words for each in self.totals))]
+        if not self.changes:
+            said = [*self._same, *said]
+            said += [f"{self.reordered:,} instructions run in another order"] if self.reordered else []
+        if all(change.kind == "configured" for change in self.changes):
+            said += _respelled(self.respelled)
+        return ", ".join(said)
+
+    @property
+    def _same(self) -> tuple[str, ...]:
+        if self.other_code is None or self.other_code is False:
+            return (SAME,)
+        if isinstance(self.other_code, Unavailable):
+            reason = self.other_code.reason.partition(":")[0]
+            why = f" ({reason})" if len(reason) <= _LONGEST_DETAIL else ""
+            return SAME_HLO, f"machine code not compared{why}"
+        return SAME_HLO, OTHER_CODE
+
+    @functools.cached_property
+    def costs(self) -> tuple[Costs, Costs] | Unavailable:
+        """What one execution of each instruction costs, by name, of both; counted when it is first asked for."""
+        return NOT_COUNTED if self._count is None else self._count()
+
+    def with_code(self, other_code: bool | Unavailable) -> Diff:
+        """The same, with whether the machine code differs."""
+        return dataclasses.replace(self, other_code=other_code)
+
+    def counted(self, count: Callable[[], tuple[Costs, Costs] | Unavailable]) -> Diff:
+        """The same, with what counts instructions."""
+        return dataclasses.replace(self, _count=count)
+
+    def cost(self, change: Change) -> Mapping[str, Number]:
+        """`flops_before, flops_after, bytes_before, bytes_after` of one execution of what a change is about."""
+        found: dict[str, Number] = {}
+        for column, attribute in (("flops", "flops"), ("bytes", "bytes_accessed")):
+            for side, instructions in enumerate((change.before, change.after)):
+                name = f"{column}_{('before', 'after')[side]}"
+                found[name] = _sum_of(self.costs, side, instructions, attribute)
+        return found
+
+    def table(self) -> pd.DataFrame:
+        """One row a change.
+
+        Columns: `kind, opcode, before, after` (instructions, a comma between several), `what` (in words),
+        `computation, flops_before, flops_after, bytes_before, bytes_after` (of one execution; of what runs within a
+        fusion no bytes are its own), `scope, source_file, source_line, library_line, unknown`.
+        """
+        return make_table(_COLUMNS, map(self._row, self.changes))
+
+    def _row(self, change: Change) -> tuple[object, ...]:
+        told = (change.after or change.before or (None,))[0]
+        frame = told.origin.line if told else None
+        cost = self.cost(change)
+        return (
+            change.kind, change.opcode or "module", _names(change.before), _names(change.after), change.what,
+            told.computation.name if told else "", *(cost[name] for name in _COSTS), told.op_name if told else "",
+            frame.file if frame else None, frame.line if frame else None, library_text(told.frames) if told else None,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Diff: {self.headline}>"
+
+
+_COSTS = ("flops_before", "flops_after", "bytes_before", "bytes_after")
+_COLUMNS: Mapping[str, ColumnKind] = {
+    "kind": "text", "opcode": "text", "before": "text", "after": "text", "what": "text", "computation": "text",
+    **dict.fromkeys(_COSTS, "float"), "scope": "text", "source_file": "text", "source_line": "int", "library_line": "text", UNKNOWN: "reasons",
+}  # fmt: skip
+
+
+def is_other(headline: str) -> bool:
+    """Reports whether a headline tells of a difference of programs or of their machine code."""
+    if headline.startswith(SAME_HLO):
+        return headline.startswith(f"{SAME_HLO}, {OTHER_CODE}")
+    return not headline.startswith(SAME)
+
+
+def totals(before: Preview | CompiledProgram, after: Preview | CompiledProgram) -> Totals:
+    """The numbers of two programs that a headline tells."""
+    return tuple(
+        Total(name, _number(getattr(before, of), key), _number(getattr(after, of), key), is_bytes=is_bytes)
+        for name, of, key, is_bytes in (("peak", "memory", "peak_bytes", True), ("flops", "cost", "flops", False))
+    )
+
+
+def _number(known: Memory | Cost | Unavailable, name: str) -> Number:
+    value: Number = known if isinstance(known, Unavailable) else getattr(known, name)
+    return value
+
+
+def diff(
+    before: Module,
+    after: Module,
+    numbers: Sequence[Total] = (),
+    count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None,
+) -> Diff:
+    """How a module differs from another one.
+
+    Args:
+      before: a module.
+      after: another one, of any options, target and version of JAX.
+      numbers: of both as a whole, for the headline; see `totals`.
+      count: gives what instructions cost when that is asked for; None where nobody counts.
+
+    Raises:
+      ModuleError: one is damaged.
+    """
+    matching = match(before, after)
+    pairs = dict(matching.regions)
+    for group, computation in matching.before.opened.items():
+        if (other := matching.after.opened.get(matching.to_after[group])) is not None:
+            pairs[computation] = other
+    partners = np.array(matching.to_after, np.int32)
+    told = changes(matching)
+    return Diff(
+        told, before, after, partners, pairs, tuple(numbers), _reordered(matching), respellings(matching), _count=count
+    )
+
+
+def _respelled(told: Sequence[Change]) -> list[str]:
+    """Describes the differences of spelling, such as "replica groups spelled differently in 2 instructions"."""
+    if not told:
+        return []
+    names = ", ".join(dict.fromkeys(aspect.name for change in told for aspect in change.aspects))
+    count = sum(bool(change.before) for change in told)
+    return [f"{names} spelled differently" + (f" in {counted(count, 'instruction')}" if count else "")]
+
+
+def _phrases(told: Sequence[Change]) -> list[str]:
+    """What happened, the most telling first, each with how often; what does not fit is counted."""
+    groups: dict[tuple[int, str, Kind], list[Change]] = collections.defaultdict(list)
+    for change in told:
+        rank = _rank(change)
+        opcode = change.opcode if rank < len(_NEXT) + 3 else ""
+        groups[rank, opcode, change.kind].append(change)
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    ranked = sorted(groups, key=lambda key: (key[0], order[key[2]], -len(groups[key])))
+    shown, rest = ranked[:_MOST_PHRASES], ranked[_MOST_PHRASES:]
+    said = [_phrase(groups[key], key[1], key[2]) for key in shown]
+    left = sum(len(groups[key]) for key in rest)
+    return [*said, f"{left:,} other change{'s' if left > 1 else ''}"] if left else said
+
+
+def _rank(change: Change) -> int:
+    opcode, last = change.opcode, len(_NEXT) + 4
+    if change.kind == "configured":
+        return last + 1
+    if opcode.removesuffix("-start") in OPCODES:
+        return 0
+    if change.kind in _REGROUPING:
+        return 1
+    if opcode in _NEXT:
+        return 2 + _NEXT.index(opcode)
+    if opcode == "fusion":
+        return 2 + len(_NEXT)
+    return last if opcode else last - 1
+
+
+def _phrase(told: Sequence[Change], opcode: str, kind: Kind) -> str:
+    count = len(told)
+    noun = counted(count, opcode or (told[0].opcode if len({c.opcode for c in told}) == 1 else "") or "instruction")
+    if not any(change.before or change.after for change in told):
+        return "the module altered"
+    return f"{noun} {_SAID.get(kind, kind)}{_detail(told)}"
+
+
+def _detail(told: Sequence[Change]) -> str:
+    """What differs, in brackets, where that is the same of all, or in the same respect."""
+    for words in ({change.what for change in told}, {change.respects for change in told}):
+        said = words.pop() if len(words) == 1 else ""
+        if said and len(said) <= _LONGEST_DETAIL and any(change.aspects for change in told):
+            return f" ({said})"
+    return ""
+
+
+def counted(count: int, noun: str) -> str:
+    """`2, "fusion"` -> `2 fusions`."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("copy"):
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith(('s', 'x', 'sh', 'ch')) else 's'}"
+
+
+def _sum_of(
+    costs: tuple[Costs, Costs] | Unavailable, side: int, instructions: Sequence[Instruction], attribute: str
+) -> Number:
+    if isinstance(costs, Unavailable):
+        return costs
+    found: list[float] = []
+    for instruction in instructions:
+        place = places(instruction.module).get(instruction.computation.name)
+        if attribute == "bytes_accessed" and place is not None and place.fused:
+            return Unavailable(f"{instruction.name} runs within {place.counted_in}, which alone accesses memory")
+        known = costs[side].get(instruction.name)
+        value = NOT_COUNTED if known is None else getattr(known, attribute)
+        if isinstance(value, Unavailable):
+            return value
+        found.append(value)
+    return total(found)
+
+
+def _names(instructions: Sequence[Instruction]) -> str:
+    return ", ".join(instruction.name for instruction in instructions)
+
+
+def _reordered(matching: Matching) -> int:
+    """Scheduled instructions out of the order of their partners: all but the longest run that keeps it."""
+    before, after = matching.before.module, matching.after.module
+    if not (before.proto.schedule.sequences and after.proto.schedule.sequences):
+        return 0
+    moved = 0
+    for number, other in matching.regions.items():
+        ours, theirs = before.computations[number], after.computations[other]
+        place = {i.row: n for n, i in enumerate(theirs.schedule)}
+        found = [place[row] for i in ours.schedule if (row := matching.to_after[i.row]) in place]
+        moved += len(found) - len(longest_run(found))
+    return moved

@@ -1,0 +1,197 @@
+"""What differs between two texts, line by line, and between two modules, whatever their names.
+
+Instruction names renumber between option sets, so a line diff of two HLO texts overstates the
+change; `instruction_changes` compares what instructions compute, names and metadata left out.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import difflib
+from collections.abc import Hashable, Sequence
+from typing import cast
+
+from inspector.analysis.diff.instruction_labels import CONFIGURING, NAMING
+from inspector.hlo.devices.canonical_forms import kind_attributes
+from inspector.hlo.module import Computation, Module
+
+Hunk = tuple[int, int, int, int]
+
+# difflib is quadratic; larger gaps without a unique line stand as one hunk.
+_DIFFLIB_CELLS = 1_000_000
+
+
+def line_hunks(before: Sequence[Hashable], after: Sequence[Hashable]) -> tuple[Hunk, ...]:
+    """Where two texts differ, given as lines or as what stands for them.
+
+    Patience diff: lines that are unique on both sides anchor, the gaps are split again, and small
+    gaps without anchors go to difflib.
+
+    Returns:
+      `(a0, a1, b0, b1)`: lines a0 to a1 (exclusive) of `before` became b0 to b1 of `after`.
+    """
+    numbers: dict[Hashable, int] = {}
+    a = [numbers.setdefault(line, len(numbers)) for line in before]
+    b = [numbers.setdefault(line, len(numbers)) for line in after]
+    matches = sorted(_matches(a, b))
+    hunks = []
+    a_end = b_end = 0
+    for i, j in [*matches, (len(a), len(b))]:
+        if i > a_end or j > b_end:
+            hunks.append((a_end, i, b_end, j))
+        a_end, b_end = i + 1, j + 1
+    return tuple(hunks)
+
+
+def _matches(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    """Pairs of equal lines, in no order; each line at most once, no two pairs crossing."""
+    found: list[tuple[int, int]] = []
+    gaps = [(0, len(a), 0, len(b))]
+    while gaps:
+        a0, a1, b0, b1 = gaps.pop()
+        while a0 < a1 and b0 < b1 and a[a0] == b[b0]:
+            found.append((a0, b0))
+            a0, b0 = a0 + 1, b0 + 1
+        while a0 < a1 and b0 < b1 and a[a1 - 1] == b[b1 - 1]:
+            a1, b1 = a1 - 1, b1 - 1
+            found.append((a1, b1))
+        if a0 == a1 or b0 == b1:
+            continue
+        anchors = _anchors(a, b, a0, a1, b0, b1)
+        if not anchors:
+            found += _difflib_matches(a, b, a0, a1, b0, b1)
+            continue
+        for i, j in anchors:
+            found.append((i, j))
+            gaps.append((a0, i, b0, j))
+            a0, b0 = i + 1, j + 1
+        gaps.append((a0, a1, b0, b1))
+    return found
+
+
+def _anchors(a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
+    """The longest increasing run of lines that are unique on both sides."""
+    count_a, count_b = collections.Counter(a[a0:a1]), collections.Counter(b[b0:b1])
+    place_in_b = {b[j]: j for j in range(b0, b1) if count_b[b[j]] == 1}
+    pairs = [(i, place_in_b[a[i]]) for i in range(a0, a1) if count_a[a[i]] == 1 and a[i] in place_in_b]
+    return [pairs[index] for index in longest_run([j for _, j in pairs])]
+
+
+def longest_run(numbers: Sequence[int]) -> list[int]:
+    """Where a longest increasing run of different numbers stands."""
+    tails: list[int] = []
+    tail_places: list[int] = []
+    previous: list[int] = []
+    for place, number in enumerate(numbers):
+        position = bisect.bisect_left(tails, number)
+        tails[position : position + 1] = [number]
+        tail_places[position : position + 1] = [place]
+        previous.append(tail_places[position - 1] if position else -1)
+    run = []
+    place = tail_places[-1] if tail_places else -1
+    while place >= 0:
+        run.append(place)
+        place = previous[place]
+    return run[::-1]
+
+
+def _difflib_matches(a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
+    if (a1 - a0) * (b1 - b0) > _DIFFLIB_CELLS:
+        return []
+    blocks = difflib.SequenceMatcher(None, a[a0:a1], b[b0:b1], autojunk=False).get_matching_blocks()
+    return [(a0 + m.a + k, b0 + m.b + k) for m in blocks for k in range(m.size)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstructionChanges:
+    """How the instructions of two modules differ, names and metadata apart.
+
+    Attributes:
+      only_before: opcode to number of instructions that `after` does not have.
+      only_after: opcode to number of instructions that `before` does not have.
+      common: instructions that both have.
+    """
+
+    only_before: collections.Counter[str]
+    only_after: collections.Counter[str]
+    common: int
+
+    @property
+    def same(self) -> bool:
+        """Whether both modules have the same instructions."""
+        return not self.only_before and not self.only_after
+
+    def __str__(self) -> str:
+        if self.same:
+            return f"the same {self.common:,} instructions"
+        parts = [
+            f"{sum(opcodes.values()):,} only in {where} ({_listed(opcodes)})"
+            for where, opcodes in (("the baseline", self.only_before), ("the variant", self.only_after))
+            if opcodes
+        ]
+        return f"{'; '.join(parts)}; {self.common:,} in both"
+
+
+def instruction_changes(
+    before: collections.Counter[Hashable], after: collections.Counter[Hashable]
+) -> InstructionChanges:
+    """Compares two modules by their `instruction_multiset`."""
+    only_before, only_after = before - after, after - before
+    return InstructionChanges(
+        only_before=_by_opcode(only_before), only_after=_by_opcode(only_after), common=(before & after).total()
+    )
+
+
+def instruction_multiset(module: Module) -> collections.Counter[Hashable]:
+    """What the instructions compute: opcode, shapes and attributes, bodies included, names left out."""
+    keys, counts = _Keys(module), collections.Counter[Hashable]()
+    for kind, count in enumerate(module.alike.counts.tolist()):
+        counts[keys.of(kind)] += count
+    return counts
+
+
+class _Keys:
+    """What instructions of one module compute, to be compared with those of another."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._attributes = kind_attributes(module, (*NAMING, *CONFIGURING))
+        self._kinds: list[int] = module.alike.kinds.tolist()
+        self._keys: dict[int, tuple[Hashable, ...]] = {}
+        self._bodies: dict[int, int] = {}
+
+    def of(self, kind: int) -> tuple[Hashable, ...]:
+        """The key of a kind of instructions."""
+        if kind not in self._keys:
+            instruction, shapes = self._module.at(int(self._module.alike.first[kind])), self._module.columns.shapes
+            operands = tuple(shapes.at(operand.row) for operand in instruction.operands)
+            called = tuple(map(self._body, instruction.called_computations))
+            has_channel = instruction.channel_id is not None
+            self._keys[kind] = instruction.opcode, self._attributes[kind], has_channel, operands, called
+        return self._keys[kind]
+
+    def _body(self, computation: Computation) -> int:
+        """A computation's fingerprint: its instructions, and which feeds which."""
+        if computation.number not in self._bodies:
+            rows, operands = computation.rows, self._module.columns.operands
+            feeding = operands.rows[operands.offsets[rows.start] : operands.offsets[rows.stop]] - rows.start
+            keys = tuple(self.of(self._kinds[row]) for row in rows)
+            root = computation.root.row - rows.start
+            self._bodies[computation.number] = hash((keys, feeding.tobytes(), root))
+        return self._bodies[computation.number]
+
+
+def _by_opcode(keys: collections.Counter[Hashable]) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    for key, count in keys.items():
+        opcode, *_ = cast(tuple[Hashable, ...], key)
+        counts[str(opcode)] += count
+    return counts
+
+
+def _listed(opcodes: collections.Counter[str]) -> str:
+    common = opcodes.most_common(4)
+    rest = opcodes.total() - sum(count for _, count in common)
+    return ", ".join([f"{count:,} {opcode}" for opcode, count in common] + ([f"{rest:,} other"] if rest else []))

@@ -1,0 +1,1 @@
+"""Modules as graphs: the nested hierarchy of the Graph pane, and drawings by Graphviz."""

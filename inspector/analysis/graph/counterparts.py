@@ -1,0 +1,51 @@
+"""Which node of one hierarchy is which of another: boxes by their titles, instructions by what they compute."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inspector.analysis.diff.matching import match
+from inspector.analysis.diff.value_numbers import UNMATCHED
+from inspector.analysis.graph.boxes import Box
+from inspector.analysis.graph.hierarchy import Hierarchy
+from inspector.hlo.module import Module
+from inspector.hlo.reading.byte_arrays import Numbers
+
+
+def counterparts(found: Hierarchy, module: Module, other: Hierarchy, other_module: Module) -> Numbers:
+    """Of each node that of the other hierarchy, -1 for none. No two have the same.
+
+    Args:
+      found: the nodes.
+      module: of which they are.
+      other: the nodes to find them among.
+      other_module: of which those are.
+
+    Raises:
+      ModuleError: a module is damaged.
+    """
+    matching = match(other_module, module)
+    matched = np.full(len(found.parents), UNMATCHED)
+    matched[: found.row_count] = matching.to_before
+    known = {
+        (parent, box): other.row_count + number
+        for number, (parent, box) in enumerate(zip(other.parents[other.row_count :].tolist(), other.boxes, strict=True))
+    }
+    matched[found.row_count] = other.row_count
+    for node in _outer_first(found):
+        parent = int(matched[found.parents[node]])
+        key: tuple[int, Box] = parent, found.boxes[node - found.row_count]
+        if parent != UNMATCHED:
+            matched[node] = known.get(key, UNMATCHED)
+    return matched
+
+
+def _outer_first(found: Hierarchy) -> list[int]:
+    """The boxes but for the module's, each behind those that it is in."""
+    above, depths = found.parents, np.zeros(len(found.parents), np.int64)
+    while (above >= 0).any():
+        depths += above >= 0
+        above = np.where(above >= 0, found.parents[above], above)
+    boxes = np.arange(found.row_count + 1, len(found.parents))
+    order: list[int] = boxes[np.argsort(depths[boxes], kind="stable")].tolist()
+    return order

@@ -1,0 +1,326 @@
+"""What a TPU's compiler says when it refuses a program or a kernel, as values: the memory that ran out, by the numbers.
+
+The errors are text only. Their forms, all from libtpu 0.0.42.1 and 0.0.50.1, are in `tests/analysis/data/pallas`.
+Sizes in them are rounded to two digits after the point.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from inspector.analysis.memory.live_ranges import Life
+from inspector.analysis.memory.timeline import Timeline
+from inspector.analysis.pallas.vmem import VMEM, VmemBudget, vmem_budget
+from inspector.compilation.program import Argument
+from inspector.errors import Unavailable
+from inspector.hlo.pallas import PallasKernel
+from inspector.hlo.source import Frame, line_text
+from inspector.support.units import format_bytes
+
+NOT_ASSIGNED = Unavailable("the compiler refused it before it had assigned all buffers")
+"""Of what lies in a memory when."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """One of the allocations that the compiler lists.
+
+    Attributes:
+      size_bytes: as it says.
+      shape: with its layout, such as `f32[512,512]{1,0:T(8,128)}`; "" for the compiler's own.
+      tag: what it is for, in the compiler's words.
+    """
+
+    size_bytes: int
+    shape: str
+    tag: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class MemoryOverflow:
+    """A memory that is too small.
+
+    Attributes:
+      space: "vmem", "hbm", "smem", ...
+      asked_bytes: all that is asked for, or the one allocation that is too large alone; of a kernel's own limit only
+        what the compiler had counted when it stopped, scratch before blocks.
+      limit_bytes: what there may be.
+      limit: which limit: "scoped" of one kernel, "capacity" of the memory.
+      kernel: the instruction's name, such as `matmul.1`; "" where it is not said.
+      allocations: those that are listed, largest first as the compiler lists them.
+      advice: what can be done, one sentence each, where the program is known.
+      timeline: what was to lie there, when, where the compiler had assigned the buffers of the whole program by then.
+    """
+
+    space: str
+    asked_bytes: int
+    limit_bytes: int
+    limit: str
+    kernel: str
+    allocations: tuple[Refused, ...]
+    advice: tuple[str, ...] = ()
+    timeline: Timeline | Unavailable = NOT_ASSIGNED
+
+    @property
+    def is_of_program(self) -> bool:
+        """Whether it is the memory of the whole program, and not one kernel's."""
+        return self.space == "hbm"
+
+    @property
+    def excess_bytes(self) -> int:
+        """What is too much."""
+        return self.asked_bytes - self.limit_bytes
+
+    def __repr__(self) -> str:
+        return f"<MemoryOverflow {self}>"
+
+    def __str__(self) -> str:
+        whose = f" of {self.kernel}" if self.kernel else ""
+        limit = "the limit of a kernel" if self.limit == "scoped" else f"the whole {self.space}"
+        least = "at least " if self.limit == "scoped" else ""
+        return (
+            f"{least}{format_bytes(self.asked_bytes)} of {self.space}{whose}, {least}{format_bytes(self.excess_bytes)} more than"
+            f" {limit}, {format_bytes(self.limit_bytes)}"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class KernelRefused:
+    """Mosaic, the compiler of kernels, could not compile one.
+
+    Attributes:
+      reason: in its words.
+      kernel: the instruction's name, such as `matmul.1`; "" where it is not said, as by libtpu 0.0.42.
+      frames: where in the kernel, innermost first; empty where it is not said.
+      operation: the MLIR operation that it is about, or "".
+      help_url: of the compiler's page on it, or "".
+    """
+
+    reason: str
+    kernel: str
+    frames: tuple[Frame, ...]
+    operation: str
+    help_url: str
+
+    def __repr__(self) -> str:
+        return f"<KernelRefused {self}>"
+
+    def __str__(self) -> str:
+        where = f" at {line}" if (line := line_text(self.frames)) else ""
+        return f"Mosaic{f' on {self.kernel}' if self.kernel else ''}{where}: {self.reason}"
+
+
+def explain(text: str) -> MemoryOverflow | KernelRefused | None:
+    """What an error's text says; None for one of another kind."""
+    text = text.partition(_OURS)[0]
+    for read in (_read_scoped, _read_allocation, _read_total, _read_program, _read_mosaic):
+        found = read(text)
+        if found is not None:
+            return found
+    return None
+
+
+def explain_kernel(text: str) -> MemoryOverflow | KernelRefused | None:
+    """The same, of what concerns one kernel; None for what is about the whole program."""
+    found = explain(text)
+    return None if isinstance(found, MemoryOverflow) and found.is_of_program else found
+
+
+def advice(
+    found: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str, arguments: Sequence[Argument] = ()
+) -> tuple[str, ...]:
+    """What can be done about it, with this kernel's numbers, one sentence each.
+
+    Args:
+      found: of an error.
+      kernels: of the program.
+      chip: the TPU generation.
+      arguments: of the program.
+    """
+    if found.is_of_program:
+        return tuple(_about_the_peak(found, {a.parameter: a.path for a in arguments}))
+    if found.space != "vmem":
+        return ()
+    memory, kernel = VMEM.get(chip), kernel_of(found.kernel, kernels)
+    refused = found.asked_bytes if found.limit == "scoped" else 0
+    budget = vmem_budget(kernel, chip, refused_bytes=refused) if kernel is not None and memory is not None else None
+    if isinstance(budget, Unavailable):
+        budget = None
+    said = [] if memory is None else list(_about_the_limit(found, memory.capacity_bytes, chip, budget))
+    if budget is not None and budget.allocations:
+        said += _about_the_parts(found, budget)
+    return tuple(said)
+
+
+def _about_the_peak(found: MemoryOverflow, paths: Mapping[int | None, str]) -> Iterator[str]:
+    timeline, space = found.timeline, found.space.upper()
+    if isinstance(timeline, Unavailable) or space not in timeline.spaces:
+        return
+    sums = timeline.spaces[space]
+    always = sums.allocated_bytes - sums.temp_bytes
+    yield (
+        f"{format_bytes(always)} are arguments, outputs and constants, which are there all the time;"
+        f" {format_bytes(sums.temp_bytes)} are temporaries."
+    )
+    alive = timeline.alive(space)[:_LARGEST]
+    yield f"The largest at the peak: {', '.join(_named(life, timeline, paths) for life in alive)}."
+    if always > found.limit_bytes:
+        yield "No rematerialisation can help: shard the arguments, donate those whose place an output can take, or give less."
+
+
+_LARGEST = 3
+
+
+def _named(life: Life, timeline: Timeline, paths: Mapping[int | None, str]) -> str:
+    origin = timeline.origin(life)
+    what = f"argument {paths.get(life.parameter, life.parameter)}" if life.parameter is not None else life.value
+    line = f" ({line_text(origin.frames, is_short=True)})" if origin.frames else ""
+    return f"{format_bytes(life.byte_size)} of {what}{line}"
+
+
+def _about_the_limit(found: MemoryOverflow, capacity_bytes: int, chip: str, budget: VmemBudget | None) -> Iterator[str]:
+    needed = max(found.asked_bytes, budget.total_bytes if budget is not None else 0)
+    if found.limit == "capacity" or needed > capacity_bytes:
+        yield f"No limit can help: {chip} has {format_bytes(capacity_bytes)}."
+    else:
+        yield (
+            f"Give the kernel more of the {format_bytes(capacity_bytes)} that {chip} has:"
+            f" vmem_limit_bytes={-(-needed // (1 << 20)) + 1} << 20."
+        )
+
+
+def _about_the_parts(found: MemoryOverflow, budget: VmemBudget) -> Iterator[str]:
+    largest = max(budget.allocations, key=lambda a: a.total_bytes)
+    buffers = f" in {largest.buffer_count} buffers" if largest.buffer_count > 1 else ""
+    yield (
+        f"Its largest part is {largest.name}, {'x'.join(map(str, largest.shape))} {largest.dtype}:"
+        f" {format_bytes(largest.total_bytes)}{buffers}. A smaller block takes less"
+        + (", or one buffer: pipeline_mode=pl.Buffered(1)." if largest.buffer_count > 1 else ".")
+    )
+    own = found.asked_bytes - budget.counted_bytes
+    if own > 0:
+        yield (
+            f"Blocks and scratch are {format_bytes(budget.counted_bytes)} of it; the other {format_bytes(own)} are the"
+            " compiler's own, such as spilled registers."
+        )
+    elif found.limit == "scoped":
+        yield budget.remark
+
+
+def kernel_of(instruction: str, kernels: Sequence[PallasKernel]) -> PallasKernel | None:
+    """The kernel that an instruction such as `matmul.1` calls; the only one there is when it has another name."""
+    name = instruction.rstrip("0123456789").rstrip(".")
+    named = [k for k in kernels if k.name in (instruction, name)]
+    return named[0] if named else kernels[0] if len(kernels) == 1 else None
+
+
+_OURS = " The flags are the default ones"  # what inspector adds when the compiler has refused a module
+
+
+def _read_scoped(text: str) -> MemoryOverflow | None:
+    """`... while allocating on stack for %NAME = ... Scoped allocation with size S and limit L exceeded ...`."""
+    asked = _size(_between(text, "Scoped allocation with size ", " and limit "))
+    limit = _size(_between(text, " and limit ", " exceeded"))
+    if asked is None or limit is None:
+        return None
+    name = _between(text, "while allocating on stack for %", " = ")
+    space = _between(text, "Ran out of memory in memory space ", " ")
+    return MemoryOverflow(space or "vmem", asked, limit, "scoped", name, ())
+
+
+def _read_allocation(text: str) -> MemoryOverflow | None:
+    """`Allocation (size=S) would exceed memory (size=L) :: #a [shape = '...', space=..., tag = '...'] :: NAME`."""
+    asked = _between(text, "Allocation (size=", ")")
+    limit = _between(text, ") would exceed memory (size=", ")")
+    if not (asked.isdigit() and limit.isdigit()):
+        return None
+    label = text.partition("] :: ")[2].split(maxsplit=1)
+    one = Refused(int(asked), _between(text, "[shape = '", "'"), _between(text, "tag = '", "'"))
+    space = _between(text, "space=", ",") or "vmem"
+    return MemoryOverflow(space, int(asked), int(limit), "capacity", label[0].rstrip(".") if label else "", (one,))
+
+
+def _read_total(text: str) -> MemoryOverflow | None:
+    """`Ran out of memory in memory space SPACE. Used S of L SPACE. ...` and the allocations, a paragraph each."""
+    space = _between(text, "Ran out of memory in memory space ", ".")
+    asked, limit = _size(_between(text, " Used ", " of ")), _size(_between(text.partition(" Used ")[2], " of ", " "))
+    if not space or asked is None or limit is None:
+        return None
+    listed = text.partition(f"Largest program allocations in {space}:")[2].split("==========================")
+    allocations = tuple(a for a in map(_listed, listed) if a is not None)
+    labels = (_between(part, "XLA label: ", " = ") for part in listed)
+    kernel = next((label for label in labels if label and " " not in label), "")
+    return MemoryOverflow(space, asked, limit, "capacity", kernel, allocations)
+
+
+def _read_program(text: str) -> MemoryOverflow | None:
+    """`Ran out of memory on SPACE, the total memory required for HLO temporaries (S) exceeds available SPACE (L)`.
+
+    Temporaries are not all that it means: arguments and outputs are in the sum.
+    """
+    space = _between(text, "Ran out of memory on ", ",")
+    asked = _size(_between(text, "the total memory required for HLO temporaries (", ")"))
+    limit = _size(_between(text, f" exceeds available {space} (", ")"))
+    if not space or asked is None or limit is None:
+        return None
+    return MemoryOverflow(space.lower(), asked, limit, "capacity", "", ())
+
+
+def _listed(paragraph: str) -> Refused | None:
+    fields: dict[str, str] = {}
+    for line in paragraph.split("\n"):
+        name, colon, value = line.strip().partition(": ")
+        if colon:
+            fields.setdefault(name.split(". ")[-1], value)
+    size = _size(fields.get("Size", ""))
+    if size is None:
+        return None
+    tag = fields.get("Tag") or fields.get("XLA label", "")
+    return Refused(size, fields.get("Shape", ""), tag)
+
+
+def _read_mosaic(text: str) -> KernelRefused | None:
+    """`Mosaic failed to compile TPU kernel[ with ... HLO name `NAME`]: REASON`, then more of it, a paragraph each."""
+    said = text.partition("Mosaic failed to compile TPU kernel")[2]
+    head, colon, rest = said.partition(": ")
+    if not colon:
+        return None
+    first, _, below = rest.partition("\n")
+    operation = below.partition("The MLIR operation involved:\n")[2].partition("\n")[0].strip()
+    return KernelRefused(
+        reason=first.strip(),
+        kernel=_between(head, "HLO name `", "`"),
+        frames=_frames(_between(below, "at location: ", "\n")),
+        operation=operation,
+        help_url=_between(below, "See ", " for more details"),
+    )
+
+
+def _frames(location: str) -> tuple[Frame, ...]:
+    """The calls in an MLIR location, each `"function"("file":line:column ...)`, innermost first."""
+    parts = location.split('"')  # what is quoted has odd places
+    found = []
+    for i in range(1, len(parts) - 3, 2):
+        line = parts[i + 3].lstrip(":").partition(":")[0]
+        if parts[i + 1] == "(" and parts[i + 3].startswith(":") and line.isdigit():
+            found.append(Frame(parts[i + 2], int(line), parts[i]))
+    return tuple(dict.fromkeys(found))
+
+
+def _between(text: str, before: str, after: str) -> str:
+    """What stands between the first `before` and the next `after`; "" where either is missing."""
+    found, has_end, _ = text.partition(before)[2].partition(after)
+    return found if has_end else ""
+
+
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def _size(text: str) -> int | None:
+    """`18.36M` in bytes; None for what is no size."""
+    digits = text.rstrip("BKMGT")
+    try:
+        return round(float(digits) * _UNITS[text[len(digits) :]])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,137 @@
+"""The arrays of a Pallas kernel and the block of each that one grid step works on, as a matplotlib figure.
+
+A pure function of a `PallasKernel`, without pyplot. Arrays of more than two dimensions are drawn by their
+last two, at the block's place in the others; a vector is one row. The animated drawing is in the Explorer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inspector.analysis.pallas.grid_walk import Visits, visits
+from inspector.errors import ParameterError, Unavailable
+from inspector.hlo.pallas import Operand, PallasKernel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's: told apart with any colour vision.
+_INPUT, _OUTPUT, _WARNING = "#0072B2", "#D55E00", "#CC79A7"
+_PANEL_INCHES = 2.4
+_MOST_DRAWN = 2048
+_THINNEST = 0.12  # of the longer side: what is thinner could not be seen
+
+
+def plot_blocks(kernel: PallasKernel, step: int = 0) -> Figure:
+    """Every operand as a rectangle: blocks that the grid visits, those before `step`, and the one of `step`.
+
+    The current block is filled, visited ones are tinted; hatched blocks are left and come back, blocks
+    with a dashed outline overlap others.
+
+    Args:
+      kernel: what `Lowered.kernels` has.
+      step: grid steps count in the order of execution, from 0.
+
+    Returns:
+      A figure of its own, which notebooks draw; save it with `figure.savefig`.
+
+    Raises:
+      ParameterError: there is no such step, or it is beyond those that are looked at.
+    """
+    from inspector.analysis.figures import Picture
+
+    ids = kernel.program_ids
+    last = 0 if isinstance(ids, Unavailable) else len(ids) - 1
+    if not 0 <= step <= last:
+        raise ParameterError(f"Cannot draw step {step} of {kernel.name}: its steps are 0 to {last}.")
+    count = max(1, len(kernel.operands))
+    figure = Picture(figsize=(count * _PANEL_INCHES, _PANEL_INCHES + 0.9), layout="constrained")
+    panels = figure.subplots(1, count, squeeze=False).reshape(-1)
+    for panel, operand, found in zip(panels, kernel.operands, visits(kernel), strict=False):
+        _draw(panel, operand, found, step)
+    figure.suptitle(_title(kernel, step), fontsize=9)
+    return figure
+
+
+def _title(kernel: PallasKernel, step: int) -> str:
+    ids = kernel.program_ids
+    grid = " x ".join("?" if size is None else str(size) for size in kernel.grid) or "no grid"
+    if isinstance(ids, Unavailable):
+        return f"{kernel.name}: grid {grid}"
+    where = ", ".join(map(str, ids[step]))
+    return f"{kernel.name}: step {step} of {kernel.step_count}, program id ({where}) of grid {grid}"
+
+
+def _draw(panel: Axes, operand: Operand, found: Visits | Unavailable, step: int) -> None:
+    rows, columns = ((1, 1, *operand.shape)[-2], (1, 1, *operand.shape)[-1])
+    # Drawn to scale, but for arrays so long that nothing could be seen.
+    height = min(1.0, max(_THINNEST, rows / columns)) if rows <= columns else 1.0
+    width = min(1.0, max(_THINNEST, columns / rows)) if columns <= rows else 1.0
+    panel.set_xlim(-0.02, 1.02)
+    panel.set_ylim(1.02, -0.02)
+    panel.set_aspect("equal")
+    panel.axis("off")
+    colour = _OUTPUT if operand.role == "output" else _INPUT
+    _rectangle(panel, (0, 0, width, height), facecolor="none", edgecolor="#888888")
+    panel.set_title(f"{operand.name}  {operand.dtype}{list(operand.shape)}\nblock {_block(operand)}", fontsize=7)
+    if isinstance(found, Unavailable):
+        panel.text(width / 2, height / 2, "only a run\nknows", ha="center", va="center", fontsize=7, color="#888888")
+        return
+    scale = (width / max(1, columns), height / max(1, rows))
+    current = int(found.block_of_step[step])
+    seen = set(found.block_of_step[: step + 1].tolist())
+    for block in _drawn(found, current):
+        _draw_block(panel, found, block, scale, colour, is_current=block == current, is_seen=block in seen)
+    note = _note(found, current)
+    panel.text(width / 2, height + 0.03, note, ha="center", va="top", fontsize=6.5, color="#888888")
+
+
+def _block(operand: Operand) -> str:
+    return "(" + ", ".join(map(str, operand.dimensions)) + ")"
+
+
+def _drawn(found: Visits, current: int) -> list[int]:
+    """The blocks in the slice of the current one, the current one last, so that it lies on top."""
+    leading = found.starts.shape[1] - 2
+    same = np.ones(found.block_count, np.bool_)
+    if leading > 0:
+        same = (found.starts[:, :leading] == found.starts[current, :leading]).all(axis=1)
+    others = [int(b) for b in np.flatnonzero(same)[:_MOST_DRAWN] if b != current]
+    return [*others, current]
+
+
+def _draw_block(
+    panel: Axes, found: Visits, block: int, scale: tuple[float, float], colour: str, *, is_current: bool, is_seen: bool
+) -> None:
+    start = (0, 0, *found.starts[block])[-2:]
+    extent = (1, 1, *found.operand.block_shape)[-2:]
+    box = (start[1] * scale[0], start[0] * scale[1], extent[1] * scale[0], extent[0] * scale[1])
+    overlaps = not isinstance(found.overlapping, Unavailable) and bool(found.overlapping[block])
+    _rectangle(
+        panel,
+        box,
+        facecolor=colour if is_seen or is_current else "none",
+        alpha=0.85 if is_current else 0.22 if is_seen else 0.5,
+        edgecolor=_WARNING if overlaps else colour,
+        linestyle="--" if overlaps else "-",
+        hatch="////" if found.revisited[block] and not is_current else "",
+        linewidth=1.2 if is_current else 0.4,
+    )
+
+
+def _rectangle(panel: Axes, box: tuple[float, float, float, float], **style: object) -> None:
+    from matplotlib.patches import Rectangle
+
+    panel.add_patch(Rectangle(box[:2], box[2], box[3], **style))  # type: ignore[arg-type]
+
+
+def _note(found: Visits, current: int) -> str:
+    where = ", ".join(map(str, found.starts[current]))
+    leading = " (last two dimensions)" if found.starts.shape[1] > 2 else ""
+    copies = (
+        f"{found.copy_count:,} copies of {found.block_count:,} blocks" if found.operand.is_windowed else "not copied"
+    )
+    return f"at ({where}){leading}\n{copies}"

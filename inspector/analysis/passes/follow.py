@@ -1,0 +1,443 @@
+"""`follow`: the story of instructions through all compiler passes, from where they come to what they become.
+
+Each step says which pass did what, and how sure it is that the one came of the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inspector.analysis.passes.correspondence import Certainty, Correspondence
+from inspector.analysis.passes.sides import holder_of
+from inspector.analysis.passes.snapshots import Row, Snapshots, steps
+from inspector.analysis.passes.step_descriptions import Event, Words, change_of, some, words
+from inspector.compilation.records.passes import Pass, Passes
+from inspector.errors import ParameterError
+from inspector.hlo.frame_tables import read_frames
+from inspector.hlo.source import Frame, merged_names
+from inspector.support.tables import Kind, Tabular, make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_FOLLOWED = 64
+"""So many instructions are followed at once; a line may stand for thousands."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Touch:
+    """What one pass did to what is followed.
+
+    Attributes:
+      index: of the pass; None for what was there before all of them.
+      pipeline, name: of the pass, "" where there is none.
+      word: what it did: one of `WORDS`, "rewired" for what only uses others now, "given" for what is
+        there before all passes.
+      text: to which instructions, and how.
+      before, after: their names in the module before, and after.
+      certainty: that one came of the other.
+    """
+
+    index: int | None
+    pipeline: str
+    name: str
+    word: str
+    text: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    certainty: Certainty
+
+    def __str__(self) -> str:
+        where = "at the start" if self.index is None else f"{self.index} {self.name}"
+        sure = "" if self.certainty is Certainty.KEPT else f" [{self.certainty}]"
+        word = "" if self.word == "rewired" else f"{self.word} "
+        return f"{where}: {word}{self.text}{sure}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Following(Tabular):
+    """What became of what was followed.
+
+    Attributes:
+      what: what was followed, in words.
+      touches: the passes that touched it, in order.
+      first, last: its names before the passes, and in the compiled program; () where it was not there yet, or is gone.
+      fate: in words, what it is at the end.
+      certainty: of the least sure step.
+      note: what was left out, or "".
+    """
+
+    what: str
+    touches: tuple[Touch, ...]
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+    fate: str
+    certainty: Certainty
+    note: str = ""
+
+    def table(self) -> pd.DataFrame:
+        """One row a pass that touched it: `index, pipeline, name, word, text, before, after, certainty`."""
+        rows = [
+            (t.index, t.pipeline, t.name, t.word, t.text, list(t.before), list(t.after), str(t.certainty))
+            for t in self.touches
+        ]
+        return make_table(_COLUMNS, rows)
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.what}: {self.fate}", *(f"  {touch}" for touch in self.touches)])
+
+    def __repr__(self) -> str:
+        return f"<Following {self.what}: touched by {len(self.touches)} passes, {self.fate}>"
+
+
+_COLUMNS: Mapping[str, Kind] = {
+    "index": "int", "pipeline": "text", "name": "text", "word": "text", "text": "text", "before": "object",
+    "after": "object", "certainty": "text",
+}  # fmt: skip
+
+
+class History:
+    """All passes of one compile, with what each did; each pair of snapshots is compared once as long as there is room."""
+
+    def __init__(self, passes: Passes) -> None:
+        """Reads the snapshots' lines.
+
+        Raises:
+          ParameterError: there is no pass.
+        """
+        if not len(passes):
+            raise ParameterError("No pass was recorded, so there is nothing to compare or to follow.")
+        self.passes = passes
+        self.snapshots = Snapshots(passes[0].texts)
+        self.steps = steps(passes)
+        self._known: dict[tuple[int, int], tuple[Correspondence, Words]] = {}
+        self._row_count = 0
+
+    def compared(self, before: int, after: int) -> tuple[Correspondence, Words]:
+        """What corresponds in two snapshots, by their indices, and what was done between them."""
+        key = before, after
+        if key not in self._known:
+            found = Correspondence(self.snapshots, before, after)
+            self._known[key] = found, words(self.snapshots, found, before, after)
+            self._row_count += len(found.old.rows) + len(found.new.rows)
+            while self._row_count > _MOST_ROWS and len(self._known) > 1:
+                dropped, _ = self._known.pop(next(iter(self._known)))
+                self._row_count -= len(dropped.old.rows) + len(dropped.new.rows)
+        return self._known[key]
+
+    def follow(self, names: Sequence[str], place: int, what: str) -> Following:
+        """The story of instructions.
+
+        Args:
+          names: in the module after so many of `steps`.
+          place: how many; 0 for the module before all passes.
+          what: how to call them.
+        """
+        note = ""
+        if len(names) > MOST_FOLLOWED:
+            note = f"The first {MOST_FOLLOWED} of {len(names):,} instructions are followed."
+            names = names[:MOST_FOLLOWED]
+        back, first, born = self._backward(names, place)
+        forth, last = self._forward(names, place)
+        touches = (*reversed(back), *forth)
+        least = Certainty.least(touch.certainty for touch in touches)
+        if last:
+            fate = f"in the compiled program as {self._named(last)}"
+        else:
+            fate, last, least = self._end(names, place, () if born else first, forth[-1])
+        if not born:
+            origin = Touch(None, "", "", "given", f"as {some(first)}", (), tuple(first), Certainty.KEPT)
+            touches = (origin, *touches)
+        return Following(what, touches, () if born else tuple(first), tuple(last), fate, least, note)
+
+    def _forward(self, names: Sequence[str], place: int) -> tuple[list[Touch], list[str]]:
+        touches: list[Touch] = []
+        now = list(names)
+        for step in self.steps[place:]:
+            if not now:
+                break
+            found, said = self.compared(step.before_index, step.after_index)
+            touched, now = _Along(step, found, said).forward(now)
+            touches += touched
+        return touches, now
+
+    def _backward(self, names: Sequence[str], place: int) -> tuple[list[Touch], list[str], bool]:
+        touches: list[Touch] = []
+        now = list(names)
+        for step in reversed(self.steps[:place]):
+            found, said = self.compared(step.before_index, step.after_index)
+            touched, before = _Along(step, found, said).backward(now)
+            touches += reversed(touched)
+            if not before:
+                return touches, now, True
+            now = before[:MOST_FOLLOWED]
+        return touches, now, False
+
+    def _end(
+        self, names: Sequence[str], place: int, first: Sequence[str], death: Touch
+    ) -> tuple[str, list[str], Certainty]:
+        """Returns the fate of instructions that no pass leads on from, names in the compiled program, and the certainty.
+
+        Where the compiled program has the operation that they are of, they are not called gone: a pass may have rewritten them
+        in a way that cannot be read off the modules before and after it.
+
+        Args:
+          names: in the module after so many of `steps`.
+          place: how many.
+          first: what they were before all passes.
+          death: the pass that they were in last.
+        """
+        where = f"pass {death.index} {death.name}"
+        kinds = self._kinds(self.text_at(place), names)
+        same = [name for name in self._final if self._final[name].keys() & kinds.keys()]
+        if not same:
+            return f"gone since {where}: {death.word} {death.text}", [], death.certainty
+        alike = [name for name in same if any(self._final[name].get(each) == kind for each, kind in kinds.items())]
+        others = self._others(kinds) - {*first} if alike else set()
+        if others:
+            taken = {name for other in [*others][:MOST_FOLLOWED] for name in self._forward([other], 0)[1]}
+            alike = [name for name in alike if name not in taken]
+        if alike:
+            fate = (
+                f"in the compiled program as {self._named(alike)}, by op_name: no step is known from {where} to there"
+            )
+            return fate, alike, Certainty.GUESSED if others else Certainty.NAMED
+        which = some(sorted(kinds))
+        fate = f"{death.word} by {where}, {death.text}; of {which} the compiled program has {self._named(same)}"
+        return fate, [], Certainty.LOST
+
+    def _kinds(self, text: int, names: Iterable[str]) -> dict[str, str]:
+        """The operations of instructions by their name stacks, with what each of them does."""
+        places = self.snapshots.places(text)
+        rows = self.snapshots.rows(text, (places[name] for name in names if name in places))
+        return {row.line.op_name: _work(row.line.opcode) for row in rows if row.line.op_name}
+
+    def _others(self, kinds: Mapping[str, str]) -> set[str]:
+        """The instructions before all passes that do the same for the same operations."""
+        return {row.line.name for row in self._first_rows() if kinds.get(row.line.op_name) == _work(row.line.opcode)}
+
+    @functools.cached_property
+    def _final(self) -> Mapping[str, Mapping[str, str]]:
+        """Maps each instruction of the compiled program to its operations and its kind of work."""
+        text = self.text_at(len(self.steps))
+        rows = self.snapshots.rows(text, range(len(self.snapshots.state(text).numbers)))
+        return {
+            row.line.name: dict.fromkeys((row.line.op_name, *merged_names(row.line.op_name)), _work(row.line.opcode))
+            for row in rows
+            if row.line.op_name and row.line.opcode != "parameter"
+        }
+
+    def _named(self, last: Sequence[str]) -> str:
+        """Instructions of the compiled program, with the fusions that they are in."""
+        text = self.text_at(len(self.steps))
+        state, places = self.snapshots.fusions(text), self.snapshots.places(text)
+        rows = self.snapshots.rows(text, (places[name] for name in last if name in places))
+        said = [
+            f"{row.line.name} in {state[row.computation]}" if row.computation in state else row.line.name
+            for row in rows
+        ]
+        return some(said)
+
+    # ------------------------------------------------------------------ where to begin
+
+    def text_at(self, place: int) -> int:
+        """The index of the module's text after so many steps."""
+        return self.passes[0].before_index if place == 0 else self.steps[place - 1].after_index
+
+    def place_after(self, index: int | None) -> int:
+        """How many steps there are up to a pass with its own, or with the one that it ran in; None for all, -1 for none."""
+        return len(self.steps) if index is None else sum(step.index - step.inner <= index for step in self.steps)
+
+    def place_of(self, name: str) -> int:
+        """The last place where the module has an instruction in a computation that runs.
+
+        Raises:
+          ParameterError: it is in no snapshot.
+        """
+        numbers = [number for number, known in enumerate(self.snapshots.names) if known == name]
+        found = [
+            place
+            for place in range(len(self.steps), -1, -1)
+            if numbers and np.isin(self.passes[0].texts.order(self.text_at(place)), numbers).any()
+        ]
+        if found:
+            return next((place for place in found if self.snapshots.is_live(self.text_at(place), numbers)), found[0])
+        near = difflib.get_close_matches(name, {known for known in self.snapshots.names if known}, n=3)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise ParameterError(f"No module of this compile, before or after any pass, has an instruction {name!r}.{hint}")
+
+    def of_operation(self, op_name: str) -> list[str]:
+        """The instructions before all passes that JAX's name stack calls so, or where XLA made one of several."""
+        return [
+            row.line.name
+            for row in self._first_rows()
+            if op_name == row.line.op_name or op_name in merged_names(row.line.op_name)
+        ]
+
+    def of_line(self, is_there: Callable[[str, int], bool]) -> list[str]:
+        """The instructions before all passes that come from a Python line; of a call further out, all that it led to.
+
+        Args:
+          is_there: whether a file and a line are the one.
+        """
+        frames = self.frames()
+        found: dict[bool, list[str]] = {True: [], False: []}
+        for row in self._first_rows():
+            stack = frames.get(row.line.frame, ())
+            depth = next((i for i, frame in enumerate(stack) if is_there(frame.file, frame.line)), None)
+            if depth is not None:
+                found[depth == 0].append(row.line.name)
+        return found[True] or found[False]
+
+    def frames(self) -> Mapping[int, tuple[Frame, ...]]:
+        """The Python stacks of the module before all passes."""
+        order = self.passes[0].texts.order(self.text_at(0)).tolist()
+        return read_frames(self.snapshots.lines[number] for number in order)
+
+    def _first_rows(self) -> Iterator[Row]:
+        text = self.text_at(0)
+        return self.snapshots.rows(text, range(len(self.snapshots.state(text).numbers)))
+
+
+_MOST_ROWS = 300_000
+
+
+class _Along:
+    """Names taken through one pass."""
+
+    def __init__(self, step: Pass, found: Correspondence, said: Words) -> None:
+        self._step, self._found = step, found
+        self._made: dict[str, Event] = {}
+        self._done: dict[str, Event] = {}
+        for event in said.events:
+            if event.before != event.after:
+                self._made.update(dict.fromkeys(event.after, event))
+                for name in event.before:
+                    self._done.setdefault(name, event)
+
+    def forward(self, names: Sequence[str]) -> tuple[list[Touch], list[str]]:
+        touches: dict[str, Touch] = {}
+        now: dict[str, None] = {}
+        for name in names:
+            if name not in self._found.old.rows:
+                now[name] = None
+                continue
+            fate = self._found.fate(name)
+            event = self._done.get(name) or self._done.get(self._found.old.unit(name))
+            is_removed = event is not None and event.word == "removed"
+            targets = [] if is_removed else self._heart(name, fate.targets, event)
+            now.update(dict.fromkeys(targets))
+            if targets == [name]:
+                touch = self._altered(name)
+                if touch is not None:
+                    touches[name] = touch
+            else:
+                touch = self._changed(name, targets, event)
+                touches.setdefault(touch.text, touch)
+        return list(touches.values()), list(now)
+
+    def backward(self, names: Sequence[str]) -> tuple[list[Touch], list[str]]:
+        touches: dict[str, Touch] = {}
+        before: dict[str, None] = {}
+        for name in names:
+            if self._found.had_old(name):
+                before[name] = None
+                touch = self._altered(name)
+                if touch is not None:
+                    touches[name] = touch
+                continue
+            sources = self._sources(name)
+            event = self._made.get(name) or self._made.get(self._found.new.unit(name))
+            before.update(dict.fromkeys(sources))
+            touch = self._born(name, sources, event)
+            touches.setdefault(touch.text, touch)
+        return list(touches.values()), list(before)
+
+    def _sources(self, name: str) -> list[str]:
+        """What a new instruction was made of; of a fusion all that went into it."""
+        found = dict.fromkeys(self._found.sources.get(name, ()))
+        unit = self._found.new.unit(name)
+        if not found and unit != name and self._found.new.canonical(unit) == name:
+            found = dict.fromkeys(self._found.sources.get(unit, ()))  # a fusion stands for its root
+        event = self._made.get(name)
+        if event is not None:
+            found.update(
+                dict.fromkeys(n for n in event.before if self._found.had_old(n) or n in self._found.old.places)
+            )
+        return list(found)
+
+    def _heart(self, name: str, targets: Sequence[str], event: Event | None) -> list[str]:
+        """Of all that came of an instruction what does its work."""
+        opcode = _base(self._found.old.rows[name].line.opcode)
+        made = event.after if event is not None and event.word in ("rewrote", "split") and name in event.before else ()
+        same = [n for n in made if (line := self._found.new.line(n)) is not None and _base(line.opcode) == opcode]
+        return list(dict.fromkeys(map(holder_of, same or targets)))  # newer texts have no name for an element
+
+    def _altered(self, name: str) -> Touch | None:
+        old, new = self._found.old.rows.get(name), self._found.new.rows.get(name)
+        if old is None or new is None or old.number == new.number:
+            return None
+        change, event = change_of(old, new), self._done.get(name)
+        if event is not None and event.word == "fused":
+            return self._changed(name, (name,), event)
+        if change:
+            word, text = "rewrote", f"{name}: {change}"
+        elif old.computation != new.computation:
+            word, text = "moved", f"{name} to {new.computation}"
+        else:
+            swapped = [
+                f"{b} instead of {a}" for a, b in zip(old.line.operands, new.line.operands, strict=False) if a != b
+            ]
+            if not swapped:  # metadata, or what it calls has another name
+                return None
+            word, text = "rewired", f"{name} uses {some(swapped)}"
+        return self._touch(word, text, (name,), (name,), Certainty.ALTERED)
+
+    def _changed(self, name: str, targets: Sequence[str], event: Event | None) -> Touch:
+        """What became of an instruction that does not go on under its own name."""
+        fate = self._found.fate(name)
+        before, after = (name,), tuple(targets)
+        if event is None:
+            text = f"{name} as {some(targets)}" if targets else f"{name}: {fate.why}"
+            return self._touch("rewrote" if targets else "removed", text, before, after, fate.certainty)
+        if event.word == "fused":
+            holders = dict.fromkeys(map(self._found.new.unit, targets))
+            inside = [target for target in targets if target not in holders and target != name]
+            others = len(event.before) - 1
+            text = f"{name} into {some(holders)}{f' as {some(inside)}' if inside else ''}"
+            text += f", with {others:,} others" if others and len(holders) == 1 else ""
+        elif event.word == "removed":
+            text = f"{name}: {fate.why or event.note}" if len(event.before) > 1 else str(event).partition(" ")[2]
+        else:
+            text = str(event).partition(" ")[2]
+        return self._touch(event.word, text, before, after, fate.certainty)
+
+    def _born(self, name: str, sources: Sequence[str], event: Event | None) -> Touch:
+        """What an instruction was made of."""
+        if not sources:
+            return self._touch("inserted", name, (), (name,), Certainty.KEPT)
+        certainty = Certainty.least(self._found.fate(source).certainty for source in sources)
+        text = str(event).partition(" ")[2] if event is not None else f"{some(sources)} as {name}"
+        word = event.word if event is not None else "rewrote"
+        return self._touch(word, text, tuple(sources), (name,), certainty)
+
+    def _touch(
+        self, word: str, text: str, before: tuple[str, ...], after: tuple[str, ...], certainty: Certainty
+    ) -> Touch:
+        step = self._step
+        return Touch(step.index, step.pipeline, step.name, word, text, before, after, certainty)
+
+
+def _work(opcode: str) -> str:
+    """Returns the kind of work of an instruction, one for different opcodes: TPUs have convolutions for products."""
+    return "dot" if opcode == "convolution" else _base(opcode)
+
+
+def _base(opcode: str) -> str:
+    return opcode.removesuffix("-start").removesuffix("-done")

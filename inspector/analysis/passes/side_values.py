@@ -1,0 +1,153 @@
+"""`Values`: numbers for what instructions of two modules between passes compute, equal where they compute the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+from inspector.analysis.passes.sides import ELEMENT, Side, holder_of
+from inspector.hlo.text_line import InstructionLine
+
+_LONGEST = 100_000  # a damaged text may go round in a circle
+_COPIED_DEPTH = 6
+_COPIED = frozenset({"constant", "broadcast", "iota"})  # into each fusion that uses them
+_COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
+# Attributes that name, place or tune an instruction rather than say what it computes.
+_NAMING = (
+    "calls=", "to_apply=", "condition=", "body=", "backend_config=", "frontend_attributes=", "sharding=", "channel_id=",
+    "control-predecessors=", "origin=", "metadata=", "operand_precision=", "branch_computations=", "kind=",
+)  # fmt: skip
+
+
+class Values:
+    """The numbers of two sides: equal where opcode, shape, attributes and operands are."""
+
+    def __init__(self, old: Side, new: Side, kept: set[str]) -> None:
+        self._old, self._new, self._kept = old, new, kept
+        self._numbers: dict[Hashable, int] = {}
+        self._tokens: dict[int, dict[str, Hashable]] = {id(old): {}, id(new): {}}
+        self._known: dict[int, dict[str, int]] = {id(old): {}, id(new): {}}
+        self._twins: dict[int, str] = {}
+        if len(new.outside) < len(new.rows):
+            self._know_copies()
+
+    def _know_copies(self) -> None:
+        """What computes the same as an instruction that stayed is a copy of it, as fusions have them of what they use."""
+        near = {o for n, row in self._old.rows.items() if n not in self._kept for o in row.line.operands}
+        known: set[str] = set()
+        for _ in range(_COPIED_DEPTH):
+            near = {name for name in near if name not in known and self._stays(name)}
+            known |= near
+            lines = {name: self._old.line(name) for name in near}
+            near = set()
+            for name, line in lines.items():
+                if line is None or line.opcode in _COPIED or not line.operands:
+                    continue
+                operands = [self._old.canonical(operand) for operand in line.operands]
+                numbers = [self._value(self._old, operand) for operand in operands]
+                number = self._numbers.setdefault(("name", name), len(self._numbers))
+                if self._numbers.setdefault(_computed(line, numbers), number) == number:
+                    self._twins[number] = name
+                near.update(operands)
+
+    def twin(self, value: int) -> str | None:
+        """An instruction that stayed and computes the same."""
+        return self._twins.get(value)
+
+    def _stays(self, name: str) -> bool:
+        """Whether both modules have an instruction, but for metadata."""
+        if name not in self._old.rows or name not in self._kept:
+            return name not in self._old.rows
+        old, new = (dataclasses.replace(s.rows[name].line, op_name="", frame=0) for s in (self._old, self._new))
+        return old == new
+
+    def old(self, name: str) -> int:
+        return self._value(self._old, name)
+
+    def new(self, name: str) -> int:
+        return self._value(self._new, name)
+
+    def operands(self, side: Side, name: str) -> Hashable:
+        """The values that an instruction uses, in no order."""
+        return frozenset(self._value(side, operand) for operand in side.rows[name].line.operands)
+
+    def equate(self, name: str, target: str) -> None:
+        """From now on an old instruction and a new one compute the same."""
+        token: Hashable = ("replaced", name)
+        if target in self._new.rows and target not in self._kept:
+            token = self._tokens[id(self._new)].setdefault(target, token)
+        else:
+            token = ("name", target)
+        self._tokens[id(self._old)][self._old.canonical(name)] = token
+        for known in self._known.values():
+            known.clear()
+
+    def _value(self, side: Side, name: str) -> int:
+        known = self._known[id(side)]
+        waiting = [side.canonical(name)]
+        while waiting:
+            each = waiting[-1]
+            if each in known:
+                waiting.pop()
+                continue
+            missing = [o for o in self._needs(side, each) if o not in known]
+            if missing and len(waiting) < _LONGEST:
+                waiting += missing
+                continue
+            known[each] = self._numbers.setdefault(self._key(side, each, known), len(self._numbers))
+        return known[side.canonical(name)]
+
+    def _needs(self, side: Side, name: str) -> list[str]:
+        if ELEMENT in name:
+            return [side.canonical(holder_of(name))]
+        line = None if name in self._tokens[id(side)] else self._line(side, name)
+        return [] if line is None else [side.canonical(operand) for operand in line.operands]
+
+    def _line(self, side: Side, name: str) -> InstructionLine | None:
+        """What an instruction computes; None of one that both modules have and none has copies of."""
+        if name in side.rows and name not in self._kept:
+            return side.rows[name].line
+        same = name not in side.rows or self._old.rows[name].number == self._new.rows[name].number
+        line = side.line(name) if same else None
+        return line if line is not None and line.opcode in _COPIED else None
+
+    def _key(self, side: Side, name: str, known: Mapping[str, int]) -> Hashable:
+        token = self._tokens[id(side)].get(name)
+        if token is not None:
+            return token
+        if ELEMENT in name:
+            return "element", known.get(side.canonical(holder_of(name)), -1), name.partition(ELEMENT)[2]
+        line = self._line(side, name)
+        if line is None:
+            return "name", name
+        if line.opcode == "parameter":
+            return "parameter", side.rows[name].computation, line.literal
+        return _computed(line, [known.get(side.canonical(operand), -1) for operand in line.operands])
+
+
+def _computed(line: InstructionLine, operands: Sequence[int]) -> Hashable:
+    """What an instruction computes of values."""
+    used = sorted(operands) if line.opcode in _COMMUTATIVE else operands
+    return line.opcode, line.array_shape, line.literal, attributes_of(line.attributes), tuple(used)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def attributes_of(attributes: str) -> tuple[str, ...]:
+    """The attributes that say what an instruction computes."""
+    return tuple(part for part in _split(attributes) if not part.startswith(_NAMING))
+
+
+def _split(attributes: str) -> Iterator[str]:
+    """Cut at the commas that stand in no braces and no string."""
+    depth, start, in_string = 0, 0, False
+    for position, character in enumerate(attributes):
+        if character == '"' and attributes[position - 1 : position] != "\\":
+            in_string = not in_string
+        elif not in_string:
+            depth += (character in "{([") - (character in "})]")
+            if character == "," and depth == 0:
+                yield attributes[start:position].strip()
+                start = position + 1
+    if attributes[start:].strip():
+        yield attributes[start:].strip()

@@ -1,0 +1,210 @@
+"""What changed between two snapshots: in words, and line by line."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inspector.analysis.diff.text_diff import Hunk, line_hunks
+from inspector.analysis.passes.follow import History
+from inspector.analysis.passes.snapshots import Ints, Snapshots
+from inspector.analysis.passes.step_descriptions import Words
+from inspector.hlo.listing import Listing
+from inspector.hlo.module import Module
+from inspector.hlo.source import Origin, Root
+from inspector.hlo.text import metadata_field
+from inspector.hlo.text_line import parts_of
+from inspector.support.tables import Kind, Tabular, make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PassChange(Tabular):
+    """A module before and after a pass, or several.
+
+    Attributes:
+      words: what was done to the instructions.
+      hunks: where the texts without metadata differ, as `line_hunks` gives them.
+      changed: whether anything did, metadata included.
+      old, new: numbers of the lines of both in `snapshots`.
+      snapshots: of the compile.
+    """
+
+    words: Words
+    hunks: tuple[Hunk, ...]
+    changed: bool
+    old: Ints
+    new: Ints
+    snapshots: Snapshots
+
+    @property
+    def before(self) -> str:
+        """The module before, without metadata."""
+        return "\n".join(map(self.snapshots.shown, self.old.tolist()))
+
+    @property
+    def after(self) -> str:
+        """The module after, without metadata."""
+        return "\n".join(map(self.snapshots.shown, self.new.tolist()))
+
+    def table(self) -> pd.DataFrame:
+        """One row a thing that was done: `word, before, after, certainty, note`."""
+        rows = [(e.word, list(e.before), list(e.after), str(e.certainty), e.note) for e in self.words.events]
+        return make_table(_COLUMNS, rows)
+
+    def removed(self, hunks: Sequence[Hunk]) -> str:
+        """The lines that hunks took out, in order."""
+        return "\n".join(self.snapshots.shown(n) for a0, a1, _, _ in hunks for n in self.old[a0:a1].tolist())
+
+    def __str__(self) -> str:
+        if text := str(self.words):
+            return text
+        if self.hunks:
+            return "No instruction changed, but the module's attributes did"
+        return "Only metadata changed" if self.changed else "Nothing changed"
+
+    def __repr__(self) -> str:
+        return f"<PassChange: {self}>"
+
+
+_COLUMNS: Mapping[str, Kind] = {
+    "word": "text", "before": "object", "after": "object", "certainty": "text", "note": "text",
+}  # fmt: skip
+
+
+def pass_change(history: History, before: int, after: int) -> PassChange:
+    """What was done between two snapshots, by their indices (`Pass.before_index`, `Pass.after_index`)."""
+    snapshots = history.snapshots
+    old, new = snapshots.state(before).numbers, snapshots.state(after).numbers
+    _, words = history.compared(before, after)
+    return PassChange(words, _hunks(snapshots, before, after), before != after, old, new, snapshots)
+
+
+def _hunks(snapshots: Snapshots, before: int, after: int) -> tuple[Hunk, ...]:
+    old, new = snapshots.state(before).numbers, snapshots.state(after).numbers
+    old_places, new_places = snapshots.differing(before, after)
+    shown = {snapshots.shown(number): number for number in new[new_places].tolist()}
+    old = old.copy()
+    for place in old_places.tolist():  # lines that differ in metadata alone are the same
+        old[place] = shown.get(snapshots.shown(int(old[place])), old[place])
+    first = _common(old, new)
+    last = _common(old[first:][::-1], new[first:][::-1])
+    a, b = (side[first : len(side) - last].tolist() for side in (old, new))
+    return tuple((a0 + first, a1 + first, b0 + first, b1 + first) for a0, a1, b0, b1 in line_hunks(a, b))
+
+
+def _common(a: Ints, b: Ints) -> int:
+    """How many lines two texts begin with alike."""
+    shorter = min(len(a), len(b))
+    different = np.flatnonzero(a[:shorter] != b[:shorter])
+    return int(different[0]) if len(different) else shorter
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The lines of a module that changed, with some around them.
+
+    Attributes:
+      places: of the lines in the module after; below 0 for a line that stands for so many that are left out.
+      hunks: as in `PassChange`, but of this excerpt.
+      whole: the same hunks, of the modules.
+      left_out: how many hunks are beyond the limit.
+    """
+
+    places: tuple[int, ...]
+    hunks: tuple[Hunk, ...]
+    whole: tuple[Hunk, ...]
+    left_out: int
+
+
+def excerpt(change: PassChange, context: int, most_lines: int) -> Excerpt:
+    """What changed, without most of what did not.
+
+    Args:
+      change: between two snapshots.
+      context: lines to keep around each hunk, at least 1.
+      most_lines: of the hunks; what is beyond is left out.
+    """
+    whole = _within(change.hunks, most_lines)
+    is_kept = np.zeros(len(change.new), np.bool_)
+    for _, _, b0, b1 in whole:
+        is_kept[max(0, b0 - context) : b1 + context] = True
+    places: list[int] = []
+    position = {}
+    ends = np.flatnonzero(np.diff(is_kept.astype(np.int8), prepend=0, append=0)).tolist()
+    shown = 0
+    for start, end in zip(ends[::2], ends[1::2], strict=True):
+        places += [shown - start] if start > shown else []
+        position.update({place: len(places) + i for i, place in enumerate(range(start, end))})
+        places += range(start, end)
+        shown = end
+    position[len(change.new)] = len(places)
+    places += [shown - len(change.new)] if len(change.new) > shown else []
+    return Excerpt(tuple(places), _moved(whole, position), whole, len(change.hunks) - len(whole))
+
+
+def _within(hunks: Sequence[Hunk], most_lines: int) -> tuple[Hunk, ...]:
+    """The first hunks, the last of them cut, with so many lines in all."""
+    found = []
+    for a0, a1, b0, b1 in hunks:
+        if most_lines <= 0:
+            break
+        found.append((a0, min(a1, a0 + most_lines), b0, min(b1, b0 + most_lines)))
+        most_lines -= a1 - a0 + b1 - b0
+    return tuple(found)
+
+
+def _moved(hunks: Sequence[Hunk], position: Mapping[int, int]) -> tuple[Hunk, ...]:
+    """Hunks of the modules as hunks of an excerpt."""
+    found = []
+    longer = 0
+    for a0, a1, b0, b1 in hunks:
+        start = position[b0]
+        found.append((start + longer, start + longer + a1 - a0, start, start + b1 - b0))
+        longer += (a1 - a0) - (b1 - b0)
+    return tuple(found)
+
+
+def listing_after(change: PassChange, lowered: Module, root: Root, places: Sequence[int] | None = None) -> Listing:
+    """The text after a change, with the origins of its lines.
+
+    Snapshots name operations, and the program before any pass knows where each of them comes from.
+
+    Args:
+      change: what was done.
+      lowered: the HLO before any pass.
+      root: where the user's program begins; origins end there.
+      places: of the lines to give, as in `Excerpt`; None for all.
+    """
+    known: dict[str, tuple[Origin, ...]] = {}
+    for origin in dict.fromkeys(lowered.origins().values()):
+        known[origin.op_name] = (*known.get(origin.op_name, ()), origin)[:_ORIGINS]
+    snapshots = change.snapshots
+    trimmed: dict[str, tuple[Origin, ...]] = {"": ()}
+    lines: list[str] = []
+    origins: list[tuple[Origin, ...]] = []
+    defining: list[bool] = []
+    for place in range(len(change.new)) if places is None else places:
+        number = int(change.new[place]) if place >= 0 else -1
+        line, metadata = parts_of(snapshots.lines[number]) if place >= 0 else (_gap(-place), "")
+        operation = metadata_field(metadata, "op_name")
+        if operation not in trimmed:
+            # XLA joins the names of merged operations with semicolons.
+            trimmed[operation] = root.trim(o for part in operation.split(";") for o in known.get(part, (Origin(part),)))
+        lines.append(line)
+        origins.append(trimmed[operation])
+        defining.append(place >= 0 and snapshots.names[number] is not None)
+    labels = () if places is None else [place + 1 if place >= 0 else None for place in places]
+    return Listing.of("\n".join(lines), origins, defining, labels)
+
+
+_ORIGINS = 4  # an operation that is called from many places is linked to the first ones
+
+
+def _gap(count: int) -> str:
+    return f"⋯ {count:,} equal {'line' if count == 1 else 'lines'}"

@@ -1,0 +1,356 @@
+"""What a compiler pass did, in words, with the instructions: fused, split, merged, rewrote, renamed, moved, inserted, removed."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from inspector.analysis.diff.text_diff import longest_run
+from inspector.analysis.passes.correspondence import Certainty, Correspondence, Fate
+from inspector.analysis.passes.side_values import attributes_of
+from inspector.analysis.passes.snapshots import Row, Snapshots
+from inspector.hlo.opcodes import COLLECTIVES
+
+Word = Literal["fused", "split", "merged", "rewrote", "renamed", "moved", "inserted", "removed"]
+WORDS: tuple[Word, ...] = ("fused", "split", "merged", "rewrote", "renamed", "moved", "inserted", "removed")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that a pass did.
+
+    Attributes:
+      word: what.
+      before: the instructions that it was done to, by their names in the module before.
+      after: what came of it, by names in the module after; the same names where these stayed.
+      certainty: of that one came of the other, the least of all.
+      note: what else is to be said, such as what of an instruction changed.
+    """
+
+    word: Word
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    certainty: Certainty
+    note: str = ""
+
+    def __str__(self) -> str:
+        what = {"inserted": some(self.after), "removed": some(self.before)}.get(self.word)
+        if what is None:
+            same = self.before == self.after
+            what = some(self.before) if same else f"{some(self.before)} {_JOINED[self.word]} {some(self.after)}"
+        return f"{self.word} {what}" + (f": {self.note}" if self.note else "")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Words:
+    """What a pass did.
+
+    Attributes:
+      events: in the order of `WORDS`.
+      rewired: instructions that were left as they are but for what they use.
+      notes: what was done to the module as a whole.
+    """
+
+    events: tuple[Event, ...]
+    rewired: int
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = [_summary(word, [e for e in self.events if e.word == word]) for word in WORDS]
+        parts = [part for part in said if part] + list(self.notes)
+        if self.rewired and not parts:
+            plain = "instruction uses" if self.rewired == 1 else "instructions use"
+            parts = [f"{self.rewired:,} {plain} others"]
+        text = "; ".join(parts)
+        return text[:1].upper() + text[1:]
+
+
+def words(snapshots: Snapshots, found: Correspondence, before: int, after: int) -> Words:
+    """What was done between two snapshots.
+
+    Args:
+      snapshots: of the compile.
+      found: the correspondence of the two.
+      before: index of the earlier one.
+      after: index of the later one.
+    """
+    reader = _Reader(found)
+    events = [*reader.events()]
+    old, new = snapshots.state(before), snapshots.state(after)
+    notes = ["put the instructions in the order in which they run"] if new.is_scheduled and not old.is_scheduled else []
+    if old.is_scheduled and new.is_scheduled:
+        moved = _out_of_order(list(found.old.places), found.new.places)
+        events += [Event("moved", moved, moved, Certainty.KEPT, "in the schedule")] if moved else []
+    return Words(tuple(sorted(events, key=lambda e: WORDS.index(e.word))), reader.rewired, tuple(notes))
+
+
+_JOINED = {"fused": "into", "split": "into", "merged": "into", "rewrote": "as", "renamed": "to", "moved": "as"}
+_SHOWN = 4
+
+
+class _Reader:
+    """Reads events off a correspondence."""
+
+    def __init__(self, found: Correspondence) -> None:
+        self._found, self._old, self._new = found, found.old, found.new
+        self._fresh = set(found.fresh)
+        self._told: set[str] = set()  # new instructions that an event has already
+        names = (self._old.rows[name].line.op_name for name in found.gone)
+        self._gone_operations = {name for name in names if name}
+        self._inlined: list[str] = []
+        self._inside: dict[str, None] = {}  # fusions that stayed, in which something did not
+        self.rewired = 0
+
+    def events(self) -> Iterator[Event]:
+        fused, single = self._sorted_out()
+        yield from self._fused(fused)
+        yield from self._single(single)
+        if self._inlined:
+            note = "inlined: what they called stands in their place"
+            yield Event("removed", tuple(self._inlined), (), Certainty.EQUAL, note)
+        yield from self._altered()
+        yield from self._inserted()
+
+    def _sorted_out(self) -> tuple[dict[str, dict[str, Certainty]], list[tuple[str, Fate]]]:
+        """By new fusion what went into it; and what is no part of a fusion, before and after."""
+        fused: dict[str, dict[str, Certainty]] = {}
+        single = []
+        for name in self._found.gone:
+            row, fate = self._old.rows[name], self._found.fate(name)
+            if row.line.opcode == "parameter":
+                continue
+            if row.line.opcode == "call":
+                self._inlined.append(name)
+                continue
+            unit = self._old.unit(name)
+            if unit != name and unit in self._found.new.places:
+                self._inside[unit] = None
+            holders = [self._holder(target) for target in fate.targets]
+            for holder in filter(None, holders):
+                if holder != unit:
+                    into = fused.setdefault(holder, {})
+                    into[unit] = Certainty.least((into.get(unit, fate.certainty), fate.certainty))
+            if unit == name and not any(holders):
+                single.append((name, fate))
+        for name in self._found.kept & self._old.outside:
+            unit = self._new.unit(name)
+            if unit != name:
+                fused.setdefault(unit, {})[name] = Certainty.KEPT
+        return fused, single
+
+    def _holder(self, target: str) -> str | None:
+        """The fusion that a new instruction is, or is in."""
+        row = self._new.rows.get(target)
+        if row is not None and row.line.opcode == "fusion":
+            return target if target in self._fresh else None
+        unit = self._new.unit(target)
+        return None if unit == target else unit
+
+    def _fused(self, fused: dict[str, dict[str, Certainty]]) -> Iterator[Event]:
+        into = collections.defaultdict(list)
+        for holder, units in fused.items():
+            for unit in units:
+                into[unit].append(holder)
+        split = set()
+        for unit, holders in into.items():
+            if self._is_fusion(unit) and len(holders) > 1 and unit not in self._new.places:
+                split.add(unit)
+                self._told.update(holders)
+                least = Certainty.least(fused[h][unit] for h in holders)
+                yield Event("split", (unit,), tuple(holders), least)
+        for holder, units in fused.items():
+            parts = [unit for unit in units if unit not in split]
+            self._told.add(holder)
+            if not parts:
+                continue
+            least = Certainty.least(units[unit] for unit in parts)
+            if len(parts) == 1 and self._is_fusion(parts[0]) and holder in self._fresh:
+                word: Word = "renamed" if least is Certainty.EQUAL else "rewrote"
+                yield Event(word, tuple(parts), (holder,), least)
+            else:
+                yield Event("fused", tuple(parts), (holder,), least)
+
+    def _is_fusion(self, name: str) -> bool:
+        line = self._old.line(name)
+        return line is not None and line.opcode == "fusion"
+
+    def _single(self, single: Sequence[tuple[str, Fate]]) -> Iterator[Event]:
+        claimed = {target for _, fate in single for target in fate.targets}
+        rest = {name for name in self._found.fresh if self._stands_for_none(name) and name not in claimed}
+        together: dict[str, list[tuple[str, Fate]]] = {}
+        removed: dict[tuple[str, Certainty, str], list[str]] = {}
+        for name, fate in single:
+            if fate.targets:
+                together.setdefault(fate.targets[0], []).append((name, fate))
+            else:
+                key = self._old.rows[name].line.opcode, fate.certainty, fate.why
+                removed.setdefault(key, []).append(name)
+        for target, parts in together.items():
+            yield self._one(target, parts, rest)
+        for (_, certainty, why), names in removed.items():
+            yield Event("removed", tuple(names), (), certainty, why)
+
+    def _stands_for_none(self, name: str) -> bool:
+        is_told = name in self._told or name in self._found.sources
+        return name in self._new.outside and not is_told and self._new.rows[name].line.opcode != "parameter"
+
+    def _beside(self, old: Row, targets: Sequence[str], rest: set[str]) -> list[str]:
+        """What the targets use of new instructions that stand for no old one; each is told once."""
+        found: list[str] = []
+        waiting = list(targets)
+        while waiting:
+            row = self._new.rows.get(waiting.pop())
+            for operand in row.line.operands if row is not None else ():
+                if operand in rest and self._is_for(old, self._new.rows[operand]):
+                    rest.remove(operand)
+                    found.append(operand)
+                    waiting.append(operand)
+        return found
+
+    def _one(self, target: str, parts: Sequence[tuple[str, Fate]], rest: set[str]) -> Event:
+        """What became of instructions that have one successor, and what was made for it."""
+        names = tuple(name for name, _ in parts)
+        least = Certainty.least(fate.certainty for _, fate in parts)
+        old = self._old.rows[names[0]]
+        line = self._new.line(target)
+        self._told.add(target)
+        same_opcode = line is not None and line.opcode == old.line.opcode
+        if target not in self._fresh:
+            if same_opcode:
+                return Event("merged", names, (target,), least)
+            return Event("removed", names, (), least, f"its users use {target}")
+        if len(names) > 1 and line is not None and {self._old.rows[n].line.opcode for n in names} == {line.opcode}:
+            return Event("merged", names, (target,), least)
+        own = tuple(dict.fromkeys(t for _, fate in parts for t in fate.targets))
+        targets = own if least is Certainty.EQUAL else (*own, *self._beside(old, own, rest))
+        self._told.update(targets)
+        if len(targets) == 1 and least is Certainty.EQUAL:
+            same_place = self._new.rows[target].computation == old.computation
+            return Event("renamed" if same_place else "moved", names, targets, least)
+        return Event(
+            "split" if self._is_split(old, targets) else "rewrote", names, targets, least, self._how(old, targets)
+        )
+
+    def _is_for(self, old: Row, made: Row) -> bool:
+        """Whether something new was not made for another instruction that is gone."""
+        return made.line.op_name == old.line.op_name or made.line.op_name not in self._gone_operations
+
+    def _is_split(self, old: Row, targets: Sequence[str]) -> bool:
+        opcodes = [self._new.rows[t].line.opcode for t in targets if t in self._new.rows]
+        whole = old.line.opcode.removesuffix("-start").removesuffix("-done")
+        collectives = sum(opcode.removesuffix("-start") in COLLECTIVES for opcode in opcodes)
+        return opcodes.count(old.line.opcode) > 1 or (whole in COLLECTIVES and collectives > 1)
+
+    def _how(self, old: Row, targets: Sequence[str]) -> str:
+        opcodes = [self._new.rows[t].line.opcode for t in targets if t in self._new.rows]
+        return f"{old.line.opcode} → {' + '.join(dict.fromkeys(opcodes))}" if opcodes else ""
+
+    def _altered(self) -> Iterator[Event]:
+        changes: dict[str, list[str]] = {}
+        moved = []
+        for name, row in self._old.rows.items():
+            new = self._new.rows.get(name)
+            if name not in self._found.kept or new is None or new.number == row.number:
+                continue
+            if new.computation != row.computation and self._new.unit(name) == name:
+                moved.append(name)
+                continue
+            change = change_of(row, new)
+            if change:
+                changes.setdefault(change, []).append(name)
+            elif name not in self._inside:
+                self.rewired += row.line.operands != new.line.operands
+        if moved:
+            yield Event("moved", tuple(moved), tuple(moved), Certainty.ALTERED, "to another computation")
+        inside = tuple(name for name in self._inside if name not in self._told)
+        if inside:
+            yield Event("rewrote", inside, inside, Certainty.ALTERED, "what is in it")
+        for change, names in changes.items():
+            yield Event("rewrote", tuple(names), tuple(names), Certainty.ALTERED, change)
+
+    def _inserted(self) -> Iterator[Event]:
+        made: dict[str, list[str]] = {}
+        for name in self._found.fresh:
+            if self._stands_for_none(name):
+                made.setdefault(self._new.rows[name].line.opcode, []).append(name)
+        for opcode, names in made.items():
+            yield Event("inserted", (), tuple(names), Certainty.KEPT, f"{len(names):,} {opcode}")
+
+
+def change_of(old: Row, new: Row) -> str:
+    """What of an instruction changed besides what it uses; "" where nothing did."""
+    a, b = old.line, new.line
+    if a.opcode != b.opcode:
+        return f"{a.opcode} → {b.opcode}"
+    if a.array_shape != b.array_shape:
+        return f"{a.array_shape} → {b.array_shape}"
+    if a.shape != b.shape:
+        return "the layout"
+    if a.literal != b.literal and a.opcode == "constant":
+        return "the value"
+    if a.attributes == b.attributes:
+        return ""
+    if attributes_of(a.attributes) != attributes_of(b.attributes):
+        return "attributes"
+    was, now = _keys(a.attributes), _keys(b.attributes)
+    named = sorted(was ^ now) or sorted(was & now)
+    return ", ".join(named[:2]) if named and not set(named) <= _REFERENCES else ""
+
+
+_REFERENCES = frozenset({"calls", "to_apply", "condition", "body", "branch_computations", "channel_id"})
+
+
+def _keys(attributes: str) -> set[str]:
+    """Those that name and tune an instruction."""
+    keys = (
+        "calls",
+        "to_apply",
+        "backend_config",
+        "frontend_attributes",
+        "sharding",
+        "channel_id",
+        "control-predecessors",
+    )
+    return {key for key in keys if f"{key}=" in attributes}
+
+
+def _out_of_order(names: Sequence[str], places: dict[str, int]) -> tuple[str, ...]:
+    """Names outside of the longest run that keeps its order."""
+    common = [name for name in names if name in places]
+    stays = {*longest_run([places[name] for name in common])}
+    return tuple(name for index, name in enumerate(common) if index not in stays)
+
+
+def some(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    shown = ", ".join(listed[:_SHOWN])
+    return f"{shown} and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else shown
+
+
+def _summary(word: Word, events: Sequence[Event]) -> str:
+    """`fused 9 into 3`, `inserted 4 (3 copy, 1 bitcast)`."""
+    if not events:
+        return ""
+    before, after = (len({name for names in side for name in names}) for side in _sides(events))
+    if word in ("fused", "split", "merged"):
+        return f"{word} {before:,} into {after:,}"
+    if word == "inserted":
+        kinds = sorted((e for e in events), key=lambda e: -len(e.after))
+        listed = [e.note for e in kinds[:_SHOWN]]
+        rest = sum(len(e.after) for e in kinds[_SHOWN:])
+        return f"{word} {after:,} ({', '.join(listed + ([f'{rest:,} other'] if rest else []))})"
+    if word == "rewrote":
+        notes = collections.Counter({e.note: 0 for e in events})
+        for event in events:
+            notes[event.note] += len(event.before)
+        common = [f"{count:,} {note}" for note, count in notes.most_common(3) if note]
+        return f"{word} {before:,}" + (f" ({', '.join(common)})" if common else "")
+    return f"{word} {before:,}"
+
+
+def _sides(events: Iterable[Event]) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    listed = list(events)
+    return [e.before for e in listed], [e.after for e in listed]

@@ -1,0 +1,1 @@
+"""Shardings of arguments, results and intermediate values, and the reshardings that the partitioner inserts."""

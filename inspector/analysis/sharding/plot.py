@@ -1,0 +1,103 @@
+"""Parts of an array as rectangles, with the devices that hold them.
+
+A pure function to a matplotlib `Figure`, without pyplot, so that it can run on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from inspector.errors import ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart with any colour vision; ids in the parts say the same.
+_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
+_MOST_PARTS = 4096
+_MOST_NAMED = 4  # devices of a part that are named; of more, their number
+_MOST_TICKS = 17
+_LONG_INCHES, _SHORT_INCHES = 5.0, 1.6
+
+
+def plot_parts(
+    sizes: Sequence[int],
+    names: Sequence[str],
+    parts: Mapping[tuple[tuple[int, int], ...], tuple[int, ...]],
+    short: Collection[tuple[tuple[int, int], ...]],
+    title: str,
+) -> Figure:
+    """Draws up to two dimensions, the first downwards.
+
+    Args:
+      sizes: of the array in these dimensions.
+      names: of the dimensions.
+      parts: ids by ranges, one range a dimension.
+      short: which of the parts are smaller than others; they are hatched.
+      title: above the picture.
+
+    Raises:
+      ParameterError: more parts than a picture can show.
+    """
+    from inspector.analysis.figures import Picture
+
+    if len(parts) > _MOST_PARTS:
+        raise ParameterError(f"Cannot draw {len(parts):,} parts: a picture shows at most {_MOST_PARTS:,}.")
+    rows, columns = [1] * (2 - len(sizes)) + [max(1, size) for size in sizes]
+    longer = max(rows, columns)
+    scale = _LONG_INCHES / longer
+    figure = Picture(
+        figsize=(max(columns * scale, _SHORT_INCHES) + 0.8, max(rows * scale, _SHORT_INCHES) + 0.8),
+        layout="constrained",
+    )
+    panel = figure.subplots()
+    for number, (ranges, ids) in enumerate(sorted(parts.items())):
+        (top, bottom), (left, right) = [(0, 1)] * (2 - len(ranges)) + list(ranges)
+        if bottom > top and right > left:
+            _draw(panel, (left, top, right - left, bottom - top), ids, number, is_short=ranges in short)
+    panel.set_xlim(0, columns)
+    panel.set_ylim(rows, 0)
+    panel.xaxis.tick_top()
+    panel.xaxis.set_label_position("top")
+    for axis, index in ((panel.yaxis, len(sizes) - 2), (panel.xaxis, len(sizes) - 1)):
+        if index < 0:
+            axis.set_ticks([])
+            continue
+        edges = sorted({edge for ranges in parts for edge in ranges[index]})
+        axis.set_ticks(edges[:: -(-len(edges) // _MOST_TICKS)])
+        axis.set_label_text(f"dimension {names[index]}", fontsize=9)
+        axis.set_tick_params(labelsize=8, length=0)
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _draw(panel: Axes, place: tuple[int, int, int, int], ids: tuple[int, ...], number: int, *, is_short: bool) -> None:
+    from matplotlib.patches import Rectangle
+
+    left, top, width, height = place
+    panel.add_patch(
+        Rectangle(
+            (left, top), width, height,
+            facecolor=_COLOURS[number % len(_COLOURS)], edgecolor="white", linewidth=2, hatch="///" if is_short else "",
+        )
+    )  # fmt: skip
+    text = ", ".join(map(str, ids[:_MOST_NAMED])) + (
+        f" and {len(ids) - _MOST_NAMED} more" if len(ids) > _MOST_NAMED else ""
+    )
+    halo = (
+        {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85} if is_short else None
+    )
+    panel.text(
+        left + width / 2,
+        top + height / 2,
+        text,
+        ha="center",
+        va="center",
+        fontsize=8,
+        color="#1A1A1A",
+        bbox=halo,
+        wrap=True,
+    )

@@ -1,0 +1,263 @@
+"""`Shardings`: how the arguments, the results and the values inside a partitioned program lie over its devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from inspector.analysis.sharding.array_sharding import Sharding
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.preview import Preview
+from inspector.errors import ParameterError, Unavailable
+from inspector.hlo.devices.sharding import sharding_text
+from inspector.hlo.devices.sharding_axes import axes_of
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.shape import HLO_TYPES, Shape
+from inspector.hlo.source import Frame, library_text, own_frame
+from inspector.support.tables import Kind, Tabular, make_table
+from inspector.support.units import format_list
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inspector.hlo.devices.mesh import Mesh
+
+_NUMPY = {hlo: name for name, hlo in HLO_TYPES.items()}
+MOST_DEVICES = 1 << 16
+"""Of a mesh on which parts are told."""
+_CONSTRAINTS = ("Sharding",)
+"""Custom calls that say how their operand is to be split."""
+_MANUAL = ("{manual}", " manual={", " last_tile_dims={")
+"""In shardings of what each device does itself, over all axes of the mesh or some."""
+_NO_VALUES = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class ArraySharding:
+    """One array of a program, and how it lies over the devices.
+
+    Attributes:
+      kind: "argument", "result", "constraint", which is a value inside that the user splits, or "value", as the partitioner
+        takes it.
+      name: an argument's or result's path; else an instruction's, before optimization or as the partitioner takes it.
+      dtype: NumPy's name, or `key<fry>` for random keys.
+      shape: of the whole array.
+      sharding: which device holds which part; Unavailable where no axes of the mesh say it, or nobody tells.
+      asked: the user's `PartitionSpec`, "" where XLA chose.
+      text: XLA's own words.
+      part_bytes: of one device's part.
+      frames: the lines that a value inside comes from, innermost first.
+      number: of the argument's parameter, or the result's position; None for what is inside.
+    """
+
+    kind: Literal["argument", "result", "constraint", "value"]
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    sharding: Sharding | Unavailable
+    asked: str
+    text: str
+    part_bytes: int | Unavailable
+    frames: tuple[Frame, ...] = ()
+    number: int | None = None
+
+    def __repr__(self) -> str:
+        how = self.sharding.reason if isinstance(self.sharding, Unavailable) else repr(self.sharding)[1:-1]
+        return f"<{self.kind} {self.name}: {how}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Shardings(Tabular):
+    """Those of a program; none where it is not partitioned."""
+
+    items: tuple[ArraySharding, ...]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[ArraySharding]:
+        return iter(self.items)
+
+    def __getitem__(self, key: str | int) -> ArraySharding:
+        """One by its position or name.
+
+        Raises:
+          ParameterError: there is none; with those that there are.
+        """
+        found = (
+            [each for each in self.items if each.name == key]
+            if isinstance(key, str)
+            else [*self.items[key : key + 1 or None]]
+        )
+        if not found:
+            names = format_list([each.name for each in self.items], most=20)
+            raise ParameterError(f"No array {key!r} has a sharding: there are {names or 'none'}.")
+        return found[0]
+
+    def __repr__(self) -> str:
+        return f"<Shardings: {format_list([repr(one)[1:-1] for one in self.items], most=4) or 'none'}>"
+
+    def table(self) -> pd.DataFrame:
+        """One row an array; `split` has the axes of each dimension, `replicated_over` those along which devices hold the same."""
+        return make_table(_KINDS, map(_row, self.items))
+
+
+_KINDS: dict[str, Kind] = {
+    "kind": "text",
+    "name": "text",
+    "dtype": "text",
+    "shape": "object",
+    "split": "object",
+    "part_shape": "object",
+    "part_bytes": "int",
+    "replicated_over": "object",
+    "asked": "text",
+    "source_file": "text",
+    "source_line": "int",
+    "library_line": "text",
+    "unknown": "reasons",
+}
+_NO_LINE = Unavailable("only values inside have a line of their own")
+
+
+def _row(one: ArraySharding) -> Sequence[object]:
+    known = one.sharding
+    split, part, over = (
+        (known,) * 3 if isinstance(known, Unavailable) else (known.axes, known.part_shape, known.replicated_over)
+    )
+    frame = own_frame(one.frames)
+    file, line = (frame.file, frame.line) if frame else (_NO_LINE, _NO_LINE)
+    library = library_text(one.frames)
+    return one.kind, one.name, one.dtype, one.shape, split, part, one.part_bytes, over, one.asked, file, line, library
+
+
+def shardings(
+    compiled: CompiledProgram | Preview, before: Module | None = None, whole: Module | None = None
+) -> Shardings:
+    """Those of a compiled program.
+
+    Args:
+      compiled: the program.
+      before: its HLO before optimization, where the constraints stand; without it there are none of these.
+      whole: as the partitioner takes it; without it there are no values.
+    """
+    mesh, options = compiled.mesh, compiled.build_options
+    if (options.num_partitions or 1) == 1:
+        return Shardings(())
+    named = None if mesh is None or mesh.kind != "partition" else mesh
+    return Shardings((*_ends(compiled, named), *_constraints(before, named), *_values(whole, named)))
+
+
+def value_sharding(instruction: Instruction, mesh: Mesh | None) -> ArraySharding | None:
+    """How the partitioner is to split what an instruction gives; None of no array, and of one device's part (`shard_map`).
+
+    Args:
+      instruction: of the module that the partitioner takes.
+      mesh: the program's.
+    """
+    return None if instruction.shape.is_tuple else next(value_shardings(instruction, mesh), None)
+
+
+def value_shardings(instruction: Instruction, mesh: Mesh | None) -> Iterator[ArraySharding]:
+    """Yields the same of each array of an instruction's result."""
+    proto, leaves = instruction.proto, instruction.shape.leaves
+    whole = proto.sharding if proto.HasField("sharding") else _replicated(proto)
+    own = [*whole.tuple_shardings]
+    for shape, sharding in zip(leaves, own if len(own) == len(leaves) else [whole] * len(leaves), strict=True):
+        is_manual = any(word in sharding_text(sharding) for word in _MANUAL)
+        if shape.element_type not in ("token", "buffer") and not is_manual:
+            frames = instruction.origin.frames
+            yield _array("value", instruction.name, shape.element_type, shape, sharding, mesh, "", frames)
+
+
+def _replicated(proto: Any) -> Any:
+    """What the partitioner takes for what says nothing."""
+    return type(proto.sharding)()
+
+
+def _values(whole: Module | None, mesh: Mesh | None) -> Iterator[ArraySharding]:
+    for each in () if whole is None else whole.instructions():
+        if each.opcode not in _NO_VALUES and each.proto.HasField("sharding"):
+            array = value_sharding(each, mesh)
+            if array is not None:
+                yield array
+
+
+def _ends(compiled: CompiledProgram | Preview, mesh: Mesh | None) -> Iterator[ArraySharding]:
+    module = compiled.module()
+    given, returned = [*module.proto.spmd_parameters_shardings], module.proto.spmd_output_sharding
+    own = {p.parameter_number: p.proto.sharding for p in module.entry.parameters if p.proto.HasField("sharding")}
+    for argument in compiled.program.arguments:
+        number = argument.parameter
+        if number is None:
+            continue
+        proto = given[number] if number < len(given) else own.get(number)
+        shape = Shape(HLO_TYPES.get(argument.dtype, argument.dtype), argument.shape)
+        yield _array("argument", argument.path, argument.dtype, shape, proto, mesh, argument.sharding, number=number)
+    results = compiled.program.results
+    parts = [*returned.tuple_shardings] or ([returned] if module.proto.HasField("spmd_output_sharding") else [])
+    for position, result in enumerate(results):
+        proto = parts[position] if len(parts) == len(results) else None
+        shape = Shape(HLO_TYPES.get(result.dtype, result.dtype), result.shape)
+        yield _array(
+            "result", f"result{result.path}", result.dtype, shape, proto, mesh, result.sharding, number=position
+        )
+
+
+def _constraints(before: Module | None, mesh: Mesh | None) -> Iterator[ArraySharding]:
+    if before is None:
+        return
+    for row in before.calls_to(_CONSTRAINTS):
+        found: Instruction = before.at(row)
+        if found.custom_call_target in _CONSTRAINTS and found.proto.HasField("sharding"):
+            shape = found.shape
+            yield _array(
+                "constraint", found.name, shape.element_type, shape, found.proto.sharding, mesh, "", found.origin.frames
+            )
+
+
+def _array(
+    kind: Any,
+    name: str,
+    dtype: str,
+    shape: Shape,
+    proto: Any,
+    mesh: Mesh | None,
+    asked: str,
+    frames: Iterable[Frame] = (),
+    number: int | None = None,
+) -> ArraySharding:
+    text = "" if proto is None else sharding_text(proto)
+    is_key = dtype.startswith("key<")
+    known = _OF_KEYS if is_key else _sharding(shape.dimensions, proto, mesh)
+    size: int | Unavailable = known if isinstance(known, Unavailable) else _bytes(shape, known)
+    return ArraySharding(kind, name, dtype, shape.dimensions, known, asked, text, size, tuple(frames), number)
+
+
+def _bytes(shape: Shape, known: Sharding) -> int:
+    return (
+        dataclasses.replace(shape, dimensions=known.part_shape, layout=None).byte_size
+        if math.prod(shape.dimensions)
+        else 0
+    )
+
+
+def _sharding(shape: tuple[int, ...], proto: Any, mesh: Mesh | None) -> Sharding | Unavailable:
+    if proto is None:
+        return Unavailable("the compiler does not tell")
+    if mesh is None:
+        return Unavailable("the program has no mesh with named axes")
+    if mesh.size > MOST_DEVICES:
+        return Unavailable(f"parts on more than {MOST_DEVICES:,} devices are not told")
+    axes = axes_of(proto, mesh, len(shape))
+    if axes is None:
+        return Unavailable(f"no axes of the mesh say {sharding_text(proto)}")
+    try:
+        return Sharding(shape, mesh, axes)
+    except ParameterError as e:
+        return Unavailable(str(e))
+
+
+_OF_KEYS = Unavailable("the compiler tells how the words of random keys lie, not the keys")

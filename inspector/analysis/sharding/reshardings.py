@@ -1,0 +1,292 @@
+"""Where the partitioner changes how an array is split: from what to what, at whose line, for how many bytes, and what helps.
+
+What a collective changes is told by the collective itself: its axes, and the dimension that it gathers, splits or sends
+apart. Where the partitioner knows no such way it copies the whole array to every device, and XLA warns of it
+("involuntary full rematerialization").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.sharding.needed_by import SplitInstruction, SplitInstructions
+from inspector.analysis.sharding.program_shardings import shardings
+from inspector.analysis.sharding.whole_arrays import WholeArray, WholeArrays
+from inspector.compilation.compiled import CompiledProgram
+from inspector.errors import Unavailable
+from inspector.hlo.devices.group_mode import GroupMode
+from inspector.hlo.devices.mesh import Mesh
+from inspector.hlo.devices.sharding_axes import axes_in_text, spec_text
+from inspector.hlo.module import Module
+from inspector.hlo.shape import Shape
+from inspector.hlo.source import Frame, library_text, line_text, own_frame
+from inspector.support.tables import Kind, Tabular, make_table
+from inspector.support.units import format_bytes, format_list
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FULL = "full rematerialisation"
+_WARNING = "nvoluntary full rematerialization"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Resharding:
+    """One change of how an array is split.
+
+    Attributes:
+      name: the collective that does it; of a full rematerialisation the array, as XLA calls it.
+      kind: the collective's opcode, or `FULL`.
+      axes: of the mesh, that the change is over; Unavailable where its groups are none, or XLA does not say.
+      had, needed: how the array is split where it comes from, and where it is used.
+      operand_bytes: of one device, each time that it runs; of a full rematerialisation its part before.
+      frames: the lines that it comes from, innermost first.
+      advice: what to change.
+      inserted_by: "partitioner"; Unavailable where the collective has lost its origin and may be the user's own.
+      array: the argument or the result that this is, and how the whole of it is split before and after; None where it is
+        neither.
+      needed_by: what the partitioner did this for, on whole arrays: several where nothing tells which; () where that is lost,
+        and where the compile did not record its passes.
+    """
+
+    name: str
+    kind: str
+    axes: tuple[str, ...] | Unavailable
+    had: str
+    needed: str
+    operand_bytes: int | Unavailable
+    frames: tuple[Frame, ...]
+    advice: str
+    inserted_by: str | Unavailable = "partitioner"
+    array: WholeArray | None = None
+    needed_by: tuple[SplitInstruction, ...] = ()
+
+    def __repr__(self) -> str:
+        size = "" if isinstance(self.operand_bytes, Unavailable) else f", {format_bytes(self.operand_bytes)}"
+        line = f", {line}" if (line := line_text(self.frames)) else ""
+        return f"<{self.kind} {self.name}: {self.had}, needed {self.needed}{size}{line}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Reshardings(Tabular):
+    """The reshardings of a program.
+
+    Attributes:
+      items: full rematerializations first.
+      unheard: why XLA's warnings of full rematerializations are unknown; "" where they are known.
+      left_out: the names of all other collectives of the program, each with the reason why it is no resharding.
+    """
+
+    items: tuple[Resharding, ...]
+    unheard: str = ""
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Resharding]:
+        return iter(self.items)
+
+    def __getitem__(self, position: int) -> Resharding:
+        return self.items[position]
+
+    def __repr__(self) -> str:
+        count = len(self.left_out)
+        others = f"; {count} other collective{'s' * (count > 1)}: see left_out" if count else ""
+        return f"<Reshardings: {format_list([repr(one)[1:-1] for one in self.items], most=4) or 'none'}{others}>"
+
+    def table(self) -> pd.DataFrame:
+        """One row a change."""
+        return make_table(_KINDS, map(_row, self.items))
+
+
+_KINDS: dict[str, Kind] = {
+    "name": "text",
+    "kind": "text",
+    "axes": "object",
+    "had": "text",
+    "needed": "text",
+    "operand_bytes": "int",
+    "source_file": "text",
+    "source_line": "int",
+    "array": "text",
+    "split_before": "text",
+    "split_after": "text",
+    "needed_by": "text",
+    "advice": "text",
+    "inserted_by": "text",
+    "library_line": "text",
+    "unknown": "reasons",
+}
+_NO_ARRAY = WholeArray((), "", "")
+_NO_LINE = Unavailable("XLA kept no line of it")
+
+
+def _row(one: Resharding) -> Sequence[object]:
+    frame = own_frame(one.frames)
+    file, line = (frame.file, frame.line) if frame else (_NO_LINE, _NO_LINE)
+    array = one.array or _NO_ARRAY
+    names = ", ".join(array.names) or None
+    return (
+        one.name, one.kind, one.axes, one.had, one.needed, one.operand_bytes, file, line, names, array.before or None,
+        array.after or None, "; or ".join(map(str, one.needed_by)) or None, one.advice,
+        one.inserted_by, library_text(one.frames),
+    )  # fmt: skip
+
+
+def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: Module | None = None) -> Reshardings:
+    """Those of a program with these collectives.
+
+    Args:
+      compiled: the program.
+      found: its collectives.
+      whole: as the partitioner takes it, where that is known.
+    """
+    full = full_rematerialisations(compiled)
+    arrays = WholeArrays(compiled.module(), shardings(compiled))
+    inside = None if whole is None else SplitInstructions(whole, compiled.mesh)
+    told = {one.name: resharding(one, arrays, inside) for one in found}
+    inserted = [each for each in told.values() if isinstance(each, Resharding)]
+    left_out = {name: each.reason for name, each in told.items() if isinstance(each, Unavailable)}
+    if isinstance(full, Unavailable):
+        return Reshardings(tuple(inserted), str(full), left_out)
+    return Reshardings((*full, *inserted), left_out=left_out)
+
+
+def resharding(
+    collective: Collective, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
+) -> Resharding | Unavailable:
+    """Describes the resharding of a collective that the partitioner inserted, or may have inserted.
+
+    Args:
+      collective: of a partitioned program.
+      arrays: those at the program's ends, where they are known.
+      inside: what the partitioner took, where that is known.
+    """
+    if not isinstance(collective.inserted_by, Unavailable) and collective.inserted_by != "partitioner":
+        return Unavailable(_ASKED.get(collective.inserted_by, _ASKED["user"]))
+    if collective.mode is GroupMode.CROSS_REPLICA:
+        return Unavailable("it joins replicas, and partitions alone are sharded")
+    over = "its groups of devices" if isinstance(collective.axes, Unavailable) else axes_text(collective.axes)
+    gone, come = _dimensions(collective)
+    is_sum = collective.reduction in ("add", "")
+    parts = f"{'parts of sums' if is_sum else f'partial results ({collective.reduction})'} over {over}"
+    combined = "added up" if is_sum else "combined"
+    ways: dict[str, tuple[str, str, str]] = {
+        "all-gather": (f"{gone} split over {over}", f"{gone} whole", _GATHERED),
+        "all-to-all": (f"{gone} split over {over}", f"{come} split over it", _MOVED),
+        "reduce-scatter": (parts, f"{combined}, {come} split over it", _SCATTERED),
+        "all-reduce": (parts, f"{combined}, whole on each of these devices", _REDUCED),
+        "collective-permute": (f"parts on other devices of {over}", "parts where they are used", _PERMUTED),
+    }
+    if collective.opcode not in ways:
+        return Unavailable(f"a {collective.opcode} does not show how its array is split")
+    had, needed, advice = ways[collective.opcode]
+    return Resharding(
+        name=collective.name,
+        kind=collective.opcode,
+        axes=collective.axes if isinstance(collective.axes, Unavailable) else tuple(map(str, collective.axes)),
+        had=had,
+        needed=needed,
+        operand_bytes=collective.operand_bytes,
+        frames=collective.origin.frames,
+        advice=advice.format(gone=gone, come=come, over=over, combined=combined),
+        inserted_by=collective.inserted_by,
+        array=None if arrays is None else arrays.of(collective),
+        needed_by=() if inside is None else inside.needing(collective),
+    )
+
+
+def _dimensions(collective: Collective) -> tuple[str, str]:
+    """Those that are split less, and more, than before."""
+    if collective.opcode == "all-to-all":
+        return "one dimension", "another"  # of blocks, which reshapes around it cut and join
+    before, after = collective.operand_shapes[0].dimensions, collective.result_shapes[0].dimensions
+    if len(before) == len(after) and before != after:
+        grown = [d for d, size in enumerate(before) if size < after[d]]
+        return _named(grown), _named([d for d, size in enumerate(before) if size > after[d]])
+    return _named(collective.dimensions), _named(collective.dimensions)
+
+
+def _named(dimensions: Sequence[int]) -> str:
+    return (
+        f"dimension{'s' * (len(dimensions) > 1)} {format_list(list(map(str, dimensions)))}"
+        if dimensions
+        else "a dimension"
+    )
+
+
+def full_rematerialisations(compiled: CompiledProgram) -> tuple[Resharding, ...] | Unavailable:
+    """What XLA's partitioner says of arrays that it replicates to shard them anew; or why it was not heard."""
+    if (compiled.build_options.num_partitions or 1) == 1:
+        return ()
+    if compiled.engine == "inline":
+        return Unavailable(
+            "XLA warns of it, and a compile in this process does not hear XLA",
+            'compile with isolate=True, or for a target that a worker compiles for, such as "cpu:8"',
+        )
+    said = [warning for warning in compiled.warnings if _WARNING in warning]
+    return tuple(_full(warning, compiled.module(), compiled.mesh) for warning in said)
+
+
+def _full(warning: str, module: Module, mesh: Mesh | None) -> Resharding:
+    op_name = _between(warning, 'op_name="', '"')
+    frame_id = _between(warning, "stack_frame_id=", "}")
+    metadata = module.columns.message("xla.OpMetadata", b"")
+    metadata.stack_frame_id = int(frame_id) if frame_id.isdecimal() else 0
+    had, _, needed = _between(warning, "from sharding ", " efficiently").partition(" to ")
+    array = _between(warning, " = ", "{")
+    typed = re.fullmatch(r"(\w+)\[([\d,]*)\]", array)
+    shape = Shape(typed[1], tuple(map(int, typed[2].split(","))) if typed[2] else ()) if typed else None
+    return Resharding(
+        name=f"{op_name} {array}".strip(),
+        kind=FULL,
+        axes=Unavailable("the whole array goes to every device"),
+        had=_split(had, mesh),
+        needed=_split(needed, mesh),
+        operand_bytes=Unavailable("XLA does not say of which array") if shape is None else shape.byte_size,
+        frames=module.origin_of(metadata).frames,
+        advice=_REPLICATED,
+    )
+
+
+def _split(sharding: str, mesh: Mesh | None) -> str:
+    axes = None if mesh is None else axes_in_text(sharding, mesh)
+    return sharding if axes is None else spec_text(axes)
+
+
+def _between(text: str, start: str, end: str) -> str:
+    return text.partition(start)[2].partition(end)[0]
+
+
+_ASKED = {
+    "user": "the user's own collective",
+    "autodiff": "the gradient of a collective of the user's own",
+    "compiler": "a collective of the compiler that joins replicas",
+}
+_GATHERED = (
+    "What uses it needs {gone} whole. Where that is the dimension that a product adds up, split both factors alike along it,"
+    " and only sums of the result travel; else let what uses it stay split over {over}, or give it whole from the start:"
+    " jax.lax.with_sharding_constraint at this line says which."
+)
+_MOVED = (
+    "One side splits {gone}, the other {come}: choose one for both, with in_shardings, out_shardings or"
+    " jax.lax.with_sharding_constraint."
+)
+_SCATTERED = "The dimension that is {combined} is split over {over}, and the result too: the least that travels for it."
+_REDUCED = (
+    "The dimension that is {combined} is split over {over}. Split the result over {over} too, and half as much travels (a"
+    " reduce-scatter); or keep that dimension whole."
+)
+_PERMUTED = (
+    "Both sides split alike, but in another order of devices, or in parts that begin elsewhere (a slice, a shift, padding)."
+    " Use one order of devices, and sizes that the axes divide."
+)
+_REPLICATED = (
+    "XLA knows no way from the one to the other but a whole copy on every device. Put a with_sharding_constraint between them"
+    " that keeps one of the splits while it changes the other, or use axes in the same order on both sides."
+)

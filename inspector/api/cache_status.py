@@ -1,0 +1,270 @@
+"""`cache_status`: what JAX's next compile of a function would find in its persistent cache, and why.
+
+Joins what the wall tells of JAX's compiler and cache with the names of options. Nothing is compiled,
+and JAX's cache is left as it is. What compiles then did, `watch_compiles` tells.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import jax
+
+from inspector._jax.caches import cache_key, cache_state, shared_compiles
+from inspector._jax.caches.cache_key import KeyFacts
+from inspector._jax.caches.cache_lookup import Lookup, look_up
+from inspector._jax.caches.cache_state import Entry
+from inspector.compilation.caches.jax_cache_key import CacheKey, Ingredient
+from inspector.compilation.options.options import Options
+from inspector.errors import OptionError, ParameterError, Unavailable
+from inspector.lowering.keywords import function_keywords
+
+_AUTOTUNE_SHARING = Unavailable(
+    "JAX has no jax_share_autotune_config_between_hosts any more; XLA splits autotuning over the processes and"
+    " exchanges the results by itself",
+    "on GPUs xla_gpu_shard_autotuning, which is on by default",
+)
+_PROFILE_GUIDED = Unavailable(
+    "with profiles (jax_enable_pgle, jax_compilation_cache_expect_pgle) the key depends on what has been profiled",
+    "switch them off to see the key of the plain compile",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class CacheStatus:
+    """What a compile would find. The words are those of `CompileEvent`, which tells what one did.
+
+    Attributes:
+      name: the module's.
+      cache: "hit": an entry would be loaded, "miss": there is none, or none that helps, "unused": JAX
+        would compile without its cache.
+      source: where the executable would come from: "cache", "compiler", "process": another one
+        compiles and sends it, "memory": it was sent before.
+      reasons: why it would be no hit; none for a hit.
+      key: the key.
+      directory: of the cache.
+      entry: what is stored under the key.
+      unwritten: why a compile would in no case be written; none when it may be.
+      written_if: what must hold for it to be written.
+      sharing: who compiles for all processes.
+      detailed_logging: whether XLA would log in detail, as JAX asks it to for modules with more
+        operations than jax_compiler_detailed_logging_min_ops.
+      notices: what else to know.
+    """
+
+    name: str
+    cache: Literal["hit", "miss", "unused"] | Unavailable
+    source: Literal["cache", "compiler", "process", "memory"] | Unavailable
+    reasons: tuple[str, ...]
+    key: CacheKey | Unavailable
+    directory: str | Unavailable
+    entry: Entry | Unavailable
+    unwritten: tuple[str, ...]
+    written_if: tuple[str, ...]
+    sharing: str | Unavailable
+    detailed_logging: bool
+    notices: tuple[str, ...]
+
+    @property
+    def autotune_sharing(self) -> Unavailable:
+        """Sharing of autotune results between processes: gone from JAX; what does it today."""
+        return _AUTOTUNE_SHARING
+
+    def __str__(self) -> str:
+        sent = {"process": ", sent by another process", "memory": ", sent by another process before"}
+        lines = [f"{self.name}: {self.cache}{sent.get(str(self.source), '')}"]
+        lines += [f"  because {reason}" for reason in self.reasons]
+        lines.append(f"  directory: {self.directory}")
+        if isinstance(self.entry, Entry):
+            lines.append(f"  entry: {self.entry.stored_bytes} bytes; its compile took {self.entry.compile_s} s or more")
+        lines += [f"  not written: {reason}" for reason in self.unwritten]
+        lines += [f"  written if {condition}" for condition in self.written_if]
+        lines += [f"  note: {notice}" for notice in self.notices]
+        lines += f"key: {self.key}".splitlines()
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def cache_status(
+    fun: Any,
+    *args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    options: Options | Mapping[str, Any] | str | None = None,
+    **keywords: Any,
+) -> CacheStatus:
+    """Would `jax.jit(fun).lower(*args).compile(options)` hit JAX's persistent cache? If not, why?
+
+    Args:
+      fun: a plain or jitted function, or a `jax.stages.Traced` or `Lowered`.
+      args: the arguments of a function, as for `jax.jit`; the devices that they are on count.
+      kwargs: keyword arguments of the function, those with the names of the parameters here included.
+      options: flags for this compile, `compiler_options` of `jax.stages.Lowered.compile`; an `Options` or the text
+        of an XLA_FLAGS variable too.
+      keywords: more keyword arguments of the function.
+
+    Raises:
+      OptionError: options besides flags, which JAX's compile does not take.
+      ParameterError: something else than a function, or arguments for what is lowered already; or a keyword that
+        neither the function nor `cache_status` has.
+    """
+    named = function_keywords(fun, args, kwargs, keywords, cache_status)
+    found = look_up(_lowered(fun, args, named), _flags(options))
+    text = "" if isinstance(found.key, Unavailable) else found.key.text
+    entry = cache_state.read_entry(text) if text else Unavailable("there is no key")
+    cache, reasons = _judge(found, entry)
+    sender = found.sender
+    source = (
+        cache if isinstance(cache, Unavailable) else "cache" if cache == "hit" else shared_compiles.source(sender, text)
+    )
+    return CacheStatus(
+        name=found.name,
+        cache=cache,
+        source=source,
+        reasons=reasons,
+        key=found.key if isinstance(found.key, Unavailable) else _key(found, found.key),
+        directory=cache_state.directory(),
+        entry=entry,
+        unwritten=(*found.unwritten, *_why_kept(text, entry)),
+        written_if=cache_state.thresholds(),
+        sharing=sender if isinstance(sender, Unavailable) else f"process {sender} compiles and sends it to the others",
+        detailed_logging=found.detailed_logging,
+        notices=tuple(_notices(found, cache)),
+    )
+
+
+def _flags(options: Options | Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    if isinstance(options, Mapping):
+        return options  # in their order, which is part of JAX's key
+    given = Options.of(options)
+    others = sorted(given.as_dict().keys() - given.flags.keys())
+    if others:
+        raise OptionError(
+            f"JAX's compile takes flags alone, and the options say {', '.join(others)}. Leave that out; JAX takes it from"
+            " the function and its arguments."
+        )
+    return given.flags
+
+
+def _lowered(fun: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> jax.stages.Lowered:
+    if isinstance(fun, (jax.stages.Lowered, jax.stages.Traced)):
+        if args or kwargs:
+            raise ParameterError(f"A jax.stages.{type(fun).__name__} has its arguments already; give it alone.")
+        return fun.lower() if isinstance(fun, jax.stages.Traced) else fun
+    if not callable(fun):
+        raise ParameterError(
+            f"Cannot tell what JAX's compile of a {type(fun).__name__} would find. Expected a function with its"
+            " arguments, or a jax.stages.Traced or Lowered."
+        )
+    jitted: Any = fun if hasattr(fun, "lower") else jax.jit(fun)
+    lowered: jax.stages.Lowered = jitted.lower(*args, **(kwargs or {}))
+    return lowered
+
+
+def _judge(
+    found: Lookup, entry: Entry | Unavailable
+) -> tuple[Literal["hit", "miss", "unused"] | Unavailable, tuple[str, ...]]:
+    if found.unused:
+        return "unused", (found.unused,)
+    if isinstance(found.key, Unavailable):
+        return "unused", (found.key.reason,)
+    if cache_state.profile_guided():
+        return _PROFILE_GUIDED, (_PROFILE_GUIDED.reason,)
+    reasons = tuple(_why_missed(found, found.key.text, entry))
+    return "miss" if reasons else "hit", reasons
+
+
+def _why_missed(found: Lookup, key: str, entry: Entry | Unavailable) -> Iterator[str]:
+    if isinstance(entry, Unavailable):
+        yield f"{entry.reason}; {entry.remedy}" if entry.remedy else entry.reason
+        return
+    if found.only_compiles:
+        yield (
+            f"JAX cannot load an executable for {found.platform} devices that are not here: it warns,"
+            " and compiles every time"
+        )
+    if cache_state.compiles_to_compare(key):
+        yield "jax_compilation_cache_check_contents is True: JAX compiles once a process, to compare with the entry"
+
+
+def _why_kept(key: str, entry: Entry | Unavailable) -> Iterator[str]:
+    if isinstance(entry, Entry) or cache_state.has_entry(key):
+        yield "there is an entry of that key already, and JAX replaces none"
+
+
+def _notices(found: Lookup, cache: Literal["hit", "miss", "unused"] | Unavailable) -> Iterator[str]:
+    if cache == "hit":
+        to = f" to {found.dump_directory}; dump flags are not in the key" if found.dump_directory else ""
+        yield f"a hit runs no pass of XLA, so none is dumped{to}"
+    if found.compiled:
+        yield "compiled in this process before: JAX returns that executable and asks no cache"
+    if found.holds_address:
+        yield (
+            "custom_partitioning puts an address of this process into the key, so no other process hits; see"
+            " jax_remove_custom_partitioning_ptr_from_cache_key"
+        )
+    if ignored := cache_state.ignored_directory():
+        yield ignored
+    if not isinstance(found.key, Unavailable) and _holds_directory(found.key):
+        yield "the path of the cache directory is part of the key: a cache that was moved never hits"
+    if not isinstance(found.sender, Unavailable):
+        yield from _sharing_notices(found, cache == "hit")
+
+
+def _sharing_notices(found: Lookup, is_hit: bool) -> Iterator[str]:
+    fail = f"wait {shared_compiles.timeout_s():g} s for it, and fail"
+    if not found.keys_agree:
+        yield f"on CPUs every process has another key: the others never find what is sent, {fail}; see share_compiles()"
+    if is_hit:
+        yield f"a hit sends nothing: others that miss {fail}; give all processes one cache directory, or none"
+
+
+def _holds_directory(facts: KeyFacts) -> bool:
+    folder = cache_state.directory()
+    return (
+        isinstance(folder, str)
+        and isinstance(facts.compile_options, bytes)
+        and folder.encode() in facts.compile_options
+    )
+
+
+def _key(found: Lookup, facts: KeyFacts) -> CacheKey:
+    values = _values(found, facts)
+    unknown = Unavailable("inspector does not know this ingredient")
+    return CacheKey(
+        text=facts.text,
+        ingredients=tuple(Ingredient(name, sha256, values.get(name, unknown)) for name, sha256 in facts.digests),
+        flags_left_out=facts.flags_left_out,
+        compile_options=facts.compile_options,
+    )
+
+
+def _values(found: Lookup, facts: KeyFacts) -> dict[str, str | Unavailable]:
+    """What the ingredients say, by JAX's names of them."""
+    lines = "with" if cache_key.keeps_source_lines() else "without"
+    options = facts.compile_options
+    return {
+        "computation": f"StableHLO {lines} source lines",
+        "jax_lib version": cache_key.jaxlib_version(),
+        "backend version": f"{found.platform} {found.platform_version}",
+        "XLA flags": " ".join(facts.flags),
+        "compile_options": options if isinstance(options, Unavailable) else f"{len(options)} bytes; see diff",
+        "accelerator_config": _devices_text(found),
+        "compression": _compression(dict(facts.digests).get("compression", "")),
+        "custom_hook": cache_key.custom_hook(),
+    }
+
+
+def _devices_text(found: Lookup) -> str:
+    kinds = ", ".join(dict.fromkeys(found.device_kinds))
+    here = f"{len(found.device_kinds)} of {found.client_device_count} devices ({kinds})"
+    return f"{here}, seen by process {cache_state.process_id()}"
+
+
+def _compression(digest: str) -> str | Unavailable:
+    """How entries are packed: by what is installed, zstandard or Python's zlib."""
+    known = {hashlib.sha256(name.encode()).hexdigest(): name for name in ("zstandard", "zlib")}
+    return known.get(digest, Unavailable("inspector does not know this compression"))

@@ -1,0 +1,228 @@
+"""`FlagEffect`: what one value of one flag did to a program, and a table of many."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from inspector.analysis.cost.kernels import structure
+from inspector.analysis.cost.stats import difference
+from inspector.analysis.diff.fingerprint import ASPECTS, Fingerprint, changes, fingerprint
+from inspector.analysis.diff.module_diff import diff
+from inspector.analysis.diff.text_diff import instruction_changes, instruction_multiset
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.options.options import FlagValue
+from inspector.compilation.preview import Preview
+from inspector.errors import Unavailable
+from inspector.support.tables import UNKNOWN, Kind, make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Outcome = Literal["hlo", "memory", "cost", "code", "unknown", "nothing", "refused", "crashed", "timed out", "not tried"]
+
+OUTCOMES: tuple[Outcome, ...] = (
+    "hlo", "memory", "cost", "code", "unknown", "nothing", "refused", "crashed", "timed out", "not tried",
+)  # fmt: skip
+"""The outcomes of a flag, in the order of a scan's rows: the most telling aspect that changed, or the kind of failure.
+
+"unknown" where no aspect is known to change and one could not be compared, mostly the machine code; "nothing" where all
+were compared.
+"""
+
+DELTAS = ("temp_bytes", "peak_bytes", "flops", "bytes_accessed", "kernels", "collectives")
+"""Numbers of `Memory`, `Cost` and what the device executes of which a row has the difference to the baseline."""
+
+_NOT_COMPILED = Unavailable("it could not be compiled")
+_NO_CODE_TIME = Unavailable("it was stopped before its machine code", "flag_effect, or scan(machine_code=True)")
+_NOT_TRIED = Unavailable("it was not tried", "ScanJob.resume goes on")
+
+Found = CompiledProgram | Preview
+"""What a trial gave: all, or what there is before machine code."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlagEffect:
+    """What one value of one flag did to a program.
+
+    Attributes:
+      flag, value: what was tried.
+      outcome: one of `OUTCOMES`.
+      hlo, memory, cost, code: whether each changed, names and metadata apart, or why that is not known.
+      headline: what sets the optimized HLO apart, by structure, in a sentence; "" where it did not change.
+      instructions: how the instructions differ in number, in words; "" where the HLO did not change.
+      changed_instructions: how many of both programs the other does not have; 0 where only their
+        order, wiring or backend configuration changed.
+      deltas: differences to the baseline by the names in `DELTAS`; empty where it failed.
+      compile_s: XLA's time for it, where it went on to the machine code.
+      error: how it failed, "" where it did not.
+      warnings: what the compile warned of and the baseline did not, such as that no pass has a name.
+    """
+
+    flag: str
+    value: FlagValue
+    outcome: Outcome
+    hlo: bool | Unavailable
+    memory: bool | Unavailable
+    cost: bool | Unavailable
+    code: bool | Unavailable
+    headline: str = ""
+    instructions: str = ""
+    changed_instructions: int = 0
+    deltas: Mapping[str, float | Unavailable] = dataclasses.field(default_factory=dict)
+    compile_s: float | Unavailable = _NOT_COMPILED
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        said = self.headline or self.instructions or self.error.partition("\n")[0]
+        return f"<FlagEffect {self.flag}={self.value!r}: {self.outcome}{f'; {said[:160]}' if said else ''}>"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is nothing to compare."""
+
+    outcome: Literal["refused", "crashed", "timed out"]
+    error: str
+
+
+def failed(flag: str, value: FlagValue, failure: Failure) -> FlagEffect:
+    """The effect of a value with which the program cannot be compiled."""
+    no = _NOT_COMPILED
+    return FlagEffect(flag, value, failure.outcome, hlo=no, memory=no, cost=no, code=no, error=failure.error)
+
+
+def not_tried(flag: str, value: FlagValue) -> FlagEffect:
+    """What stands for a value that a scan's time limit left out."""
+    no = _NOT_TRIED
+    return FlagEffect(flag, value, "not tried", hlo=no, memory=no, cost=no, code=no, compile_s=no)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Baseline:
+    """The program without the flag that is tried.
+
+    Attributes:
+      found: what its compile gave.
+      digests: as far as they are the same each time that it is compiled.
+      warnings: of its request.
+    """
+
+    found: Found
+    digests: Fingerprint
+    warnings: tuple[str, ...] = ()
+
+
+def compare(
+    flag: str, value: FlagValue, baseline: Baseline, found: Found, warnings: tuple[str, ...] = ()
+) -> FlagEffect:
+    """What a value changed.
+
+    Args:
+      flag: its name.
+      value: what it was given.
+      baseline: the program without it.
+      found: the program with it.
+      warnings: of its request.
+    """
+    base, digests = baseline.found, baseline.digests
+    changed = changes(digests, fingerprint(found, digests if found.hlo == base.hlo else None))
+    headline, words, count = _difference(base, found) if changed["hlo"] is True else ("", "", 0)
+    return FlagEffect(
+        flag=flag,
+        value=value,
+        outcome=_outcome(changed),
+        hlo=changed["hlo"],
+        memory=changed["memory"],
+        cost=changed["cost"],
+        code=changed["code"],
+        headline=headline,
+        instructions=words,
+        changed_instructions=count,
+        deltas=_deltas(base, found, changed["hlo"]),
+        compile_s=_compile_s(found),
+        warnings=tuple(warning for warning in warnings if warning not in baseline.warnings),
+    )
+
+
+def _outcome(changed: Mapping[str, bool | Unavailable]) -> Outcome:
+    for aspect in _ASPECT_OUTCOMES:
+        if changed[aspect] is True:
+            return aspect
+    # XLA counts the cost of the HLO: of the same it is the same.
+    needed = [aspect for aspect in ASPECTS if aspect != "cost" or changed["hlo"] is not False]
+    return "unknown" if any(isinstance(changed[aspect], Unavailable) for aspect in needed) else "nothing"
+
+
+def _difference(base: Found, found: Found) -> tuple[str, str, int]:
+    """How two programs differ: by structure, in the number of instructions, and how many that are."""
+    ours, theirs = base.module(), found.module()
+    moved = instruction_changes(instruction_multiset(ours), instruction_multiset(theirs))
+    count = moved.only_before.total() + moved.only_after.total()
+    words = str(moved) if count else "the same instructions, otherwise ordered, connected or configured"
+    return diff(ours, theirs).headline, words, count
+
+
+def _deltas(base: Found, found: Found, is_changed: bool | Unavailable) -> dict[str, float | Unavailable]:
+    deltas = {name: difference(_number(found, name), _number(base, name)) for name in DELTAS[:4]}
+    if is_changed is not True:
+        return {**deltas, "kernels": 0.0, "collectives": 0.0}
+    executed = [structure(each.module()) for each in (found, base)]
+    return {**deltas, **{name: difference(*(getattr(each, name) for each in executed)) for name in DELTAS[4:]}}
+
+
+def _compile_s(found: Found) -> float | Unavailable:
+    if isinstance(found, Preview):
+        return _NO_CODE_TIME
+    return found.timings.get("compile_s", Unavailable("the engine did not measure it"))
+
+
+_ASPECT_OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code")
+
+
+def _number(compiled: Found, name: str) -> float | Unavailable:
+    holder: Any = compiled.memory if name in ("temp_bytes", "peak_bytes") else compiled.cost
+    value: float | Unavailable = holder if isinstance(holder, Unavailable) else getattr(holder, name)
+    return value
+
+
+def rank(effect: FlagEffect) -> tuple[Any, ...]:
+    """A key that sorts the effects that matter first."""
+    deltas = (effect.deltas.get(name, 0.0) for name in DELTAS)
+    sizes = (0.0 if isinstance(delta, Unavailable) else -abs(delta) for delta in deltas)
+    return OUTCOMES.index(effect.outcome), -effect.changed_instructions, *sizes, effect.flag
+
+
+def summary(effects: Sequence[FlagEffect], total: int) -> str:
+    """How many were tried and what came of them, in words."""
+    counts = {outcome: sum(effect.outcome == outcome for effect in effects) for outcome in OUTCOMES}
+    said = [f"{count} {outcome}" for outcome, count in counts.items() if count]
+    return f"{len(effects)} of {total} tried" + (f" ({', '.join(said)})" if said else "")
+
+
+def _absence(effect: FlagEffect) -> Unavailable:
+    """Why there are no numbers."""
+    return effect.hlo if isinstance(effect.hlo, Unavailable) else _NOT_COMPILED
+
+
+def table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
+    """One row an effect, with the columns of `ScanJob.table`."""
+    before: dict[str, Kind] = {
+        "flag": "text", "value": "object", "outcome": "text", **dict.fromkeys(ASPECTS, "bool"), "headline": "text",
+        "instructions": "text", "changed_instructions": "int",
+    }  # fmt: skip
+    deltas: dict[str, Kind] = {f"delta_{name}": "float" for name in DELTAS}
+    after: dict[str, Kind] = {"compile_s": "float", "error": "text", "warnings": "text", UNKNOWN: "reasons"}
+    rows = [
+        [
+            *(getattr(effect, name) for name in before),
+            *(effect.deltas.get(name, _absence(effect)) for name in DELTAS),
+            effect.compile_s,
+            effect.error,
+            "\n".join(effect.warnings),
+        ]
+        for effect in effects
+    ]
+    return make_table({**before, **deltas, **after}, rows)

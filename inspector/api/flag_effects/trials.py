@@ -1,0 +1,85 @@
+"""Which values of which flags are tried."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from inspector import platforms
+from inspector.compilation.options import options_proto
+from inspector.compilation.options.options import FlagValue, Options
+from inspector.errors import OptionError
+from inspector.toolchain import flags as flag_types
+
+Trial = tuple[str, FlagValue]
+"""A flag with one value."""
+
+
+def boolean_flags(platform: str) -> tuple[str, ...]:
+    """The boolean flags of XLA, and of libtpu for a TPU, that the compiler for a platform may read, by name.
+
+    Those that dump are left out: they change no program, and some write into the folder one is in.
+
+    Args:
+      platform: such as "cpu", "gpu" or "tpu".
+    """
+    return tuple(name for name, reason in _reasons(platform).items() if not reason)
+
+
+def left_out(platform: str) -> dict[str, int]:
+    """Why other flags are none of `boolean_flags`, and how many for each reason, in words."""
+    counts = collections.Counter(reason for reason in _reasons(platform).values() if reason)
+    return dict(counts.most_common())
+
+
+def _reasons(platform: str) -> dict[str, str]:
+    """Every flag of the installed compilers, and why it is not tried unasked; "" where it is."""
+    own = platforms.named(platform)
+    others = tuple(p.flag_prefix for p in platforms.PLATFORMS if p.kind != own.kind)
+    names = flag_types.flag_names() if own is platforms.TPU else flag_types.xla_flag_names()
+    return {name: _reason(name, others) for name in names}
+
+
+def _reason(name: str, others: tuple[str, ...]) -> str:
+    if name.startswith(others):
+        return "of other compilers"
+    type_ = flag_types.flag_type(name)
+    if type_.home not in ("debug_options", "libtpu"):
+        return "fields of the build options"
+    if "dump" in name:
+        return "that dump"
+    if type_.kind != "bool" or type_.repeated:
+        return "with other values than true and false"
+    return "" if type_.is_per_compile else "read when libtpu starts"
+
+
+def trials(flags: Iterable[str] | Mapping[str, Iterable[FlagValue]], options: Options) -> tuple[Trial, ...]:
+    """Flags with each value to try, checked."""
+    tried = [
+        trial
+        for name in flags
+        for value in (_listed(name, flags[name]) if isinstance(flags, Mapping) else _values(name, options))
+        for trial in Options(flags={name: value}).flags.items()
+    ]
+    for name, value in tried:
+        flag_types.check_value(name, value)
+    return tuple(tried)
+
+
+def _listed(flag: str, values: Iterable[FlagValue]) -> list[FlagValue]:
+    given: Any = values  # a user's, whatever the annotation says
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise OptionError(f"The values to try of {flag} must be a list, such as [{given!r}], got {given!r}.")
+    return list(given)
+
+
+def _values(flag: str, options: Options) -> list[FlagValue]:
+    """The values of a bool or an enum beside the one that it has."""
+    type_ = flag_types.flag_type(flag)
+    name = flag.removeprefix("--")
+    if type_.repeated or type_.kind not in ("bool", "enum"):
+        raise OptionError(f"{name} takes values of the type {type_}: say which to try, such as {{{name!r}: [...]}}.")
+    choices: list[FlagValue] = [False, True] if type_.kind == "bool" else [choice for choice, _ in type_.choices]
+    present = options.flags[name] if name in options.flags else options_proto.unsaid_value(name)
+    return [choice for choice in choices if choice != present]

@@ -1,0 +1,281 @@
+"""Compiles variants of one program, and holds each against the program as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from inspector.analysis.diff.fingerprint import fingerprint, reliable
+from inspector.api.flag_effects.effect import Baseline, Failure, FlagEffect, Found, compare, failed
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import TRIES, Engine, Job
+from inspector.compilation.options.options import FlagValue, Options
+from inspector.compilation.program import Program
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.engines.assemble import request_warnings
+from inspector.errors import (
+    CancelledError,
+    InspectorError,
+    TargetError,
+    TimeLimitError,
+    WorkerDiedError,
+    WorkerLostError,
+)
+from inspector.hlo.module import Module
+from inspector.stages.lowered import Lowered
+
+_MOST_WORKERS = 4
+_GRACE_S = 0.2
+"""How long machine code that nobody waits for may still take: about as long as another worker takes to start."""
+_TIMES_BASELINE = 5.0
+_LEAST_LIMIT_S = 10.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """How far and how long compiles go.
+
+    Attributes:
+      has_code: whether to their machine code; else they are stopped once the optimized HLO is known and counted.
+      total_s: of all compiles together, None for no limit.
+      trial_s: of each; "auto" for a few times as long as the program takes without a flag, None for no limit.
+    """
+
+    has_code: bool
+    total_s: float | None = None
+    trial_s: float | Literal["auto"] | None = "auto"
+
+
+class OverError(Exception):
+    """The time for all compiles is over."""
+
+
+class Laboratory:
+    """Compiles variants of one program, each on one of its engines, and compares it with the baseline. Thread-safe.
+
+    Engines of its own are workers, one for each core as far as they suit the target.
+    """
+
+    def __init__(
+        self, lowered: Lowered, target: Target, options: Options, engine: Engine | None, limits: Limits, width: int = 1
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+          lowered: the program.
+          target: for what it is compiled.
+          options: the baseline's.
+          engine: who compiles, one program at a time; None for engines of its own.
+          limits: of compiles.
+          width: how many engines of its own there may be.
+        """
+        options.check()
+        self._request = CompileRequest(lowered.program, options, target)
+        self._limits = limits
+        self._given = engine
+        self._engines = (engine,) if engine is not None else _own_engines(lowered.program, target, width)
+        self._idle: queue.SimpleQueue[Engine] = queue.SimpleQueue()
+        for each in self._engines:
+            self._idle.put(each)
+        self._until = math.inf if limits.total_s is None else time.monotonic() + limits.total_s
+        self._baseline: Baseline | None = None
+        self._trial_s = None if limits.trial_s == "auto" else limits.trial_s
+        self._lock = threading.Lock()
+        self._jobs: set[Job[CompiledProgram]] = set()
+        self._stopped = False
+
+    @property
+    def width(self) -> int:
+        """How many programs are compiled side by side."""
+        return len(self._engines)
+
+    @property
+    def module(self) -> Module:
+        """The baseline's optimized HLO, once it is prepared."""
+        assert self._baseline is not None, "it was prepared"
+        return self._baseline.found.module()
+
+    def prepare(self) -> None:
+        """Compiles the baseline, twice: in what these two differ, a flag tells nothing.
+
+        Raises:
+          CancelledError: `stop` was called.
+          CompilationError: it cannot be compiled.
+          TimeLimitError: it alone takes longer than there is time for all.
+        """
+        if self._baseline is not None:
+            return
+        options, began = self._request.options, time.monotonic()
+        try:
+            first, second = self._compile_twice(options)
+        except (OverError, TimeoutError):
+            raise TimeLimitError(
+                f"{self._request.program.name!r} itself, without any flag, takes longer than the"
+                f" {time.monotonic() - began:.3g} s that there were for it, so no flag was tried. Give more time."
+            ) from None
+        digests = reliable(fingerprint(first), fingerprint(second))
+        self._baseline = Baseline(first, digests, self._warnings(first, options))
+        if self._limits.trial_s == "auto":
+            self._trial_s = max(_LEAST_LIMIT_S, _TIMES_BASELINE * (time.monotonic() - began))
+
+    def effect(self, flag: str, value: FlagValue) -> FlagEffect:
+        """What a value does.
+
+        Raises:
+          CancelledError: `stop` was called.
+          OverError: there is no time left.
+          CompilationError, TimeLimitError: as of `prepare`.
+        """
+        self.prepare()
+        assert self._baseline is not None, "it was prepared"
+        options = self._request.options.merge(Options(flags={flag: value}))
+        found = self._attempt(options)
+        if isinstance(found, Failure):
+            return failed(flag, value, found)
+        return compare(flag, value, self._baseline, found, self._warnings(found, options))
+
+    def stop(self) -> None:
+        """Ends the compiles under way. From any thread."""
+        with self._lock:
+            self._stopped = True
+            jobs = tuple(self._jobs)
+        for job in jobs:
+            job.cancel()
+
+    def close(self) -> None:
+        """Ends the engines, if they are its own."""
+        for engine in self._engines:
+            if self._given is None and engine.name == "worker":
+                engine.close()
+
+    def _warnings(self, found: Found, options: Options) -> tuple[str, ...]:
+        if isinstance(found, CompiledProgram):
+            return found.warnings
+        return request_warnings(dataclasses.replace(self._request, options=options))
+
+    def _attempt(self, options: Options, tries: int = TRIES) -> Found | Failure:
+        try:
+            return self._compile(options, self._trial_s)
+        except TimeoutError:
+            return Failure("timed out", f"stopped after the limit of {self._trial_s:g} s")
+        except CancelledError:
+            raise
+        except WorkerLostError as e:
+            return self._attempt(options, tries - 1) if tries > 1 else Failure("crashed", str(e))
+        except WorkerDiedError as e:
+            return Failure("crashed", str(e))
+        except InspectorError as e:
+            return Failure("refused", f"{type(e).__name__}: {e}")
+
+    def _compile_twice(self, options: Options) -> tuple[Found, Found]:
+        if self.width == 1:
+            return self._compile(options, self._trial_s), self._compile(options, self._trial_s)
+        with self._compiling(options) as first, self._compiling(options) as second:
+            return first(self._trial_s), second(self._trial_s)
+
+    def _compile(self, options: Options, limit_s: float | None) -> Found:
+        """Compiles on the next engine that is idle. Raises as what `_compiling` gives."""
+        with self._compiling(options) as wait:
+            return wait(limit_s)
+
+    @contextlib.contextmanager
+    def _compiling(self, options: Options) -> Iterator[Callable[[float | None], Found]]:
+        """A compile under way, and what waits for it so many seconds.
+
+        It ends with the block: XLA cannot be interrupted, so that may cost its worker. What waits raises TimeoutError
+        where it takes longer, and OverError where there is no time left for any.
+        """
+        engine = self._idle.get()
+        job: Job[CompiledProgram] | None = None
+        try:
+            job = self._submit(engine, options)
+            yield functools.partial(self._wait, job)
+        finally:
+            if job is not None:
+                with self._lock:
+                    self._jobs.discard(job)
+                job.cancel()
+            self._idle.put(engine)
+
+    def _submit(self, engine: Engine, options: Options) -> Job[CompiledProgram]:
+        with self._lock:
+            if self._stopped:
+                raise CancelledError("The scan was cancelled.")
+            if time.monotonic() >= self._until:
+                raise OverError
+            job = engine.submit(dataclasses.replace(self._request, options=options))
+            self._jobs.add(job)
+            return job
+
+    def _wait(self, job: Job[CompiledProgram], limit_s: float | None) -> Found:
+        left_s = self._until - time.monotonic()
+        wait_s = left_s if limit_s is None else min(limit_s, left_s)
+        try:
+            return self._found(job, None if math.isinf(wait_s) else max(0.0, wait_s))
+        except TimeoutError:
+            if time.monotonic() >= self._until:
+                raise OverError from None
+            raise
+
+    def _found(self, job: Job[CompiledProgram], limit_s: float | None) -> Found:
+        if self._limits.has_code:
+            return job.result(limit_s)
+        began = time.monotonic()
+        preview = job.preview(limit_s)
+        base = self._baseline.found if self._baseline is not None else None
+        if base is not None and preview.hlo == base.hlo:  # then it costs the same, which takes time to count
+            preview = dataclasses.replace(preview, cost=base.cost)
+        else:
+            preview = job.preview(
+                None if limit_s is None else max(0.0, limit_s - time.monotonic() + began), counted=True
+            )
+        with contextlib.suppress(
+            TimeoutError
+        ):  # the code is not asked for, but that there can be none is worth knowing
+            job.result(_GRACE_S)
+        return preview
+
+
+def check_isolated(program: Program, target: Target) -> None:
+    """Refuses what only this process can compile.
+
+    Raises:
+      TargetError: a flag that crashes XLA would end it.
+    """
+    from inspector.engines.shared_engines import default_engine
+
+    if default_engine(program, target).name == "inline":
+        why = "it calls back into it" if program.host_callbacks else f"the target {target} belongs to it"
+        raise TargetError(
+            f"The program {program.name!r} can only be compiled in this process ({why}), and a scan tries flags that"
+            " crash XLA, which would end the process. Use the target 'cpu' if the program was lowered for it, or"
+            " flag_effect for single flags; engine='inline' scans all the same."
+        )
+
+
+def cores() -> int:
+    """How many programs this process may compile side by side without one waiting for another."""
+    known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(known, _MOST_WORKERS)
+
+
+def _own_engines(program: Program, target: Target, width: int) -> tuple[Engine, ...]:
+    """Workers that nobody else waits for, where workers suit; else the engine that does."""
+    from inspector.engines.shared_engines import default_engine
+    from inspector.engines.workers.fork_server import Starter
+    from inspector.engines.workers.worker_engine import WorkerEngine
+
+    suited = default_engine(program, target)
+    if suited.name != "worker":
+        return (suited,)
+    starter = Starter("auto")  # of all: the fork server is what takes long to start
+    return tuple(WorkerEngine(starter=starter) for _ in range(width))

@@ -1,0 +1,108 @@
+"""`inspector.sharding`: which device holds which part of an array, as a table and as pictures of any rank."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+
+import jax
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from inspector.analysis.sharding.array_sharding import Sharding
+from inspector.errors import ParameterError
+from inspector.hlo.devices.mesh import Mesh
+
+
+def sharding(
+    what: object,
+    mesh: object = None,
+    *,
+    shape: Sequence[int] | None = None,
+    devices: Sequence[int] | None = None,
+) -> Sharding:
+    """Which device holds which part of an array.
+
+    Args:
+      what: an array or a `jax.ShapeDtypeStruct` with a sharding; a `NamedSharding`, or a `PartitionSpec` with `mesh`,
+        both with `shape`.
+      mesh: a `jax.sharding.Mesh` or `AbstractMesh`, or axes with their sizes, `{"data": 4, "model": 2}`, whose devices
+        are 0, 1, 2, ...
+      shape: of the whole array.
+      devices: ids at the places of a mesh that has none of its own, in its order.
+
+    Raises:
+      ParameterError: one of these is missing or of another kind, or they do not go together.
+    """
+    given, spec = what, what
+    if not isinstance(what, PartitionSpec | NamedSharding):
+        given = getattr(what, "sharding", None)
+        shape = getattr(what, "shape", shape)
+        if given is None:
+            raise ParameterError(
+                f"Got {type(what).__name__}; expected an array or ShapeDtypeStruct with a sharding, a NamedSharding, or a"
+                " PartitionSpec and a mesh."
+            )
+    if isinstance(given, SingleDeviceSharding):
+        (id_,) = (int(device.id) for device in given.device_set)  # type: ignore[attr-defined]
+        return Sharding(_shape(shape), _named((), (), (id_,)), ())
+    if isinstance(given, NamedSharding):
+        mesh, spec = given.mesh, given.spec
+    if not isinstance(spec, PartitionSpec):
+        raise ParameterError(f"Got the sharding {given!r}; expected a NamedSharding, whose axes have names.")
+    return Sharding(_shape(shape), _mesh(mesh, devices), _axes(spec))
+
+
+def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
+    if shape is None:
+        raise ParameterError("The shape of the array is missing: give shape=(...), one size a dimension.")
+    sizes = tuple(map(_integer, shape))
+    if min(sizes, default=0) < 0:
+        raise ParameterError(f"Got the shape {shape!r}; expected sizes of 0 or more.")
+    return sizes
+
+
+def _mesh(mesh: object, devices: Sequence[int] | None) -> Mesh:
+    given = None if devices is None else tuple(map(_integer, devices))
+    if isinstance(mesh, jax.sharding.Mesh):
+        if given is not None:
+            raise ParameterError("Got devices beside a Mesh, which has its own: leave them out.")
+        ids = tuple(int(device.id) for device in mesh.devices.flat)
+        return _named(mesh.axis_names, mesh.devices.shape, ids)
+    if isinstance(mesh, AbstractMesh):
+        return _named(mesh.axis_names, mesh.axis_sizes, given)
+    if isinstance(mesh, Mapping):
+        return _named(tuple(mesh), tuple(mesh.values()), given)
+    raise ParameterError(
+        f"Got the mesh {mesh!r}; expected a Mesh, an AbstractMesh, or axes with their sizes such as {{'data': 4}}."
+    )
+
+
+def _named(names: Sequence[object], sizes: Sequence[object], ids: tuple[int, ...] | None = None) -> Mesh:
+    counts = tuple(map(_integer, sizes))
+    if min(counts, default=1) < 1:
+        raise ParameterError(f"Got axes of the sizes {counts}; expected 1 or more of each.")
+    if ids is not None and (len(set(ids)) != len(ids) or len(ids) != math.prod(counts)):
+        raise ParameterError(f"Got the devices {ids} for {math.prod(counts)} places; expected one of each.")
+    return Mesh(tuple(map(str, names)), counts, "partition", physical_ids=ids)
+
+
+def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], ...]:
+    return tuple(_entry(entry) for entry in spec)
+
+
+def _entry(entry: object) -> tuple[str, ...]:
+    if entry is PartitionSpec.UNCONSTRAINED:
+        raise ParameterError(
+            "An UNCONSTRAINED dimension is split as XLA decides: ask for the sharding of what it made."
+        )
+    if entry is None:
+        return ()
+    return tuple(map(str, entry)) if isinstance(entry, tuple) else (str(entry),)
+
+
+def _integer(size: object) -> int:
+    try:
+        return operator.index(size)  # type: ignore[arg-type]
+    except TypeError as e:
+        raise ParameterError(f"Got the size {size!r}; expected an integer.") from e

@@ -1,0 +1,375 @@
+"""`sweep`: one program under many options and targets, as a tidy table. Joins the rooms.
+
+Compiles go to engines; rows go to a table, and to a file where the sweep is to outlive its process.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import itertools
+import logging
+import os
+import queue
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from inspector.analysis.cost.kernels import structure
+from inspector.api.progress import Progress, foreground_progress
+from inspector.api.sweep_ledger import Finding, Ledger, Number
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
+from inspector.compilation.options.options import Options
+from inspector.compilation.request import CompileRequest
+from inspector.compilation.target import Target
+from inspector.engines.choice import chosen_engine
+from inspector.engines.shared_engines import default_engine
+from inspector.errors import (
+    CancelledError,
+    CompilationError,
+    InspectorError,
+    ModuleError,
+    OptionError,
+    ParameterError,
+    Unavailable,
+    WorkerLostError,
+)
+from inspector.settings import check_time_limit
+from inspector.stages.lowered import Lowered, check_lowered
+from inspector.support.tables import UNKNOWN, Kind, make_table
+from inspector.support.units import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from inspector.engines.workers.worker_engine import WorkerEngine
+
+NUMBERS = ("compile_s", "flops", "bytes_accessed", "temp_bytes", "peak_bytes", "collectives")
+"""Columns with what a compile gave, after `target` and the flags and before `error`."""
+
+DEFAULT = "default"
+"""In a flag's column: this variant does not say."""
+
+# So many are asked for at once: enough to keep a cluster's workers busy, few enough to hold in memory.
+_IN_FLIGHT = 64
+
+_log = logging.getLogger(__name__)
+
+Grid = Mapping[str, Any]
+Variant = tuple[Target, Options]
+
+
+def sweep(
+    lowered: Lowered,
+    options: Grid | Iterable[Options | Grid | str | None] | Options | str | None = None,
+    targets: str | Target | Sequence[str | Target] = ("attached",),
+    engine: EngineLike | None = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    time_limit_s: float | None = None,
+) -> pd.DataFrame:
+    """Compiles a program under every option set for every target.
+
+    Shows a progress bar in a notebook and on a terminal. Ctrl-C ends it and raises `SweepInterrupt`, a
+    `KeyboardInterrupt` whose `rows` has the finished rows.
+
+    Args:
+      lowered: the program.
+      options: a grid, a dict of flag (or field of `Options`) to the list of its values, of which
+        every combination is tried, None among the values for "do not say"; or a list of option sets
+        as `Lowered.compile` takes them; or one.
+      targets: what is compiled for.
+      engine: an engine; "worker", "inline" or "dask" (this process's Dask client); or a Dask client.
+        None for what suits each target: workers of its own for CPUs, so that an Explorer's compiles
+        do not wait for a sweep's.
+      path: a file for finished rows, made if need be. A later sweep with the same file compiles
+        only what is not in it, by digest of program (without source lines), options, target and
+        JAX (version and configuration), whatever stopped the first. Failures that the compiler decided count as
+        finished; a worker that was killed from outside does not. Several sweeps may share a file.
+      time_limit_s: a compile that takes longer is stopped and becomes a row with an error. Not with
+        an engine of yours, which has its own, nor with "inline", which cannot be stopped.
+
+    Returns:
+      One row a variant, in the order of the grid, each target's together: `target`, one column a
+      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many one execution
+      does), `error`, "" for none, `warnings`, such as that no pass has a name, and `unknown`: why a number is
+      missing, or that it is "at least" that much. Failed variants have no numbers.
+
+    Raises:
+      UnknownFlagError, FlagTypeError: before anything is compiled.
+      TargetError: an unknown target, or a Dask cluster that cannot be used.
+      ParameterError: an engine that is none, or a `lowered`.
+      ValueError: no time limit.
+      ModuleError: `path` is another file.
+    """
+    check_lowered(lowered)
+    check_time_limit(time_limit_s)
+    option_sets = expand(options)
+    for each in option_sets:
+        each.check()
+    variants = list(dict.fromkeys((Target.parse(t), each) for t in _listed(targets) for each in option_sets))
+    ledger = Ledger(path, lowered) if path is not None else None
+    findings: dict[Variant, Finding] = {}
+    with _Engines(lowered, engine, time_limit_s) as engines:
+        wanted = _requests(lowered, variants, findings, ledger)
+        progress = foreground_progress(len(variants))
+        progress.update(len(findings), "")
+        try:
+            with contextlib.closing(_compile_all([r for r, _ in wanted], engines.engine_for, ledger)) as ended:
+                for index, finding in ended:
+                    request, asked = wanted[index]
+                    findings.update(dict.fromkeys(asked, finding))
+                    if ledger is not None:
+                        _write(ledger, request, finding)
+                    progress.update(len(findings), f"{request.target} {request.options}")
+        except KeyboardInterrupt as e:
+            progress.close(f"Stopped after {len(findings)} of {counted(len(variants), 'variant')}.")
+            raise SweepInterrupt(_table(variants, findings), len(variants), is_kept=ledger is not None) from e
+        _close(progress, findings)
+    return _table(variants, findings)
+
+
+class SweepInterrupt(KeyboardInterrupt):
+    """Ctrl-C during a sweep.
+
+    Attributes:
+      rows: the table of the variants that had ended.
+    """
+
+    def __init__(self, rows: pd.DataFrame, total: int, *, is_kept: bool) -> None:
+        """Says where the rows are.
+
+        Args:
+          rows: see `rows`.
+          total: number of variants.
+          is_kept: whether the rows are in a file too.
+        """
+        kept = (
+            "A sweep with the same path= continues."
+            if is_kept
+            else "Give path= to keep finished rows; in a notebook, sys.last_value.rows has them."
+        )
+        super().__init__(f"The sweep was stopped after {len(rows)} of {total} variants. {kept}")
+        self.rows = rows
+
+
+def expand(options: Any) -> tuple[Options, ...]:
+    """The option sets of a grid or a list, in order; see `sweep`.
+
+    Raises:
+      OptionError: not options.
+    """
+    if isinstance(options, Mapping):
+        names = [name.removeprefix("--") for name in options]
+        choices = [list(v) if _are_many(v) else [v] for v in options.values()]
+        return tuple(_point(dict(zip(names, values, strict=True))) for values in itertools.product(*choices))
+    if options is None or isinstance(options, (str, Options)) or not isinstance(options, Iterable):
+        return (Options.of(options),)
+    return tuple(_point(dict(each)) if isinstance(each, Mapping) else Options.of(each) for each in options)
+
+
+def _are_many(values: Any) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping))
+
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(Options)) - {"flags"}
+
+
+def _point(said: Mapping[str, Any]) -> Options:
+    said = {name: value for name, value in said.items() if value is not None}
+    flags = {name: value for name, value in said.items() if name not in _FIELDS}
+    return Options(flags=flags, **{name: value for name, value in said.items() if name in _FIELDS})
+
+
+def finding_of(compiled: CompiledProgram) -> Finding:
+    """What a compiled program's row says."""
+    memory, cost = compiled.memory, compiled.cost
+    unmeasured = Unavailable("the engine did not measure it")
+    return Finding(
+        {
+            "compile_s": compiled.timings.get("compile_s", unmeasured),
+            "flops": cost if isinstance(cost, Unavailable) else cost.flops,
+            "bytes_accessed": cost if isinstance(cost, Unavailable) else cost.bytes_accessed,
+            "temp_bytes": memory if isinstance(memory, Unavailable) else memory.temp_bytes,
+            "peak_bytes": memory if isinstance(memory, Unavailable) else memory.peak_bytes,
+            "collectives": _count_collectives(compiled),
+        },
+        warnings=compiled.warnings,
+    )
+
+
+def _count_collectives(compiled: CompiledProgram) -> Number:
+    try:
+        return structure(compiled.module()).collectives
+    except ModuleError as e:
+        return Unavailable(str(e))
+
+
+class _Engines:
+    """The engines of one sweep; those that it made end with it."""
+
+    def __init__(self, lowered: Lowered, engine: Any, time_limit_s: float | None) -> None:
+        self._program = lowered.program
+        self._time_limit_s = time_limit_s
+        self._made: list[Engine] = []
+        self._worker: WorkerEngine | None = None
+        self._warmed: set[Target] = set()
+        self._engine = self._resolve(engine)
+
+    def engine_for(self, target: Target) -> Engine:
+        """Who compiles for a target."""
+        engine = self._engine
+        if engine is None:
+            suited = default_engine(self._program, target)
+            engine = self._own_worker() if suited.name == "worker" else suited
+        if self._worker is not None and engine is self._worker and target not in self._warmed:
+            self._warmed.add(target)
+            self._worker.warm(target)  # so that the limit of the first compile does not pay for it
+        return engine
+
+    def __enter__(self) -> _Engines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for engine in self._made:
+            engine.close()
+
+    def _resolve(self, engine: Any) -> Engine | None:
+        if engine == "worker":
+            return self._own_worker()
+        if engine == "dask" or type(engine).__module__.partition(".")[0] == "distributed":
+            from inspector.engines.dask import DaskEngine
+
+            return self._keep(DaskEngine(None if engine == "dask" else engine, self._time_limit_s))
+        found = chosen_engine(engine)
+        if found is None or engine == "inline":
+            return found
+        if self._time_limit_s is not None:
+            raise ParameterError(
+                f"time_limit_s={self._time_limit_s:g} is for engines that the sweep makes, and {engine!r} is one of"
+                " yours. Leave one of them out."
+            )
+        return found
+
+    def _own_worker(self) -> WorkerEngine:
+        if self._worker is None:
+            from inspector.engines.workers.worker_engine import WorkerEngine, WorkerSettings
+
+            self._worker = WorkerEngine(WorkerSettings(time_limit_s=self._time_limit_s))
+            self._keep(self._worker)
+        return self._worker
+
+    def _keep(self, engine: Engine) -> Engine:
+        self._made.append(engine)
+        return engine
+
+
+def _requests(
+    lowered: Lowered, variants: Sequence[Variant], findings: dict[Variant, Finding], ledger: Ledger | None
+) -> list[tuple[CompileRequest, list[Variant]]]:
+    """What is to be compiled, and for which variants; puts what is known already among the findings."""
+    wanted: dict[str, tuple[CompileRequest, list[Variant]]] = {}
+    for target, options in variants:
+        try:
+            request = CompileRequest(lowered.program, options, target)
+        except InspectorError as e:  # options and target that do not go together
+            findings[target, options] = Finding({}, _error_text(e))
+            continue
+        known = ledger.read(request) if ledger is not None else None
+        if known is not None:
+            findings[target, options] = known
+        else:
+            wanted.setdefault(request.digest, (request, []))[1].append((target, options))
+    return list(wanted.values())
+
+
+def _compile_all(
+    requests: Sequence[CompileRequest], engine_for: Callable[[Target], Engine], ledger: Ledger | None
+) -> Generator[tuple[int, Finding], None, None]:
+    """Compiles, yielding each request's index and finding as it ends, or as another sweep has written it meanwhile.
+
+    What loses its worker is tried again. What still runs when the caller stops is cancelled.
+    """
+    ended: queue.SimpleQueue[tuple[int, Job[CompiledProgram]]] = queue.SimpleQueue()
+    running: dict[int, Job[CompiledProgram]] = {}
+    tries: collections.Counter[int] = collections.Counter()
+    waiting = collections.deque(range(len(requests)))
+    try:
+        while waiting or running:
+            while waiting and len(running) < _IN_FLIGHT:
+                index = waiting.popleft()
+                if ledger is not None and (known := ledger.read(requests[index])):
+                    yield index, known
+                    continue
+                tries[index] += 1
+                job = running[index] = engine_for(requests[index].target).submit(requests[index])
+                job.add_done_callback(functools.partial(_put, ended, index))
+            if not running:
+                return
+            index, job = ended.get()
+            del running[index]
+            if isinstance(job.exception(), WorkerLostError) and tries[index] < TRIES:
+                waiting.append(index)
+                continue
+            finding = _finding(job)
+            del job  # with its result, which may be large
+            yield index, finding
+    finally:
+        for job in running.values():
+            job.cancel()
+
+
+def _write(ledger: Ledger, request: CompileRequest, finding: Finding) -> None:
+    """A file that cannot be written any more costs the next sweep its rows, and this one nothing."""
+    try:
+        ledger.write(request, finding)
+    except OSError as e:
+        _log.warning("A row of the sweep could not be written: %s", e)
+
+
+def _put(ended: queue.SimpleQueue[tuple[int, Job[CompiledProgram]]], index: int, job: Job[CompiledProgram]) -> None:
+    ended.put((index, job))
+
+
+def _finding(job: Job[CompiledProgram]) -> Finding:
+    error = job.exception()
+    if isinstance(error, CancelledError):
+        raise error
+    if error is None:
+        return finding_of(job.result())
+    return Finding({}, _error_text(error), is_final=_is_verdict(error))
+
+
+def _is_verdict(error: BaseException) -> bool:
+    """Whether a failure is the compiler's, and not of the machine, of another process or of what is not installed."""
+    return isinstance(error, (CompilationError, OptionError)) and not isinstance(error, WorkerLostError)
+
+
+def _error_text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _listed(targets: Any) -> tuple[str | Target, ...]:
+    return tuple(targets) if isinstance(targets, Iterable) and not isinstance(targets, str) else (targets,)
+
+
+def _close(progress: Progress, findings: Mapping[Variant, Finding]) -> None:
+    failed = sum(1 for finding in findings.values() if finding.error)
+    progress.close(f"{counted(len(findings), 'variant')}{f', {failed} failed' if failed else ''}.")
+
+
+def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> pd.DataFrame:
+    done = [variant for variant in variants if variant in findings]
+    flags = list(dict.fromkeys(name for _, options in variants for name in options.as_dict()))
+    kinds: dict[str, Kind] = {"target": "text", **dict.fromkeys(flags, "object"), **dict.fromkeys(NUMBERS, "float")}
+    kinds |= {"error": "text", "warnings": "text", UNKNOWN: "reasons"}
+    return make_table(kinds, (_row(variant, flags, findings[variant]) for variant in done))
+
+
+def _row(variant: Variant, flags: Sequence[str], finding: Finding) -> list[object]:
+    target, options = variant
+    said = options.as_dict()
+    numbers = (finding.numbers.get(name) for name in NUMBERS)
+    return [str(target), *(said.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]

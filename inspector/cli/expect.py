@@ -1,0 +1,159 @@
+"""`expect`: checks of a program, for scripts and CI without tests of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inspector.cli.output import say_json
+from inspector.cli.pages import ANY_FILE
+from inspector.cli.program_arguments import (
+    Asked,
+    compiled,
+    given,
+    prepare,
+    takes_flags,
+    takes_json,
+    takes_program,
+    takes_target,
+)
+
+if TYPE_CHECKING:
+    from inspector.expectations.expectation import Expectation
+
+_FLAGS = {
+    "no_float64": "Nothing is computed in 64-bit floating point.",
+    "no_host_transfers": "Nothing goes to the host and back.",
+    "donation_honoured": "Outputs reuse all donated arguments.",
+    "no_full_rematerialisation": "The partitioner replicates no array to shard it anew.",
+}
+
+
+def _takes_flags(command: Callable[..., None]) -> Callable[..., None]:
+    for name, said in reversed(_FLAGS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=said)(command)
+    return command
+
+
+def _limit(which: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        f"--{which.replace('_', '-')}", which, multiple=True, metavar="NAME=AMOUNT",
+        help="A number (peak_bytes, flops ...), or 'all-reduce over data': how many." if which == "at_most" else "Likewise.",
+    )  # fmt: skip
+
+
+def _share(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
+    """A share as `baseline` takes it: text with a percent sign, or a number."""
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise click.BadParameter(f"{text!r}: expected a share, such as 5% or 0.05.", ctx, param)
+    return text if text.endswith("%") else number
+
+
+@click.command()
+@takes_program
+@takes_target
+@takes_flags
+@_limit("at_most")
+@_limit("at_least")
+@_limit("exactly")
+@click.option(
+    "--no-collectives",
+    "refused",
+    multiple=True,
+    metavar="KIND",
+    help="None of a kind, such as all-gather; 'any' for all.",
+)
+@_takes_flags
+@click.option("--baseline", type=ANY_FILE, help="Nothing is worse than this file records.")
+@click.option("--name", help="Of the record in it.")
+@click.option(
+    "--above",
+    default="0",
+    show_default=True,
+    metavar="SHARE",
+    callback=_share,
+    help="How much more than recorded, such as 5%.",
+)
+@click.option("--update", is_flag=True, help="Write the record in place of checking it.")
+@takes_json
+def expect(
+    asked: Asked, target: str, flags: tuple[str, ...], at_most: tuple[str, ...], at_least: tuple[str, ...],
+    exactly: tuple[str, ...], refused: tuple[str, ...], baseline: Path | None, name: str | None, above: float | str, update: bool,
+    as_json: bool, **checked: bool,
+) -> None:  # fmt: skip
+    """Checks what XLA makes of it. Ends with status 1 where a check fails.
+
+    \b
+      inspector expect step.py:step --args 'f32[32,64]' -t cpu:8 \\
+        --at-most 'peak_bytes=1 GiB' --at-most 'all-reduce over data=2' --no-collectives all-gather
+      inspector expect step.py:step --args 'f32[32,64]' --baseline programs.json [--update]
+    """
+    from inspector.errors import ExpectationError
+
+    limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
+    wanted = [(*_parted(text), which) for which, texts in limits.items() for text in texts]
+    if not (wanted or refused or baseline or any(checked.values())):
+        raise click.UsageError(
+            "What is expected? Such as --at-most 'peak_bytes=1 GiB', --no-float64 or --baseline FILE."
+        )
+    prepare(target)
+    from inspector.expectations.expectation import expect as start  # imports JAX, for which that was prepared
+
+    # Beside the result it costs next to nothing, and says what lives at the peak.
+    step = start(compiled(given(asked), target, flags, products=("buffers",)))
+    failed = ""
+    try:
+        with step:
+            for key, amount, which in wanted:
+                _check(step, key, amount, which)
+            for kind in refused:
+                step.no_collectives(*([] if kind == "any" else [kind]))
+            for check, is_asked in checked.items():
+                if is_asked:
+                    getattr(step, check)()
+            if baseline is not None:
+                step.baseline(baseline, name=name, above=above, update=update)
+    except ExpectationError as error:
+        if not as_json:
+            raise
+        failed = str(error)
+    if as_json:
+        findings = [
+            {"what": f.what, "expected": f.expected, "got": f.got, "is_met": bool(f.is_met), "nearest": f.nearest}
+            for f in step.findings
+        ]
+        about = {"program": step.compiled.program.name, "target": str(step.compiled.target)}
+        say_json(about | {"findings": findings, "message": failed})
+        raise SystemExit(1 if failed else 0)
+    for finding in step.findings:
+        click.echo(f"ok  {finding.what}: expected {finding.expected}, got {finding.got}")
+
+
+def _parted(text: str) -> tuple[str, str]:
+    key, equals, amount = text.rpartition("=")
+    if not equals or not key.strip() or not amount.strip():
+        raise click.UsageError(
+            f"{text!r}: expected NAME=AMOUNT, such as 'peak_bytes=1 GiB' or 'all-reduce over data=2'."
+        )
+    return key.strip(), amount.strip()
+
+
+def _check(step: Expectation, key: str, amount: str, which: str) -> None:
+    """A limit of a number, of the collectives of a kind, or of all: "collectives over data"."""
+    from inspector.analysis.collectives.operations import OPCODES
+
+    kind, over, axes = key.partition(" over ")
+    if kind in OPCODES or kind == "collectives":
+        if not amount.isdecimal():
+            raise click.UsageError(f"{key}={amount}: expected how many, such as {key}=2.")
+        opcodes = [] if kind == "collectives" else [kind]
+        step.collectives(*opcodes, axes=axes if over else None, **{which: int(amount)})
+    else:
+        step.number(key, **{which: amount})

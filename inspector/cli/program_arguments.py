@@ -1,0 +1,349 @@
+"""What a command is given: a function in a module, script or notebook, or a file with a program; read to a `Lowered`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inspector.cli.output import working
+from inspector.support.subprocesses import current_folder
+
+if TYPE_CHECKING:
+    from inspector.cli.arguments import Call
+    from inspector.stages.compiled import Compiled
+    from inspector.stages.lowered import Lowered
+
+_DEVICES = "--xla_force_host_platform_device_count"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """What a user says of a program, as the command line has it.
+
+    Attributes:
+      program: see `inspector --help`.
+      args, args_from: the arguments' text, or the function that makes them; "" for none.
+      static, donate: argument names that are settings; positions that are donated.
+      axes: of an axis environment, `name=size`.
+      cell: number of a notebook's cell; 0 for the last one that defines the function.
+    """
+
+    program: str
+    args: str = ""
+    args_from: str = ""
+    static: tuple[str, ...] = ()
+    donate: tuple[int, ...] = ()
+    axes: tuple[str, ...] = ()
+    cell: int = 0
+
+    def with_others(self, programs: Sequence[str]) -> list[Asked]:
+        """This program and others, of which functions take the same arguments."""
+        return [self, *(dataclasses.replace(self, program=program) for program in programs)]
+
+
+def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the argument PROGRAM with all that belongs to it, as `asked`."""
+
+    @click.argument("program")
+    @click.option("--args", default="", metavar="CALL", help="Its arguments, such as 'f32[32,64], train=True'.")
+    @click.option(
+        "--args-from",
+        default="",
+        metavar="NAME",
+        help="A function that returns them; of the same module, or module:name.",
+    )
+    @click.option("--static", multiple=True, metavar="NAME", help="An argument that is a setting, as in jax.jit.")
+    @click.option(
+        "--donate", multiple=True, type=int, metavar="POSITION", help="An argument whose buffer may be reused."
+    )
+    @click.option("--axis", "axes", multiple=True, metavar="NAME=SIZE", help="An axis of the axis environment.")
+    @click.option("--cell", default=0, metavar="NUMBER", help="Of a notebook: run the code cells up to this one.")
+    @functools.wraps(command)
+    def taking(
+        program: str, args: str, args_from: str, static: tuple[str, ...], donate: tuple[int, ...], axes: tuple[str, ...],
+        cell: int, **rest: Any,
+    ) -> Any:  # fmt: skip
+        return command(asked=Asked(program, args, args_from, static, donate, axes, cell), **rest)
+
+    return taking
+
+
+def takes_target(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command --target."""
+    return click.option(
+        "-t", "--target", default="attached", show_default=True, help="For what: cpu:8, tpu:v5e:2x4, gpu:h100:8 ..."
+    )(command)
+
+
+def takes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command --option."""
+    return click.option(
+        "-X",
+        "--option",
+        "flags",
+        multiple=True,
+        metavar="FLAG=VALUE",
+        help="An option of the compiler (`inspector options`).",
+    )(command)
+
+
+def takes_json(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command --json, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="JSON for scripts in place of tables.")(command)
+
+
+def options_text(flags: tuple[str, ...]) -> str:
+    """As an XLA_FLAGS variable has them."""
+    return " ".join(f"--{flag.strip().lstrip('-')}" for flag in flags)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """A program before it is lowered.
+
+    Attributes:
+      fun: a function, or what `lower` opens; a `Compiled` of a saved file.
+      args, kwargs: of a function.
+      asked: as it was asked for.
+    """
+
+    fun: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    asked: Asked
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """What `lower`, `explore` and `expect` take alike, beside the function and its positional arguments; as far as given."""
+        known = {
+            "kwargs": self.kwargs, "static_argnames": self.asked.static, "donate_argnums": self.asked.donate,
+            "axis_env": [_axis(text) for text in self.asked.axes],
+        }  # fmt: skip
+        return {name: value for name, value in known.items() if value}
+
+
+def prepare(*targets: str) -> None:
+    """Sets up JAX before it is imported: as many CPU devices as the targets have, so that meshes can be made of them.
+
+    Where no target is attached, or no accelerator is, JAX need not look for one either.
+    """
+    from inspector.compilation.target import Target
+
+    parsed = [Target.parse(target) for target in targets]
+    count = max((target.device_count or 1 for target in parsed), default=1)
+    if count > 1 and _DEVICES not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DEVICES}={count}".strip()
+    if (parsed and all(target.kind == "cpu" or target.is_absent for target in parsed)) or not has_accelerator():
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+def has_accelerator() -> bool:
+    """Whether the system may have one: JAX's plugins take seconds to find that there is none, and say much about it."""
+    nodes = ("nvidia0", "nvidiactl", "dxg", "accel0", "accel", "vfio", "kfd")
+    return sys.platform != "linux" or any(Path("/dev", node).exists() for node in nodes)
+
+
+def given(asked: Asked) -> Given:
+    """The program that a user names.
+
+    Raises:
+      click.UsageError: there is no such thing, or it lacks its arguments.
+      ModuleError: a saved file that is damaged.
+    """
+    place, colon, name = asked.program.rpartition(":")
+    if Path(asked.program).is_file() or not colon:
+        return Given(_opened(asked), (), {}, asked)
+    with working(f"importing {place}"):
+        import jax  # noqa: F401 - the installed one, before a file of that name beside the script can be taken for it
+
+        names = _names(place, name, asked.cell)
+    fun = _member(names, place, name)
+    return Given(fun, *_arguments(asked, fun, names), asked)
+
+
+def lowered(found: Given, target: str = "attached") -> Lowered:
+    """The program as a `Lowered`, for a target."""
+    from inspector.api.exploration import Exploration
+
+    if isinstance(found.fun, Exploration) and not found.args and not found.keywords:
+        return found.fun.lowered  # saved with all its texts, which need no JAX
+    from inspector.lowering.lower import lower
+
+    is_file = isinstance(found.fun, (str, bytes, Path))
+    on = target if callable(found.fun) or is_file else None  # what was saved is lowered already
+    fun = found.fun.lowered if isinstance(found.fun, Exploration) else found.fun
+    with working("lowering"):
+        program = lower(fun, *found.args, target=on, **found.keywords)
+    if on is None:
+        _check_platform(found, program, target)
+    for note in program.notes:
+        click.echo(f"note: {note}", err=True)
+    return program
+
+
+def _check_platform(found: Given, program: Lowered, target: str) -> None:
+    """Refuses a target of another platform than the one that a saved program was lowered for.
+
+    Raises:
+      click.UsageError: the program would have to be lowered again.
+    """
+    from inspector.api.explore import platform_of
+    from inspector.compilation.target import Target
+
+    if target == "attached":
+        return
+    wanted, is_for = platform_of(Target.parse(target)), program.program.platform
+    if wanted != is_for:
+        raise click.UsageError(
+            f"{found.asked.program} was saved after it was lowered for {is_for}, and {target} takes programs lowered for"
+            f" {wanted}. Name the function instead, such as script.py:function -t {target}, or choose a target for {is_for}."
+        )
+
+
+def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: tuple[str, ...] = ()) -> Compiled:
+    """The program compiled; of a saved file as it was, where nothing else is asked for."""
+    from inspector.api.exploration import Exploration
+    from inspector.compilation.compiled import CompiledProgram
+    from inspector.stages.compiled import Compiled
+
+    saved = found.fun.baseline.program if isinstance(found.fun, Exploration) else found.fun
+    if isinstance(saved, CompiledProgram) and target == "attached" and not flags:
+        return Compiled.of(saved)
+    program = lowered(found, target)
+    with working(f"compiling for {target}"):
+        return program.compile(options_text(flags), target, products=products)
+
+
+def _opened(asked: Asked) -> Any:
+    path = Path(asked.program)
+    if path.suffix in (".py", ".ipynb"):
+        raise click.UsageError(f"Which function of {path.name}? {asked.program}:NAME.")
+    if not path.is_file():
+        raise click.UsageError(
+            f"{asked.program!r} is neither a file nor a function. Expected a file with HLO or StableHLO, an .inspector file,"
+            " or package.module:function, script.py:function, notebook.ipynb:function."
+        )
+    if path.suffix == ".inspector":
+        from inspector.api.exploration import load
+
+        return load(path)
+    return path
+
+
+def _names(place: str, name: str, cell: int) -> Mapping[str, Any]:
+    """The names of a module, a script or a notebook, which are run for it; what they print goes to stderr."""
+    path = Path(place)
+    with contextlib.redirect_stdout(sys.stderr):
+        if path.suffix == ".ipynb":
+            from inspector.cli.notebook import names_of
+
+            return names_of(path, name, cell)
+        if path.suffix == ".py":
+            return vars(_script(path))
+        if here := current_folder():
+            sys.path.insert(0, here)
+        try:
+            return vars(importlib.import_module(place))
+        except ModuleNotFoundError as e:
+            if e.name is not None and (place == e.name or place.startswith(f"{e.name}.")):
+                raise click.UsageError(
+                    f"There is no module {e.name!r} here or installed; a script is {place}.py:{name}."
+                ) from e
+            raise
+
+
+def _script(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise click.UsageError(f"There is no file {str(path)!r}.")
+    sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    if spec is None or spec.loader is None:
+        raise click.UsageError(f"{str(path)!r} cannot be imported.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _member(names: Mapping[str, Any], place: str, name: str) -> Any:
+    first, *rest = name.split(".")
+    if first not in names:
+        known = [
+            n
+            for n, value in names.items()
+            if callable(value) and getattr(value, "__module__", "") == names.get("__name__")
+        ]
+        raise click.UsageError(f"{place} has no {first!r}. Functions in it: {', '.join(known) or 'none'}.")
+    found = names[first]
+    for attribute in rest:
+        if not hasattr(found, attribute):
+            raise click.UsageError(f"{first} of {place} has no {attribute!r}.")
+        found = getattr(found, attribute)
+    return found
+
+
+def _arguments(asked: Asked, fun: Any, names: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    from inspector.cli.arguments import as_call, read_call
+
+    if asked.args and asked.args_from:
+        raise click.UsageError("Give --args or --args-from, not both.")
+    if asked.args:
+        return _fitting(asked, fun, read_call(asked.args, names))
+    if asked.args_from:
+        place, _, name = asked.args_from.rpartition(":")
+        make = _member(_names(place, name, 0) if place else names, place or asked.program.rpartition(":")[0], name)
+        with contextlib.redirect_stdout(sys.stderr):
+            return _fitting(asked, fun, as_call(make() if callable(make) else make))
+    if needed := _needed(fun):
+        raise click.UsageError(
+            f"{asked.program} takes {', '.join(needed)}. Give --args 'f32[32,64], ...' or --args-from NAME."
+        )
+    return (), {}
+
+
+def _fitting(asked: Asked, fun: Any, call: Call) -> Call:
+    """A call that the function's signature takes.
+
+    Raises:
+      click.UsageError: too few or too many arguments, or names that the function does not have.
+    """
+    args, kwargs = call
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return call
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as e:
+        got = ", ".join([*([str(len(args))] if args or not kwargs else []), *(f"{name}=..." for name in kwargs)])
+        takes = ", ".join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values()) or "no arguments"
+        raise click.UsageError(f"{asked.program} takes {takes}; got {got} ({e}).") from e
+    return call
+
+
+def _needed(fun: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+
+
+def _axis(text: str) -> tuple[str, int]:
+    name, _, size = text.partition("=")
+    if not name or not size.isdecimal():
+        raise click.UsageError(f"--axis {text!r}: expected NAME=SIZE, such as i=4.")
+    return name, int(size)

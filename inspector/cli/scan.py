@@ -1,0 +1,86 @@
+"""`scan`: which flags matter for a program."""
+
+from __future__ import annotations
+
+import click
+
+from inspector.cli.output import records, say_json, table
+from inspector.cli.program_arguments import (
+    Asked,
+    given,
+    lowered,
+    options_text,
+    prepare,
+    takes_flags,
+    takes_json,
+    takes_program,
+    takes_target,
+)
+
+
+@click.command()
+@takes_program
+@takes_target
+@takes_flags
+@click.option("--flag", "names", multiple=True, metavar="NAME", help="Try this one; without any, every boolean flag.")
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    default=300.0,
+    type=click.FloatRange(min=0, min_open=True),
+    show_default=True,
+    metavar="SECONDS",
+    help="Of the whole scan.",
+)
+@click.option("--machine-code", is_flag=True, help="Compile to the end: finds flags that change nothing but code.")
+@click.option("--all", "every", is_flag=True, help="Those too that change nothing.")
+@takes_json
+def scan(
+    asked: Asked, target: str, flags: tuple[str, ...], names: tuple[str, ...], time_limit_s: float, machine_code: bool,
+    every: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Tries flags, and says what each changes. Ctrl-C shows what there is."""
+    import sys
+
+    from inspector.api.flag_effects import scan as start
+    from inspector.api.progress import Line, Quiet
+
+    prepare(target)
+    program = lowered(given(asked), target)
+    job = start(
+        program, names or None, target=target, options=options_text(flags), time_limit_s=time_limit_s,
+        machine_code=machine_code, show_progress=False,
+    )  # fmt: skip
+    is_interrupted = False
+    line = Line(job.total, sys.stderr) if sys.stderr.isatty() else Quiet()
+    try:
+        while not job.done():
+            try:
+                job.exception(0.5)
+            except TimeoutError:
+                line.update(len(job.effects), job.stage)
+        job.result()
+    except KeyboardInterrupt:
+        job.cancel()
+        is_interrupted = True
+    finally:
+        line.close(job.summary)
+    found = records(job.table())
+    if as_json:
+        say_json(found)
+        _end(is_interrupted)
+        return
+    shown = [row for row in found if every or row["outcome"] not in ("nothing", "unknown", "not tried")]
+    columns = ("flag", "value", "outcome", "headline")
+    table(columns, [[row[name] for name in columns] for row in shown])
+    click.echo(job.summary, err=True)
+    _end(is_interrupted)
+
+
+def _end(is_interrupted: bool) -> None:
+    """Ends as after Ctrl-C, so that a script around it stops too."""
+    if is_interrupted:
+        raise SystemExit(_INTERRUPTED)
+
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it

@@ -1,0 +1,64 @@
+"""`targets` and `options`: for what can be compiled here, and with which options."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from inspector.cli.output import records, say_json, table, working
+from inspector.cli.program_arguments import prepare, takes_json
+
+
+@click.command()
+@click.option("--all", "every", is_flag=True, help="Those too that cannot be compiled for here.")
+@takes_json
+def targets(every: bool, as_json: bool) -> None:
+    """For what can be compiled here, and what the rest needs."""
+    prepare()
+    with working("starting JAX"):
+        from inspector.engines.targets import targets as rows
+
+        frame = rows()
+    if as_json:
+        say_json(records(frame))
+        return
+    found = records(frame)
+    shown = [row for row in found if every or row["available"]]
+    table(
+        ["target", "device kind", "devices", "runs here", "note"],
+        [[r["target"], r["device_kind"], r["device_count"], "yes" if r["can_run"] else "", r["reason"]] for r in shown],
+        right=["devices"],
+    )
+    reasons = dict.fromkeys(str(row["reason"]) for row in found if not row["available"])
+    if not every:
+        for reason in reasons:
+            count = sum(row["reason"] == reason and not row["available"] for row in found)
+            click.echo(f"{count} more: {reason}", err=True)
+
+
+@click.command()
+@click.argument("search", nargs=-1)
+@click.option("--long", "is_long", is_flag=True, help="With the whole descriptions.")
+@takes_json
+def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
+    """Options of the installed compilers, found by words. Such as `inspector options fast math`."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    with working("reading the installed compilers"):
+        from inspector.toolchain.flags.catalogue import option_catalog
+
+        frame = option_catalog(" ".join(search) or None)
+    found = records(frame)
+    if as_json:
+        say_json(found)
+    elif is_long:
+        for row in found:
+            click.echo(f"{row['name']}  ({row['type']}, default {row['default']!r}, {row['channel']})")
+            if row["choices"]:
+                click.echo(f"    one of {row['choices']}")
+            click.echo(f"    {row['description'] or row['unknown']}\n")
+    else:
+        names = ["name", "type", "default", "group", "description"]
+        table(names, [["" if row[name] is None else row[name] for name in names] for row in found])
+    if not found:
+        raise SystemExit(1)

@@ -1,0 +1,1 @@
+"""Caches of compiled programs and of their parsed modules, in memory and on disk."""

@@ -1,0 +1,1 @@
+"""Compile options: values, text form, proto form, and checks of flags and pass names."""

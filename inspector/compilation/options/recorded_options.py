@@ -1,0 +1,96 @@
+"""`RecordedOptions`: the options of a file that are not used to compile again without the user's consent.
+
+Anybody may have made the file. What `toolchain/untrusted.py` refuses is refused here for the programs of a file, wherever they are
+compiled again, unless the user's Python allows it by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from inspector.compilation.options.options import Options
+from inspector.compilation.request import CompileRequest
+from inspector.errors import OptionError, ParameterError, UnknownFlagError, cut
+from inspector.toolchain.untrusted import why_untrusted
+
+_SHOWN = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordedOptions:
+    """The recorded options that are refused.
+
+    Attributes:
+      refused: the reason by name and value, the value as JSON.
+    """
+
+    refused: Mapping[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, recorded: Iterable[Options], allow: Collection[str] = ()) -> RecordedOptions:
+        """Checks the options of a file.
+
+        Args:
+          recorded: the options of its variants.
+          allow: names of options that the user trusts.
+
+        Raises:
+          ParameterError: `allow` is not a list of names, or has one that no variant uses.
+        """
+        said = [options.as_dict() for options in recorded]
+        allowed = _names(allow, {name for each in said for name in each})
+        refused: dict[tuple[str, str], str] = {}
+        for each in said:
+            for name, value in each.items():
+                if name not in allowed and (reason := _why(name, value, each)):
+                    refused[_key(name, value)] = reason
+        return cls(refused)
+
+    def check(self, request: CompileRequest) -> None:
+        """Refuses a compile with one of these options.
+
+        Raises:
+          OptionError: with the option, the reason, and how to allow it.
+        """
+        if not self.refused:
+            return
+        found = {
+            name: f"{name}={cut(str(value), _SHOWN)} {reason}"
+            for name, value in request.build_options.as_dict().items()
+            if (reason := self.refused.get(_key(name, value)))
+        }
+        if found:
+            names = ", ".join(repr(name) for name in found)
+            raise OptionError(
+                f"Not compiled again, because the file sets options that a file may not set: {' '.join(found.values())}"
+                f" If you trust the file, allow them from Python: exploration.replay(allow=[{names}]) or"
+                f" exploration.explorer(allow=[{names}]); `inspector replay` has --allow."
+            )
+
+
+def _why(name: str, value: Any, said: Mapping[str, Any]) -> str:
+    try:
+        return why_untrusted(name, value, said)
+    except UnknownFlagError:
+        return "is not an option of the compilers that are installed, so what it does is not known."
+    except OptionError as e:
+        return f"has a value of another type: {e}"
+
+
+def _names(allow: Any, known: Collection[str]) -> frozenset[str]:
+    if isinstance(allow, str) or not isinstance(allow, Collection) or not all(isinstance(name, str) for name in allow):
+        raise ParameterError(f"allow must be a list of names of options, such as ['xla_dump_to'], got {allow!r}.")
+    names = {name if name in known else name.removeprefix("--") for name in allow}
+    if unknown := sorted(names - set(known)):
+        raise ParameterError(
+            f"allow names {', '.join(unknown)}, and no variant has this option. The variants have:"
+            f" {', '.join(sorted(known)) or 'no options'}."
+        )
+    return frozenset(names)
+
+
+def _key(name: str, value: Any) -> tuple[str, str]:
+    return name, json.dumps(value)

@@ -1,0 +1,350 @@
+"""What the notebook kernel and a worker tell each other, as headers and blobs for `wire.py`.
+
+    notebook kernel -> worker                    worker -> notebook kernel
+    compile  module, build options, config       taken    the request is here, work begins
+    run      module, executable, inputs          stage    what it is doing now
+                                                 preview  the optimized HLO, before there is code
+                                                 counted  its cost, after that
+                                                 compiled all but the executable
+                                                 executable | ran | counted | error, the last, with "recycle"
+
+Both sides import this module, so a message is written and read in one place. A worker's first compile waits for it,
+so what only one side needs is imported where that is.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inspector import errors
+from inspector._jax.compiling.slices import Slice
+from inspector.engines.workers.wire import Blob, WireError
+from inspector.errors import CompilationError, InspectorError, Unavailable
+
+if TYPE_CHECKING:
+    from inspector._jax.compiling.execution import Execution
+    from inspector._jax.compiling.report import EarlyReport, Report
+    from inspector.compilation.request import CompileRequest, RunRequest
+
+Header = dict[str, Any]
+Message = tuple[Header, list[Blob]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlainCompile:
+    """A compile request as bytes, text and numbers, for the wire and for the wall.
+
+    Attributes:
+      key: names the executable in the worker's memory.
+      slice: the devices when they are not here.
+      products: what is wanted besides the ordinary results, sorted.
+    """
+
+    key: str
+    module: bytes
+    build_options: Mapping[str, Any]
+    platform: str
+    config: Mapping[str, Any]
+    slice: Slice | None = None
+    products: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlainRun:
+    """A run request likewise; `executable` is None when XLA gave no bytes."""
+
+    compile: PlainCompile
+    executable: bytes | None
+    versions: Mapping[str, str]
+    inputs: tuple[np.ndarray, ...]
+    per_replica: tuple[bool, ...]
+    names: tuple[str, ...]
+    repeat: int
+    warmup: int
+
+
+def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: Slice | None = None) -> PlainCompile:
+    """A request in its plain form.
+
+    Args:
+      request: what is asked.
+      config: what `_jax.configuration.read_config` gave.
+      devices: those compiled for ahead of time; None for the client's own.
+    """
+    from inspector.compilation.options import options_proto
+
+    said = request.build_options
+    options = json.loads(said.to_json())
+    options["flags"] = options_proto.overrides(said.flags)
+    options["additions"] = base64.b64encode(options_proto.additions(said.flags, said.extra_proto)).decode()
+    options["said"] = {**request.program.options.flags, **request.options.as_dict()}
+    options["mesh_shape"] = request.program.mesh.axis_sizes if request.program.mesh else None
+    options["device_ids"] = request.program.device_ids
+    # An executable is the same whatever is recorded of its compile.
+    key = dataclasses.replace(request, products=frozenset()).digest
+    return PlainCompile(
+        key,
+        request.program.module,
+        options,
+        request.program.platform,
+        config,
+        devices,
+        tuple(sorted(request.products)),
+    )
+
+
+def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
+    """As `plain_compile`, of a run."""
+    from inspector.compilation.request import CompileRequest
+
+    compiled = request.compiled
+    compile_request = CompileRequest(compiled.program, compiled.options, compiled.target)
+    parameters = [a for a in compiled.program.arguments if a.parameter is not None]
+    parameters.sort(key=lambda a: a.parameter or 0)
+    executable = compiled.executable
+    return PlainRun(
+        compile=plain_compile(compile_request, config),
+        executable=executable if isinstance(executable, bytes) else None,
+        versions=dict(compiled.versions),
+        inputs=request.inputs,
+        per_replica=request.per_replica,
+        names=tuple(a.path for a in parameters),
+        repeat=request.repeat,
+        warmup=request.warmup,
+    )
+
+
+def write_compile(request: PlainCompile) -> Message:
+    """`PlainCompile` as a message."""
+    header = {
+        f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name not in ("module", "slice")
+    }
+    return {"do": "compile", **header, "slice": request.slice and dataclasses.asdict(request.slice)}, [request.module]
+
+
+def read_compile(header: Header, blobs: Sequence[bytes]) -> PlainCompile:
+    """The inverse of `write_compile`."""
+    fields = {f.name: header[f.name] for f in dataclasses.fields(PlainCompile) if f.name not in ("module", "slice")}
+    devices = header["slice"]
+    slice_ = devices and Slice(**{**devices, "topology": tuple(devices["topology"])})
+    return PlainCompile(module=blobs[0], slice=slice_, **fields)
+
+
+def write_run(request: PlainRun) -> Message:
+    """`PlainRun` as a message."""
+    compile_header, compile_blobs = write_compile(request.compile)
+    arrays, array_blobs = _write_arrays(request.inputs)
+    header = {
+        "do": "run",
+        "compile": compile_header,
+        "has_executable": request.executable is not None,
+        "versions": dict(request.versions),
+        "inputs": arrays,
+        "per_replica": list(request.per_replica),
+        "names": list(request.names),
+        "repeat": request.repeat,
+        "warmup": request.warmup,
+    }
+    return header, [*compile_blobs, request.executable or b"", *array_blobs]
+
+
+def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
+    """The inverse of `write_run`."""
+    return PlainRun(
+        compile=read_compile(header["compile"], blobs[:1]),
+        executable=blobs[1] if header["has_executable"] else None,
+        versions=header["versions"],
+        inputs=_read_arrays(header["inputs"], blobs[2:]),
+        per_replica=tuple(header["per_replica"]),
+        names=tuple(header["names"]),
+        repeat=header["repeat"],
+        warmup=header["warmup"],
+    )
+
+
+def write_early(early: EarlyReport) -> Message:
+    """`EarlyReport` as a message."""
+    return {"preview": True, "devices": list(early.devices)}, [
+        early.hlo.encode(),
+        early.hlo_proto,
+        early.buffer_assignment,
+    ]
+
+
+def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyReport:
+    """The inverse of `write_early`; the header of a report does as well."""
+    from inspector._jax.compiling.report import EarlyReport
+
+    return EarlyReport(blobs[0].decode(errors="replace"), blobs[1], blobs[2], tuple(header["devices"]))
+
+
+def write_counted(cost: Mapping[str, Any] | Unavailable) -> Message:
+    """The cost of an `EarlyReport` as a message."""
+    return {"counted": _write_value(cost)}, []
+
+
+def read_counted(header: Header) -> Mapping[str, Any] | Unavailable:
+    """The inverse of `write_counted`."""
+    cost: Mapping[str, Any] | Unavailable = _read_value(header["counted"])
+    return cost
+
+
+def write_report(report: Report, told: EarlyReport | None = None) -> Message:
+    """`Report` as a message, without its executable, which follows; what is as it was `told` is not sent again."""
+    from inspector._jax.compiling.report import EarlyReport
+
+    names, recorded = _write_recorded(report.recorded)
+    early = EarlyReport(report.hlo, report.hlo_proto, report.buffer_assignment, report.devices)
+    as_told = early == told
+    header = {
+        "reply": "compiled",
+        "as_told": as_told,
+        "recorded": names,
+        "memory": _write_value(report.memory),
+        "cost": _write_value(report.cost),
+        "timings": dict(report.timings),
+        "versions": dict(report.versions),
+        "devices": list(report.devices),
+    }
+    return header, [*([] if as_told else write_early(early)[1]), *recorded]
+
+
+def read_report(
+    header: Header,
+    blobs: Sequence[bytes],
+    executable: Callable[[], bytes | Unavailable],
+    told: EarlyReport | None = None,
+) -> Report:
+    """The inverse of `write_report`.
+
+    Args:
+      header: of the message.
+      blobs: of the message.
+      executable: waits for what follows.
+      told: what came before.
+
+    Raises:
+      WireError: it refers to what was not told.
+    """
+    from inspector._jax.compiling.report import Report
+
+    rest = list(blobs)
+    if header["as_told"]:
+        if told is None:
+            raise WireError("The report refers to a preview, and none came before it.")
+        early = told
+    else:
+        early, rest = read_early(header, rest), rest[3:]
+    return Report.deferred(
+        {"executable": lambda _: executable()},
+        hlo=early.hlo,
+        hlo_proto=early.hlo_proto,
+        memory=_read_value(header["memory"]),
+        cost=_read_value(header["cost"]),
+        timings=header["timings"],
+        versions=header["versions"],
+        devices=tuple(header["devices"]),
+        buffer_assignment=early.buffer_assignment,
+        recorded=_read_recorded(header["recorded"], rest),
+    )
+
+
+def write_executable(executable: bytes | Unavailable) -> Message:
+    """`Report.executable` as a message."""
+    if isinstance(executable, Unavailable):
+        return {"reply": "executable", "missing": _write_value(executable)}, []
+    return {"reply": "executable", "missing": None}, [executable]
+
+
+def read_executable(header: Header, blobs: Sequence[bytes]) -> bytes | Unavailable:
+    """The inverse of `write_executable`.
+
+    Raises:
+      WireError: no such message.
+    """
+    if header["reply"] != "executable":
+        raise WireError(f"A serialized executable was to follow, and {header['reply']!r} did.")
+    missing: Unavailable | None = None if header["missing"] is None else _read_value(header["missing"])
+    return blobs[0] if missing is None else missing
+
+
+def write_execution(execution: Execution) -> Message:
+    """`Execution` as a message."""
+    arrays, blobs = _write_arrays(execution.outputs)
+    durations = list(execution.durations_s)
+    return {"reply": "ran", "outputs": arrays, "durations_s": durations, "device_kind": execution.device_kind}, blobs
+
+
+def read_execution(header: Header, blobs: Sequence[bytes]) -> Execution:
+    """The inverse of `write_execution`."""
+    from inspector._jax.compiling.execution import Execution
+
+    outputs = _read_arrays(header["outputs"], blobs)
+    return Execution(outputs, tuple(header["durations_s"]), header["device_kind"])
+
+
+def write_error(error: BaseException) -> Message:
+    """An error as a message; who reads one that is not ours says what it was about."""
+    if isinstance(error, InspectorError):
+        return {"reply": "error", "type": type(error).__name__, "text": str(error)}, []
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return {"reply": "error", "type": "", "text": said}, []
+
+
+def read_error(header: Header, doing: str = "serving the request") -> InspectorError:
+    """The inverse of `write_error`; an error that is not ours becomes a `CompilationError` that names it.
+
+    Args:
+      header: of the message.
+      doing: what the worker was asked to do, such as "compiling 'jit_f' for cpu".
+    """
+    if not header["type"]:
+        return CompilationError(f"The worker failed while {doing}, with {header['text']}")
+    kind = getattr(errors, header["type"], CompilationError)
+    ours = isinstance(kind, type) and issubclass(kind, InspectorError)
+    return (kind if ours else CompilationError)(header["text"])
+
+
+def _write_arrays(arrays: Sequence[np.ndarray]) -> tuple[list[Any], list[Blob]]:
+    specs = [[a.dtype.name, list(a.shape)] for a in arrays]
+    # Through bytes and not a buffer: NumPy exports no buffer for bfloat16 and its like.
+    return specs, [np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays]
+
+
+def _read_arrays(specs: Sequence[Any], blobs: Sequence[bytes]) -> tuple[np.ndarray, ...]:
+    from inspector._jax.lowering.signature import dtype_of
+
+    arrays = []
+    for (name, shape), blob in zip(specs, blobs, strict=True):
+        # bytearray: the result is the user's to write to.
+        arrays.append(np.frombuffer(bytearray(blob), dtype_of(name)).reshape(shape))
+    return tuple(arrays)
+
+
+def _write_recorded(recorded: Mapping[str, bytes | Unavailable]) -> tuple[dict[str, Any], list[Blob]]:
+    """By name None where a blob follows, or why there is none; and the blobs in order."""
+    names = {name: None if isinstance(value, bytes) else _write_value(value) for name, value in recorded.items()}
+    return names, [value for value in recorded.values() if isinstance(value, bytes)]
+
+
+def _read_recorded(names: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, bytes | Unavailable]:
+    left = iter(blobs)
+    return {name: next(left) if value is None else _read_value(value) for name, value in names.items()}
+
+
+def _write_value(value: Any) -> Any:
+    if isinstance(value, Unavailable):
+        return {"unavailable": value.reason, "remedy": value.remedy}
+    return dict(value)
+
+
+def _read_value(value: Any) -> Any:
+    if "unavailable" in value:
+        return Unavailable(value["unavailable"], value["remedy"])
+    return value

@@ -1,0 +1,141 @@
+"""`Keeping`: where expectations of one test, or of none, keep what they keep; and what came of comparing with baselines."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from inspector.errors import InspectorError
+from inspector.expectations.baseline_record import Change
+from inspector.stages.compiled import Compiled
+from inspector.support import files
+
+_MOST_FAILED = 20
+_SUFFIX = ".inspector"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Comparison:
+    """A program beside its record.
+
+    Attributes:
+      name: of the record.
+      target, compiler: of the program.
+      recorded_by: the compiler of the record.
+      changes: each number once.
+      is_new: there was no record, or it was written anew.
+    """
+
+    name: str
+    target: str
+    compiler: str
+    recorded_by: str
+    changes: tuple[Change, ...]
+    is_new: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Keeping:
+    """Where things are kept.
+
+    Attributes:
+      baselines: the file of records, None where each check names one.
+      name: of the test, "" outside of tests.
+      update: whether records are written in place of being compared with.
+      failed: the folder for programs that failed; None for inspector's own.
+      compared: what came of it, in order.
+    """
+
+    baselines: Path | None = None
+    name: str = ""
+    update: bool = False
+    failed: Path | None = None
+    compared: list[Comparison] = dataclasses.field(default_factory=list)
+    _names: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def name_for(self, given: str | None, program: str) -> str:
+        """The name of a record: the given one; else the test's, with a number from the second one on; else the program's."""
+        if given is not None:
+            return given
+        name = self.name or program
+        self._names[name] = self._names.get(name, 0) + 1
+        return name if self._names[name] == 1 or not self.name else f"{name} ({self._names[name]})"
+
+    def save(self, compiled: Compiled) -> Path | None:
+        """Writes a program that failed where it can be opened from; None where nothing can be written."""
+        folder = self.failed or _own_folder()
+        if folder is None:
+            return None
+        words = re.sub(r"[^\w.\-]+", "-", self.name or compiled.program.name).strip("-.")[:80]
+        digest = hashlib.sha256(f"{self.name}\0{compiled.digest}".encode()).hexdigest()[:8]
+        path = folder / f"{words}-{digest}{_SUFFIX}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            compiled.save(path)
+        except (OSError, InspectorError):
+            return None
+        if self.failed is None:
+            _forget(folder)
+        return path
+
+
+def _own_folder() -> Path | None:
+    caches = files.cache_folder()
+    if caches is None:
+        return None
+    with contextlib.suppress(OSError):
+        return files.make_own_folder(caches / "failed")
+    return None
+
+
+def _forget(folder: Path) -> None:
+    """Deletes all but the last ones."""
+    found = sorted((stat.st_mtime, file) for file, stat in files.entries(folder) if file.name.endswith(_SUFFIX))
+    for _, file in found[:-_MOST_FAILED]:
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def markdown(compared: Iterable[Comparison]) -> str:
+    """What changed against the baselines, for a code host's page: a table a program that differs, and the rest counted."""
+    listed = list(compared)
+    changed = [c for c in listed if _told(c.changes) or c.is_new]
+    same = len(listed) - len(changed)
+    said = ["### What XLA makes of it, against the baseline", ""]
+    for each in sorted(changed, key=lambda c: not _is_worse(c)):
+        by = "" if each.recorded_by in ("", each.compiler) else f", recorded with {_cell(each.recorded_by)}"
+        said += [f"**{_cell(each.name)}** for {_cell(each.target)}, {_cell(each.compiler)}{by}", ""]
+        if not each.recorded_by:
+            said += ["recorded for the first time", ""]
+            continue
+        said += ["| | recorded | now | difference |", "|---|---:|---:|---:|"]
+        marks = {"worse": "❌ ", "unknown": "❓ ", "better": "✅ ", "allowed": ""}
+        for change in _told(each.changes):
+            cells = (marks.get(change.verdict, "") + change.name, change.before, change.now, change.difference)
+            said.append(f"| {' | '.join(map(_cell, cells))} |")
+        said.append("")
+    said.append(f"{same} program{'' if same == 1 else 's'} as recorded.")
+    return "\n".join(said) + "\n"
+
+
+def _told(changes: Sequence[Change]) -> list[Change]:
+    return [change for change in changes if change.verdict != "same"]
+
+
+def is_better(compared: Comparison) -> bool:
+    """Whether something is better than recorded, and nothing is worse."""
+    return not _is_worse(compared) and any(change.verdict == "better" for change in compared.changes)
+
+
+def _is_worse(compared: Comparison) -> bool:
+    return any(change.verdict in ("worse", "unknown") for change in compared.changes)
+
+
+def _cell(text: str) -> str:
+    """As Markdown that shows the text itself."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", " ".join(escaped.split()))

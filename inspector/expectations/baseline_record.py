@@ -1,0 +1,242 @@
+"""`Record`: what a baseline file keeps of a program, and how a program differs from it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal
+
+from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.sharding.reshardings import full_rematerialisations
+from inspector.errors import ParameterError, Partial, Unavailable
+from inspector.expectations import content_checks, number_checks
+from inspector.stages.compiled import Compiled
+from inspector.support.units import format_bytes, format_change, format_count, parse_bytes, parse_count
+
+NUMBERS = (
+    "peak_bytes", "temp_bytes", "argument_bytes", "output_bytes", "alias_bytes", "flops", "bytes_accessed", "kernels",
+    "fusions", "custom_calls",
+)  # fmt: skip
+"""What is recorded of `inspector.compare`'s numbers."""
+
+_MORE_IS_BETTER = frozenset({"alias_bytes"})  # outputs in donated arguments
+_OTHERS = ("host_transfers", "full_rematerialisations")
+
+Number = int | float
+Verdict = Literal["same", "better", "allowed", "worse", "unknown"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Exchange:
+    """Collectives of one kind over the same axes.
+
+    Attributes:
+      count: how many there are in the program.
+      runs: how often they run in one execution of it, together.
+      operand_bytes: that one device puts in, in all of these.
+    """
+
+    count: int
+    runs: Number
+    operand_bytes: Number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A program in numbers.
+
+    Attributes:
+      numbers: by name; of what is known in part, the known part.
+      collectives: by kind and axes, such as "all-reduce over data".
+      element_types: of all that it computes, in HLO's words.
+      in_part: of numbers that are known in part, what they leave out.
+      unknown: of numbers that are not known, why.
+    """
+
+    numbers: Mapping[str, Number]
+    collectives: Mapping[str, Exchange]
+    element_types: tuple[str, ...]
+    in_part: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, compiled: Compiled) -> Record:
+        """What there is to record of a program."""
+        known = number_checks.numbers(compiled)
+        values: dict[str, float | Unavailable] = {key: known[key].value for key in NUMBERS if key in known}
+        values["host_transfers"] = len(content_checks.transfers(compiled.module()))
+        replicated = full_rematerialisations(compiled)
+        values["full_rematerialisations"] = replicated if isinstance(replicated, Unavailable) else len(replicated)
+        return cls(
+            {key: _plain(value) for key, value in values.items() if not isinstance(value, Unavailable)},
+            exchanges(compiled.collectives().items),
+            content_checks.element_types(compiled.module()),
+            {key: value.reason for key, value in values.items() if isinstance(value, Partial)},
+            {key: value.reason for key, value in values.items() if isinstance(value, Unavailable)},
+        )
+
+
+def exchanges(found: Sequence[Collective]) -> dict[str, Exchange]:
+    """Collectives by kind and axes; of what runs nobody knows how often, once."""
+    alike: dict[str, list[Collective]] = collections.defaultdict(list)
+    for one in found:
+        alike[kind_of(one)].append(one)
+    runs = {id(one): 1 if isinstance(one.executions, Unavailable) else one.executions for one in found}
+    return {
+        kind: Exchange(
+            len(same), sum(runs[id(one)] for one in same), sum(runs[id(one)] * one.operand_bytes for one in same)
+        )
+        for kind, same in sorted(alike.items())
+    }
+
+
+def kind_of(one: Collective) -> str:
+    """Such as "all-reduce over data"."""
+    return f"{one.opcode} over {axes_text(one.axes)}"
+
+
+def _plain(value: float) -> Number:
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """One number of a program beside the recorded one.
+
+    Attributes:
+      name: of the number, or of the collectives.
+      before, now: in words.
+      difference: in words, "" where there is none.
+      verdict: "worse" and "unknown" are failures; "allowed" is more than recorded, and not too much.
+      key: the number's name where it is one of `NUMBERS`, the kind of the collectives, or "".
+      most: what would be allowed; None where that is no number.
+    """
+
+    name: str
+    before: str
+    now: str
+    difference: str
+    verdict: Verdict
+    key: str = ""
+    most: Number | None = None
+
+
+Above = float | str | Mapping[str, float | str]
+"""How much more than the record is allowed: a share ("5%", 0.05), an amount ("1 MiB"), or either by name of the number."""
+
+
+def check_names(above: Above, ignore: Collection[str]) -> None:
+    """Refuses names of numbers that no record has.
+
+    Raises:
+      ParameterError: with those that it has.
+    """
+    known = (*NUMBERS, *_OTHERS, "collectives", "element_types")
+    given = (*([ignore] if isinstance(ignore, str) else ignore), *(above if isinstance(above, Mapping) else ()))
+    if strange := [name for name in given if name not in known]:
+        raise ParameterError(f"A baseline has no {strange[0]!r}. It has {', '.join(known)}.")
+
+
+def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[str] = ()) -> tuple[Change, ...]:
+    """How a program differs from what was recorded, each number once.
+
+    Args:
+      before: what was recorded.
+      now: what is.
+      above: how much more is allowed.
+      ignore: names of numbers that may change; "collectives" and "element_types" are names too.
+
+    Raises:
+      ParameterError: no allowance.
+    """
+    found = [*_numbers(before, now, above)]
+    found += _collectives(before, now, above)
+    found += _types(before, now)
+    kept = [change for change in found if change.key not in ignore]
+    return tuple(c for c in kept if "collectives" not in ignore or " over " not in c.key)
+
+
+def _numbers(before: Record, now: Record, above: Above) -> Iterator[Change]:
+    for key in (*NUMBERS, *_OTHERS):
+        old, new = before.numbers.get(key), now.numbers.get(key)
+        if old is None and new is None:
+            continue
+        label, form = key.replace("_", " "), functools.partial(written, key)
+        if new is None:
+            why = now.unknown.get(key, "there is no such number")
+            yield Change(label, form(old or 0), f"unknown: {why}", "", "unknown", key)
+        elif old is None:
+            yield Change(label, "unknown", form(new), "", "better", key)
+        elif before.in_part.get(key, "") != now.in_part.get(key, ""):
+            old_said, new_said = (
+                f"{form(number)}, without {record.in_part[key]}" if key in record.in_part else form(number)
+                for record, number in ((before, old), (now, new))
+            )
+            yield Change(label, old_said, new_said, "", "unknown", key)
+        else:
+            yield _change(label, key, old, new, allowed(above, key, old))
+
+
+def _change(label: str, key: str, old: Number, new: Number, most: float) -> Change:
+    form = functools.partial(written, key)
+    off = float(new) - float(old)
+    sign = "+" if off > 0 else "−"
+    share = f" ({format_change(float(new), float(old))})" if old else ""
+    difference = f"{sign}{form(abs(off))}{share}" if off else ""
+    worse = off < 0 if key in _MORE_IS_BETTER else new > most
+    better = off > 0 if key in _MORE_IS_BETTER else off < 0
+    verdict: Verdict = "same" if not off else "worse" if worse else "better" if better else "allowed"
+    return Change(label, form(old), form(new), difference, verdict, key, most)
+
+
+def _collectives(before: Record, now: Record, above: Above) -> Iterator[Change]:
+    for kind in sorted({*before.collectives, *now.collectives}):
+        old, new = before.collectives.get(kind), now.collectives.get(kind)
+        if old is None or new is None or old.count != new.count:
+            counts = [0 if one is None else one.count for one in (old, new)]
+            yield _change(kind, f"collectives {kind}", counts[0], counts[1], counts[0])
+        elif old.runs != new.runs:
+            yield _change(f"{kind}, executions", f"collectives {kind}", old.runs, new.runs, old.runs)
+        else:
+            most = allowed(above, "collectives", old.operand_bytes)
+            yield _change(f"{kind}, bytes", f"collectives {kind} bytes", old.operand_bytes, new.operand_bytes, most)
+
+
+def _types(before: Record, now: Record) -> Iterator[Change]:
+    old, new = set(before.element_types), set(now.element_types)
+    gained, lost = sorted(new - old), sorted(old - new)
+    said = " ".join([*(f"+{each}" for each in gained), *(f"−{each}" for each in lost)])
+    verdict: Verdict = "worse" if gained else "better" if lost else "same"
+    yield Change("element types", ", ".join(sorted(old)), ", ".join(sorted(new)), said, verdict, "element_types")
+
+
+def allowed(above: Above, key: str, recorded: Number) -> float:
+    """The most that a number may be.
+
+    Raises:
+      ParameterError: no allowance.
+    """
+    given = above.get(key, 0) if isinstance(above, Mapping) else above
+    if isinstance(given, str) and given.strip().endswith("%"):
+        return recorded * (1 + parse_count(given.strip()[:-1]) / 100)
+    if isinstance(given, str):
+        if not isinstance(above, Mapping):
+            raise ParameterError(
+                f"above={given!r} is no share, such as '5%' or 0.05. Amounts: above={{'peak_bytes': {given!r}}}."
+            )
+        return recorded + (
+            parse_bytes(given) if _is_bytes(key) else parse_count(given, "flop" if key == "flops" else "")
+        )
+    return recorded * (1 + parse_count(given))
+
+
+def written(key: str, value: float) -> str:
+    """A value of a number, with its unit."""
+    return format_bytes(value) if _is_bytes(key) else format_count(value, "flop" if key == "flops" else "")
+
+
+def _is_bytes(key: str) -> bool:
+    return key.endswith(("_bytes", " bytes")) or key in ("bytes_accessed", "collectives")

@@ -1,0 +1,144 @@
+"""Checks of a program's collectives: which kinds, over which axes, how many, with how many bytes."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Iterable, Sequence
+
+from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.collectives.operations import OPCODES
+from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, total
+from inspector.expectations.check_result import Finding, Line
+from inspector.expectations.limits import Bound
+from inspector.support.units import format_bytes, format_count
+
+Axes = str | Sequence[str]
+
+_COLUMNS = ("opcode", "axes", "in", "out", "runs", "by", "instruction")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which collectives a check is about.
+
+    Attributes:
+      opcodes: one of these; any where empty.
+      axes: over exactly these, in any order; None for any.
+    """
+
+    opcodes: frozenset[str]
+    axes: frozenset[str] | None
+
+    @classmethod
+    def of(cls, opcodes: Collection[str], axes: Axes | None) -> Wanted:
+        """From what a check is given.
+
+        Raises:
+          ParameterError: no such opcode, or no names of axes.
+        """
+        strange = sorted(set(opcodes) - set(OPCODES), key=str)
+        if strange:
+            raise ParameterError(f"There is no collective {strange[0]!r}. Expected {', '.join(sorted(OPCODES))}.")
+        if axes is None:
+            return cls(frozenset(opcodes), None)
+        names = axes.split(",") if isinstance(axes, str) else list(axes)
+        if not all(isinstance(name, str) for name in names):
+            raise ParameterError(f"axes are names of mesh axes, such as 'data' or ('data', 'model'), got {axes!r}.")
+        return cls(frozenset(opcodes), frozenset(name.strip() for name in names if name.strip()))
+
+    def has(self, one: Collective) -> bool | Unavailable:
+        """Whether a collective is one of them, or why nobody can tell."""
+        if self.opcodes and one.opcode not in self.opcodes:
+            return False
+        if self.axes is None:
+            return True
+        return one.axes if isinstance(one.axes, Unavailable) else frozenset(one.axes) == self.axes
+
+    def __str__(self) -> str:
+        over = "" if self.axes is None else f" over {', '.join(sorted(self.axes)) or 'no axis'}"
+        return f"{' or '.join(sorted(self.opcodes)) or 'collectives'}{over}"
+
+
+def check_count(found: Sequence[Collective], wanted: Wanted, bound: Bound) -> Finding:
+    """How many there are in the program, each once however often it runs."""
+    of = [wanted.has(one) for one in found]
+    count = _sum(zip(found, of, [1] * len(found), strict=True))
+    is_met = bound.judge(count)
+    is_too_many = bound.most is not None and count > bound.most
+    return Finding(
+        str(wanted), bound.words(format_count), format_count(count), is_met, _COLUMNS,
+        _lines(found, [is_too_many and has is not False for has in of]),
+        "" if is_met else _nearest(found, of, wanted) if not is_too_many else "",
+    )  # fmt: skip
+
+
+def check_bytes(found: Sequence[Collective], wanted: Wanted, bound: Bound) -> Finding:
+    """How many bytes one device puts into them in one execution of the program."""
+    of = [wanted.has(one) for one in found]
+    put_in = _sum(zip(found, of, [_put_in(one) for one in found], strict=True))
+    is_met = bound.judge(put_in)
+    largest = max((one for one, has in zip(found, of, strict=True) if has), key=_put_in, default=None)
+    return Finding(
+        f"bytes into {wanted}", bound.words(format_bytes), format_bytes(put_in), is_met, _COLUMNS,
+        _lines(found, [not is_met and one is largest for one in found]),
+        "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_put_in(largest))}",
+    )  # fmt: skip
+
+
+def check_others(found: Sequence[Collective], wanted: Sequence[Wanted]) -> Finding:
+    """Whether each is one of those."""
+    others = [not any(each.has(one) is True for each in wanted) for one in found]
+    kinds = collections.Counter(
+        f"{one.opcode} over {axes_text(one.axes)}" for one, is_other in zip(found, others, strict=True) if is_other
+    )
+    got = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none"
+    return Finding("other collectives", "none", got, not any(others), _COLUMNS, _lines(found, others))
+
+
+def show(found: Sequence[Collective], kinds: Collection[str], recorded: int) -> Finding:
+    """Those of some kinds ("all-reduce over data"), of which there were fewer before, among all."""
+    against = [f"{one.opcode} over {axes_text(one.axes)}" in kinds for one in found]
+    what, expected = ", ".join(sorted(kinds)), f"{recorded}, as recorded" if recorded else "none, as recorded"
+    return Finding(what, expected, str(sum(against)), False, _COLUMNS, _lines(found, against))
+
+
+def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float:
+    """The sum of what is wanted; `AtLeast` with those of which nobody knows."""
+    known: list[float] = []
+    for one, has, amount in found:
+        if isinstance(has, Unavailable):
+            known.append(AtLeast(0, [Missing(one.name, f"{one.opcode} over unknown axes")]))
+        elif has:
+            known.append(amount)
+    return total(known)
+
+
+def _put_in(one: Collective) -> float:
+    if isinstance(one.executions, Unavailable):
+        return AtLeast(0, [Missing(one.name, "collective that runs an unknown number of times")])
+    return one.operand_bytes * one.executions
+
+
+def _nearest(found: Sequence[Collective], of: Sequence[bool | Unavailable], wanted: Wanted) -> str:
+    """The kinds that differ from what is wanted in one respect."""
+    rest = [one for one, has in zip(found, of, strict=True) if has is not True]
+    same_kind = [one for one in rest if one.opcode in wanted.opcodes]
+    same_axes = [one for one in rest if not isinstance(one.axes, Unavailable) and frozenset(one.axes) == wanted.axes]
+    near = collections.Counter(f"{one.opcode} over {axes_text(one.axes)}" for one in same_kind or same_axes or rest)
+    return ", ".join(f"{count} {kind}" for kind, count in near.most_common(3))
+
+
+def _lines(found: Sequence[Collective], against: Sequence[bool]) -> tuple[Line, ...]:
+    return tuple(
+        Line(
+            (
+                one.opcode, axes_text(one.axes), format_bytes(one.operand_bytes), format_bytes(one.result_bytes),
+                "?" if isinstance(one.executions, Unavailable) else str(one.executions),
+                "?" if isinstance(one.inserted_by, Unavailable) else one.inserted_by, one.name,
+            ),
+            one.origin.frames,
+            is_against,
+        )
+        for one, is_against in zip(found, against, strict=True)
+    )  # fmt: skip

@@ -1,0 +1,189 @@
+"""Checks of what a program has in it: element types, transfers to the host, donated arguments, rematerialised arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from inspector.analysis.sharding.reshardings import full_rematerialisations
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.program import Argument
+from inspector.errors import ParameterError, Unavailable
+from inspector.expectations.check_result import Finding, Line
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.shape import HLO_TYPES, Shape
+from inspector.support.units import counted, format_list
+
+FLOAT64 = ("f64", "c128")
+
+_KNOWN = {*HLO_TYPES, *HLO_TYPES.values()}
+_NO_ARRAYS = frozenset({"token", "opaque"})
+
+_HOST_SPACE = 5  # XLA's number of host memory, on every platform that has such a one
+_TRANSFERS = frozenset({"infeed", "outfeed", "send", "recv"})
+_COPIES = frozenset({"copy", "copy-start", "dynamic-slice", "dynamic-update-slice", "async-start"})
+_TO_HOST = ("callback", "MoveToHost", "MoveToDevice", "HostExecute")
+
+
+# ------------------------------------------------------------------ element types
+
+
+def element_type(name: str) -> str:
+    """HLO's name of an element type: `float32` or `f32` -> `f32`.
+
+    Raises:
+      ParameterError: no type's name; those of eight bits and less are taken as HLO writes them, such as "f8e4m3fn".
+    """
+    if name not in _KNOWN and not str(name).startswith(("f8", "f4", "f6")):
+        raise ParameterError(f"There is no element type {name!r}. Expected such as {', '.join(HLO_TYPES)}.")
+    return HLO_TYPES.get(name, name)
+
+
+def element_types(module: Module) -> tuple[str, ...]:
+    """The element types of all that a module computes, in alphabetical order."""
+    found = {leaf.element_type for shape in module.known_shapes for leaf in shape.leaves}
+    return tuple(sorted(found - _NO_ARRAYS))
+
+
+def check_without(compiled: CompiledProgram, refused: Collection[str]) -> Finding:
+    """That nothing has one of some element types."""
+    found = _of_types(compiled.module(), lambda leaf: leaf.element_type in refused)
+    return _types_finding(compiled, f"element types {', '.join(sorted(refused))}", "none", found)
+
+
+def check_only(compiled: CompiledProgram, allowed: Collection[str]) -> Finding:
+    """That everything has one of some element types."""
+    found = _of_types(compiled.module(), lambda leaf: leaf.element_type not in {*allowed, *_NO_ARRAYS})
+    return _types_finding(compiled, "element types", f"only {', '.join(sorted(allowed))}", found)
+
+
+def _of_types(module: Module, is_refused: Callable[[Shape], bool]) -> list[tuple[Instruction, Shape]]:
+    matches = [next(filter(is_refused, shape.leaves), None) for shape in module.known_shapes]
+    codes = module.columns.shapes.codes.tolist()
+    return [(module.at(row), leaf) for row, code in enumerate(codes) if (leaf := matches[code]) is not None]
+
+
+def _types_finding(
+    compiled: CompiledProgram, what: str, expected: str, found: Sequence[tuple[Instruction, Shape]]
+) -> Finding:
+    paths = {argument.parameter: argument.path for argument in compiled.program.arguments}
+    lines = []
+    for instruction, leaf in found:
+        if instruction.opcode in ("tuple", "get-tuple-element", "bitcast"):
+            continue
+        of_call = instruction.opcode == "parameter" and instruction.computation.is_entry
+        if instruction.opcode == "parameter" and not of_call:
+            continue
+        name = f"argument {paths.get(instruction.proto.parameter_number, '')}" if of_call else instruction.name
+        cells = (str(leaf.without_layout()), instruction.opcode, name, instruction.op_name)
+        lines.append(Line(cells, instruction.frames, is_against=True))
+    types = sorted({leaf.element_type for _, leaf in found})
+    got = f"{', '.join(types)} in {counted(len(found), 'instruction')}" if found else "none"
+    return Finding(what, expected, got, not found, ("shape", "opcode", "instruction", "scope"), _once_a_line(lines))
+
+
+def _once_a_line(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The first of those that come from one place by one opcode."""
+    by_place = {(line.frames[:1] or line.cells, line.cells[1]): line for line in reversed(lines)}
+    return tuple(line for line in lines if line in by_place.values())
+
+
+# ------------------------------------------------------------------ transfers
+
+
+def transfers(module: Module) -> list[tuple[Instruction, str]]:
+    """The instructions that move something from or to the host, each with how."""
+    return [(i, how) for i in map(module.at, _candidates(module)) if (how := _transfer(i))]
+
+
+def _candidates(module: Module) -> Iterator[int]:
+    wanted = _TRANSFERS | _COPIES | {"custom-call"}
+    return iter(module.columns.rows_of(wanted.__contains__))
+
+
+def _transfer(instruction: Instruction) -> str:
+    """How it moves something from or to the host; "" where it does not."""
+    opcode = instruction.opcode
+    if opcode in ("infeed", "outfeed"):
+        return opcode
+    if opcode in ("send", "recv"):
+        return f"{opcode} with the host" if instruction.proto.is_host_transfer else ""
+    if opcode == "custom-call":
+        target = instruction.custom_call_target
+        return target if any(words in target for words in _TO_HOST) else ""
+    spaces = {_spaces(instruction.shape), *(_spaces(operand.shape) for operand in instruction.operands)}
+    on_host = [_HOST_SPACE in each for each in spaces]
+    return "between device and host memory" if any(on_host) and any(each - {_HOST_SPACE} for each in spaces) else ""
+
+
+def _spaces(shape: Shape) -> frozenset[int]:
+    """The memory spaces of a value; scalars and what has no layout left out."""
+    return frozenset(leaf.layout.memory_space for leaf in shape.leaves if leaf.layout is not None and leaf.dimensions)
+
+
+def check_no_transfers(compiled: CompiledProgram) -> Finding:
+    """That nothing goes to the host and back while the program runs."""
+    found = transfers(compiled.module())
+    lines = tuple(Line((how, i.opcode, i.name, i.op_name), i.frames, is_against=True) for i, how in found)
+    got = f"{len(found)}: {format_list(list(dict.fromkeys(how for _, how in found)), 3)}" if found else "none"
+    return Finding("host transfers", "none", got, not found, ("transfer", "opcode", "instruction", "scope"), lines)
+
+
+# ------------------------------------------------------------------ donations
+
+
+def aliased_parameters(module: Module) -> frozenset[int]:
+    """The numbers of the parameters whose buffers outputs reuse."""
+    entries = module.proto.input_output_alias.entries
+    is_tupled = len(module.entry.parameters) == 1 and module.entry.parameters[0].shape.is_tuple
+    return frozenset(
+        int(entry.parameter_shape_index[0] if is_tupled and entry.parameter_shape_index else entry.parameter_number)
+        for entry in entries
+    )
+
+
+def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> Finding:
+    """That outputs reuse every argument that is donated, or each of those with some paths."""
+    arguments = [a for a in compiled.program.arguments if a.donated] if not paths else []
+    for path in paths:
+        below = [a for a in compiled.program.arguments if a.path == path or a.path.startswith((f"{path}[", f"{path}."))]
+        if not below:
+            known = format_list([a.path for a in compiled.program.arguments])
+            raise ParameterError(f"{compiled.program.name} has no argument {path!r}. It has {known}.")
+        arguments += below
+    reused = aliased_parameters(compiled.module())
+    wasted = [a for a in arguments if not a.donated or a.parameter not in reused]
+    lines = tuple(Line((str(a), _why_not_reused(a)), is_against=True) for a in wasted)
+    what, expected = "donated arguments", "all reused by outputs"
+    if not arguments:
+        return Finding(
+            what,
+            expected,
+            "no argument is donated",
+            is_met=False,
+            advice="donate_argnums, of jax.jit or of expect, says which are",
+        )
+    got = f"{len(arguments) - len(wasted)} of {len(arguments)} reused"
+    return Finding(what, expected, got, not wasted, ("argument", "why not"), lines)
+
+
+def _why_not_reused(argument: Argument) -> str:
+    if not argument.donated:
+        return "is not donated"
+    if argument.parameter is None:
+        return "the program does not use it"
+    return "no output has its shape, dtype and sharding, or XLA aliased none"
+
+
+# ------------------------------------------------------------------ rematerialised arrays
+
+
+def check_no_rematerialisation(compiled: CompiledProgram) -> Finding:
+    """That the partitioner replicates no array to shard it anew."""
+    found = full_rematerialisations(compiled)
+    if isinstance(found, Unavailable):
+        return Finding("full rematerialisations by the partitioner", "none", str(found), found)
+    lines = tuple(Line((each.name, f"{each.had} to {each.needed}"), each.frames, is_against=True) for each in found)
+    got = f"{len(found)}" if found else "none"
+    columns = ("array", "from and to sharding")
+    what = "full rematerialisations by the partitioner"
+    return Finding(what, "none", got, not found, columns, lines)

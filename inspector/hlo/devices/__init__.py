@@ -1,0 +1,1 @@
+"""Devices in HLO: replica groups, meshes, shardings and device counts."""

@@ -1,0 +1,147 @@
+"""How often each instruction runs in one execution of a module: the trip counts of the loops around it, multiplied.
+
+What `analysis/` and `compilation/cost.py` need to tell what a run does from what a module says once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, missing, total
+from inspector.hlo.loops import trip_count
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.reading.module_cache import kept
+from inspector.hlo.reading.single_instructions import FLOW
+
+_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name what `async-start` called
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Where the instructions of a computation stand in an execution.
+
+    Attributes:
+      counted_in: the instruction whose numbers hold these, the first of several; None in the entry computation.
+      executions: how often each runs in one execution of the module, over all that call the computation.
+      at_least: how often each runs whatever happens: `AtLeast` below a loop of unknown length, of which only the first run of
+        the condition counts, and below a conditional, whose branches do not count.
+      fused: they run as a part of `counted_in`, so they have no memory of their own.
+    """
+
+    counted_in: str | None
+    executions: int | Unavailable
+    at_least: float
+    fused: bool
+
+
+def executions(module: Module) -> dict[str, int | Unavailable]:
+    """How often each computation runs in one execution of the module, by name; those that nothing calls are left out.
+
+    Of one that several instructions call, their sum. Unavailable below a loop of unknown length, in a branch of a
+    conditional, and for what is applied to elements, such as a reduction's sum.
+    """
+    return {name: place.executions for name, place in places(module).items()}
+
+
+@kept
+def places(module: Module) -> Mapping[str, Place]:
+    """The place of the instructions of every computation, by its name; those that nothing calls are left out."""
+    found: dict[str, Place] = {}
+    for reached in _reached(module):
+        caller = reached.callers[0][0].name if reached.callers else None
+        found[reached.computation.name] = Place(caller, reached.runs, reached.at_least, reached.fused)
+    return found
+
+
+@dataclasses.dataclass(slots=True)
+class _Reached:
+    """A computation that runs, who calls it, and as which of the caller's computations."""
+
+    computation: Computation
+    callers: list[tuple[Instruction, int]] = dataclasses.field(default_factory=list)
+    runs: int | Unavailable = 1
+    at_least: float = 1
+    fused: bool = False
+
+
+def _reached(module: Module) -> list[_Reached]:
+    """The computations that run, callers before those that they call."""
+    order = _callers_first(module.entry)
+    found = {computation.id: _Reached(computation) for computation in order}
+    for computation in order:
+        here = found[computation.id]
+        if here.callers:
+            above = [(caller, _times(caller, n), found[caller.computation.id]) for caller, n in here.callers]
+            here.runs = _sum([_product(outer.runs, times) for _, times, outer in above])
+            here.at_least = total(
+                _at_least(caller, n, times, outer.at_least)
+                for (caller, n), (_, times, outer) in zip(here.callers, above, strict=True)
+            )
+            here.fused = all(outer.fused or caller.opcode not in FLOW for caller, _, outer in above)
+        for instruction in computation.calling:
+            for position, called in enumerate(_called(instruction)):
+                found[called.id].callers.append((instruction, position))
+    return list(found.values())
+
+
+def _callers_first(entry: Computation) -> list[Computation]:
+    finished: dict[int, Computation] = {}
+    begun, waiting = set[int](), [(entry, False)]
+    while waiting:
+        computation, is_done = waiting.pop()
+        if is_done:
+            finished.setdefault(computation.id, computation)
+        elif computation.id not in finished:
+            if computation.id in begun:
+                raise ModuleError(f"Computation {computation.name} calls itself: the module is damaged.")
+            begun.add(computation.id)
+            waiting.append((computation, True))
+            waiting += [(called, False) for i in reversed(computation.calling) for called in reversed(_called(i))]
+    return list(reversed(finished.values()))
+
+
+def _called(instruction: Instruction) -> tuple[Computation, ...]:
+    return () if instruction.opcode in _NAMED_AGAIN else instruction.called_computations
+
+
+def _sum(runs: list[int | Unavailable]) -> int | Unavailable:
+    known = 0
+    for each in runs:
+        if isinstance(each, Unavailable):
+            return each
+        known += each
+    return known
+
+
+def _product(executions: int | Unavailable, times: int | Unavailable) -> int | Unavailable:
+    if isinstance(executions, Unavailable):
+        return executions
+    return times if isinstance(times, Unavailable) else executions * times
+
+
+def _times(caller: Instruction, position: int) -> int | Unavailable:
+    """How often one execution of a caller runs what it calls at `position`."""
+    opcode = caller.opcode
+    if opcode == "while":
+        trips = trip_count(caller)
+        return trips if isinstance(trips, Unavailable) else trips + position  # body, condition
+    if opcode == "conditional":
+        return Unavailable(f"which branch {caller.name} takes is known at run time")
+    if opcode in FLOW or opcode == "fusion":
+        return 1
+    return Unavailable(f"{caller.name} applies it to as many elements as it has to")
+
+
+def _at_least(caller: Instruction, position: int, times: int | Unavailable, executions: float) -> float:
+    """Returns the executions that a caller, which runs at least so often, adds to the computation that it calls at `position`."""
+    if not isinstance(times, Unavailable):
+        return executions * times
+    if caller.opcode == "while":  # the body may not run, the condition runs once
+        return AtLeast(executions * position, (*missing(executions), unknown_length(caller)))
+    return AtLeast(0, (*missing(executions), Missing(caller.name, caller.opcode)))
+
+
+def unknown_length(loop: Instruction) -> Missing:
+    """The part that a sum lacks of which a loop of unknown length is a part: the loop may run no round."""
+    return Missing(loop.name, "loop of unknown length", "not counted")

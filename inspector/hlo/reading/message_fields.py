@@ -1,0 +1,221 @@
+"""The fields of many protobuf messages at once, as arrays.
+
+A module has hundreds of thousands of instructions, each of which is a message of some ten fields; a message class
+gives one field of one message at a time. Here all messages are read beside each other: in each step the next field
+of every message that has one, with NumPy. What a field holds stays where it is, as the bytes between two positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from inspector.errors import ModuleError
+from inspector.hlo.reading.byte_arrays import BLOCK, Numbers, Octets, Spans
+
+TAIL = 0
+"""The number (no field's) under which the rest of a message stands that has more than `MOST_FIELDS` fields."""
+
+MOST_FIELDS = 128
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+"""How a field is written: the low bits of its tag."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """All occurrences of one field, in the order of the messages.
+
+    Attributes:
+      rows: which message each is in, `[occurrences]`, ascending.
+      values: the integer; of what is no integer, where its bytes begin.
+      lengths: of its bytes; -1 for an integer.
+      begins, ends: of the whole field in the messages' bytes, its number included.
+    """
+
+    rows: npt.NDArray[np.int32]
+    values: Numbers
+    lengths: npt.NDArray[np.int32]
+    begins: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.int32]
+
+
+class Fields:
+    """The fields of messages.
+
+    Attributes:
+      octets: the messages, one after the other.
+      starts, ends: of each message, `[messages]`.
+    """
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        """Reads the messages.
+
+        Raises:
+          ModuleError: one is damaged: a field ends behind it, or is of no kind that there is.
+        """
+        self.octets = Octets(messages)
+        lengths = np.fromiter(map(len, messages), np.int64, len(messages))
+        self.ends = np.cumsum(lengths)
+        self.starts = self.ends - lengths
+        self._fields = _read(self.octets, self.starts, self.ends)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @functools.cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the fields that occur, ascending; `TAIL` where a message has too many."""
+        return tuple(sorted(self._fields))
+
+    def field(self, number: int) -> Field:
+        """The occurrences of a field; of none, empty."""
+        return self._fields.get(number, _NONE)
+
+    def integers(self, number: int) -> Numbers:
+        """A singular integer of each message, `[messages]`; 0 where it has none.
+
+        Raises:
+          ModuleError: one is no integer.
+        """
+        found = np.zeros(len(self), np.int64)
+        field = self.field(number)
+        if (field.lengths >= 0).any():
+            raise ModuleError(f"The module is damaged: field {number} of an instruction is no integer.")
+        found[field.rows] = field.values
+        return found
+
+    def contents(self, number: int) -> list[bytes]:
+        """The bytes of each occurrence of a field.
+
+        Raises:
+          ModuleError: one is an integer.
+        """
+        field = self.field(number)
+        if (field.lengths < 0).any():
+            raise ModuleError(f"The module is damaged: field {number} of an instruction is an integer.")
+        return self.octets.slices(Spans(field.values, field.lengths.astype(np.int64)))
+
+    def coded(self, number: int) -> tuple[Numbers, list[bytes]]:
+        """A singular field of each message as a number, and what each number stands for; -1 where it has none."""
+        codes = np.full(len(self), -1)
+        contents = self.contents(number)
+        known = {value: code for code, value in enumerate(dict.fromkeys(contents))}
+        codes[self.field(number).rows] = np.fromiter(map(known.__getitem__, contents), np.int64, len(contents))
+        return codes, list(known)
+
+    def without(self, numbers: Collection[int]) -> list[bytes]:
+        """The bytes of each message without some of its fields."""
+        steps, lengths = np.zeros(self.octets.size + 1, np.int8), self.ends - self.starts
+        for number in set(numbers):
+            field = self.field(number)
+            steps[field.begins] += 1
+            steps[field.ends] -= 1
+            lengths -= np.bincount(field.rows, field.ends - field.begins, len(self)).astype(np.int64)
+        kept = np.cumsum(steps[:-1], dtype=np.int8) == 0
+        left = np.frombuffer(self.octets.data, np.uint8, self.octets.size)[kept].tobytes()
+        spans = np.append(0, np.cumsum(lengths)).tolist()
+        return [left[start:end] for start, end in itertools.pairwise(spans)]
+
+    def irregular(self, singular: Sequence[int]) -> Numbers:
+        """The messages in which a field occurs again, or that have too many: to be written anew."""
+        found = [self.field(TAIL).rows]
+        for number in singular:
+            rows = self.field(number).rows
+            found.append(rows[1:][rows[1:] == rows[:-1]])
+        return np.unique(np.concatenate(found))
+
+
+_NO_ROWS = np.zeros(0, np.int32)
+_NONE = Field(_NO_ROWS, np.zeros(0, np.int64), _NO_ROWS, _NO_ROWS, _NO_ROWS)
+
+
+def contents(octets: Octets, kinds: Numbers, at: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """What fields hold.
+
+    Args:
+      octets: where they are.
+      kinds: how each is written.
+      at: behind its tag.
+
+    Returns:
+      `(values, lengths, behind)`: as `Field.values` and `Field.lengths`, and where the field ends; before its tag where
+      it is of no kind that there is.
+    """
+    has_length, is_integer = kinds == LENGTH, kinds == VARINT
+    if has_length.all():
+        values, begin = octets.varints(at)
+        return begin, values, begin + values
+    is_fixed = (kinds == FIXED64) | (kinds == FIXED32)
+    values, begin = octets.varints(np.where(is_fixed, 0, at))  # where the tag of a field is, which is an integer
+    begin = np.where(is_fixed, at, begin)
+    sizes = np.select([has_length, is_integer, is_fixed], [values, 0, np.where(kinds == FIXED64, 8, 4)], _NO_KIND)
+    return np.where(is_integer, values, begin), np.where(is_integer, -1, sizes), begin + sizes
+
+
+_NO_KIND = -(1 << 62)
+
+
+def check_ends(behind: Numbers, at: Numbers, ends: Numbers) -> None:
+    """Refuses fields that are not within their messages.
+
+    Args:
+      behind: where each field ends, as `contents` says it.
+      at: where it begins, or behind its tag.
+      ends: of its message.
+
+    Raises:
+      ModuleError: one ends before it begins, as of no kind that there is, or behind its message.
+    """
+    if (behind < at).any() or (behind > ends).any():
+        raise ModuleError("The module is damaged: a field of an instruction ends behind it, or is of no known kind.")
+
+
+def _read(octets: Octets, starts: Numbers, ends: Numbers) -> Mapping[int, Field]:
+    blocks = range(0, len(starts), BLOCK)
+    steps = [step for first in blocks for step in _steps(octets, first, starts, ends)]
+    return _by_number([np.concatenate(column) for column in zip(*steps, strict=True)]) if steps else {}
+
+
+def _steps(octets: Octets, first: int, starts: Numbers, ends: Numbers) -> Iterator[tuple[npt.NDArray[Any], ...]]:
+    """Rows, numbers, values, lengths and ends of the first field of each message of a block, then of the second, ..."""
+    at, until = starts[first : first + BLOCK], ends[first : first + BLOCK]
+    rows = np.arange(first, first + len(at), dtype=np.int32)
+    some = at < until
+    rows, at, until = rows[some], at[some], until[some]
+    for _ in range(MOST_FIELDS):
+        if not len(rows):
+            return
+        begins = at
+        tags, behind = octets.varints(begins)
+        values, lengths, at = contents(octets, tags & 7, behind)
+        check_ends(at, behind, until)
+        if (tags < 8).any():
+            raise ModuleError("The module is damaged: a field of an instruction has the number 0.")
+        yield rows, tags >> 3, values, *(each.astype(np.int32) for each in (lengths, begins, at))
+        on = at < until
+        if not on.all():
+            rows = rows[on]
+            at, until = at[on], until[on]
+    if len(rows):
+        yield rows, np.full(len(rows), TAIL), at, *(each.astype(np.int32) for each in (until - at, at, until))
+
+
+def _by_number(columns: Sequence[npt.NDArray[Any]]) -> Mapping[int, Field]:
+    rows, numbers, *others = columns
+    small = numbers.max() < 1 << 16
+    order = np.argsort(numbers.astype(np.uint16) if small else numbers, kind="stable")  # 16 bits: in linear time
+    numbers = numbers[order]
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    found = {}
+    for start, end in itertools.pairwise(cuts):
+        these = order[start:end]
+        these = these[np.argsort(rows[these], kind="stable")]
+        found[int(numbers[start])] = Field(rows[these], *(column[these] for column in others))
+    return found

@@ -1,0 +1,118 @@
+"""Columns as bytes and back: what was read of a module, to be kept beside the module itself.
+
+What is kept is not trusted: all that is an index is looked at before it is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from inspector.errors import ModuleError
+from inspector.hlo.reading.byte_arrays import Numbers, Octets, Spans
+from inspector.hlo.reading.columns import Columns
+from inspector.hlo.reading.instruction_messages import LINKS, Lists, Parts
+from inspector.hlo.reading.message_fields import Fields
+from inspector.hlo.reading.message_offsets import Outline
+
+_IDS, _PLACES = np.dtype("<i8"), np.dtype("<i4")  # protobuf has at most 2 GB in a message
+_LISTS = ("rows", "begins", "lengths")
+NAMES = (
+    "module", "computations", "computation_lengths", "contents", "content_lengths", "first", "ids", "codes", "begins",
+    "lengths", "name_begins", "name_lengths", *(f"{part}_{number}" for number in LINKS for part in _LISTS),
+)  # fmt: skip
+"""Of the entries: texts and little-endian integers."""
+
+
+def entries(columns: Columns) -> dict[str, bytes] | None:
+    """Columns as bytes by name, all of `NAMES`; None where the module is written in another way than XLA does."""
+    found, parts = columns.outline, columns.parts
+    if found.data is not columns.data or parts.messages is not found.instructions:
+        return None
+    said = parts.contents
+    numbers: dict[str, npt.NDArray[np.int64]] = {
+        "computation_lengths": np.array([*map(len, found.computations)]),
+        "content_lengths": said.ends - said.starts,
+        "first": found.first,
+        "codes": parts.codes,
+        "begins": parts.messages.begins,
+        "lengths": parts.messages.lengths,
+        "name_begins": parts.names.begins,
+        "name_lengths": parts.names.lengths,
+    }
+    for number, lists in parts.links.items():
+        each = (lists.rows, lists.spans.begins, lists.spans.lengths)
+        numbers |= {f"{part}_{number}": values for part, values in zip(_LISTS, each, strict=True)}
+    return {
+        "module": found.module,
+        "computations": b"".join(found.computations),
+        "contents": said.octets.data[: said.octets.size],
+        "ids": parts.ids.astype(_IDS).tobytes(),
+        **{name: values.astype(_PLACES).tobytes() for name, values in numbers.items()},
+    }
+
+
+def read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
+    """The columns of a module of which `entries` were kept.
+
+    Raises:
+      ModuleError: what was kept is not of this module, or damaged.
+    """
+    try:
+        return _read(data, kept)
+    except (ModuleError, KeyError, ValueError, IndexError) as e:
+        raise ModuleError(f"What was kept of a module of {len(data)} bytes does not fit it: {e}.") from e
+
+
+def _read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
+    def numbers(name: str) -> Numbers:
+        return np.frombuffer(kept[name], _PLACES).astype(np.int64)
+
+    ids = np.frombuffer(kept["ids"], _IDS).astype(np.int64)
+    computations = _cut(kept["computations"], numbers("computation_lengths"))
+    first, codes = numbers("first"), numbers("codes")
+    messages = Spans(numbers("begins"), numbers("lengths"))
+    names = Spans(numbers("name_begins"), numbers("name_lengths"))
+    contents = Fields(_cut(kept["contents"], numbers("content_lengths")))
+    _check(len(first) == len(computations) + 1 and first[0] == 0 and first[-1] == len(ids), "computations")
+    _check((np.diff(first) >= 0).all(), "computations")
+    _check(len(codes) == len(ids) and _within(codes, len(contents)), "contents")
+    _check(len(messages.begins) == len(messages.lengths) == len(ids), "instructions")
+    _check((messages.begins[1:] >= messages.ends[:-1]).all(), "instructions")
+    _check_spans(messages, Spans(np.zeros(1, np.int64), np.array([len(data)])), "instructions")
+    _check(len(names.begins) == len(names.lengths) == len(ids), "names")
+    _check_spans(names, messages, "names")
+    links = {}
+    for number in LINKS:
+        rows, begins, lengths = (numbers(f"{part}_{number}") for part in _LISTS)
+        _check(len(rows) == len(begins) == len(lengths) and _within(rows, len(ids)), "links")
+        _check((np.diff(rows) > 0).all() and (lengths > 0).all(), "links")
+        _check_spans(Spans(begins, lengths), messages[rows], "links")
+        links[number] = Lists(rows, Spans(begins, lengths))
+    outline = Outline.of(data, kept["module"], computations, first, messages)
+    end = int(messages.ends.max(initial=0))
+    parts = Parts(Octets([data], end), messages, names, ids, links, codes, contents)
+    return Columns(data, known=(outline, parts))
+
+
+def _cut(data: bytes, lengths: Numbers) -> list[bytes]:
+    ends = np.cumsum(lengths)
+    _check((lengths >= 0).all() and int(ends[-1] if len(ends) else 0) == len(data), "lengths")
+    return [data[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
+
+
+def _within(numbers: Numbers, count: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
+
+
+def _check_spans(spans: Spans, outer: Spans, what: str) -> None:
+    _check(
+        (spans.lengths >= 0).all() and (spans.begins >= outer.begins).all() and (spans.ends <= outer.ends).all(), what
+    )
+
+
+def _check(holds: bool | np.bool_, what: str) -> None:
+    if not holds:
+        raise ValueError(f"its {what} are others")

@@ -1,0 +1,338 @@
+"""Opens what is lowered or traced already: JAX's stages, exports, StableHLO and HLO modules."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.sharding import AbstractMesh, AxisType
+
+from inspector import platforms
+from inspector._jax.compiling import attached_devices, configuration
+from inspector._jax.lowering import stages
+from inspector._jax.lowering.observing import observed_call
+from inspector._jax.lowering.pallas_overrides import with_changes
+from inspector._jax.lowering.traced import JaxprFacts, MeshFacts
+from inspector._jax.modules import conversions, isolated_reading
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.options.options import Options
+from inspector.compilation.placement import placed
+from inspector.compilation.program import Argument, Program, Result
+from inspector.errors import LoweringError, ParameterError
+from inspector.hlo.devices.mesh import Mesh
+from inspector.hlo.pallas import MAX_STEPS
+from inspector.lowering.arguments import argument_names, result_name
+from inspector.lowering.assemble import assemble
+from inspector.lowering.bindings import Call, StageBinding
+from inspector.lowering.languages import hlo_module, language_of
+from inspector.lowering.module_settings import Settled, settle
+from inspector.lowering.pallas import Overrides
+from inspector.lowering.what_if import changed_call
+from inspector.stages.lowered import Lowered
+from inspector.support import files
+
+MAX_MODULE_BYTES = 2 << 30
+"""So much fits into one message of protobuf, which XLA's modules are."""
+
+
+def check_opened(given: Any) -> None:
+    """Refuses what is neither a stage, a saved program nor a module.
+
+    Raises:
+      ParameterError: with all that can be lowered, or with the functions that the value is made of.
+    """
+    kinds = (
+        stages.Traced,
+        stages.Lowered,
+        Program,
+        CompiledProgram,
+        Lowered,
+        jax.export.Exported,
+        str,
+        bytes,
+        bytearray,
+        os.PathLike,
+    )
+    if not isinstance(given, kinds) and not hasattr(given, "as_serialized_hlo_module_proto"):
+        if functions := _functions_of(given):
+            raise ParameterError(
+                f"A {type(given).__name__} is no function, but holds some: {', '.join(functions)}. Pass one of them, such"
+                f" as {type(given).__name__.lower()}.{functions[-1]}, and then its arguments."
+            )
+        raise ParameterError(
+            f"Cannot lower a value of type {type(given).__name__}. Expected a function first and then its arguments, a"
+            " jax.stages.Traced or Lowered, a jax.export.Exported, a Lowered or Compiled of inspector, or StableHLO or"
+            " HLO as text, bytes or a path."
+        )
+
+
+def _functions_of(given: Any) -> list[str]:
+    """Fields of a named tuple or a dataclass that can be called, such as the `init` and `apply` of a transformation."""
+    fields = dataclasses.fields(given) if dataclasses.is_dataclass(given) else ()
+    names = getattr(given, "_fields", None) or [field.name for field in fields]
+    return [name for name in names if callable(getattr(given, name, None))]
+
+
+def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
+    """Opens what is not a function. `check_opened` must have let it pass."""
+    if isinstance(given, Lowered) and overrides.what_if and given.again is not None:
+        overrides.refuse("a Lowered is lowered already, its kernels with it")
+        what_if = given.supposed.merge(overrides.what_if)
+        return given.again.lower(platform or given.program.platform, given.again.chip, what_if)
+    if overrides.what_if.changes_arguments:
+        raise ParameterError(
+            f"A {type(given).__name__} has the shapes and dtypes of the call that it was made of: dtype and batch cannot"
+            " change them. Pass the function and its arguments."
+        )
+    if isinstance(given, stages.Traced):
+        return from_traced(given, None, platform, None, overrides)
+    overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
+    if isinstance(given, stages.Lowered):
+        return _open_stage(given, platform, overrides)
+    if overrides.what_if:
+        raise ParameterError(
+            f"A {type(given).__name__} is given as it is, without its function, so it cannot be lowered for another call."
+            " Pass the function and its arguments."
+        )
+    if isinstance(given, (Program, CompiledProgram)):
+        return _open_program(given if isinstance(given, Program) else given.program, platform)
+    if isinstance(given, Lowered):
+        _check_platform(given.program, platform)
+        return given
+    if isinstance(given, jax.export.Exported):
+        return _open_exported(given, platform)
+    if hasattr(given, "as_serialized_hlo_module_proto"):
+        return _open_module(given.as_serialized_hlo_module_proto(), "HLO", platform)
+    module = _read(given)
+    language = language_of(module)
+    return _open_module(
+        hlo_module(module) if language == "HLO" and isinstance(module, bytes) else module, language, platform
+    )
+
+
+def _open_stage(given: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
+    """A `jax.stages.Lowered`; lowered again from its jaxpr for another platform, or of another call."""
+    own = stages.platform_of(given)
+    if platform in (None, own) and not overrides.what_if and overrides.limits is None:
+        return _from_lowered(given, stages.facts_behind(given, MAX_STEPS), None, own)
+    traced = stages.traced_again(given)
+    if traced is None:
+        raise ParameterError(
+            f"A jax.stages.Lowered is lowered for its platform already ({own}), and its function is gone; platform"
+            " cannot change it. Pass the function itself."
+        )
+    return from_traced(traced, None, platform, _call_of(stages.lowered_facts(given)), overrides)
+
+
+def _call_of(facts: stages.LoweredFacts) -> Call:
+    names = argument_names(None, len(facts.arguments))
+    paths = tuple(names(argument.path) for argument in facts.arguments)
+    return Call(paths, StageBinding(facts.name, facts.in_tree, facts.out_shape))
+
+
+def _read(given: Any) -> bytes | str:
+    if isinstance(given, (bytes, bytearray)):
+        return _text_if_utf8(bytes(given))
+    if isinstance(given, os.PathLike) or (
+        isinstance(given, str) and "\n" not in given and os.path.exists(given)  # noqa: PTH110 - False for a long text
+    ):
+        try:
+            return _text_if_utf8(files.read(given, MAX_MODULE_BYTES))
+        except OSError as e:
+            raise ParameterError(
+                f"Cannot read {os.fspath(given)!r}: {e.strerror or e}. Expected a file with StableHLO or HLO, as text or"
+                " bytes."
+            ) from e
+    return str(given)
+
+
+def _text_if_utf8(data: bytes) -> bytes | str:
+    # MLIR bytecode begins with `ML\xefR`, a proto has field tags (0x1a of its computations): bytes that no text has.
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+    return data if _NO_TEXT.search(text) else text
+
+
+_NO_TEXT = re.compile("[\0-\x08\x0e-\x1f]")
+
+
+def _open_program(program: Program, platform: str | None) -> Lowered:
+    """Opens what was lowered before, in another process perhaps, with the ends that it had."""
+    _check_platform(program, platform)
+    return assemble(program, isolated_reading.read(program.module, "StableHLO"), None, None)
+
+
+def _check_platform(program: Program, platform: str | None) -> None:
+    if platform not in (None, program.platform):
+        raise ParameterError(
+            f"{program.name} is lowered for {program.platform}; platform={platform!r} cannot change it. Lower the function anew."
+        )
+
+
+def _open_module(module: bytes | str, language: isolated_reading.Language, platform: str | None) -> Lowered:
+    settled = settle(isolated_reading.read(module, language))
+    return assemble(_module_program(settled, platform), settled.contents, None, None, notes=settled.notes)
+
+
+def _module_program(settled: Settled, platform: str | None) -> Program:
+    facts = settled.contents.facts
+    return Program(
+        name=facts.name,
+        module=settled.contents.stablehlo,
+        arguments=tuple(
+            Argument(f"arg{i}", shape, _numpy_dtype(t), i, donated=i in settled.donated)
+            for i, (shape, t) in enumerate(facts.parameters)
+        ),
+        results=tuple(Result(f"[{i}]" if len(facts.results) > 1 else "", s, _numpy_dtype(t)) for i, (s, t) in enumerate(facts.results)),
+        options=settled.options,
+        mesh=settled.mesh,
+        platform=platform or attached_devices.attached_platform(),
+    )  # fmt: skip
+
+
+def _open_exported(exported: Any, platform: str | None) -> Lowered:
+    if any(not isinstance(d, int) for aval in exported.in_avals for d in aval.shape):
+        raise ParameterError(
+            f"{exported.fun_name} is exported with symbolic dimensions. Lower it at concrete shapes:"
+            " lower(jax.jit(exported.call), *args)."
+        )
+    if len(exported.platforms) > 1:
+        raise ParameterError(
+            f"{exported.fun_name} is exported for {exported.platforms}. Export it for one platform, or lower"
+            " jax.jit(exported.call) with example arguments."
+        )
+    if platform is not None and platforms.named(platform).lowering not in exported.platforms:
+        raise ParameterError(f"{exported.fun_name} is exported for {exported.platforms[0]}, not for {platform}.")
+    return _open_module(exported.mlir_module_serialized, "StableHLO", exported.platforms[0])
+
+
+def from_traced(
+    traced: stages.Traced, fun: Any, platform: str | None, call: Call | None = None, overrides: Overrides | None = None
+) -> Lowered:
+    """A `Lowered` of a traced function.
+
+    Args:
+      traced: what JAX made of it.
+      fun: the function, for its source; None when not known.
+      platform: what to lower for, None for JAX's default backend.
+      call: the call that `traced` is of, where it is known.
+      overrides: what is put in place of the parameters of Pallas kernels.
+    """
+    platform = platform or attached_devices.attached_platform()
+    overrides = overrides or Overrides()
+    traced = stages.with_arguments_anywhere(with_changes(traced, overrides.choose))
+    if overrides.what_if:
+        traced = changed_call(traced, call.paths if call else _paths_of(traced), overrides.what_if)
+    names = (platforms.named(platform).lowering,)
+    if overrides.limits is not None:
+        traced, overrides.logged = observed_call(traced, overrides.limits)
+    started = time.perf_counter()
+    lowered = traced.lower(lowering_platforms=names)
+    timings = {"lower_s": time.perf_counter() - started}
+    found = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
+    return found.changed(timings=timings)
+
+
+def _from_lowered(
+    lowered: stages.Lowered, jaxpr: JaxprFacts | None, fun: Any, platform: str, call: Call | None = None,
+    overrides: Overrides | None = None,
+) -> Lowered:  # fmt: skip
+    facts = stages.lowered_facts(lowered)
+    if facts.hoisted:
+        raise LoweringError(
+            f"The lowered module has {facts.hoisted} parameters that are not arguments of the function (hoisted constants),"
+            " which inspector cannot pass. Set jax_use_simplified_jaxpr_constants=False."
+        )
+    call = call or _call_of(facts)
+    contents = stages.contents(lowered)
+    mesh = _partition_mesh(facts, contents.facts, jaxpr)
+    num_partitions = max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions or 1)
+    device_ids = _device_ids(facts, num_partitions, platform)
+    program = Program(
+        name=facts.name,
+        module=contents.stablehlo,
+        arguments=tuple(
+            Argument(path, a.shape, a.dtype, a.parameter, a.donated, a.weak_type, a.sharding)
+            for path, a in zip(call.paths, facts.arguments, strict=True)
+        ),
+        results=tuple(Result(result_name(r.path), r.shape, r.dtype, r.sharding) for r in facts.results),
+        options=Options(
+            num_replicas=1,
+            num_partitions=num_partitions,
+            use_spmd_partitioning=True,
+            use_shardy_partitioner=configuration.uses_shardy(),
+            allow_spmd_sharding_propagation_to_parameters=facts.propagate_to_parameters,
+            allow_spmd_sharding_propagation_to_output=facts.propagate_to_results,
+        ),
+        mesh=placed(mesh, device_ids),
+        platform=platform,
+        host_callbacks=facts.callbacks is not None,
+        callbacks=facts.callbacks,
+        binding=call.binding,
+        device_ids=device_ids,
+    )
+    return assemble(
+        program, contents, jaxpr, fun, out_shape=facts.out_shape, overrides=overrides,
+        notes=(*call.notes, *_mesh_notes(facts.meshes), *(overrides.notes if overrides else ())),
+    )  # fmt: skip
+
+
+def _paths_of(traced: stages.Traced) -> tuple[str, ...]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(traced.args_info)
+    names = argument_names(None, len(traced.args_info[0]))
+    return tuple(names(path) for path, _ in leaves)
+
+
+def _mesh_notes(given: Sequence[MeshFacts]) -> tuple[str, ...]:
+    """What a user who only wrote `AbstractMesh` in place of `Mesh` may not know: other axis types, another program."""
+    if AxisType.Explicit not in AbstractMesh((1,), ("i",)).axis_types:
+        return ()  # this JAX makes them Auto: whoever has others asked for them
+    meshes = [mesh for mesh in given if math.prod(mesh.axis_sizes) > 1]
+    if not meshes or not all(mesh.is_abstract for mesh in meshes):
+        return ()
+    if any(mesh.axis_types != {AxisType.Explicit.name} for mesh in meshes):
+        return ()
+    note = (
+        "the AbstractMesh has Explicit axes, its default; a Mesh has Auto axes, whose program can be another:"
+        f" AbstractMesh(..., axis_types=(AxisType.Auto,) * {len(meshes[0].axis_names)}) gives that"
+    )
+    return (note,)
+
+
+def _partition_mesh(
+    facts: stages.LoweredFacts, module_facts: conversions.ModuleFacts, jaxpr: JaxprFacts | None
+) -> Mesh | None:
+    """The JAX mesh that gives partitions their names: of the shardings, else of a `shard_map`."""
+    inner = () if jaxpr is None or jaxpr.mesh is None else (jaxpr.mesh,)
+    for mesh in (*facts.meshes, *inner):
+        if math.prod(mesh.axis_sizes) > 1:
+            return Mesh(mesh.axis_names, mesh.axis_sizes, "partition")
+    for names, sizes, ids in module_facts.meshes:
+        if math.prod(sizes) > 1:
+            return Mesh(names, sizes, "partition", ids)
+    return None
+
+
+def _device_ids(facts: stages.LoweredFacts, num_partitions: int, platform: str) -> tuple[int, ...] | None:
+    """The ids of the devices that the function names, by partition.
+
+    None where it names none. Devices of another platform than the program's, in their usual order, are no choice of the
+    user: a mesh of the first CPUs can stand for any TPUs.
+    """
+    ids = facts.device_ids
+    if ids is None or len(ids) != num_partitions:
+        return None
+    is_usual = facts.device_platform != platforms.named(platform).name and ids == tuple(range(len(ids)))
+    return None if is_usual else ids
+
+
+def _numpy_dtype(mlir_type: str) -> str:
+    return conversions.NUMPY_DTYPES.get(mlir_type, mlir_type)

@@ -1,0 +1,174 @@
+"""Settles how a module that was given as a file, text or bytes must be compiled, so that nothing in it is misread.
+
+A StableHLO or HLO module leaves out much of what its compile needs, and the conversion from HLO to StableHLO drops more.
+Each such thing is restored here, derived from the rest of the module, refused or noted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from inspector._jax.modules import conversions
+from inspector.compilation.options.options import Options
+from inspector.errors import ModuleError
+from inspector.hlo.conversion_losses import losses
+from inspector.hlo.devices.device_counts import device_counts, is_partitioned
+from inspector.hlo.devices.mesh import Mesh
+from inspector.hlo.header import header_attributes, header_booleans, header_count
+from inspector.hlo.module import Module
+from inspector.hlo.shape import Shape
+from inspector.support.units import format_list
+
+_PROPAGATION = "allow_spmd_sharding_propagation_to"
+_HOST_MEMORY_SPACE = 5
+_UNNAMED_LOSSES = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settled:
+    """A module with everything that its compile needs.
+
+    Attributes:
+      contents: the module.
+      options: build options that it implies.
+      mesh: its Shardy mesh over all partitions, or None.
+      donated: numbers of the parameters whose buffers results may reuse.
+      notes: what was derived, changed or left out, for the user.
+    """
+
+    contents: conversions.Contents
+    options: Options
+    mesh: Mesh | None
+    donated: frozenset[int]
+    notes: tuple[str, ...]
+
+
+def settle(contents: conversions.Contents) -> Settled:
+    """Settles a module.
+
+    Raises:
+      ModuleError: it does not tell over how many devices it runs.
+    """
+    facts, given = contents.facts, contents.given
+    header = header_attributes(given.header) if given is not None else {}
+    module = Module.from_proto(given.proto if given is not None else contents.forms.hlo_proto)
+    counts = device_counts(
+        module,
+        [math.prod(sizes) for _, sizes, _ in facts.meshes],
+        _several(header_count(header, "replica_count") or facts.num_replicas),
+        _several(header_count(header, "num_partitions") or facts.num_partitions),
+    )
+    per_device = given is not None and is_partitioned(module, counts.num_partitions)
+    shape = module.columns.module.host_program_shape
+    _check_layout(module, shape)
+    donors, aliased = _donors(module)
+    additions = conversions.Additions(
+        counts.num_replicas,
+        counts.num_partitions,
+        donors,
+        tuple(_placement(leaf) for parameter in shape.parameters for leaf in _leaves(parameter)),
+        tuple(_placement(leaf) for leaf in _leaves(shape.result)),
+        per_device,
+    )
+    if _needed(additions, facts):
+        contents = dataclasses.replace(conversions.with_additions(contents.stablehlo, additions), given=given)
+    notes = [*counts.notes]
+    if per_device:
+        notes.append(
+            f"the module is already partitioned: it is compiled as the program of each of {counts.num_partitions} devices"
+        )
+    if given is not None:
+        notes += _losses(module, Module.from_proto(contents.forms.hlo_proto), per_device)
+    options = Options(
+        num_replicas=counts.num_replicas,
+        num_partitions=counts.num_partitions,
+        use_spmd_partitioning=True,
+        use_shardy_partitioner=facts.uses_shardy and not per_device,
+        allow_spmd_sharding_propagation_to_parameters=header_booleans(header, f"{_PROPAGATION}_parameters"),
+        allow_spmd_sharding_propagation_to_output=header_booleans(header, f"{_PROPAGATION}_output"),
+    )
+    mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == counts.num_partitions), None)
+    return Settled(contents, options, mesh, frozenset((*donors, *aliased)), tuple(notes))
+
+
+def _check_layout(module: Module, stated: Any) -> None:
+    """Refuses an entry layout of other arrays than the entry computation has."""
+    own = module.entry.proto.program_shape
+    for what, ours, theirs in (
+        ("takes", stated.parameters, own.parameters),
+        ("returns", [stated.result], [own.result]),
+    ):
+        arrays = [
+            [(leaf.element_type, *leaf.dimensions) for shape in shapes for leaf in _leaves(shape)]
+            for shapes in (ours, theirs)
+        ]
+        if arrays[0] != arrays[1]:
+            texts = [", ".join(str(Shape.from_proto(shape)) for shape in shapes) for shapes in (ours, theirs)]
+            raise ModuleError(
+                f"entry_computation_layout states that the HLO module {what} {texts[0]}, but its entry computation {what}"
+                f" {texts[1]}. Correct or remove entry_computation_layout."
+            )
+
+
+def _several(count: int | None) -> int | None:
+    """A count of 1 says no more than none: JAX writes it whatever the compile options will be."""
+    return None if count == 1 else count
+
+
+def _needed(additions: conversions.Additions, facts: conversions.ModuleFacts) -> bool:
+    counts = additions.num_replicas, additions.num_partitions
+    return (
+        counts != (facts.num_replicas or 1, facts.num_partitions or 1)
+        or bool(additions.donors)
+        or any((*additions.parameter_attributes, *additions.result_attributes))
+        or additions.is_partitioned
+    )
+
+
+def _donors(module: Module) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Leaves of parameters that may be reused for any result, and those that a result is to lie in."""
+    message = module.columns.module
+    first = [0]
+    for parameter in message.host_program_shape.parameters:
+        first.append(first[-1] + sum(1 for _ in _leaves(parameter)))
+
+    def leaf(number: int, index: list[int]) -> int:
+        shape, at = message.host_program_shape.parameters[number], first[number]
+        for i in index:
+            at += sum(1 for before in shape.tuple_shapes[:i] for _ in _leaves(before))
+            shape = shape.tuple_shapes[i]
+        return at
+
+    donors = [leaf(e.parameter_number, list(e.parameter_shape_index)) for e in message.buffer_donor.entries]
+    aliased = [leaf(e.parameter_number, list(e.parameter_shape_index)) for e in message.input_output_alias.entries]
+    return tuple(donors), tuple(aliased)
+
+
+def _leaves(shape: Any) -> Iterator[Any]:
+    types = shape.DESCRIPTOR.fields_by_name["element_type"].enum_type.values_by_number
+    if types[shape.element_type].name != "TUPLE":
+        yield shape
+    for element in shape.tuple_shapes:
+        yield from _leaves(element)
+
+
+def _placement(shape: Any) -> Mapping[str, str]:
+    """Attributes of an argument or result that lies otherwise than the compiler would lay it."""
+    found, order = {}, list(shape.layout.minor_to_major)
+    if order != sorted(order, reverse=True):
+        found["mhlo.layout_mode"] = "{" + ",".join(map(str, order)) + "}"
+    if shape.layout.memory_space == _HOST_MEMORY_SPACE:
+        found["mhlo.memory_kind"] = "pinned_host"
+    return found
+
+
+def _losses(given: Module, compiled: Module, per_device: bool) -> Iterator[str]:
+    if given.columns.module.HasField("schedule"):
+        yield "the module's schedule is not kept: XLA schedules the program again"
+    lost = losses(given, compiled, ("sharding", "frontend_attributes") if per_device else ())
+    if lost:
+        named = format_list([str(loss) for loss in lost], _UNNAMED_LOSSES)
+        yield f"XLA's conversion of HLO to StableHLO, which inspector compiles, does not keep: {named}"

@@ -1,0 +1,18 @@
+"""The process that `other_jax.py` starts: compiles what one file asks for, and writes another."""
+
+from __future__ import annotations
+
+from inspector.compilation.request import CompileRequest
+from inspector.reports import bundle
+from inspector.reports.other_jax_messages import QUESTION, REPLY, Question, Reply
+from inspector.reports.recompile import Recompiler
+from inspector.reports.recorded_exploration import Failure
+
+
+def answer_file(question: str, answer: str) -> None:
+    """Reads the one file and writes the other."""
+    asked = bundle.read(Question, question, QUESTION)
+    request = CompileRequest(asked.program, asked.options, asked.target, frozenset(asked.products))
+    job = Recompiler({asked.program.digest: asked.portable}).submit(request)
+    error = job.exception()
+    bundle.write(Reply(job.result() if error is None else Failure.of(error)), answer, REPLY)

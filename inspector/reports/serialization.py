@@ -1,0 +1,191 @@
+"""How the values of an exploration are written: which of them are entries of their own, and which field by field."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.options.options import Options
+from inspector.compilation.program import Program
+from inspector.compilation.records.registry import RECORDS
+from inspector.compilation.target import Target
+from inspector.compilation.tuning import Tuning, WhatIf
+from inspector.errors import InspectorError, Unavailable
+from inspector.hlo.listing import Listing
+from inspector.hlo.pallas import Operand, Plain
+from inspector.reports import listings
+from inspector.reports.entries import Packed, Unpacked
+from inspector.reports.listings import PlainListing
+from inspector.stages.compiled import Compiled
+from inspector.stages.kernel import Kernel
+from inspector.stages.lowered import Lowered
+from inspector.stages.passes import CompilerPasses
+from inspector.support import json_values
+from inspector.support.json_values import Form, FormError, Forms
+
+LEFT_OUT = Unavailable(
+    "a bundle keeps no machine code: it is for one machine, and nobody should run a stranger's",
+    "compile the program again: exploration.lowered.compile(...)",
+)
+"""What stands for an executable."""
+
+_DOCUMENTS = (Program, Lowered, Kernel)
+_DTYPE = re.compile("[a-z][a-z0-9_]*")
+
+
+def packing(packed: Packed) -> Forms:
+    """The forms of what is written to some entries."""
+    forms: dict[type, Form] = {}
+
+    def document(value: object) -> Any:
+        return packed.document(value, forms)
+
+    def write(kind: type, form: Callable[[Any], Any]) -> None:
+        forms[kind] = Form(form, _never)
+
+    write(str, packed.text)
+    write(bytes, packed.data)
+    write(np.ndarray, lambda array: json_values.encode(_PlainArray.of(array), forms))
+    write(Options, lambda options: packed.text(options.to_json()))
+    write(Target, str)
+    write(Tuning, lambda tuning: json_values.encode(_PlainTuning.of(tuning), forms))
+    write(Listing, lambda listing: packed.document(listings.written(listing), forms))
+    for record in (*RECORDS.values(), CompilerPasses):
+        write(record, lambda value: packed.data(value.to_bytes()))
+    for compiled in (CompiledProgram, Compiled):
+        write(compiled, lambda value: document(_without_code(value)))
+    for kind in _DOCUMENTS:
+        write(kind, document)
+    return forms
+
+
+def unpacking(unpacked: Unpacked) -> Forms:
+    """The forms of what is read from some entries: the inverse of `packing`."""
+    forms: dict[type, Form] = {}
+
+    def read(kind: type, form: Callable[[Any, str], Any]) -> None:
+        forms[kind] = Form(_never, form)
+
+    made: dict[tuple[type, str], Any] = {}
+
+    def text_of(kind: type, make: Callable[[str], Any]) -> None:
+        def once(value: Any, at: str) -> Any:
+            text = unpacked.text(value, at)
+            if (kind, text) not in made:
+                made[kind, text] = _made(make, text, at)
+            return made[kind, text]
+
+        read(kind, once)
+
+    def record_of(kind: Any) -> None:
+        read(kind, lambda value, at: _made(kind.from_bytes, unpacked.data(value, at), at))
+
+    def document_of(kind: type) -> None:
+        read(kind, lambda value, at: unpacked.document(kind, value, at, forms))
+
+    read(str, unpacked.text)
+    read(bytes, unpacked.data)
+    read(np.ndarray, lambda value, at: _made(_PlainArray.array, json_values.decode(_PlainArray, value, at, forms), at))
+    read(Tuning, lambda value, at: json_values.decode(_PlainTuning, value, at, forms).tuning())
+    read(Listing, lambda value, at: listings.read(unpacked.document(PlainListing, value, at, forms), at))
+    read(Operand, lambda value, at: _checked(json_values.decode_fields(Operand, value, at, forms), at))
+    text_of(Options, Options.from_json)
+    text_of(Target, Target.parse)
+    for record in RECORDS.values():
+        record_of(record)
+    for kind in (CompiledProgram, *_DOCUMENTS):
+        document_of(kind)
+    return forms
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PlainArray:
+    """An array: its type by name, its elements row-major as they lie in memory."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> _PlainArray:
+        return cls(array.dtype.name, array.shape, np.ascontiguousarray(array).reshape(-1).view(np.uint8).tobytes())
+
+    def array(self) -> np.ndarray:
+        dtype = _dtype(self.dtype)
+        if min(self.shape, default=0) < 0 or math.prod(self.shape) * dtype.itemsize != len(self.data):
+            raise ValueError(f"{len(self.data)} bytes for an array {self.dtype}{list(self.shape)}")
+        return np.frombuffer(self.data, np.uint8).view(dtype).reshape(self.shape)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """A type of numbers by name, ml_dtypes' among them."""
+    if not _DTYPE.fullmatch(name):
+        raise ValueError(f"no type of numbers: {name[:40]!r}")
+    try:
+        found = np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        found = np.dtype(getattr(ml_dtypes, name, "O"))
+    if found.hasobject or not found.itemsize or found.names:
+        raise ValueError(f"no type of numbers: {name!r}")
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _PlainTuning:
+    """A tuning whose parameters are plain values; what is none stands as its text."""
+
+    params: tuple[tuple[str | int, tuple[tuple[str, Plain], ...]], ...]
+    interpret: bool
+    chip: str
+    what_if: WhatIf
+
+    @classmethod
+    def of(cls, tuning: Tuning) -> _PlainTuning:
+        params = tuple((kernel, tuple((n, _as_plain(v)) for n, v in fields)) for kernel, fields in tuning.params)
+        return cls(params, tuning.interpret, tuning.chip, tuning.what_if)
+
+    def tuning(self) -> Tuning:
+        return Tuning(self.params, self.interpret, self.chip, self.what_if)
+
+
+def _as_plain(value: Any) -> Plain:
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_as_plain, value))
+    if isinstance(value, Mapping):
+        return tuple((str(name), _as_plain(each)) for name, each in value.items())
+    return value if value is None or type(value) in (bool, int, float, str) else str(getattr(value, "value", value))
+
+
+def _without_code(compiled: CompiledProgram) -> CompiledProgram:
+    has_code = not isinstance(compiled.executable, Unavailable)
+    return dataclasses.replace(compiled, executable=LEFT_OUT) if has_code else compiled
+
+
+def _checked(operand: Operand, at: str) -> Operand:
+    """An operand of which everything can be asked."""
+    rank = len(operand.shape)
+    sizes = [*operand.shape, *(d.size for d in operand.dimensions), operand.element_bits]
+    if len(operand.dimensions) != rank or min(sizes) < 0:
+        raise FormError(f"{at}: an operand {operand.shape} in blocks of {len(operand.dimensions)} dimensions")
+    if isinstance(operand.index_bytes, bytes) and len(operand.index_bytes) % (4 * max(1, rank)):
+        raise FormError(f"{at}: {len(operand.index_bytes)} bytes of block indices of {rank} dimensions")
+    return operand
+
+
+def _made(make: Callable[[Any], Any], value: Any, at: str) -> Any:
+    try:
+        return make(value)
+    except (InspectorError, ValueError, TypeError, OverflowError, ImportError) as e:
+        raise FormError(f"{at}: {e}") from e
+
+
+def _never(*_: object) -> Any:
+    raise NotImplementedError

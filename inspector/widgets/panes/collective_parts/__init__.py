@@ -1,0 +1,1 @@
+"""Parts of the Collectives pane: rows, prices, and observed values."""

@@ -1,0 +1,243 @@
+"""A collective, its groups and its members as the browser draws them."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypedDict
+
+from inspector.analysis.collectives import collective as analysis
+from inspector.analysis.collectives.collectives import Collectives as Found
+from inspector.analysis.collectives.lower_bound import communication
+from inspector.analysis.collectives.participation import Participation
+from inspector.analysis.sharding import reshardings
+from inspector.analysis.sharding.needed_by import SplitInstructions
+from inspector.analysis.sharding.whole_arrays import WholeArrays
+from inspector.errors import Partial, Unavailable
+from inspector.hlo.devices import mesh as hlo
+from inspector.platforms import Peak
+from inspector.widgets import messages
+from inspector.widgets.cells import source_line
+
+# Members are drawn one by one; more than this is no picture any more.
+_MAX_MEMBERS = 256
+
+_MOST_DRAWN = 4096
+"""Devices that the browser draws."""
+
+# Ids that are drawn as groups. Of more, the browser has the first groups, each with its first ids and its last.
+_MAX_IDS = 8192
+_MAX_GROUPS = 64
+_MAX_OF_GROUP = 8
+
+
+class Mesh(TypedDict):
+    """Named axes over devices, as `inspector.hlo.devices.mesh.Mesh`; `physical_ids` are those compiled for."""
+
+    axis_names: list[str]
+    axis_sizes: list[int]
+    kind: Literal["replica", "partition"]
+    device_ids: list[int] | None
+    physical_ids: list[int] | None
+
+
+class Member(TypedDict):
+    """One logical id's part in a collective.
+
+    Attributes:
+      group: index of its group, None in a collective-permute, which has pairs.
+      position: its place in the group.
+      logical_id: its place in the program's device assignment.
+      coordinates: its place on each mesh axis, or None without a mesh.
+      before, after: what it holds, in words.
+    """
+
+    group: int | None
+    position: int | None
+    logical_id: int
+    replica: int
+    partition: int
+    coordinates: list[int] | None
+    before: str
+    after: str
+
+
+class SplitChange(TypedDict):
+    """How an array is split before, and how it is needed; and what helps.
+
+    Attributes:
+      arrays: the argument, the result or both that it is; none where it is a value inside.
+      before, after: how the whole of it is split, "" where nobody tells.
+      needed_by: the instructions on whole arrays that it may be there for; none where no passes are recorded.
+    """
+
+    had: str
+    needed: str
+    advice: str
+    arrays: list[str]
+    before: str
+    after: str
+    needed_by: list[str]
+
+
+class Collective(TypedDict):
+    """A collective instruction.
+
+    Attributes:
+      axes: the mesh axes it works over, None when its groups are no axes; then `axes_reason`.
+      groups: lists of ids, or source-target pairs when `is_pairs`.
+      groups_cut: whether these are only the first groups, and of long ones the first ids and the last.
+      group_count: of all groups.
+      group_sizes: how many ids the smallest group has, and the largest.
+      operand_bytes: bytes of all operands on one device, each time that it runs.
+      link_bytes: that one device at least sends each time; None where only a run tells.
+      least_s: the time that this takes at the speed of the links; None where that is not known, with `least_reason`, which
+        also says what is left out.
+      executions: how often it runs in one execution of the program, None when unknown; then `executions_reason`.
+      phases: the parts of a differentiated program that it belongs to.
+      source_from: which instruction `source` is from, or why there is none.
+      inserted_by: the pass or partitioner that made it, "" when the program asked for it.
+      resharding: what it changes, where the partitioner inserted it.
+      members: at most as many as are worth drawing.
+    """
+
+    name: str
+    opcode: str
+    computation: str
+    context: str
+    axes: list[str] | None
+    axes_reason: str
+    groups: list[list[int]]
+    groups_cut: bool
+    group_count: int
+    group_sizes: tuple[int, int]
+    is_pairs: bool
+    group_mode: str
+    operand_shapes: list[str]
+    result_shapes: list[str]
+    operand_bytes: int
+    link_bytes: float | None
+    least_s: float | None
+    least_reason: str
+    executions: int | None
+    executions_reason: str
+    phases: list[str]
+    source: messages.SourceLine | None
+    source_from: str
+    inserted_by: str
+    resharding: SplitChange | None
+    members: list[Member]
+
+
+def rows_of(
+    found: Found, peak: Peak | Unavailable, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
+) -> list[Collective]:
+    """All, in order; `arrays` are those at the ends of the program, `inside` what its partitioner took."""
+    groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in found}.items()}
+    changes = [reshardings.resharding(each, arrays, inside) for each in found]
+    return [
+        _row(each, groups[id(each.who)], found, peak, changed) for each, changed in zip(found, changes, strict=True)
+    ]
+
+
+def mesh_of(mesh: hlo.Mesh | None) -> Mesh | None:
+    """Of a program, if it has one."""
+    if mesh is None:
+        return None
+    return Mesh(
+        axis_names=list(mesh.axis_names),
+        axis_sizes=list(mesh.axis_sizes),
+        kind=mesh.kind,
+        device_ids=None if mesh.device_ids is None else list(mesh.device_ids),
+        physical_ids=None if mesh.physical_ids is None or mesh.size > _MOST_DRAWN else list(mesh.physical_ids),
+    )
+
+
+def _row(
+    collective: analysis.Collective,
+    groups: list[list[int]],
+    found: Found,
+    peak: Peak | Unavailable,
+    changed: reshardings.Resharding | Unavailable,
+) -> Collective:
+    exchange = communication(collective, peak)
+    axes, inserted_by = collective.axes, collective.inserted_by
+    executions, source_from = collective.executions, collective.source_from
+    return Collective(
+        name=collective.name,
+        opcode=collective.opcode,
+        computation=collective.computation,
+        context=" > ".join(collective.context),
+        axes=None if isinstance(axes, Unavailable) else [str(axis) for axis in axes],
+        axes_reason=axes.reason if isinstance(axes, Unavailable) else "",
+        groups=groups,
+        groups_cut=_is_cut(collective.who),
+        group_count=collective.who.shape[0],
+        group_sizes=collective.who.group_sizes,
+        is_pairs=collective.form is None,
+        group_mode=str(collective.mode),
+        operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
+        result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
+        operand_bytes=collective.operand_bytes,
+        link_bytes=_known(exchange.link_bytes),
+        least_s=_known(exchange.least_s),
+        least_reason=peak.reason if isinstance(peak, Unavailable) else _left_out(exchange.least_s),
+        executions=None if isinstance(executions, Unavailable) else executions,
+        executions_reason=executions.reason if isinstance(executions, Unavailable) else "",
+        phases=list(collective.phases),
+        source=source_line(collective.origin.frames),
+        source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
+        inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
+        resharding=None if isinstance(changed, Unavailable) else _split_change(changed),
+        members=_members(collective, found),
+    )
+
+
+def _split_change(changed: reshardings.Resharding) -> SplitChange:
+    array = changed.array
+    return SplitChange(
+        had=changed.had,
+        needed=changed.needed,
+        advice=changed.advice,
+        arrays=[] if array is None else list(array.names),
+        before="" if array is None else array.before,
+        after="" if array is None else array.after,
+        needed_by=[str(each) for each in changed.needed_by],
+    )
+
+
+def _known(number: float) -> float | None:
+    """The number, or the known part of it where that is anything."""
+    return float(number) if number or not isinstance(number, Partial) else None
+
+
+def _left_out(number: float) -> str:
+    return number.reason if isinstance(number, Partial) else ""
+
+
+def _is_cut(who: Participation) -> bool:
+    return math.prod(who.shape) > _MAX_IDS
+
+
+def _groups(who: Participation) -> list[list[int]]:
+    if not _is_cut(who):
+        return [list(group) for group in who.groups]
+    groups = [[member for member in group if member >= 0] for group in who.first_groups(_MAX_GROUPS).tolist()]
+    return [group if len(group) <= _MAX_OF_GROUP else [*group[:_MAX_OF_GROUP], group[-1]] for group in groups]
+
+
+def _members(collective: analysis.Collective, found: Found) -> list[Member]:
+    if found.num_replicas * found.num_partitions > _MAX_MEMBERS:
+        return []
+    return [
+        Member(
+            group=None if collective.form is None else int(row["group"]),
+            position=None if collective.form is None else int(row["position"]),
+            logical_id=int(row["logical_id"]),
+            replica=int(row["replica"]),
+            partition=int(row["partition"]),
+            coordinates=[int(c) for c in row["coordinates"]] or None,
+            before=row["before"],
+            after=row["after"],
+        )
+        for row in found.members(collective.name).to_dict("records")
+    ]

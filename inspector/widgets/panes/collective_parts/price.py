@@ -1,0 +1,268 @@
+"""What a collective costs on the links of a slice or a host, by a textbook's algorithm, as its pane shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypedDict
+
+from inspector import platforms
+from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.collectives.exchanges.link_loads import LinkLoads, Network, link_loads, published
+from inspector.analysis.collectives.exchanges.links import named_chip
+from inspector.analysis.collectives.exchanges.switch import HUB
+from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
+from inspector.analysis.collectives.exchanges.torus import Place, Torus
+from inspector.compilation.target import Target
+from inspector.errors import ModuleError, Unavailable
+from inspector.platforms.chip import Chip, Peak
+from inspector.platforms.topologies import Slices
+from inspector.widgets import messages
+
+_MOST_CHIPS = 512
+"""That are drawn, with every link."""
+_MOST_MESSAGES = 400_000
+"""Of all groups and steps, which take a second or two to walk."""
+
+_SMALL = 8
+
+# What a page without a kernel has: so many collectives on so many networks, at first sight and in a whole report.
+_FIRST_SEEN = 4
+_MOST_RECORDED = 12
+_NETWORKS_RECORDED = 3
+_MOST_DEVICES_RECORDED = 64
+_MESSAGES_RECORDED = 30_000
+
+
+class PriceRequest(TypedDict):
+    """Price a collective of a variant. `id` numbers the request; late replies are dropped.
+
+    Attributes:
+      name: of the instruction in that program.
+      network: the target whose links it loads.
+      algorithm: of a textbook.
+    """
+
+    type: Literal["price"]
+    id: int
+    variant: int
+    program: messages.Stage
+    name: str
+    network: str
+    algorithm: str
+
+
+class PricedChip(TypedDict):
+    """A chip with the devices on it.
+
+    Attributes:
+      place: along each axis.
+      devices: their ids there; logical_ids: of the program, None for one that it leaves idle.
+      groups: the group of each, None outside of all.
+    """
+
+    place: list[int]
+    devices: list[int]
+    logical_ids: list[int | None]
+    groups: list[int | None]
+
+
+class Priced(TypedDict):
+    """The reply to `PriceRequest` number `id`, or an error: all groups at once.
+
+    Attributes:
+      algorithm: that was taken: the one that was asked for, if there is such a one for it.
+      algorithms: that there are for it.
+      steps: one after the other.
+      busiest_bytes: on the busiest link of each step, all steps together.
+      most_bytes: that one link carries in all steps.
+      sent_bytes: by the device that sends most; received_bytes: likewise.
+      bus_bytes: what its bus bandwidth counts, None where that is not known.
+      bytes_per_s: of a link one way, None where it is not published.
+      source: where that is from.
+      sizes: chips along each axis of a torus; empty for a host with switches.
+      wraps: whether the last along each is linked to the first.
+      idle_links: that carry nothing, of `link_count`.
+      chips: none where they are too many to draw.
+      links: from one chip to another by their places in `chips`, -1 for the switches, and the bytes.
+    """
+
+    type: Literal["priced"]
+    id: int
+    variant: int
+    network: str
+    algorithm: str
+    algorithms: list[str]
+    steps: int
+    busiest_bytes: float
+    most_bytes: float
+    sent_bytes: float
+    received_bytes: float
+    bus_bytes: float | None
+    bytes_per_s: float | None
+    source: str
+    sizes: list[int]
+    wraps: list[bool]
+    idle_links: int
+    link_count: int
+    chips: list[PricedChip]
+    links: list[tuple[int, int, float]]
+    error: messages.Error | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """What is known of a variant's collectives.
+
+    Attributes:
+      before, after: optimization.
+      target: for what it is compiled.
+    """
+
+    before: Collectives
+    after: Collectives
+    target: Target
+
+    def stage(self, stage: messages.Stage) -> Collectives:
+        """Those before optimization or after."""
+        return self.before if stage == "hlo" else self.after
+
+    @property
+    def device_count(self) -> int:
+        """Replicas and partitions."""
+        return self.after.num_replicas * self.after.num_partitions
+
+
+def networks_for(program: Program) -> Iterator[str]:
+    """Targets that are large enough: its own, then of each chip whose links are published the smallest, and one that wraps around."""
+    own, count = program.target, program.device_count
+    found = [str(own.by(""))] if own.is_absent else []
+    for platform in platforms.PLATFORMS:
+        for chip in platform.chips:
+            if chip.peak is not None and not isinstance(chip.peak.interconnect_bytes_per_s, Unavailable):
+                found += (f"{platform.kind}:{chip.name}:{shape}" for shape in _shapes(chip, chip.peak, count))
+    yield from dict.fromkeys(found)
+
+
+def _shapes(chip: Chip, peak: Peak, count: int) -> Iterator[str]:
+    slices = chip.topologies
+    if not isinstance(slices, Slices):
+        if count <= peak.linked_devices:
+            yield str(count)
+        return
+    for topology in (slices.smallest(count), slices.smallest(count, wraps=True)):
+        if topology is not None:
+            yield slices.write(topology)
+
+
+def recordable(program: Program, variant: int, *, is_whole: bool) -> Iterator[PriceRequest]:
+    """Of the first collectives of each program, as long as they are quick to price and short to keep; see `Pane.recordable`."""
+    networks = [text for text in networks_for(program) if published(text).device_count <= _MOST_DEVICES_RECORDED]
+    stages: tuple[messages.Stage, ...] = ("optimized", "hlo")
+    left = _MESSAGES_RECORDED
+    for stage in stages if is_whole else stages[:1]:
+        for each in program.stage(stage).items[: _MOST_RECORDED if is_whole else _FIRST_SEEN]:
+            for network in networks[: _NETWORKS_RECORDED if is_whole else 1]:
+                for algorithm in _algorithms(each) if is_whole else _algorithms(each)[:1]:
+                    left -= _message_count(each, algorithm)
+                    if left < 0:
+                        return
+                    yield PriceRequest(
+                        type="price", id=0, variant=variant, program=stage, name=each.name, network=network,
+                        algorithm=algorithm,
+                    )  # fmt: skip
+
+
+def priced(request: PriceRequest, program: Program | None) -> Priced:
+    """The reply, with the error where it cannot be priced."""
+    reply = Priced(
+        type="priced", id=request["id"], variant=request["variant"], network=request["network"],
+        algorithm=request["algorithm"], algorithms=[], steps=0, busiest_bytes=0.0, most_bytes=0.0, sent_bytes=0.0,
+        received_bytes=0.0, bus_bytes=None, bytes_per_s=None, source="", sizes=[], wraps=[], idle_links=0, link_count=0,
+        chips=[], links=[], error=None,
+    )  # fmt: skip
+    try:
+        if program is None:
+            raise ModuleError("The program is not known any more.")
+        collective = program.stage(request["program"])[request["name"]]
+        network = published(request["network"])
+        reply["algorithms"] = known = _algorithms(collective)
+        algorithm = request["algorithm"] if request["algorithm"] in known or not known else known[0]
+        _check_size(collective, algorithm)
+        devices = program.stage(request["program"]).devices_on(network)
+        _fill(reply, link_loads(collective, algorithm, network, devices), collective, devices)
+    except Exception as error:  # whatever it is, it belongs in the pane
+        reply["error"] = messages.error_of(error)
+    return reply
+
+
+def _fill(reply: Priced, loads: LinkLoads, collective: Collective, devices: Sequence[int] | None) -> None:
+    network = loads.network
+    carried = loads.bytes
+    links = list(network.links())
+    speed, bus, peak = network.bytes_per_s, loads.bus_bytes, named_chip(reply["network"]).peak
+    reply["algorithm"] = loads.algorithm
+    reply["steps"] = len(loads.steps)
+    reply["busiest_bytes"] = loads.busiest_bytes
+    reply["most_bytes"] = max(carried.values(), default=0.0)
+    reply["sent_bytes"], reply["received_bytes"] = loads.most_sent_bytes, loads.most_received_bytes
+    reply["bus_bytes"] = None if isinstance(bus, Unavailable) else bus
+    reply["bytes_per_s"] = None if isinstance(speed, Unavailable) else speed
+    reply["source"] = speed.reason if isinstance(speed, Unavailable) else "" if peak is None else peak.source
+    if isinstance(network, Torus):
+        reply["sizes"], reply["wraps"] = list(network.shape), list(network.wraps)
+    reply["idle_links"], reply["link_count"] = sum(not carried.get(link) for link in links), len(links)
+    chips = _chips(network, collective, devices)
+    if len(chips) <= _MOST_CHIPS:
+        numbers = {HUB: -1, **{place: number for number, place in enumerate(chips)}}
+        reply["chips"] = list(chips.values())
+        reply["links"] = [(numbers[a], numbers[b], carried.get((a, b), 0.0)) for a, b in links]
+
+
+def _chips(network: Network, collective: Collective, devices: Sequence[int] | None) -> dict[Place, PricedChip]:
+    participants = collective.participants
+    groups: dict[int, int] = {}
+    if not isinstance(participants, Unavailable):
+        pairs = collective.opcode == "collective-permute"
+        groups = {id_: 0 if pairs else number for number, group in enumerate(participants) for id_ in group}
+    logical = (
+        {device: id_ for id_, device in enumerate(devices)} if devices is not None else {id_: id_ for id_ in groups}
+    )
+    found: dict[Place, PricedChip] = {}
+    for device in range(network.device_count):
+        place = network.place(device)
+        chip = found.setdefault(place, PricedChip(place=list(place), devices=[], logical_ids=[], groups=[]))
+        id_ = logical.get(device)
+        chip["devices"].append(device)
+        chip["logical_ids"].append(id_)
+        chip["groups"].append(None if id_ is None else groups.get(id_))
+    return found
+
+
+def _algorithms(collective: Collective) -> list[str]:
+    if collective.opcode == "collective-permute":
+        return ["direct"]
+    _, most = collective.who.group_sizes
+    if most > _SMALL:  # whether there is one depends on nothing but this
+        most = _SMALL if most & (most - 1) == 0 else _SMALL - 1
+    return [name for name in ALGORITHMS if not isinstance(schedule(collective.opcode, name, most), Unavailable)]
+
+
+def _check_size(collective: Collective, algorithm: str) -> None:
+    """Raises ModuleError: too many messages to walk."""
+    count = _message_count(collective, algorithm)
+    if count > _MOST_MESSAGES:
+        groups, most = collective.who.shape
+        raise ModuleError(
+            f"{groups:,} groups of {most:,} send about {count:,} messages by {algorithm}, too many to follow each: at most"
+            f" {_MOST_MESSAGES:,}. `collectives().exchange(...)` prices one group."
+        )
+
+
+def _message_count(collective: Collective, algorithm: str) -> int:
+    """About: members exchange with all others, or pass on what comes, but for those who halve and double."""
+    groups, most = collective.who.shape
+    if collective.opcode == "collective-permute":
+        return groups
+    return groups * most * (most.bit_length() if algorithm in ("halving and doubling", "tree") else most)

@@ -1,0 +1,332 @@
+"""The panes of one Explorer: what becomes known goes to those that need it, requests to the one that hears them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import READING_CACHE
+from inspector.compilation.preview import Preview
+from inspector.execution.outcome import Outcome
+from inspector.hlo.module import Module
+from inspector.stages.lowered import Lowered
+from inspector.support import memory_release
+from inspector.widgets import messages
+from inspector.widgets.app import App
+from inspector.widgets.documents import TextDocument
+from inspector.widgets.panes.framework.pane import Context, Entry, Excerpt, Packed, Pane
+from inspector.widgets.panes.registry import Line
+from inspector.widgets.products import Products
+from inspector.widgets.saving.transcript import Said
+from inspector.widgets.variants import Variant
+from inspector.widgets.work import Work
+
+if TYPE_CHECKING:
+    from inspector.compilation.engine import Job
+
+
+class Board:
+    """Publishes to an app what the panes say. Thread-safe, under its Explorer's lock."""
+
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        app: App,
+        work: Callable[[], Work],
+        lock: threading.RLock,
+        variants: Mapping[int, Variant],
+        later: Callable[[Callable[[], object]], None],
+        aside: Callable[[Callable[[], object]], None],
+        tune: Callable[..., Variant],
+        recorded: Callable[[], object],
+    ) -> None:
+        """Nothing is published yet.
+
+        Args:
+          lines: of the registry, those that are offered.
+          app: the browser's side.
+          work: how to lower, compile and run.
+          lock: guards `variants`.
+          variants: the Explorer's, by number; those that are gone are no longer spoken of.
+          later: does a task on the Explorer's thread.
+          aside: does a task that may take seconds on another.
+          tune: see `Context.tune`.
+          recorded: see `Context.recorded`.
+        """
+        self._app, self._lock, self._variants = app, lock, variants
+        self._modules: dict[int, Module] = {}
+        self._own_ids = itertools.count(-1, -1)  # browsers count upwards
+        self._replies: dict[int, Entry | None] = {}
+        self._behind: dict[int, list[Callable[[], object]]] = {}
+        self._products = Products(
+            lambda request: work().submit(request), later, aside, self.publish, self._show_recorded
+        )
+        self._context = context = Context(
+            work=work,
+            lock=lock,
+            variants=lambda: tuple(variants.values()),
+            variant=self.variant,
+            holds=self._holds,
+            module=lambda variant: self._modules.get(variant.number),
+            publish=self.publish,
+            later=later,
+            aside=aside,
+            tune=tune,
+            recorded=recorded,
+        )
+        self._lines = lines
+        self._panes = {line.name: line.make(line.name, context) for line in lines}
+        self._hears = {messages.type_of(kind): self._panes[line.name] for line in lines for kind in line.hears}
+
+    @property
+    def row_count(self) -> int:
+        """Instructions of all programs that are shown."""
+        with self._lock:
+            return sum(len(module.columns) for module in self._modules.values())
+
+    def rows_of(self, variant: Variant) -> int:
+        """Instructions of a variant's program; 0 where it is not known."""
+        module = self._modules.get(variant.number)
+        return 0 if module is None else len(module.columns)
+
+    def variant(self, number: int) -> Variant:
+        """A variant by its number.
+
+        Raises:
+          ValueError: it is gone.
+        """
+        with self._lock:
+            if number not in self._variants:
+                raise ValueError(f"There is no variant {number} any more.")
+            return self._variants[number]
+
+    def publish(self, entry: Entry) -> None:
+        """Sends a message, unless a variant that it is about is gone: the app would keep it for ever."""
+        content = _content(entry)
+        if (number := content.get("id", 0)) < 0:  # asked by `ask`, not by a browser
+            if number in self._replies:
+                self._replies[number] = entry
+            return
+        about = [content[name] for name in messages.OF_VARIANTS if content.get(name) is not None]
+        with self._lock:
+            if "id" in content or all(number in self._variants for number in about):
+                self._send(entry)
+
+    def publish_all(self, entries: Iterable[Entry]) -> None:
+        """Sends messages as they are made."""
+        for entry in entries:
+            self.publish(entry)
+
+    def lowered(self, lowered: Lowered, variant: int | None = None) -> list[Entry]:
+        """What the panes before the compiler show; of one variant only what depends on its platform."""
+        return [entry for pane in self._needing("lowered") for entry in pane.lowered(lowered, variant)]
+
+    def show_lowered(self, lowered: Lowered, baseline: Variant) -> None:
+        """Shows the program before the compiler, a pane at a time; behind the baseline where that is read from the cache."""
+        panes, job = self._needing("lowered"), baseline.job
+        tasks: list[Callable[[], object]] = [
+            functools.partial(self._show_text, pane, lowered, baseline) for pane in panes
+        ]
+        with self._lock:
+            self._behind[baseline.number] = tasks
+            if job is None or job.stage != READING_CACHE or baseline.shown.is_set():
+                self._go_on(baseline)
+        if job is not None:
+            job.add_progress_callback(lambda _: self._go_on(baseline))  # what lay there is damaged, and it is compiled
+            if job.stage != READING_CACHE and not job.done():
+                self._go_on(baseline)
+
+    def behind(self, baseline: Variant, task: Callable[[], object]) -> None:
+        """Does a task on the Explorer's thread, after the program before the compiler, which may itself wait."""
+        with self._lock:
+            if baseline.number in self._behind:
+                self._behind[baseline.number].append(task)
+            else:
+                self._context.later(task)
+
+    def begin(self, variant: Variant) -> None:
+        """A variant is there; what its kernels are is told later, as it has to be counted."""
+        self.publish(variant.message())
+        if variant.lowered is not None and variant.lowered.kernels:
+            self._context.later(lambda: self._show_kernels(variant))
+
+    def follow(self, variant: Variant, job: Job[CompiledProgram], ended: Callable[[], object]) -> None:
+        """Shows what becomes of a compile, and calls `ended` once nothing more does. Not to be called under the lock."""
+        later = self._context.later
+        job.add_progress_callback(lambda _: self.publish(variant.message()))
+        job.add_preview_callback(lambda preview: later(lambda: self._show_preview(variant, preview)))
+
+        def end(_: object) -> None:
+            self.publish(variant.message())  # at once: what follows may have to wait for the Explorer's thread
+            later(lambda: self._show(variant, job))
+            ended()
+
+        job.add_done_callback(end)
+
+    def answer(self, request: Mapping[str, Any]) -> None:
+        """What a browser asks of a pane, on the thread of its comm."""
+        self._hears[request["type"]].answer(request)
+
+    def ask(self, variants: Sequence[Variant], *, is_whole: bool) -> Callable[[], list[Said]]:
+        """Asks the panes what a page without a notebook kernel would; gives what collects the replies once they are there.
+
+        Args:
+          variants: that ended well.
+          is_whole: see `Pane.recordable`.
+        """
+        asked: dict[int, Mapping[str, Any]] = {}
+        for pane in self._panes.values():
+            for variant in variants:
+                for request in pane.recordable(variant, is_whole=is_whole):
+                    number = next(self._own_ids)
+                    if "id" in request:
+                        asked[number] = {name: value for name, value in request.items() if name != "id"}
+                        self._replies[number] = None
+                    pane.answer({**request, "id": number} if "id" in request else request)
+
+        def collect() -> list[Said]:
+            for pane in self._panes.values():
+                pane.settle()
+            found = [(request, self._replies.pop(number, None)) for number, request in asked.items()]
+            return [Said(*_parts(entry), request) for request, entry in found if entry is not None]
+
+        return collect
+
+    def record(self, variant: Variant, product: str) -> None:
+        """Records something of a variant by a compile of its own.
+
+        Raises:
+          InspectorError: it is not compiled, or there is no such product.
+        """
+        self._products.start(variant, product)
+
+    def products(self, variant: Variant) -> tuple[str, ...]:
+        """What was recorded of a variant by compiles of their own."""
+        return self._products.shown(variant)
+
+    def excerpts(self, variant: Variant) -> list[Excerpt]:
+        """What was recorded of a variant besides its compile, for pages where no script runs."""
+        return [excerpt for pane in self._panes.values() for excerpt in pane.excerpts(variant)]
+
+    def outcome(self, variant: Variant) -> Outcome | None:
+        """What is kept of a variant's latest run, if there was one."""
+        return next(filter(None, (pane.outcome(variant) for pane in self._panes.values())), None)
+
+    def cancel(self, variant: Variant) -> None:
+        """Stops what is under way for a variant besides its compile."""
+        for pane in self._panes.values():
+            pane.cancel(variant)
+        self._products.cancel(variant)
+
+    def forget(self, variant: Variant) -> Callable[[], None]:
+        """The variant is gone. Under the lock; the caller then calls what is returned, which stops its work."""
+        self._modules.pop(variant.number, None)
+        self._behind.pop(variant.number, None)
+        stops = [self._products.forget(variant.number), *(pane.forget(variant) for pane in self._panes.values())]
+        self._app.publish(messages.VariantRemoved(type="variant_removed", variant=variant.number))
+
+        def stop() -> None:
+            for each in stops:
+                each()
+
+        return stop
+
+    def close(self) -> None:
+        """Stops everything; nothing is shown any more."""
+        self._products.close()
+        for pane in self._panes.values():
+            pane.close()
+        self._modules.clear()
+        self._behind.clear()
+
+    def _needing(self, need: str) -> list[Pane]:
+        return [self._panes[line.name] for line in self._lines if need in line.needs]
+
+    def _holds(self, variant: Variant) -> bool:
+        return self._variants.get(variant.number) is variant
+
+    def _send(self, entry: Entry) -> None:
+        if isinstance(entry, TextDocument):
+            self._app.publish_document(entry)
+        elif isinstance(entry, Packed):
+            self._app.publish(entry.content, entry.buffers)
+        else:
+            self._app.publish(entry)
+
+    def _show(self, variant: Variant, job: Job[CompiledProgram]) -> None:
+        """Tells how a compile has ended, and fills the panes when well."""
+        try:
+            error = job.exception()
+            if error is None and self._holds(variant):
+                self._fill(variant, job.result())
+            elif error is not None:
+                self._show_kernels(variant, error)
+                for pane in self._needing("failed"):
+                    self.publish_all(pane.failed(variant, error))
+        finally:
+            self.publish(variant.message())
+            with self._lock:
+                self._go_on(variant)
+                variant.shown.set()
+            memory_release.give_back()  # what reading a large program took besides what is kept of it
+
+    def _go_on(self, variant: Variant) -> None:
+        """Does what waits for a variant to be shown."""
+        with self._lock:
+            for task in self._behind.pop(variant.number, ()):
+                self._context.later(task)
+
+    def _show_text(self, pane: Pane, lowered: Lowered, baseline: Variant) -> None:
+        if self._holds(baseline):  # not lowered again meanwhile
+            self.publish_all(pane.lowered(lowered, None))
+
+    def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
+        if variant.number not in self._modules:
+            self._show_program(variant, compiled)
+        self.publish(variant.message())
+        self._show_kernels(variant)
+        for pane in self._needing("compiled"):
+            self.publish_all(pane.compiled(variant, compiled))
+        self._products.show_known(variant)
+
+    def _show_preview(self, variant: Variant, preview: Preview) -> None:
+        if variant.number not in self._modules:
+            self._show_program(variant, preview)
+        if preview.before_code:  # else all of the result comes next
+            for pane in self._needing("preview"):
+                self.publish_all(pane.preview(variant, preview))
+
+    def _show_program(self, variant: Variant, program: Preview | CompiledProgram) -> None:
+        """The optimized HLO and what follows from it alone; a preview's is the result's."""
+        if not self._holds(variant):
+            return
+        module = program.module()
+        with self._lock:
+            if self._holds(variant):
+                self._modules[variant.number] = module
+        for pane in self._needing("program"):
+            self.publish_all(pane.program(variant, program, module))
+
+    def _show_kernels(self, variant: Variant, error: BaseException | None = None) -> None:
+        for pane in self._needing("kernels"):
+            self.publish_all(pane.kernels(variant, error))
+
+    def _show_recorded(self, variant: Variant, product: str, compiled: CompiledProgram) -> None:
+        for pane in self._needing(product):
+            self.publish_all(pane.recorded(variant, compiled))
+        self._context.recorded()
+
+
+def _content(entry: Entry) -> Mapping[str, Any]:
+    if isinstance(entry, TextDocument):
+        return entry.message()
+    return entry.content if isinstance(entry, Packed) else entry
+
+
+def _parts(entry: Entry) -> tuple[Mapping[str, Any], Sequence[bytes]]:
+    assert not isinstance(entry, TextDocument), "no request is answered with a text of a pane"
+    return (entry.content, entry.buffers) if isinstance(entry, Packed) else (entry, ())

@@ -1,0 +1,41 @@
+"""What the panes of texts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from inspector.errors import Unavailable
+from inspector.hlo.listing import Listing
+from inspector.stages.lowered import Lowered
+from inspector.widgets import messages
+from inspector.widgets.documents import document
+from inspector.widgets.panes.framework.pane import Entry, Pane
+
+
+class TextPane(Pane):
+    """A text of the program before the compiler.
+
+    Attributes:
+      language: how it is highlighted.
+      is_shared: whether it is the same for every platform, so that variants of one call share one.
+    """
+
+    language: ClassVar[messages.Language]
+    is_shared: ClassVar[bool] = False
+
+    def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
+        """The text, or why there is none."""
+        is_known = self.is_shared and variant is not None and not lowered.supposed
+        return [] if is_known else [self._entry(self.listing(lowered), variant)]
+
+    def listing(self, lowered: Lowered) -> Listing | Unavailable:
+        """The text with what is known of its lines."""
+        raise NotImplementedError
+
+    def _entry(self, listing: Listing | Unavailable, variant: int | None) -> Entry:
+        if not isinstance(listing, Unavailable):
+            return document(self.name, listing, variant, language=self.language)
+        return messages.Unavailable(
+            type="unavailable", pane=self.name, variant=variant, reason=listing.reason, remedy=listing.remedy
+        )

@@ -1,0 +1,1 @@
+"""Explorers without a notebook kernel: stored notebook output, HTML pages, reports, and static fallbacks."""

@@ -1,0 +1,64 @@
+"""An Explorer as a recorded exploration, and a recorded exploration in an Explorer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.request import CompileRequest
+from inspector.errors import Unavailable
+from inspector.reports.recorded_exploration import Failure, RecordedExploration, RecordedVariant, within_limit
+from inspector.widgets.compiles import Compiles
+from inspector.widgets.panes.run import RunRequest
+from inspector.widgets.variants import Variant
+
+
+def record(variants: Sequence[Variant], compiles: Compiles) -> RecordedExploration:
+    """What is known of variants that have ended.
+
+    What panes recorded by compiles of their own comes from the cache; where that has it no more, it is compiled again.
+    """
+    recorded = tuple(_recorded(variant, compiles) for variant in variants)
+    return RecordedExploration.now(compiles.lowered, within_limit(recorded), compiles.work.portable)
+
+
+def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
+    """Starts recorded variants where they are not the baseline, which is there, and shows their runs."""
+    for number, each in enumerate(recorded):
+        variant = compiles.variants[0] if number == 0 else compiles.start(each.options, each.target, each.tuning)
+        if each.is_pinned and not variant.is_baseline:
+            compiles.pin(variant, True)
+        if variant.state != "done":
+            continue
+        if each.outcome is not None:
+            count = len(each.outcome.durations_s)
+            compiles.board.answer(RunRequest(type="run", variant=variant.number, repeat=count))
+
+
+def _recorded(variant: Variant, compiles: Compiles) -> RecordedVariant:
+    failure = variant.failure
+    is_done = variant.state == "done"
+    return RecordedVariant(
+        label=variant.label,
+        options=variant.options,
+        target=variant.target,
+        state="done" if is_done else "failed" if failure is not None else "cancelled",
+        tuning=variant.tuning,
+        lowered=variant.lowered,
+        program=_with_products(variant, compiles) if is_done else None,
+        failure=None if failure is None else Failure.of(failure),
+        outcome=compiles.board.outcome(variant),
+        is_pinned=variant.is_pinned,
+    )
+
+
+def _with_products(variant: Variant, compiles: Compiles) -> CompiledProgram:
+    compiled: CompiledProgram = variant.compiled
+    missing = [name for name in compiles.board.products(variant) if isinstance(getattr(compiled, name), Unavailable)]
+    requests = [
+        CompileRequest(compiled.program, compiled.options, compiled.target, frozenset([name])) for name in missing
+    ]
+    jobs = [compiles.work.submit(request) for request in requests]
+    found = {name: getattr(job.result(), name) for name, job in zip(missing, jobs, strict=True)}
+    return dataclasses.replace(compiled, **found) if found else compiled

@@ -1,0 +1,236 @@
+"""An Explorer without its widget: as text, and as HTML that reads well where no notebook kernel runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from inspector.analysis.cost.stats import stats
+from inspector.analysis.memory.tpu_errors import explain, explain_kernel
+from inspector.errors import Unavailable
+from inspector.hlo.listing import Listing
+from inspector.support.units import format_bytes, format_count, format_seconds
+from inspector.widgets.panes.framework.pane import Excerpt
+from inspector.widgets.panes.pallas import kernels_html
+
+if TYPE_CHECKING:
+    from inspector.analysis.cost.stats import Stat
+    from inspector.stages.lowered import Lowered
+    from inspector.widgets.variants import Variant
+
+# Bounds of a saved notebook: it keeps this form of every Explorer.
+_SHOWN_LINES = 120
+_SHOWN_CHARACTERS = 400
+_SHOWN_PROGRAMS = 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """What else is known of a variant.
+
+    Attributes:
+      difference: how its program differs from the baseline's, in a sentence.
+      collectives: as HTML.
+      excerpts: of what was recorded of it besides its compile.
+    """
+
+    difference: str = ""
+    collectives: str = ""
+    excerpts: Sequence[Excerpt] = ()
+
+
+_NONE: Mapping[int, Told] = types.MappingProxyType({})
+
+
+def text_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE) -> str:
+    """A few lines: the program and its variants; arguments as of `html_form`."""
+    program = lowered.program
+    lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
+    if lowered.notes:
+        lines.append(f"  lowered with: {_cut(', '.join(lowered.notes))}")
+    for variant in variants:
+        target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
+        line = f"  {variant.label}{target}: {variant.state}"
+        if variant.state == "done":
+            line += ", " + ", ".join(
+                f"{s.label} {number_text(s)}" for s in stats(variant.compiled) if s.key in _HEADLINE
+            )
+        if variant.failure is not None:
+            line += f", {_reason(variant.failure)}"
+        lines.append(line)
+        lines += [f"    {_cut(excerpt.title)}" for excerpt in told.get(variant.number, Told()).excerpts]
+    return "\n".join(lines)
+
+
+def html_form(
+    lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE, *, has_texts: bool = True
+) -> str:
+    """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others.
+
+    Args:
+      lowered: what is shown.
+      variants: of it, the baseline first.
+      told: what else is known of a variant, by its number.
+      has_texts: whether with Source, jaxpr and StableHLO.
+    """
+    program = lowered.program
+    mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
+    parts = [
+        f"<p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
+        *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [lowered.notes] if notes),
+        _numbers(variants),
+        *_changes(variants, told),
+        *_failures(variants),
+        *_kernels(variants),
+        *_collectives(variants, told),
+        *(_folded(title, listing) for title, listing in (_texts(lowered) if has_texts else ())),
+        *_programs(variants),
+        *_excerpts(variants, told),
+    ]
+    return "".join(parts)
+
+
+_HEADLINE = ("peak_bytes", "flops", "compile_s")
+
+
+def _numbers(variants: Sequence[Variant]) -> str:
+    done = [v for v in variants if v.state == "done"]
+    if not done:
+        states = ", ".join(f"{html.escape(v.label)}: {v.state}" for v in variants)
+        has_ended = all(v.state in ("failed", "cancelled") for v in variants)
+        return f"<p>{states}.{'' if has_ended else ' Run the cell to compile and explore.'}</p>"
+    head = "".join(f"<th>{_heading(v)}</th>" for v in done)
+    columns = [{s.key: s for s in stats(v.compiled)} for v in done]
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(first.label)}</th>"
+        + "".join(
+            f"<td style='text-align:right'>{_value(column[key]) if key in column else ''}</td>" for column in columns
+        )
+        + "</tr>"
+        for key, first in columns[0].items()
+    )
+    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _changes(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
+    """How the programs of variants differ from the baseline's."""
+    return [
+        f"<p>{html.escape(variant.label)}, against the baseline: {html.escape(_cut(told[variant.number].difference))}</p>"
+        for variant in variants
+        if variant.number in told and told[variant.number].difference
+    ]
+
+
+def _collectives(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
+    """Those of the baseline, and of variants that have others."""
+    forms = [told[variant.number].collectives for variant in variants if variant.number in told]
+    return [form for form in dict.fromkeys(forms) if form][:_SHOWN_PROGRAMS]
+
+
+def _excerpts(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
+    """What was recorded besides the compiles, the texts of the first variants."""
+    found = []
+    for place, variant in enumerate(v for v in variants if v.number in told):
+        for excerpt in told[variant.number].excerpts:
+            title = f"{variant.label}: {_cut(excerpt.title)}"
+            has_text = excerpt.text and place < _SHOWN_PROGRAMS
+            found.append(_folded(title, excerpt.text) if has_text else f"<p>{html.escape(title)}</p>")
+    return found
+
+
+def _failures(variants: Sequence[Variant]) -> list[str]:
+    """Why variants failed; what a compiler had against a Pallas kernel stands with the kernel."""
+    return [
+        f"<p>✗ {_heading(variant)}: {html.escape(_reason(variant.failure))}</p>"
+        for variant in variants
+        if variant.failure is not None and not (_has_kernels(variant) and explain_kernel(str(variant.failure)))
+    ]
+
+
+def _has_kernels(variant: Variant) -> bool:
+    return variant.lowered is not None and bool(variant.lowered.kernels)
+
+
+def _reason(error: BaseException) -> str:
+    """An error on one line; of a TPU's compiler, what it says in numbers."""
+    said = str(explain(str(error)) or error)
+    return _cut(f"{type(error).__name__}: {' '.join(said.split())}")
+
+
+def _heading(variant: Variant) -> str:
+    label = html.escape(variant.label)
+    return label if variant.label == str(variant.target) else f"{label}<br><small>{variant.target}</small>"
+
+
+def _kernels(variants: Sequence[Variant]) -> list[str]:
+    """The Pallas kernels of the baseline, and of variants whose compiler refused theirs."""
+    found = []
+    for variant in variants:
+        if (
+            variant.lowered is not None
+            and _has_kernels(variant)
+            and (variant.is_baseline or variant.failure is not None)
+        ):
+            found.append(kernels_html(variant.lowered.kernels, variant.target, variant.failure))
+    return found
+
+
+def _texts(lowered: Lowered) -> list[tuple[str, Listing | Unavailable]]:
+    return [("Source", lowered.source), ("jaxpr", lowered.jaxpr_listing), ("StableHLO", lowered.stablehlo_listing)]
+
+
+def _programs(variants: Sequence[Variant]) -> list[str]:
+    """The optimized HLO of what compiled, from its entry computation on: what that calls stands above."""
+    done = [v for v in variants if v.state == "done"]
+    folded = [_folded(_program_title(v), v.compiled.hlo, _entry_line(v.compiled.hlo)) for v in done[:_SHOWN_PROGRAMS]]
+    more = len(done) - _SHOWN_PROGRAMS
+    return [*folded, f"<p>… and {more} more.</p>"] if more > 0 else folded
+
+
+def _program_title(variant: Variant) -> str:
+    target = "" if variant.label == str(variant.target) else f", {variant.target}"
+    return f"Optimized HLO of {variant.label}{target}"
+
+
+def _entry_line(hlo: str) -> int:
+    """The line, from 0, at which the entry computation begins."""
+    at = 0 if hlo.startswith("ENTRY ") else hlo.find("\nENTRY ") + 1
+    return hlo.count("\n", 0, at)
+
+
+def _folded(title: str, listing: Listing | Unavailable | str, first: int = 0) -> str:
+    """A text from a line on, cut to what a saved notebook can hold."""
+    if isinstance(listing, Unavailable):
+        return f"<p style='opacity:.6'>{title}: {html.escape(str(listing))}</p>"
+    lines = (listing if isinstance(listing, str) else listing.text).split("\n")
+    shown = [_cut(line) for line in lines[first : first + _SHOWN_LINES]]
+    if first:
+        shown.insert(0, f"… {first:,} lines above")
+    if more := max(0, len(lines) - first - _SHOWN_LINES):
+        shown.append(f"… {more:,} more lines")
+    return (
+        f"<details><summary>{html.escape(title)} ({len(lines):,} {'line' if len(lines) == 1 else 'lines'})</summary>"
+        f"<pre style='max-height:24em;overflow:auto'>{html.escape(chr(10).join(shown))}</pre></details>"
+    )
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
+
+
+def _value(stat: Stat) -> str:
+    """As HTML."""
+    if isinstance(stat.value, Unavailable):
+        return f"<span title='{html.escape(stat.value.reason)}' style='opacity:.5'>unavailable</span>"
+    return html.escape(number_text(stat))
+
+
+def number_text(stat: Stat) -> str:
+    """A number with its unit."""
+    if isinstance(stat.value, Unavailable):
+        return "unavailable"
+    formats = {"bytes": format_bytes, "seconds": format_seconds, "count": format_count}
+    return formats[stat.unit](stat.value)

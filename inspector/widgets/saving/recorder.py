@@ -1,0 +1,229 @@
+"""What is kept of an Explorer: its output in the saved notebook, and a page of its own.
+
+Both are made of what the app has said, and of the replies to what a reader would ask first. The notebook's is
+brought up to date as compiles end: at once with what is known, and with the replies when nothing more ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import gzip
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from inspector.support.units import format_list
+from inspector.widgets import messages
+from inspector.widgets.app import App
+from inspector.widgets.compiles import Compiles
+from inspector.widgets.panes.retraces import retraces_html
+from inspector.widgets.saving.fallback import Told, html_form, text_form
+from inspector.widgets.saving.fallback_collectives import collectives_html
+from inspector.widgets.saving.page import element, page
+from inspector.widgets.saving.stored_output import Bundle, StoredOutput, is_batch
+from inspector.widgets.saving.transcript import Said, Transcript
+from inspector.widgets.variants import Variant
+
+_STORED_BYTES = 150_000
+"""Of the transcript in a notebook, which writes it a third longer."""
+_MOST_ROWS = 20_000
+"""Instructions of a program of which more than what was said anyway is stored: counting takes time that nobody asked for."""
+_QUICK_BYTES = 1 << 17
+"""Of a lowered module, up to which its texts are written before the panes have them."""
+_PAUSE_S = 2.0
+_IN_NOTEBOOK = "Run the cell to get more."
+_IN_PAGE = "This page has what was recorded; inspector.explore in a notebook gives more."
+
+_open: weakref.WeakSet[Recorder] = weakref.WeakSet()
+_with_code: weakref.ref[Recorder] | None = None
+"""Whose output has the app's code, which a notebook keeps once."""
+
+
+class Recorder:
+    """Of one Explorer. Thread-safe after `display`."""
+
+    def __init__(self, app: App, compiles: Compiles, drain: Callable[[], object]) -> None:
+        """Nothing is kept yet.
+
+        Args:
+          app: what was said.
+          compiles: the program and its variants.
+          drain: waits until the Explorer's threads have done what they were given.
+        """
+        self._app, self._compiles, self._drain = app, compiles, drain
+        self._stored = StoredOutput(self._form)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector-recorder")
+        self._asking = threading.Lock()
+        self._more = threading.Event()
+        self._replies: dict[int, list[Said]] = {}
+        self._recorded: dict[int, Sequence[str]] = {}
+        self._collectives: dict[int, str] = {}
+        self._is_closed = False
+        _open.add(self)
+
+    def display(self, widget: Bundle) -> None:
+        """See `StoredOutput.display`; a cell that is run for its outputs gets all at once."""
+        if is_batch():
+            self._ask_new()
+        is_large = not is_batch() and len(self._compiles.lowered.program.module) > _QUICK_BYTES
+        self._stored.display(widget, self._form(has_texts=not is_large))
+        if is_large:
+            self._compiles.board.behind(self._compiles.variants[0], self.refresh)
+        elif not is_batch():
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Brings the notebook's output up to date, on a thread of its own."""
+        if self._stored.is_shown and not self._more.is_set():
+            self._more.set()
+            with contextlib.suppress(RuntimeError):  # closed
+                self._thread.submit(_refresh, weakref.ref(self), self._more)
+
+    def rewrite(self) -> None:
+        """Brings the notebook's output up to date now."""
+        self._stored.refresh()
+
+    def rewrite_after_panes(self) -> None:
+        """The same once the panes have what they are given, so that nothing is read beside them that they read."""
+        with contextlib.suppress(Exception):  # closed meanwhile
+            self._drain()
+        self.rewrite()
+
+    def complete(self) -> None:
+        """Adds the replies, when nothing more ends."""
+        if self._is_closed or self._compiles.are_busy:
+            return
+        with contextlib.suppress(Exception):  # closed meanwhile; what was stored stays
+            self._ask_new()
+            self._stored.refresh()
+
+    def finish(self) -> None:
+        """Where a cell is run for its outputs: brings them up to date before it ends."""
+        if self._stored.is_shown and is_batch():
+            self._ask_new()
+            self._stored.refresh()
+
+    def page(self) -> str:
+        """The whole exploration as one HTML file."""
+        return page(self._compiles.lowered.program.name, "", [self.element(has_code=True)])
+
+    def element(self, *, has_code: bool) -> str:
+        """The same as an element of a page, one of which has the app's code."""
+        transcript = self._transcript(self._ask(self._done, is_whole=True)).repacked()
+        return element(self.html(), transcript, _IN_PAGE, has_code=has_code)
+
+    def text(self) -> str:
+        """A few lines without the app."""
+        told = {variant.number: Told(excerpts=self._compiles.board.excerpts(variant)) for variant in self._done}
+        return text_form(self._compiles.lowered, self._compiles.variants, told)
+
+    def html(self, *, has_texts: bool = True) -> str:
+        """What is known, where no script runs; without texts and collectives where these would take time."""
+        variants = self._compiles.variants
+        differences = {
+            said.message["variant"]: said.message["summary"]
+            for said in self._app.said()
+            if said.message["type"] == "diff" and said.message["baseline"] == variants[0].number
+        }
+        told = {
+            variant.number: Told(
+                differences.get(variant.number, ""),
+                self._collectives_of(variant),
+                self._compiles.board.excerpts(variant),
+            )
+            for variant in (self._done if has_texts else ())
+        }
+        watched: list[Any] = [said.message for said in self._app.said() if said.message["type"] == "retraces"]
+        return html_form(self._compiles.lowered, variants, told, has_texts=has_texts) + "".join(
+            map(retraces_html, watched)
+        )
+
+    def send_page(self, number: int) -> None:
+        """Answers request `number` of a browser with the page, on a thread of its own."""
+
+        def answer() -> None:
+            reply, buffers = messages.Page(type="page", id=number, error=None), list[bytes]()
+            try:
+                buffers = [gzip.compress(self.page().encode(), 1, mtime=0)]
+            except Exception as error:  # whatever it is, it belongs on the screen
+                reply["error"] = messages.error_of(error)
+            self._app.publish(reply, buffers)
+
+        with contextlib.suppress(RuntimeError):  # closed
+            self._thread.submit(answer)
+
+    def close(self) -> None:
+        """Keeps what there is; another output takes the code over."""
+        global _with_code
+        self._is_closed = True
+        self._more.set()  # what waits for more need not
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        _open.discard(self)
+        if _with_code is not None and _with_code() in (self, None):
+            _with_code = None
+            for other in _open:
+                other.refresh()
+
+    @property
+    def _done(self) -> list[Variant]:
+        return [variant for variant in self._compiles.variants if variant.state == "done"]
+
+    def _ask_new(self) -> None:
+        """Asks of each variant what the notebook keeps of it, and again when more was recorded of it."""
+        board = self._compiles.board
+        for variant in self._done:
+            recorded = board.products(variant)
+            if self._recorded.get(variant.number) != recorded and board.rows_of(variant) <= _MOST_ROWS:
+                self._recorded[variant.number] = recorded
+                self._replies[variant.number] = self._ask([variant], is_whole=False)
+
+    def _ask(self, variants: Sequence[Variant], *, is_whole: bool) -> list[Said]:
+        with self._asking:
+            collect = self._compiles.board.ask(variants, is_whole=is_whole)
+            self._drain()
+            return collect()
+
+    def _form(self, *, has_texts: bool = True) -> Bundle:
+        global _with_code
+        if _with_code is None or _with_code() is None:
+            _with_code = weakref.ref(self)
+        replies = [said for each in list(self._replies.values()) for said in each]
+        transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK)
+        stored = element(
+            self.html(has_texts=has_texts),
+            transcript,
+            _IN_NOTEBOOK,
+            name=self._app.stored_class,
+            has_code=_with_code() is self,
+        )
+        return {"text/plain": self.text(), "text/html": stored}
+
+    def _collectives_of(self, variant: Variant) -> str:
+        if variant.number not in self._collectives:
+            self._collectives[variant.number] = collectives_html(variant.compiled.collectives())
+        return self._collectives[variant.number]
+
+    def _transcript(self, replies: Sequence[Said]) -> Transcript:
+        versions = dict[str, str]()
+        for variant in self._compiles.variants:
+            if variant.state == "done":
+                versions |= variant.compiled.versions
+        made_by = format_list([f"{name} {version}" for name, version in versions.items() if name in ("jax", "libtpu")])
+        when = dt.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+        about = f"Recorded {when}" + (f" with {made_by}" if made_by else "")
+        numbers = {variant.number for variant in self._compiles.variants}
+        kept = [said for said in replies if said.message.get("variant") in numbers]
+        return Transcript(about, self._app.arrangement, (*self._app.said(), *kept))
+
+
+def _refresh(recorder: weakref.ref[Recorder], more: threading.Event) -> None:
+    """Refers to the recorder only while it works: an Explorer that nobody has any more goes at once."""
+    more.clear()
+    if of := recorder():
+        of.rewrite_after_panes()
+        del of
+    if not more.wait(_PAUSE_S) and (of := recorder()):
+        of.complete()

@@ -1,0 +1,352 @@
+"""Why JAX traces again, in JAX's words taken apart: fails when a JAX says it otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import monitoring
+from jax._src.interpreters import partial_eval
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import inspector
+from inspector._jax.caches.retraces import Changed, Retraces
+from inspector.lowering.retrace_causes import retraces
+
+ONE = np.ones(3, np.float32)
+
+
+def again(found: Retraces) -> list[Any]:
+    return [each for each in found if each.cause != "first call"]
+
+
+def test_the_argument_that_differs_is_named_with_both_types() -> None:
+    @jax.jit
+    def scaled(x: Any, params: Any) -> Any:
+        return x * params["scale"]
+
+    with inspector.watch_retraces() as found:
+        scaled(ONE, {"scale": ONE})
+        scaled(ONE, {"scale": ONE})
+        scaled(np.ones(4, np.float32), {"scale": np.ones(4, np.float32)})
+        scaled(ONE.astype(np.int32), {"scale": ONE})
+        scaled(ONE, {"scale": jnp.float32(2)})
+    assert [each.cause for each in found] == ["first call", *["arguments"] * 3]
+    shapes, dtype, scalar = again(found)
+    assert shapes.changes == (
+        Changed("shape", "x", "f32[4]", "f32[3]"),
+        Changed("shape", "params['scale']", "f32[4]", "f32[3]"),
+    )
+    assert dtype.changes == (Changed("dtype", "x", "i32[3]", "f32[3]"),)
+    (changed,) = scalar.changes
+    assert (changed.what, changed.where) == ("shape", "params['scale']")
+    assert changed.now.startswith("f32[]")
+    assert {each.fun_name for each in found} == {"scaled"}
+    assert all(__file__ in each.called_at and __file__ in each.defined_at for each in found)
+    assert "f32[4]" in shapes.explanation
+
+
+def test_a_python_scalar_is_another_type_than_an_array() -> None:
+    halved = jax.jit(lambda x: x / 2)
+    with inspector.watch_retraces() as found:
+        halved(np.float32(2))
+        halved(2.0)
+    (weak,) = again(found)
+    ((what, where),) = [(changed.what, changed.where) for changed in weak.changes]
+    assert (what, where) == ("weak type", "x")
+
+
+def test_static_values_and_structures() -> None:
+    @functools.partial(jax.jit, static_argnames="count")
+    def repeated(x: Any, count: int) -> Any:
+        return x * count
+
+    with inspector.watch_retraces() as found:
+        repeated(ONE, count=2)
+        repeated(ONE, count=3)
+    (static,) = again(found)
+    assert static.cause == "structure"
+    assert static.changes == (Changed("static value", "count", "3", "2"),)
+
+    total = jax.jit(lambda tree: jax.tree.reduce(jnp.add, tree))
+    with inspector.watch_retraces() as found:
+        total({"a": ONE})
+        total({"b": ONE})
+    (structure,) = again(found)
+    assert structure.cause == "structure"
+    assert structure.changes[0].what == "structure"
+    assert structure.changes[0].where.startswith("args[0]")
+
+
+def test_functions_that_are_defined_again_and_other_settings() -> None:
+    with inspector.watch_retraces() as found:
+        for _ in range(3):
+            jax.jit(lambda x: x + 1)(ONE)
+    assert [each.cause for each in found] == ["first call", "defined again", "defined again"]
+
+    plus = jax.jit(lambda x: x + 1.5)
+    with inspector.watch_retraces() as found:
+        plus(ONE)
+        with jax.default_matmul_precision("highest"):
+            plus(ONE)
+    (other,) = again(found)
+    assert other.cause == "context"
+
+
+def test_what_was_traced_before_the_watch_is_not_traced_for_it() -> None:
+    known = jax.jit(lambda x: x - 1)
+    known(ONE)
+    with inspector.watch_retraces() as found:
+        known(ONE)
+    known(ONE)
+    assert len(found) == 0
+    assert not jax.config.jax_explain_cache_misses
+
+
+def test_nothing_is_printed_unless_the_user_asked_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), inspector.watch_retraces():
+        jax.jit(lambda x: x * 3)(ONE)
+    assert not caplog.records
+    jax.config.update("jax_explain_cache_misses", True)
+    try:
+        with caplog.at_level(logging.WARNING), inspector.watch_retraces() as found:
+            jax.jit(lambda x: x * 4)(ONE)
+        assert jax.config.jax_explain_cache_misses
+    finally:
+        jax.config.update("jax_explain_cache_misses", False)
+    assert len(caplog.records) == len(found) == 1
+
+
+@pytest.mark.parametrize("name", ["", "jax", "jax._src.interpreters.partial_eval"])
+def test_loggers_that_are_silent_hide_nothing(name: str) -> None:
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with inspector.watch_retraces() as found:
+            jax.jit(lambda x: x * 5)(ONE)
+        assert logger.level == logging.ERROR
+    finally:
+        logger.setLevel(level)
+    assert len(found) == 1
+
+
+def test_disabled_loggers_hide_nothing() -> None:
+    logger = logging.getLogger("jax._src.interpreters.partial_eval")
+    logger.disabled = True  # as logging.config.dictConfig leaves those that it does not know
+    logging.disable(logging.CRITICAL)
+    try:
+        with inspector.watch_retraces() as found:
+            jax.jit(lambda x: x * 6)(ONE)
+    finally:
+        logger.disabled = False
+        logging.disable(logging.NOTSET)
+    assert len(found) == 1
+
+
+def test_what_else_jax_says_there_is_said_while_somebody_watches(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING), inspector.watch_retraces():
+        partial_eval.logger.log(logging.WARNING, "of %s", "another")
+        partial_eval.logger.warning("of a third")
+    assert [record.getMessage() for record in caplog.records] == ["of another", "of a third"]
+    assert partial_eval.logger is logging.getLogger("jax._src.interpreters.partial_eval")
+
+
+def test_watches_hear_all_threads_and_do_not_end_each_other() -> None:
+    with inspector.watch_retraces() as outer:
+        with inspector.watch_retraces() as inner:
+            thread = threading.Thread(target=lambda: jax.jit(lambda x: x / 2)(ONE))
+            thread.start()
+            thread.join()
+        jax.jit(lambda x: x / 3)(ONE)
+    assert (len(inner), len(outer)) == (1, 2)
+
+
+def test_the_table_has_a_row_for_each_change() -> None:
+    added = jax.jit(lambda x, y: x + y)
+    with inspector.watch_retraces() as found:
+        added(ONE, ONE)
+        added(ONE[:2], ONE[:2])
+    table = found.table()
+    columns = ["function", "called_at", "cause", "what", "where", "now", "before", "defined_at", "event"]
+    assert list(table.columns) == columns
+    assert set(table["event"]) == {"trace"}
+    assert table["where"].tolist()[1:] == ["x", "y"]
+    assert table["what"].isna()[0]
+    assert table["now"].tolist()[1:] == ["f32[2]"] * 2
+    assert "1 first calls, 1 traced again, 0 compiled again" in repr(found)
+    assert "shape of x: f32[2], before f32[3]" in repr(found)
+    assert "<table" in found._repr_html_()
+
+
+# ------------------------------------------------------------------ compiles of a trace that JAX has
+
+DEVICES = jax.devices()
+MESH = Mesh(np.array(DEVICES).reshape(4, 2), ("d", "m"))
+REVERSED = Mesh(np.array(DEVICES)[::-1].reshape(4, 2), ("d", "m"))
+SQUARE = jnp.ones((8, 8))
+PLACED = {
+    "uncommitted": SQUARE,
+    "numpy": np.ones((8, 8), np.float32),
+    "device 0": jax.device_put(SQUARE, DEVICES[0]),
+    "device 1": jax.device_put(SQUARE, DEVICES[1]),
+    "rows": jax.device_put(SQUARE, NamedSharding(MESH, P("d"))),
+    "columns": jax.device_put(SQUARE, NamedSharding(MESH, P(None, "m"))),
+    "rows, in other words": jax.device_put(SQUARE, NamedSharding(MESH, P("d", None))),
+    "rows, other devices": jax.device_put(SQUARE, NamedSharding(REVERSED, P("d"))),
+    "replicated": jax.device_put(SQUARE, NamedSharding(MESH, P())),
+    "another shape": jnp.ones((4, 4)),
+}
+
+
+@contextlib.contextmanager
+def compiles_by_xla() -> Iterator[list[str]]:
+    """JAX's own events of compiles of `squared`."""
+    found: list[str] = []
+
+    def listen(event: str, _: float, **about: Any) -> None:
+        if "backend_compile" in event and "squared" in str(about.get("fun_name")):
+            found.append(event)
+
+    monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield found
+    finally:
+        monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.mark.parametrize("first", PLACED)
+@pytest.mark.parametrize("second", PLACED)
+def test_an_event_for_each_compile_of_xla(first: str, second: str) -> None:
+    def squared(x: Any) -> Any:
+        return x @ x.T
+
+    called = jax.jit(squared)
+    called(PLACED[first])
+    with compiles_by_xla() as compiled, inspector.watch_retraces() as found:
+        called(PLACED[second])
+    assert len(compiled) == len(found)
+    predicted = retraces(lambda x: x @ x.T, ((PLACED[first],), {}), ((PLACED[second],), {}))
+    assert [each.event for each in predicted] == [each.event for each in found]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what", "now", "before"),
+    [
+        ("rows", "columns", "sharding", "P(None, 'm') on mesh (d=4, m=2)", "P('d',) on mesh (d=4, m=2)"),
+        ("rows", "rows, other devices", "device", "cpu:7, 6, 5, 4, 3, 2, 1, 0", "cpu:0, 1, 2, 3, 4, 5, 6, 7"),
+        ("device 0", "device 1", "device", "cpu:1", "cpu:0"),
+        ("uncommitted", "device 1", "committed", "cpu:1", "not committed to a device"),
+        ("device 0", "numpy", "committed", "not committed to a device", "cpu:0"),
+    ],
+)
+def test_the_reason_for_a_compile(first: str, second: str, what: str, now: str, before: str) -> None:
+    def squared(x: Any) -> Any:
+        return x @ x.T
+
+    called = jax.jit(squared)
+    called(PLACED[first])
+    with inspector.watch_retraces() as found:
+        called(PLACED[second])
+    (again,) = found
+    assert (again.event, again.cause) == ("compile", "placement")
+    ((change),) = again.changes
+    assert (change.what, change.now, change.before) == (what, now, before)
+    assert __file__ in again.called_at
+    assert __file__ in again.defined_at
+    assert "1 compiled again" in repr(found)
+
+
+def test_an_expectation_names_the_argument() -> None:
+    checked = inspector.expect(lambda x: x @ x.T, PLACED["rows"])
+    checked.no_recompile(PLACED["rows, in other words"])
+    with pytest.raises(inspector.errors.ExpectationError, match=r"compiles for another call") as caught:
+        checked.no_recompile(PLACED["columns"])
+    assert "sharding" in str(caught.value)
+
+
+def test_the_argument_that_is_placed_elsewhere_is_named() -> None:
+    @jax.jit
+    def added(unused: Any, params: Any, x: Any) -> Any:
+        return params["w"] + x
+
+    rows, columns = PLACED["rows"], PLACED["columns"]
+    added(rows, {"w": rows}, rows)
+    with inspector.watch_retraces() as found:
+        added(rows, {"w": columns}, rows)
+    assert [change.where for change in found[0].changes] == ["params['w']"]
+
+
+# ------------------------------------------------------------------ the closest call, and what a function was before
+
+
+def test_a_sharding_of_an_explicit_mesh_is_no_shape() -> None:
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))
+    called = jax.jit(lambda a: a + 1)
+    with inspector.watch_retraces() as found:
+        called(jax.device_put(jnp.ones(4), NamedSharding(mesh, P("d"))))
+        called(jax.device_put(jnp.ones(4), NamedSharding(mesh, P())))
+    assert [each.cause for each in found] == ["first call", "arguments"]
+    assert found[1].changes == (Changed("sharding", "a", "f32[4]", "f32[4@d]"),)
+
+
+def test_the_call_with_the_fewest_differences_is_compared() -> None:
+    called = jax.jit(lambda v: v * 2)
+    with inspector.watch_retraces() as found:
+        called(jnp.float32(3))
+        called(jnp.ones(3))
+        called(3.0)
+    assert found[2].changes == (Changed("weak type", "v", "f32[]{weak_type=True}", "f32[]{weak_type=False}"),)
+
+
+def test_closures_of_one_factory_and_lambdas_of_one_line() -> None:
+    def factory(k: int) -> Any:
+        def scaled(v: Any) -> Any:
+            return v * k
+
+        return jax.jit(scaled)
+
+    with inspector.watch_retraces() as found:
+        factory(2)(ONE)
+        factory(3)(ONE)
+        both = jax.jit(lambda v: v + 7), jax.jit(lambda v: v - 7)
+        both[0](ONE)
+        both[1](ONE)
+    assert [each.cause for each in found] == ["first call", "defined again", "first call", "first call"]
+
+
+def test_a_cleared_cache_is_no_first_call() -> None:
+    called = jax.jit(lambda v: v * 11)
+    called(ONE)  # before the watch
+    with inspector.watch_retraces() as found:
+        jax.clear_caches()
+        called(ONE)
+        jax.clear_caches()
+        called(ONE)
+    assert [each.cause for each in found] == ["cache cleared"] * 2
+
+
+def test_a_trace_that_failed_does_not_count_as_one() -> None:
+    fails = True
+
+    @jax.jit
+    def called(v: Any) -> Any:
+        if fails:
+            raise ValueError("not yet")
+        return v * 13
+
+    with inspector.watch_retraces() as found:
+        with pytest.raises(ValueError, match="not yet"):
+            called(ONE)
+        fails = False
+        called(ONE)
+    assert "cache cleared" not in [each.cause for each in found]

@@ -1,0 +1,63 @@
+"""Limits, and what nobody can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inspector.errors import AtLeast, Missing, ParameterError, Unavailable
+from inspector.expectations.limits import Bound
+from inspector.support.units import format_bytes, format_count, parse_bytes, parse_count
+
+KNOWN_IN_PART = AtLeast(5, [Missing("call", "custom call")])
+
+
+@pytest.mark.parametrize(
+    ("limits", "value", "met"),
+    [
+        ((2, None, None), 2, True), ((2, None, None), 3, False), ((0, None, None), 0, True), ((0, None, None), 1, False),
+        ((None, 2, None), 2, True), ((None, 2, None), 2.5, False), ((None, None, 2), 1, False), ((None, None, 2), 9, True),
+        ((None, 4, 2), 3, True), ((None, 4, 2), 1, False), ((None, 4, 2), 5, False),
+    ],
+)  # fmt: skip
+def test_a_number_is_within_or_not(limits: tuple[Any, Any, Any], value: float, met: bool) -> None:
+    assert Bound.of(*limits, parse_count).judge(value) is met
+
+
+def test_what_is_not_known_is_never_within() -> None:
+    unknown = Unavailable("nobody counts")
+    for bound in (Bound(None, 9), Bound(0, None), Bound(5, 5)):
+        assert bound.judge(unknown) is unknown
+
+
+def test_what_is_known_in_part_is_told_where_the_part_tells() -> None:
+    assert Bound(None, 4).judge(KNOWN_IN_PART) is False
+    assert Bound(5, None).judge(KNOWN_IN_PART) is True
+    for bound in (Bound(None, 6), Bound(6, None), Bound(5, 5), Bound(1, 9)):
+        judged = bound.judge(KNOWN_IN_PART)
+        assert isinstance(judged, Unavailable)
+        assert "1 custom call not counted" in judged.reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ((None, None, None), "Say what is expected"),
+        ((1, 2, None), "Say what is expected"),
+        ((None, 1, 2), "No number is at least 2 and at most 1"),
+        ((None, "much", None), "Expected a number of bytes, such as 4096 or '1.5 GiB', got 'much'"),
+        ((None, -1, None), "got -1"),
+        ((None, True, None), "got True"),
+    ],
+)
+def test_what_is_no_limit(limits: tuple[Any, Any, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        Bound.of(*limits, parse_bytes)
+
+
+def test_limits_in_words() -> None:
+    assert Bound(None, 2**30).words(format_bytes) == "at most 1 GiB"
+    assert Bound(1, 3).words(format_count) == "at least 1, at most 3"
+    assert Bound(2, 2).words(format_count) == "exactly 2"
+    assert Bound(0, 0).words(format_count) == "none"
