@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from inspector.compilation.request import PRODUCTS
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.text import TextPane
-from inspector.widgets.panes.registry import PANES, FromBrowser, Line, Place, ToBrowser
+from inspector.widgets.panes.registry import PANES, FromBrowser, PaneEntry, Place, ToBrowser
 
 SOURCE = Path(__file__).resolve().parent / "src"
 _SCALARS: dict[Any, str] = {
@@ -73,7 +73,7 @@ export interface Line {
 
 
 def _table() -> str:
-    def entry(line: Line) -> str:
+    def entry(line: PaneEntry) -> str:
         fields = {
             "name": line.name,
             "title": line.title,

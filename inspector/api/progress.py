@@ -32,7 +32,7 @@ class Quiet:
     def close(self, text: str) -> None: ...
 
 
-class Line:
+class TerminalLine:
     """One line on a terminal, written over until the work ends."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
@@ -82,7 +82,7 @@ def foreground_progress(total: int) -> Progress:
     """For work that the caller waits for: a bar in a notebook, a line on a terminal."""
     if in_notebook():
         return Bar(total)
-    return Line(total, sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else Quiet()
+    return TerminalLine(total, sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else Quiet()
 
 
 def background_progress(total: int, stop: Callable[[], object]) -> Progress:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.analysis.cost.kernels import structure
 from inspector.api.progress import Progress, foreground_progress
-from inspector.api.sweep_ledger import Finding, Ledger, Number
+from inspector.api.sweep_ledger import Ledger, Number, VariantResult
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
 from inspector.compilation.options.options import Options
@@ -111,7 +111,7 @@ def sweep(
         each.check()
     variants = list(dict.fromkeys((Target.parse(t), each) for t in _listed(targets) for each in option_sets))
     ledger = Ledger(path, lowered) if path is not None else None
-    findings: dict[Variant, Finding] = {}
+    findings: dict[Variant, VariantResult] = {}
     with _Engines(lowered, engine, time_limit_s) as engines:
         wanted = _requests(lowered, variants, findings, ledger)
         progress = foreground_progress(len(variants))
@@ -183,11 +183,11 @@ def _point(said: Mapping[str, Any]) -> Options:
     return Options(flags=flags, **{name: value for name, value in said.items() if name in _FIELDS})
 
 
-def finding_of(compiled: CompiledProgram) -> Finding:
+def finding_of(compiled: CompiledProgram) -> VariantResult:
     """What a compiled program's row says."""
     memory, cost = compiled.memory, compiled.cost
     unmeasured = Unavailable("the engine did not measure it")
-    return Finding(
+    return VariantResult(
         {
             "compile_s": compiled.timings.get("compile_s", unmeasured),
             "flops": cost if isinstance(cost, Unavailable) else cost.flops,
@@ -267,7 +267,7 @@ class _Engines:
 
 
 def _requests(
-    lowered: Lowered, variants: Sequence[Variant], findings: dict[Variant, Finding], ledger: Ledger | None
+    lowered: Lowered, variants: Sequence[Variant], findings: dict[Variant, VariantResult], ledger: Ledger | None
 ) -> list[tuple[CompileRequest, list[Variant]]]:
     """What is to be compiled, and for which variants; puts what is known already among the findings."""
     wanted: dict[str, tuple[CompileRequest, list[Variant]]] = {}
@@ -275,7 +275,7 @@ def _requests(
         try:
             request = CompileRequest(lowered.program, options, target)
         except InspectorError as e:  # options and target that do not go together
-            findings[target, options] = Finding({}, _error_text(e))
+            findings[target, options] = VariantResult({}, _error_text(e))
             continue
         known = ledger.read(request) if ledger is not None else None
         if known is not None:
@@ -287,7 +287,7 @@ def _requests(
 
 def _compile_all(
     requests: Sequence[CompileRequest], engine_for: Callable[[Target], Engine], ledger: Ledger | None
-) -> Generator[tuple[int, Finding], None, None]:
+) -> Generator[tuple[int, VariantResult], None, None]:
     """Compiles, yielding each request's index and finding as it ends, or as another sweep has written it meanwhile.
 
     What loses its worker is tried again. What still runs when the caller stops is cancelled.
@@ -321,7 +321,7 @@ def _compile_all(
             job.cancel()
 
 
-def _write(ledger: Ledger, request: CompileRequest, finding: Finding) -> None:
+def _write(ledger: Ledger, request: CompileRequest, finding: VariantResult) -> None:
     """A file that cannot be written any more costs the next sweep its rows, and this one nothing."""
     try:
         ledger.write(request, finding)
@@ -333,13 +333,13 @@ def _put(ended: queue.SimpleQueue[tuple[int, Job[CompiledProgram]]], index: int,
     ended.put((index, job))
 
 
-def _finding(job: Job[CompiledProgram]) -> Finding:
+def _finding(job: Job[CompiledProgram]) -> VariantResult:
     error = job.exception()
     if isinstance(error, CancelledError):
         raise error
     if error is None:
         return finding_of(job.result())
-    return Finding({}, _error_text(error), is_final=_is_verdict(error))
+    return VariantResult({}, _error_text(error), is_final=_is_verdict(error))
 
 
 def _is_verdict(error: BaseException) -> bool:
@@ -355,12 +355,12 @@ def _listed(targets: Any) -> tuple[str | Target, ...]:
     return tuple(targets) if isinstance(targets, Iterable) and not isinstance(targets, str) else (targets,)
 
 
-def _close(progress: Progress, findings: Mapping[Variant, Finding]) -> None:
+def _close(progress: Progress, findings: Mapping[Variant, VariantResult]) -> None:
     failed = sum(1 for finding in findings.values() if finding.error)
     progress.close(f"{counted(len(findings), 'variant')}{f', {failed} failed' if failed else ''}.")
 
 
-def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> pd.DataFrame:
+def _table(variants: Sequence[Variant], findings: Mapping[Variant, VariantResult]) -> pd.DataFrame:
     done = [variant for variant in variants if variant in findings]
     flags = list(dict.fromkeys(name for _, options in variants for name in options.as_dict()))
     kinds: dict[str, Kind] = {"target": "text", **dict.fromkeys(flags, "object"), **dict.fromkeys(NUMBERS, "float")}
@@ -368,7 +368,7 @@ def _table(variants: Sequence[Variant], findings: Mapping[Variant, Finding]) -> 
     return make_table(kinds, (_row(variant, flags, findings[variant]) for variant in done))
 
 
-def _row(variant: Variant, flags: Sequence[str], finding: Finding) -> list[object]:
+def _row(variant: Variant, flags: Sequence[str], finding: VariantResult) -> list[object]:
     target, options = variant
     said = options.as_dict()
     numbers = (finding.numbers.get(name) for name in NUMBERS)

@@ -34,7 +34,7 @@ _MAX_LINE_BYTES = 16 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class VariantResult:
     """What one variant came to.
 
     Attributes:
@@ -82,7 +82,7 @@ class Ledger:
         versions = [f"{name}={metadata.version(name)}" for name in ("jax", "jaxlib")]
         self._common = hashlib.sha256("\n".join([*versions, lowered.program.platform, lowered.stablehlo]).encode())
         self._common.update(xla.jax_options().SerializeToString(deterministic=True))
-        self._found: dict[str, Finding] = {}
+        self._found: dict[str, VariantResult] = {}
         self._read_bytes = 0
         self._is_cut_off = False
         self._is_ours = False
@@ -90,13 +90,13 @@ class Ledger:
             if not self._is_ours:
                 self._append(file, json_values.encode(_Header(FORMAT, FORMAT_VERSION)))
 
-    def read(self, request: CompileRequest) -> Finding | None:
+    def read(self, request: CompileRequest) -> VariantResult | None:
         """What an earlier sweep found, or another one meanwhile."""
         with contextlib.suppress(OSError), self._held():
             pass
         return self._found.get(self._key(request))
 
-    def write(self, request: CompileRequest, finding: Finding) -> None:
+    def write(self, request: CompileRequest, finding: VariantResult) -> None:
         """Adds a final row that is not there yet; it is on the disk when this returns. Raises OSError."""
         key = self._key(request)
         if not finding.is_final:
@@ -138,7 +138,7 @@ class Ledger:
             value: Any = json_values.parse(line)
             if isinstance(value, dict) and "key" in value:
                 row = json_values.decode(_Row, value)
-                self._found[row.key] = Finding(row.numbers, row.error, row.warnings)
+                self._found[row.key] = VariantResult(row.numbers, row.error, row.warnings)
             else:
                 self._check(json_values.decode(_Header, value))
         except json_values.FormError:

@@ -39,7 +39,7 @@ _PACKAGES = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class DoctorLine:
     """One thing that was looked at.
 
     Attributes:
@@ -61,13 +61,13 @@ class Row:
 @takes_json
 def doctor(quick: bool, as_json: bool) -> None:
     """What works here, what is missing, and the command for it. Paste it into an issue."""
-    rows: list[Row] = []
+    rows: list[DoctorLine] = []
     for look in (variables, python, jax, compilers, *(() if quick else (devices, worker)), front_ends, places, limits):
         try:
             with working(f"looking at {look.__name__.replace('_', ' ')}"):
                 rows += look()
         except Exception as e:  # what a look cannot tell is itself a finding
-            rows.append(Row(look.__name__.replace("_", " "), "wrong", f"{type(e).__name__}: {e}"))
+            rows.append(DoctorLine(look.__name__.replace("_", " "), "wrong", f"{type(e).__name__}: {e}"))
     rows = [dataclasses.replace(row, said=_without_home(row.said), remedy=_without_home(row.remedy)) for row in rows]
     if as_json:
         say_json([dataclasses.asdict(row) for row in rows])
@@ -77,7 +77,7 @@ def doctor(quick: bool, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _say(rows: list[Row]) -> None:
+def _say(rows: list[DoctorLine]) -> None:
     width = max(len(row.what) for row in rows)
     for row in rows:
         lines = " ".join(row.said.splitlines())
@@ -94,33 +94,35 @@ def _without_home(text: str) -> str:
 # ------------------------------------------------------------------ what is installed
 
 
-def python() -> Iterator[Row]:
+def python() -> Iterator[DoctorLine]:
     """Python, the system, inspector itself."""
     from inspector.support import packages
 
     fits = sys.version_info[:2] >= _OLDEST_PYTHON
     needed = "Python 3.11 or later" if not fits else ""
-    yield Row("inspector", "ok", f"{packages.version('jax-inspector') or 'not installed as a package'} in {_home()}")
-    yield Row("Python", "ok" if fits else "wrong", f"{platform.python_version()} at {sys.executable}", needed)
-    yield Row("system", "", f"{platform.system()} {platform.release()} {platform.machine()}")
+    yield DoctorLine(
+        "inspector", "ok", f"{packages.version('jax-inspector') or 'not installed as a package'} in {_home()}"
+    )
+    yield DoctorLine("Python", "ok" if fits else "wrong", f"{platform.python_version()} at {sys.executable}", needed)
+    yield DoctorLine("system", "", f"{platform.system()} {platform.release()} {platform.machine()}")
 
 
 def _home() -> str:
     return str(Path(__file__).resolve().parent.parent)
 
 
-def jax() -> Iterator[Row]:
+def jax() -> Iterator[DoctorLine]:
     """JAX, and whether it is one that is supported."""
     from inspector.support import packages
     from inspector.support.install_commands import install_command
 
     version, jaxlib = packages.version("jax"), packages.version("jaxlib")
     if not version or not jaxlib:
-        yield Row("JAX", "wrong", "not installed", install_command("jax>=0.10,<0.13"))
+        yield DoctorLine("JAX", "wrong", "not installed", install_command("jax>=0.10,<0.13"))
         return
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     fits = (0, 10) <= numbers < (0, 13)
-    yield Row(
+    yield DoctorLine(
         "JAX",
         "ok" if fits else "wrong",
         f"{version}, jaxlib {jaxlib}",
@@ -128,7 +130,7 @@ def jax() -> Iterator[Row]:
     )
 
 
-def compilers() -> Iterator[Row]:
+def compilers() -> Iterator[DoctorLine]:
     """The compilers for devices that are not here."""
     prepare()  # before anything imports JAX, and after the variables were looked at
     from inspector.engines.targets import absent_compiler
@@ -139,36 +141,36 @@ def compilers() -> Iterator[Row]:
     for kind in ("tpu", "gpu"):
         found = absent_compiler(kind)
         if isinstance(found, Unavailable):
-            yield Row(f"{kind.upper()} compiler", "missing", found.reason, found.remedy)
+            yield DoctorLine(f"{kind.upper()} compiler", "missing", found.reason, found.remedy)
         else:
             version, shortcoming = found
-            yield Row(f"{kind.upper()} compiler", "missing" if shortcoming else "ok", version, shortcoming)
+            yield DoctorLine(f"{kind.upper()} compiler", "missing" if shortcoming else "ok", version, shortcoming)
     disassembler = packages.version("nvidia-cuda-nvdisasm")
     if packages.version("jax-cuda12-pjrt") or packages.version("jax-cuda13-pjrt"):
-        yield Row("nvdisasm", "ok" if disassembler else "missing", disassembler or "machine code of GPUs cannot be read",
+        yield DoctorLine("nvdisasm", "ok" if disassembler else "missing", disassembler or "machine code of GPUs cannot be read",
                   "" if disassembler else install_command("jax-inspector[cuda]"))  # fmt: skip
 
 
-def devices() -> Iterator[Row]:
+def devices() -> Iterator[DoctorLine]:
     """What JAX finds in a process."""
     from inspector._jax.compiling.attached_devices import attached_device_count, attached_device_kind, attached_platform
 
-    yield Row("devices", "ok", f"{attached_device_count()} x {attached_device_kind()} ({attached_platform()})")
+    yield DoctorLine("devices", "ok", f"{attached_device_count()} x {attached_device_kind()} ({attached_platform()})")
 
 
-def worker() -> Iterator[Row]:
+def worker() -> Iterator[DoctorLine]:
     """Whether a worker process compiles."""
     from inspector.lowering.lower import lower
 
     started = time.perf_counter()
     lower("HloModule m\n\nENTRY main {\n  ROOT x = f32[8]{0} parameter(0)\n}\n").compile(target="cpu", engine="worker")
-    yield Row("compiling", "ok", f"in a worker, {time.perf_counter() - started:.1f} s with its start")
+    yield DoctorLine("compiling", "ok", f"in a worker, {time.perf_counter() - started:.1f} s with its start")
 
 
 # ------------------------------------------------------------------ front ends
 
 
-def front_ends() -> Iterator[Row]:
+def front_ends() -> Iterator[DoctorLine]:
     """Packages that show Explorers, and the bundle."""
     from inspector.support import packages
     from inspector.support.install_commands import install_command
@@ -176,10 +178,10 @@ def front_ends() -> Iterator[Row]:
     found = {name: packages.version(name) for name in _PACKAGES}
     absent = [name for name, version in found.items() if not version]
     said = ", ".join(f"{name} {version}" for name, version in found.items() if version)
-    yield Row("packages", "wrong" if absent else "ok", said, install_command(*absent) if absent else "")
+    yield DoctorLine("packages", "wrong" if absent else "ok", said, install_command(*absent) if absent else "")
     bundle = Path(_home()) / "widgets" / "static" / "explorer.js"
     size = bundle.stat().st_size if bundle.is_file() else 0
-    yield Row(
+    yield DoctorLine(
         "front end",
         "ok" if size else "wrong",
         f"explorer.js, {size:,} bytes",
@@ -187,9 +189,9 @@ def front_ends() -> Iterator[Row]:
     )
     shown = {name: packages.version(name) for name in _FRONT_ENDS}
     said = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
-    yield Row("notebooks", "ok" if said else "missing", said or "none in this environment",
+    yield DoctorLine("notebooks", "ok" if said else "missing", said or "none in this environment",
               "" if said else install_command("jax-inspector[lab]"))  # fmt: skip
-    yield Row("widgets here", *_here())
+    yield DoctorLine("widgets here", *_here())
 
 
 def _here() -> tuple[str, str, str]:
@@ -204,7 +206,7 @@ def _here() -> tuple[str, str, str]:
 # ------------------------------------------------------------------ places and limits
 
 
-def places() -> Iterator[Row]:
+def places() -> Iterator[DoctorLine]:
     """The cache, and folders for temporary files."""
     from inspector import settings
     from inspector.support import files
@@ -212,11 +214,13 @@ def places() -> Iterator[Row]:
 
     folder = settings.current().cache_directory
     if not settings.current().cache or not folder:
-        yield Row("cache", "missing", "off: everything is compiled anew in each process", "unset INSPECTOR_CACHE")
+        yield DoctorLine(
+            "cache", "missing", "off: everything is compiled anew in each process", "unset INSPECTOR_CACHE"
+        )
     else:
         why = _why_not_written(Path(folder), files.make_own_folder)
         count = sum(1 for _ in Path(folder).glob("*.compiled")) if not why else 0
-        yield Row("cache", "missing" if why else "ok", f"{folder}: {why or counted(count, 'program')}",
+        yield DoctorLine("cache", "missing" if why else "ok", f"{folder}: {why or counted(count, 'program')}",
                   "INSPECTOR_CACHE_DIR=a folder of your own" if why else "")  # fmt: skip
     for place in dict.fromkeys((tempfile.gettempdir(), "/dev/shm")):
         if Path(place).is_dir():
@@ -230,7 +234,7 @@ def places() -> Iterator[Row]:
                 if place != "/dev/shm"
                 else "docker run --shm-size 2g"
             )
-            yield Row(
+            yield DoctorLine(
                 f"space in {place}",
                 "missing" if remedy else "ok",
                 f"{format_bytes(free)} free{'' if writable else ', not writable'}",
@@ -246,7 +250,7 @@ def _why_not_written(folder: Path, make: Callable[[Path], object]) -> str:
     return ""
 
 
-def limits() -> Iterator[Row]:
+def limits() -> Iterator[DoctorLine]:
     """Memory, processors and open files."""
     from inspector.engines.workers.machine_memory import machine_memory
     from inspector.support.units import format_bytes
@@ -254,23 +258,23 @@ def limits() -> Iterator[Row]:
     memory, limited_by = machine_memory()
     few = 0 < memory < _LEAST_MEMORY_BYTES
     said = f"{format_bytes(memory)}, {limited_by}" if memory else "not known"
-    yield Row(
+    yield DoctorLine(
         "memory",
         "missing" if few else "ok" if memory else "",
         said,
         "large programs need more than 2 GiB" if few else "",
     )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Row("processors", "", f"{cores}")
+    yield DoctorLine("processors", "", f"{cores}")
     with contextlib.suppress(ImportError):
         import resource
 
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         enough = soft == resource.RLIM_INFINITY or soft >= _LEAST_FILES
-        yield Row("open files", "ok" if enough else "missing", f"{soft}", "" if enough else "ulimit -n 1024")
+        yield DoctorLine("open files", "ok" if enough else "missing", f"{soft}", "" if enough else "ulimit -n 1024")
         space, _ = resource.getrlimit(resource.RLIMIT_AS)
         if space != resource.RLIM_INFINITY:
-            yield Row(
+            yield DoctorLine(
                 "address space",
                 "missing",
                 f"{format_bytes(space)}: XLA reserves more than it uses",
@@ -278,8 +282,8 @@ def limits() -> Iterator[Row]:
             )
 
 
-def variables() -> Iterator[Row]:
+def variables() -> Iterator[DoctorLine]:
     """Settings in the environment that compilers read."""
     found = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)}
     for name, value in found.items():
-        yield Row(name, "", value[:300])
+        yield DoctorLine(name, "", value[:300])

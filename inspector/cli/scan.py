@@ -43,7 +43,7 @@ def scan(
     import sys
 
     from inspector.api.flag_effects import scan as start
-    from inspector.api.progress import Line, Quiet
+    from inspector.api.progress import Quiet, TerminalLine
 
     prepare(target)
     program = lowered(given(asked), target)
@@ -52,7 +52,7 @@ def scan(
         machine_code=machine_code, show_progress=False,
     )  # fmt: skip
     is_interrupted = False
-    line = Line(job.total, sys.stderr) if sys.stderr.isatty() else Quiet()
+    line = TerminalLine(job.total, sys.stderr) if sys.stderr.isatty() else Quiet()
     try:
         while not job.done():
             try:

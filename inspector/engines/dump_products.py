@@ -1,4 +1,4 @@
-"""`Recording`: what a compile is asked to leave behind besides its result, taken from XLA's dump as it comes.
+"""`DumpedProducts`: what a compile is asked to leave behind besides its result, taken from XLA's dump as it comes.
 
 In the process that compiles. The products leave it as bytes, for `Compiled` to read.
 """
@@ -37,7 +37,7 @@ _ASSIGNMENT_TEXT = "after_optimizations-buffer-assignment.txt"
 _FINAL_PROTO, _LIVE_RANGE = "after_optimizations.hlo.pb", "after_optimizations-live-range.txt"
 
 
-class Recording:
+class DumpedProducts:
     """One compile's. `see` gets every file of the dump."""
 
     def __init__(self, products: Collection[str], platform: str) -> None:

@@ -81,9 +81,9 @@ class Server:
         self, request: PlainCompile, progress: Progress, callbacks: HostCallbacks | None, watch: Watch
     ) -> Report:
         from inspector._jax.compiling.dump import Dump
-        from inspector.engines.dump_products import Recording
+        from inspector.engines.dump_products import DumpedProducts
 
-        recording = Recording(request.products, request.platform)
+        recording = DumpedProducts(request.products, request.platform)
         # The preview needs protos, and with passes XLA would write one a pass.
         take = None if "passes" in request.products else watch.take
         watch = dataclasses.replace(watch, take=take, see=recording.see, flags=recording.flags, lost=recording.lose)

@@ -8,10 +8,10 @@ from pathlib import Path
 from inspector.errors import Unavailable
 from inspector.expectations import baseline, collective_checks, number_checks
 from inspector.expectations.baseline import Found, Key
-from inspector.expectations.baseline_context import Comparison
-from inspector.expectations.baseline_record import Above, Change, Record, changes, check_names, kind_of, written
-from inspector.expectations.check_result import Finding, Line
-from inspector.expectations.limits import Bound
+from inspector.expectations.baseline_context import BaselineComparison
+from inspector.expectations.baseline_record import Above, NumberChange, Record, changes, check_names, kind_of, written
+from inspector.expectations.check_result import CheckResult, TableLine
+from inspector.expectations.limits import Limit
 from inspector.expectations.message import short
 from inspector.stages.compiled import Compiled
 
@@ -22,7 +22,7 @@ _MEMORY = ("temp_bytes", "peak_bytes")
 
 def check(
     compiled: Compiled, path: Path, name: str, above: Above, ignore: Collection[str], *, is_written: bool
-) -> tuple[list[Finding], Comparison]:
+) -> tuple[list[CheckResult], BaselineComparison]:
     """Holds a program against its record, or writes that.
 
     Returns:
@@ -39,34 +39,35 @@ def check(
     what = f"baseline {name!r} in {short(str(path))}"
     changed = () if isinstance(found, Unavailable) else changes(found.record, now, above, ignore)
     by = "" if isinstance(found, Unavailable) else found.compiler
-    compared = Comparison(name, key.target, key.compiler, by, changed, is_new=is_written)
+    compared = BaselineComparison(name, key.target, key.compiler, by, changed, is_new=is_written)
     if is_written:
         baseline.write(path, name, key, now)
-        return [Finding(what, "to be recorded", "recorded", is_met=True)], compared
+        return [CheckResult(what, "to be recorded", "recorded", is_met=True)], compared
     if isinstance(found, Unavailable):
-        return [Finding(what, "a record", f"none: {found.reason}", is_met=False, advice=_UPDATE)], compared
+        return [CheckResult(what, "a record", f"none: {found.reason}", is_met=False, advice=_UPDATE)], compared
     whole = _whole(what, key, found, changed)
     return [whole, *([] if whole.is_met else _details(compiled, found.record, changed))], compared
 
 
-def _whole(what: str, key: Key, found: Found, changed: Sequence[Change]) -> Finding:
+def _whole(what: str, key: Key, found: Found, changed: Sequence[NumberChange]) -> CheckResult:
     told = [change for change in changed if change.verdict != "same"]
     worse = [change for change in told if change.verdict == "worse"]
     unknown = [change for change in told if change.verdict == "unknown"]
     by = "" if found.compiler == key.compiler else f" with {found.compiler}"
     lines = tuple(
-        Line((c.name, c.before, c.now, c.difference or c.verdict), is_against=c in (*worse, *unknown)) for c in told
+        TableLine((c.name, c.before, c.now, c.difference or c.verdict), is_against=c in (*worse, *unknown))
+        for c in told
     )
     said = [f"{len(worse)} worse" if worse else "", f"{len(unknown)} that cannot be compared" if unknown else ""]
     got = ", ".join(filter(None, said)) or "the same" + (", or better" if lines else "")
     other = f"This is {key.compiler}, which can have a record of its own: " if by else "If it is meant: "
-    return Finding(
+    return CheckResult(
         what, f"no worse than recorded{by}", got, not worse and not unknown, _COLUMNS, lines,
         advice="" if not worse and not unknown else f"{other}{_UPDATE}",
     )  # fmt: skip
 
 
-def _details(compiled: Compiled, record: Record, changed: Sequence[Change]) -> Iterator[Finding]:
+def _details(compiled: Compiled, record: Record, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
     """What is behind what is worse: collectives, and memory; where neither is, the first number that says of what it is made."""
     worse = [change for change in changed if change.verdict == "worse"]
     found = compiled.collectives().items
@@ -83,11 +84,11 @@ def _details(compiled: Compiled, record: Record, changed: Sequence[Change]) -> I
         yield from _made_of(compiled, others)
 
 
-def _made_of(compiled: Compiled, changed: Sequence[Change]) -> Iterator[Finding]:
+def _made_of(compiled: Compiled, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
     """The first of some numbers that says of what it is made."""
     for change in changed:
         columns, lines = number_checks.evidence(compiled, change.key)
         if lines and change.most is not None:
-            most = Bound(None, change.most).words(lambda limit, key=change.key: written(key, limit))  # type: ignore[misc]
-            yield Finding(change.name, most, change.now, is_met=False, columns=columns, lines=lines)
+            most = Limit(None, change.most).words(lambda limit, key=change.key: written(key, limit))  # type: ignore[misc]
+            yield CheckResult(change.name, most, change.now, is_met=False, columns=columns, lines=lines)
             return

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from inspector.errors import InspectorError
-from inspector.expectations.baseline_record import Change
+from inspector.expectations.baseline_record import NumberChange
 from inspector.stages.compiled import Compiled
 from inspector.support import files
 
@@ -19,7 +19,7 @@ _SUFFIX = ".inspector"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Comparison:
+class BaselineComparison:
     """A program beside its record.
 
     Attributes:
@@ -34,7 +34,7 @@ class Comparison:
     target: str
     compiler: str
     recorded_by: str
-    changes: tuple[Change, ...]
+    changes: tuple[NumberChange, ...]
     is_new: bool = False
 
 
@@ -54,7 +54,7 @@ class Keeping:
     name: str = ""
     update: bool = False
     failed: Path | None = None
-    compared: list[Comparison] = dataclasses.field(default_factory=list)
+    compared: list[BaselineComparison] = dataclasses.field(default_factory=list)
     _names: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def name_for(self, given: str | None, program: str) -> str:
@@ -100,7 +100,7 @@ def _forget(folder: Path) -> None:
             file.unlink()
 
 
-def markdown(compared: Iterable[Comparison]) -> str:
+def markdown(compared: Iterable[BaselineComparison]) -> str:
     """What changed against the baselines, for a code host's page: a table a program that differs, and the rest counted."""
     listed = list(compared)
     changed = [c for c in listed if _told(c.changes) or c.is_new]
@@ -122,16 +122,16 @@ def markdown(compared: Iterable[Comparison]) -> str:
     return "\n".join(said) + "\n"
 
 
-def _told(changes: Sequence[Change]) -> list[Change]:
+def _told(changes: Sequence[NumberChange]) -> list[NumberChange]:
     return [change for change in changes if change.verdict != "same"]
 
 
-def is_better(compared: Comparison) -> bool:
+def is_better(compared: BaselineComparison) -> bool:
     """Whether something is better than recorded, and nothing is worse."""
     return not _is_worse(compared) and any(change.verdict == "better" for change in compared.changes)
 
 
-def _is_worse(compared: Comparison) -> bool:
+def _is_worse(compared: BaselineComparison) -> bool:
     return any(change.verdict in ("worse", "unknown") for change in compared.changes)
 
 

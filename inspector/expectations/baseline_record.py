@@ -29,7 +29,7 @@ Verdict = Literal["same", "better", "allowed", "worse", "unknown"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Exchange:
+class CollectiveRecord:
     """Collectives of one kind over the same axes.
 
     Attributes:
@@ -56,7 +56,7 @@ class Record:
     """
 
     numbers: Mapping[str, Number]
-    collectives: Mapping[str, Exchange]
+    collectives: Mapping[str, CollectiveRecord]
     element_types: tuple[str, ...]
     in_part: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -78,14 +78,14 @@ class Record:
         )
 
 
-def exchanges(found: Sequence[Collective]) -> dict[str, Exchange]:
+def exchanges(found: Sequence[Collective]) -> dict[str, CollectiveRecord]:
     """Collectives by kind and axes; of what runs nobody knows how often, once."""
     alike: dict[str, list[Collective]] = collections.defaultdict(list)
     for one in found:
         alike[kind_of(one)].append(one)
     runs = {id(one): 1 if isinstance(one.executions, Unavailable) else one.executions for one in found}
     return {
-        kind: Exchange(
+        kind: CollectiveRecord(
             len(same), sum(runs[id(one)] for one in same), sum(runs[id(one)] * one.operand_bytes for one in same)
         )
         for kind, same in sorted(alike.items())
@@ -103,7 +103,7 @@ def _plain(value: float) -> Number:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class NumberChange:
     """One number of a program beside the recorded one.
 
     Attributes:
@@ -140,7 +140,7 @@ def check_names(above: Above, ignore: Collection[str]) -> None:
         raise ParameterError(f"A baseline has no {strange[0]!r}. It has {', '.join(known)}.")
 
 
-def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[str] = ()) -> tuple[Change, ...]:
+def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[str] = ()) -> tuple[NumberChange, ...]:
     """How a program differs from what was recorded, each number once.
 
     Args:
@@ -159,7 +159,7 @@ def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[st
     return tuple(c for c in kept if "collectives" not in ignore or " over " not in c.key)
 
 
-def _numbers(before: Record, now: Record, above: Above) -> Iterator[Change]:
+def _numbers(before: Record, now: Record, above: Above) -> Iterator[NumberChange]:
     for key in (*NUMBERS, *_OTHERS):
         old, new = before.numbers.get(key), now.numbers.get(key)
         if old is None and new is None:
@@ -167,20 +167,20 @@ def _numbers(before: Record, now: Record, above: Above) -> Iterator[Change]:
         label, form = key.replace("_", " "), functools.partial(written, key)
         if new is None:
             why = now.unknown.get(key, "there is no such number")
-            yield Change(label, form(old or 0), f"unknown: {why}", "", "unknown", key)
+            yield NumberChange(label, form(old or 0), f"unknown: {why}", "", "unknown", key)
         elif old is None:
-            yield Change(label, "unknown", form(new), "", "better", key)
+            yield NumberChange(label, "unknown", form(new), "", "better", key)
         elif before.in_part.get(key, "") != now.in_part.get(key, ""):
             old_said, new_said = (
                 f"{form(number)}, without {record.in_part[key]}" if key in record.in_part else form(number)
                 for record, number in ((before, old), (now, new))
             )
-            yield Change(label, old_said, new_said, "", "unknown", key)
+            yield NumberChange(label, old_said, new_said, "", "unknown", key)
         else:
             yield _change(label, key, old, new, allowed(above, key, old))
 
 
-def _change(label: str, key: str, old: Number, new: Number, most: float) -> Change:
+def _change(label: str, key: str, old: Number, new: Number, most: float) -> NumberChange:
     form = functools.partial(written, key)
     off = float(new) - float(old)
     sign = "+" if off > 0 else "−"
@@ -189,10 +189,10 @@ def _change(label: str, key: str, old: Number, new: Number, most: float) -> Chan
     worse = off < 0 if key in _MORE_IS_BETTER else new > most
     better = off > 0 if key in _MORE_IS_BETTER else off < 0
     verdict: Verdict = "same" if not off else "worse" if worse else "better" if better else "allowed"
-    return Change(label, form(old), form(new), difference, verdict, key, most)
+    return NumberChange(label, form(old), form(new), difference, verdict, key, most)
 
 
-def _collectives(before: Record, now: Record, above: Above) -> Iterator[Change]:
+def _collectives(before: Record, now: Record, above: Above) -> Iterator[NumberChange]:
     for kind in sorted({*before.collectives, *now.collectives}):
         old, new = before.collectives.get(kind), now.collectives.get(kind)
         if old is None or new is None or old.count != new.count:
@@ -205,12 +205,12 @@ def _collectives(before: Record, now: Record, above: Above) -> Iterator[Change]:
             yield _change(f"{kind}, bytes", f"collectives {kind} bytes", old.operand_bytes, new.operand_bytes, most)
 
 
-def _types(before: Record, now: Record) -> Iterator[Change]:
+def _types(before: Record, now: Record) -> Iterator[NumberChange]:
     old, new = set(before.element_types), set(now.element_types)
     gained, lost = sorted(new - old), sorted(old - new)
     said = " ".join([*(f"+{each}" for each in gained), *(f"−{each}" for each in lost)])
     verdict: Verdict = "worse" if gained else "better" if lost else "same"
-    yield Change("element types", ", ".join(sorted(old)), ", ".join(sorted(new)), said, verdict, "element_types")
+    yield NumberChange("element types", ", ".join(sorted(old)), ", ".join(sorted(new)), said, verdict, "element_types")
 
 
 def allowed(above: Above, key: str, recorded: Number) -> float:

@@ -1,4 +1,4 @@
-"""`Finding`: what one check came to, with the table that shows why."""
+"""`CheckResult`: what one check came to, with the table that shows why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inspector.hlo.source import Frame
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """A row of the table below a failure.
 
     Attributes:
@@ -24,7 +24,7 @@ class Line:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """What one check came to.
 
     Attributes:
@@ -43,6 +43,6 @@ class Finding:
     got: str
     is_met: bool | Unavailable
     columns: tuple[str, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TableLine, ...] = ()
     nearest: str = ""
     advice: str = ""

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.collectives.operations import OPCODES
 from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, total
-from inspector.expectations.check_result import Finding, Line
-from inspector.expectations.limits import Bound
+from inspector.expectations.check_result import CheckResult, TableLine
+from inspector.expectations.limits import Limit
 from inspector.support.units import format_bytes, format_count
 
 Axes = str | Sequence[str]
@@ -60,47 +60,47 @@ class Wanted:
         return f"{' or '.join(sorted(self.opcodes)) or 'collectives'}{over}"
 
 
-def check_count(found: Sequence[Collective], wanted: Wanted, bound: Bound) -> Finding:
+def check_count(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
     """How many there are in the program, each once however often it runs."""
     of = [wanted.has(one) for one in found]
     count = _sum(zip(found, of, [1] * len(found), strict=True))
     is_met = bound.judge(count)
     is_too_many = bound.most is not None and count > bound.most
-    return Finding(
+    return CheckResult(
         str(wanted), bound.words(format_count), format_count(count), is_met, _COLUMNS,
         _lines(found, [is_too_many and has is not False for has in of]),
         "" if is_met else _nearest(found, of, wanted) if not is_too_many else "",
     )  # fmt: skip
 
 
-def check_bytes(found: Sequence[Collective], wanted: Wanted, bound: Bound) -> Finding:
+def check_bytes(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
     """How many bytes one device puts into them in one execution of the program."""
     of = [wanted.has(one) for one in found]
     put_in = _sum(zip(found, of, [_put_in(one) for one in found], strict=True))
     is_met = bound.judge(put_in)
     largest = max((one for one, has in zip(found, of, strict=True) if has), key=_put_in, default=None)
-    return Finding(
+    return CheckResult(
         f"bytes into {wanted}", bound.words(format_bytes), format_bytes(put_in), is_met, _COLUMNS,
         _lines(found, [not is_met and one is largest for one in found]),
         "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_put_in(largest))}",
     )  # fmt: skip
 
 
-def check_others(found: Sequence[Collective], wanted: Sequence[Wanted]) -> Finding:
+def check_others(found: Sequence[Collective], wanted: Sequence[Wanted]) -> CheckResult:
     """Whether each is one of those."""
     others = [not any(each.has(one) is True for each in wanted) for one in found]
     kinds = collections.Counter(
         f"{one.opcode} over {axes_text(one.axes)}" for one, is_other in zip(found, others, strict=True) if is_other
     )
     got = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none"
-    return Finding("other collectives", "none", got, not any(others), _COLUMNS, _lines(found, others))
+    return CheckResult("other collectives", "none", got, not any(others), _COLUMNS, _lines(found, others))
 
 
-def show(found: Sequence[Collective], kinds: Collection[str], recorded: int) -> Finding:
+def show(found: Sequence[Collective], kinds: Collection[str], recorded: int) -> CheckResult:
     """Those of some kinds ("all-reduce over data"), of which there were fewer before, among all."""
     against = [f"{one.opcode} over {axes_text(one.axes)}" in kinds for one in found]
     what, expected = ", ".join(sorted(kinds)), f"{recorded}, as recorded" if recorded else "none, as recorded"
-    return Finding(what, expected, str(sum(against)), False, _COLUMNS, _lines(found, against))
+    return CheckResult(what, expected, str(sum(against)), False, _COLUMNS, _lines(found, against))
 
 
 def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float:
@@ -129,9 +129,9 @@ def _nearest(found: Sequence[Collective], of: Sequence[bool | Unavailable], want
     return ", ".join(f"{count} {kind}" for kind, count in near.most_common(3))
 
 
-def _lines(found: Sequence[Collective], against: Sequence[bool]) -> tuple[Line, ...]:
+def _lines(found: Sequence[Collective], against: Sequence[bool]) -> tuple[TableLine, ...]:
     return tuple(
-        Line(
+        TableLine(
             (
                 one.opcode, axes_text(one.axes), format_bytes(one.operand_bytes), format_bytes(one.result_bytes),
                 "?" if isinstance(one.executions, Unavailable) else str(one.executions),

@@ -8,7 +8,7 @@ from inspector.analysis.sharding.reshardings import full_rematerialisations
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.program import Argument
 from inspector.errors import ParameterError, Unavailable
-from inspector.expectations.check_result import Finding, Line
+from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import HLO_TYPES, Shape
 from inspector.support.units import counted, format_list
@@ -44,13 +44,13 @@ def element_types(module: Module) -> tuple[str, ...]:
     return tuple(sorted(found - _NO_ARRAYS))
 
 
-def check_without(compiled: CompiledProgram, refused: Collection[str]) -> Finding:
+def check_without(compiled: CompiledProgram, refused: Collection[str]) -> CheckResult:
     """That nothing has one of some element types."""
     found = _of_types(compiled.module(), lambda leaf: leaf.element_type in refused)
     return _types_finding(compiled, f"element types {', '.join(sorted(refused))}", "none", found)
 
 
-def check_only(compiled: CompiledProgram, allowed: Collection[str]) -> Finding:
+def check_only(compiled: CompiledProgram, allowed: Collection[str]) -> CheckResult:
     """That everything has one of some element types."""
     found = _of_types(compiled.module(), lambda leaf: leaf.element_type not in {*allowed, *_NO_ARRAYS})
     return _types_finding(compiled, "element types", f"only {', '.join(sorted(allowed))}", found)
@@ -64,7 +64,7 @@ def _of_types(module: Module, is_refused: Callable[[Shape], bool]) -> list[tuple
 
 def _types_finding(
     compiled: CompiledProgram, what: str, expected: str, found: Sequence[tuple[Instruction, Shape]]
-) -> Finding:
+) -> CheckResult:
     paths = {argument.parameter: argument.path for argument in compiled.program.arguments}
     lines = []
     for instruction, leaf in found:
@@ -75,13 +75,13 @@ def _types_finding(
             continue
         name = f"argument {paths.get(instruction.proto.parameter_number, '')}" if of_call else instruction.name
         cells = (str(leaf.without_layout()), instruction.opcode, name, instruction.op_name)
-        lines.append(Line(cells, instruction.frames, is_against=True))
+        lines.append(TableLine(cells, instruction.frames, is_against=True))
     types = sorted({leaf.element_type for _, leaf in found})
     got = f"{', '.join(types)} in {counted(len(found), 'instruction')}" if found else "none"
-    return Finding(what, expected, got, not found, ("shape", "opcode", "instruction", "scope"), _once_a_line(lines))
+    return CheckResult(what, expected, got, not found, ("shape", "opcode", "instruction", "scope"), _once_a_line(lines))
 
 
-def _once_a_line(lines: Sequence[Line]) -> tuple[Line, ...]:
+def _once_a_line(lines: Sequence[TableLine]) -> tuple[TableLine, ...]:
     """The first of those that come from one place by one opcode."""
     by_place = {(line.frames[:1] or line.cells, line.cells[1]): line for line in reversed(lines)}
     return tuple(line for line in lines if line in by_place.values())
@@ -120,12 +120,12 @@ def _spaces(shape: Shape) -> frozenset[int]:
     return frozenset(leaf.layout.memory_space for leaf in shape.leaves if leaf.layout is not None and leaf.dimensions)
 
 
-def check_no_transfers(compiled: CompiledProgram) -> Finding:
+def check_no_transfers(compiled: CompiledProgram) -> CheckResult:
     """That nothing goes to the host and back while the program runs."""
     found = transfers(compiled.module())
-    lines = tuple(Line((how, i.opcode, i.name, i.op_name), i.frames, is_against=True) for i, how in found)
+    lines = tuple(TableLine((how, i.opcode, i.name, i.op_name), i.frames, is_against=True) for i, how in found)
     got = f"{len(found)}: {format_list(list(dict.fromkeys(how for _, how in found)), 3)}" if found else "none"
-    return Finding("host transfers", "none", got, not found, ("transfer", "opcode", "instruction", "scope"), lines)
+    return CheckResult("host transfers", "none", got, not found, ("transfer", "opcode", "instruction", "scope"), lines)
 
 
 # ------------------------------------------------------------------ donations
@@ -141,7 +141,7 @@ def aliased_parameters(module: Module) -> frozenset[int]:
     )
 
 
-def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> Finding:
+def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> CheckResult:
     """That outputs reuse every argument that is donated, or each of those with some paths."""
     arguments = [a for a in compiled.program.arguments if a.donated] if not paths else []
     for path in paths:
@@ -152,10 +152,10 @@ def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> Finding:
         arguments += below
     reused = aliased_parameters(compiled.module())
     wasted = [a for a in arguments if not a.donated or a.parameter not in reused]
-    lines = tuple(Line((str(a), _why_not_reused(a)), is_against=True) for a in wasted)
+    lines = tuple(TableLine((str(a), _why_not_reused(a)), is_against=True) for a in wasted)
     what, expected = "donated arguments", "all reused by outputs"
     if not arguments:
-        return Finding(
+        return CheckResult(
             what,
             expected,
             "no argument is donated",
@@ -163,7 +163,7 @@ def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> Finding:
             advice="donate_argnums, of jax.jit or of expect, says which are",
         )
     got = f"{len(arguments) - len(wasted)} of {len(arguments)} reused"
-    return Finding(what, expected, got, not wasted, ("argument", "why not"), lines)
+    return CheckResult(what, expected, got, not wasted, ("argument", "why not"), lines)
 
 
 def _why_not_reused(argument: Argument) -> str:
@@ -177,13 +177,15 @@ def _why_not_reused(argument: Argument) -> str:
 # ------------------------------------------------------------------ rematerialised arrays
 
 
-def check_no_rematerialisation(compiled: CompiledProgram) -> Finding:
+def check_no_rematerialisation(compiled: CompiledProgram) -> CheckResult:
     """That the partitioner replicates no array to shard it anew."""
     found = full_rematerialisations(compiled)
     if isinstance(found, Unavailable):
-        return Finding("full rematerialisations by the partitioner", "none", str(found), found)
-    lines = tuple(Line((each.name, f"{each.had} to {each.needed}"), each.frames, is_against=True) for each in found)
+        return CheckResult("full rematerialisations by the partitioner", "none", str(found), found)
+    lines = tuple(
+        TableLine((each.name, f"{each.had} to {each.needed}"), each.frames, is_against=True) for each in found
+    )
     got = f"{len(found)}" if found else "none"
     columns = ("array", "from and to sharding")
     what = "full rematerialisations by the partitioner"
-    return Finding(what, "none", got, not found, columns, lines)
+    return CheckResult(what, "none", got, not found, columns, lines)

@@ -22,9 +22,9 @@ from inspector.expectations import baseline_checks, collective_checks, content_c
 from inspector.expectations.baseline import compiler_text
 from inspector.expectations.baseline_context import Keeping
 from inspector.expectations.baseline_record import Above
-from inspector.expectations.check_result import Finding, Line
-from inspector.expectations.limits import Amount, Bound
-from inspector.expectations.message import About, message
+from inspector.expectations.check_result import CheckResult, TableLine
+from inspector.expectations.limits import Amount, Limit
+from inspector.expectations.message import ProgramHeading, message
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.support.tracebacks import without_own_frames
@@ -113,7 +113,7 @@ class Expectation:
     ) -> None:
         """Made by `expect`."""
         self.compiled = compiled
-        self.findings: list[Finding] = []
+        self.findings: list[CheckResult] = []
         self._keeping = keeping or Keeping()
         self._again = again
         self._is_gathering = False
@@ -147,11 +147,11 @@ class Expectation:
         checks = []
         if (exactly, at_most, at_least) != (None, None, None) or bytes_at_most is None:
             checks.append(
-                collective_checks.check_count(found, wanted, Bound.of(exactly, at_most, at_least, parse_count))
+                collective_checks.check_count(found, wanted, Limit.of(exactly, at_most, at_least, parse_count))
             )
         if bytes_at_most is not None:
             checks.append(
-                collective_checks.check_bytes(found, wanted, Bound.of(None, bytes_at_most, None, parse_bytes))
+                collective_checks.check_bytes(found, wanted, Limit.of(None, bytes_at_most, None, parse_bytes))
             )
         return self._found(*checks)
 
@@ -265,13 +265,13 @@ class Expectation:
         found = self._again(*args, **kwargs)
         changed = [(each, change) for each in found for change in each.changes]
         lines = tuple(
-            Line((c.what, c.where, c.before, c.now, each.fun_name), (), is_against=True) for each, c in changed
+            TableLine((c.what, c.where, c.before, c.now, each.fun_name), (), is_against=True) for each, c in changed
         )
         causes = ", ".join(dict.fromkeys(each.cause for each in found))
         got = f"{format_count(len(found))}: {causes}" if found else "none"
         columns = ("differs", "argument", "before", "now", "function")
         event = "compiles" if any(each.event == "compile" for each in found) else "traces"
-        return self._found(Finding(f"{event} for another call", "none", got, not found, columns, lines))
+        return self._found(CheckResult(f"{event} for another call", "none", got, not found, columns, lines))
 
     # ------------------------------------------------------------------ baselines
 
@@ -323,7 +323,7 @@ class Expectation:
         if kind is None:
             self._raise()
 
-    def _found(self, *findings: Finding) -> Self:
+    def _found(self, *findings: CheckResult) -> Self:
         __tracebackhide__ = True
         self.findings += findings
         if not self._is_gathering:
@@ -336,7 +336,9 @@ class Expectation:
             return
         saved = self._keeping.save(self.compiled)
         commands = () if saved is None else (f"inspector explore {shlex.quote(str(saved))}",)
-        about = About(self.compiled.program.name, str(self.compiled.target), compiler_text(self.compiled), commands)
+        about = ProgramHeading(
+            self.compiled.program.name, str(self.compiled.target), compiler_text(self.compiled), commands
+        )
         raise ExpectationError(message(about, self.findings))
 
     def __repr__(self) -> str:

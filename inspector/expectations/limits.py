@@ -1,4 +1,4 @@
-"""`Bound`: what a number may be."""
+"""`Limit`: what a number may be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = float | Unavailable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bound:
+class Limit:
     """The least and the most that a number may be; None for no limit.
 
     Attributes:
@@ -31,7 +31,7 @@ class Bound:
         at_most: Amount | None,
         at_least: Amount | None,
         read: Callable[[Amount], float],
-    ) -> Bound:
+    ) -> Limit:
         """From what a check is given.
 
         Raises:

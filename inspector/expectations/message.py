@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from inspector.errors import Unavailable
-from inspector.expectations.check_result import Finding, Line
+from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.hlo.source import Frame, library_text, own_frame
 from inspector.support.packages import is_library_file, package_path
 
@@ -19,7 +19,7 @@ _AROUND = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class About:
+class ProgramHeading:
     """Whose findings they are.
 
     Attributes:
@@ -35,7 +35,7 @@ class About:
     commands: tuple[str, ...] = ()
 
 
-def message(about: About, findings: Sequence[Finding]) -> str:
+def message(about: ProgramHeading, findings: Sequence[CheckResult]) -> str:
     """The whole text of a failure.
 
     Args:
@@ -52,7 +52,7 @@ def message(about: About, findings: Sequence[Finding]) -> str:
     return "\n\n".join(dict.fromkeys(paragraphs))  # a source line once, however many findings are of it
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: CheckResult) -> str:
     mark = "ok  " if finding.is_met else "?   " if isinstance(finding.is_met, Unavailable) else "FAIL"
     said = f"  {mark}  {finding.what}: expected {finding.expected}, got {finding.got}"
     if isinstance(finding.is_met, Unavailable) and str(finding.is_met) != finding.got:
@@ -61,7 +61,7 @@ def _line(finding: Finding) -> str:
     return said
 
 
-def _details(finding: Finding) -> Iterator[str]:
+def _details(finding: CheckResult) -> Iterator[str]:
     if finding.lines:
         yield f"{finding.what}\n{_table(finding)}"
     if finding.nearest:
@@ -74,7 +74,7 @@ def _details(finding: Finding) -> Iterator[str]:
         yield excerpt(frame)
 
 
-def _table(finding: Finding) -> str:
+def _table(finding: CheckResult) -> str:
     shown = sorted(finding.lines, key=lambda line: not line.is_against)[:_MOST_LINES]
     rows = [(" ", (*finding.columns, "where"))]
     rows += [(">" if line.is_against else " ", (*map(_cut, line.cells), where(line))) for line in shown]
@@ -90,7 +90,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST // 2 - 1]}…{text[-_WIDEST // 2 :]}"
 
 
-def where(line: Line) -> str:
+def where(line: TableLine) -> str:
     """Such as `models/attention.py:31 (flax/linen/linear.py:287)`, the library's line after the user's; "" without a line."""
     frame, library = own_frame(line.frames), library_text(line.frames)
     return "" if frame is None else f"{short(frame.file)}:{frame.line}" + (f" ({library})" if library else "")

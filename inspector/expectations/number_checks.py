@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from inspector.analysis.cost.stats import Stat, program_stats, stats
 from inspector.analysis.memory.timeline import Timeline
 from inspector.errors import ParameterError, Unavailable
-from inspector.expectations.check_result import Finding, Line
-from inspector.expectations.limits import Amount, Bound
+from inspector.expectations.check_result import CheckResult, TableLine
+from inspector.expectations.limits import Amount, Limit
 from inspector.hlo.source import phases
 from inspector.stages.compiled import Compiled
 from inspector.support.units import format_bytes, format_change, format_count, format_seconds, parse_bytes, parse_count
@@ -26,7 +26,7 @@ def numbers(compiled: Compiled) -> dict[str, Stat]:
 
 def check(
     compiled: Compiled, key: str, exactly: Amount | None, at_most: Amount | None, at_least: Amount | None
-) -> Finding:
+) -> CheckResult:
     """Whether a number is within limits.
 
     Raises:
@@ -40,10 +40,10 @@ def check(
             f" {', '.join(known)}."
         )
     stat = known[key]
-    bound = Bound.of(exactly, at_most, at_least, lambda given: read(stat, given))
+    bound = Limit.of(exactly, at_most, at_least, lambda given: read(stat, given))
     is_met = bound.judge(stat.value)
     columns, lines = ((), ()) if is_met else evidence(compiled, key)
-    return Finding(
+    return CheckResult(
         stat.label, bound.words(lambda limit: written(stat, limit)), written(stat, stat.value), is_met, columns, lines,
         _nearest(stat, bound),
     )  # fmt: skip
@@ -65,7 +65,7 @@ def written(stat: Stat, value: float | Unavailable) -> str:
     return format_count(value, "flop" if stat.key == "flops" else "")
 
 
-def _nearest(stat: Stat, bound: Bound) -> str:
+def _nearest(stat: Stat, bound: Limit) -> str:
     if isinstance(stat.value, Unavailable):
         return ""
     limit = bound.most if bound.most is not None and stat.value > bound.most else bound.least
@@ -76,7 +76,7 @@ def _nearest(stat: Stat, bound: Bound) -> str:
     return f"{written(stat, abs(off))} {'more' if off > 0 else 'less'} than that{share}"
 
 
-def evidence(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[Line, ...]]:
+def evidence(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[TableLine, ...]]:
     """The columns and rows of what a number is mostly made of; none where nothing tells."""
     if key.endswith("bytes") and key not in _COUNTED:
         return _of_memory(compiled)
@@ -87,7 +87,7 @@ def evidence(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[Line,
     return (), ()
 
 
-def _of_memory(compiled: Compiled) -> tuple[tuple[str, ...], tuple[Line, ...]]:
+def _of_memory(compiled: Compiled) -> tuple[tuple[str, ...], tuple[TableLine, ...]]:
     timeline = compiled.timeline()
     if not isinstance(timeline, Timeline) or isinstance(compiled.memory, Unavailable):
         return (), ()
@@ -97,11 +97,11 @@ def _of_memory(compiled: Compiled) -> tuple[tuple[str, ...], tuple[Line, ...]]:
     for life in alive:
         origin = timeline.origin(life)
         name = f"argument {paths.get(life.parameter, '')}" if life.parameter is not None else life.value
-        lines.append(Line((format_bytes(life.byte_size), life.kind, name, origin.op_name), origin.frames))
+        lines.append(TableLine((format_bytes(life.byte_size), life.kind, name, origin.op_name), origin.frames))
     return ("largest at the peak", "kind", "value", "scope"), tuple(lines)
 
 
-def _of_costs(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[Line, ...]]:
+def _of_costs(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[TableLine, ...]]:
     module, costs = compiled.module(), compiled.instruction_costs()
     entry = {instruction.name for instruction in module.entry.instructions}
     known = {n: v for n in entry if not isinstance(v := getattr(costs[n], key), Unavailable) and v}
@@ -110,11 +110,13 @@ def _of_costs(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[Line
         instruction = module.instruction(name)
         said = format_bytes(known[name]) if key.startswith("bytes") else format_count(known[name])
         about = (said, instruction.opcode, name, ", ".join(phases(instruction.op_name)), instruction.op_name)
-        lines.append(Line(about, instruction.frames))
+        lines.append(TableLine(about, instruction.frames))
     return ("most", "opcode", "instruction", "phase", "scope"), tuple(lines)
 
 
-def _of_opcode(compiled: Compiled, opcode: str) -> tuple[tuple[str, ...], tuple[Line, ...]]:
+def _of_opcode(compiled: Compiled, opcode: str) -> tuple[tuple[str, ...], tuple[TableLine, ...]]:
     module = compiled.module()
     found = [module.at(row) for row in module.columns.rows_of(opcode.__eq__)][:_MOST_LINES]
-    return (opcode, "calls", "scope"), tuple(Line((i.name, i.custom_call_target, i.op_name), i.frames) for i in found)
+    return (opcode, "calls", "scope"), tuple(
+        TableLine((i.name, i.custom_call_target, i.op_name), i.frames) for i in found
+    )

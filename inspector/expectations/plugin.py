@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from inspector.expectations.baseline_context import Comparison
+    from inspector.expectations.baseline_context import BaselineComparison
     from inspector.expectations.fixture import Hlo
 
-_COMPARED = pytest.StashKey[list["Comparison"]]()
+_COMPARED = pytest.StashKey[list["BaselineComparison"]]()
 _OUTPUT = "inspector_compared"
 
 
@@ -72,10 +72,10 @@ def pytest_testnodedown(node: Any) -> None:
     """Takes what a worker of pytest-xdist found."""
     text = getattr(node, "workeroutput", {}).get(_OUTPUT)
     if text:
-        from inspector.expectations.baseline_context import Comparison
+        from inspector.expectations.baseline_context import BaselineComparison
         from inspector.support import json_values
 
-        found = [json_values.decode(Comparison, each, _OUTPUT) for each in json.loads(text)]
+        found = [json_values.decode(BaselineComparison, each, _OUTPUT) for each in json.loads(text)]
         node.config.stash.setdefault(_COMPARED, []).extend(found)
 
 

@@ -123,7 +123,7 @@ class Operand:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class Scratch:
+class ScratchOperand:
     """Memory that a kernel has for itself, or a scalar operand that it gets before it starts.
 
     Attributes:
@@ -223,8 +223,8 @@ class PallasKernel:
     origins: tuple[Origin, ...]
     grid: tuple[int | None, ...]
     operands: tuple[Operand, ...]
-    prefetch: tuple[Scratch, ...]
-    scratch: tuple[Scratch, ...]
+    prefetch: tuple[ScratchOperand, ...]
+    scratch: tuple[ScratchOperand, ...]
     aliases: tuple[tuple[int, int], ...]
     cost: CostEstimate | Unavailable
     backend: Backend | None
@@ -232,7 +232,7 @@ class PallasKernel:
     overridden: tuple[str, ...] = ()
     interpret: bool = False
     vmapped: tuple[int, ...] = ()
-    scoped: tuple[Scratch, ...] = ()
+    scoped: tuple[ScratchOperand, ...] = ()
     cores: tuple[tuple[str, int, str], ...] = ()
     core_type: str = ""
 

@@ -14,7 +14,7 @@ import jax
 from inspector.lowering.leaves import Leaves, Static, check_static
 
 
-class Bound:
+class Binding:
     """What every binding offers. It knows the user's function, so it lives in one process."""
 
     __slots__ = ()
@@ -43,12 +43,12 @@ class Call:
     """
 
     paths: tuple[str, ...]
-    binding: Bound
+    binding: Binding
     notes: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CallBinding(Bound):
+class CallBinding(Binding):
     """Arguments of a function that inspector or `jax.jit` itself took apart.
 
     Attributes:
@@ -70,7 +70,7 @@ class CallBinding(Bound):
     fun: Any = None
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """See `Bound`; static arguments may be given or left out."""
+        """See `Binding`; static arguments may be given or left out."""
         dynamic: tuple[Any, ...] = (tuple(args), dict(kwargs))
         if len(args) == self.positional:
             dynamic, fixed = self.static.split(args, kwargs)
@@ -82,12 +82,12 @@ class CallBinding(Bound):
         return self.own.values(dynamic, self.name)
 
     def result(self, outputs: Sequence[Any]) -> Any:
-        """See `Bound`."""
+        """See `Binding`."""
         return self.whole(outputs)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PartialBinding(Bound):
+class PartialBinding(Binding):
     """Arguments of a bound method or a partial: those of its function, with what it binds in front.
 
     Attributes:
@@ -96,21 +96,21 @@ class PartialBinding(Bound):
       kwargs: likewise.
     """
 
-    inner: Bound
+    inner: Binding
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """See `Bound`."""
+        """See `Binding`."""
         return self.inner.leaves((*self.args, *args), {**self.kwargs, **kwargs})
 
     def result(self, outputs: Sequence[Any]) -> Any:
-        """See `Bound`."""
+        """See `Binding`."""
         return self.inner.result(outputs)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class StageBinding(Bound):
+class StageBinding(Binding):
     """Arguments of a JAX stage, which took them apart before it was given.
 
     Attributes:
@@ -124,11 +124,11 @@ class StageBinding(Bound):
     out_shape: Any
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """See `Bound`."""
+        """See `Binding`."""
         count = self.in_tree.num_leaves
         own = Leaves(self.in_tree, (), tuple(f"[{i}]" for i in range(count)), {}, dict.fromkeys(range(count)))
         return own.values((tuple(args), dict(kwargs)), self.name)
 
     def result(self, outputs: Sequence[Any]) -> Any:
-        """See `Bound`."""
+        """See `Binding`."""
         return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(self.out_shape), outputs)

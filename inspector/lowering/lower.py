@@ -12,7 +12,7 @@ import jax
 from inspector import platforms
 from inspector._jax.compiling import attached_devices
 from inspector._jax.lowering import jitted_calls, stages
-from inspector._jax.lowering.observing import Limits, Logged
+from inspector._jax.lowering.observing import Logged, ObserveLimits
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import ParameterError, Unavailable
@@ -109,7 +109,9 @@ def lower(
     axes = None if axis_env is None else parse_axis_env(axis_env)
     refuse_empty(axes or ())
 
-    def overrides_of(platform: str | None, chip: str, what_if: WhatIf, limits: Limits | None = None) -> Overrides:
+    def overrides_of(
+        platform: str | None, chip: str, what_if: WhatIf, limits: ObserveLimits | None = None
+    ) -> Overrides:
         lowered_for = platform or attached_devices.attached_platform()
         return Overrides(
             compiler_params, interpret=interpret, platform=lowered_for, chip=chip, what_if=what_if, limits=limits
@@ -142,7 +144,7 @@ def lower(
         return with_again(lower_for(*later, platform, overrides_of(platform, chip, what_if)), chip, what_if)
 
     def with_again(lowered: Lowered, chip: str, what_if: WhatIf) -> Lowered:
-        def observe(limits: Limits) -> tuple[Lowered, tuple[Logged, ...]]:
+        def observe(limits: ObserveLimits) -> tuple[Lowered, tuple[Logged, ...]]:
             overrides = overrides_of("cpu", chip, what_if, limits)
             return lower_for(*later, "cpu", overrides), overrides.logged
 

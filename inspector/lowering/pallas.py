@@ -13,7 +13,7 @@ import jax
 
 from inspector import platforms
 from inspector._jax.lowering import pallas_device, pallas_params
-from inspector._jax.lowering.observing import Limits, Logged
+from inspector._jax.lowering.observing import Logged, ObserveLimits
 from inspector._jax.lowering.pallas_overrides import KernelChange, KernelHead
 from inspector._jax.lowering.traced import KernelFacts
 from inspector.compilation.tuning import AS_CALLED, WhatIf
@@ -24,7 +24,7 @@ from inspector.hlo.pallas import (
     CostEstimate,
     Operand,
     ParamField,
-    Scratch,
+    ScratchOperand,
     by_kernel,
 )
 from inspector.hlo.source import Origin, Root
@@ -75,7 +75,7 @@ class Overrides:
 
     def __init__(
         self, compiler_params: CompilerParams | None = None, *, interpret: bool = False, platform: str = "cpu",
-        chip: str = "", what_if: WhatIf = AS_CALLED, limits: Limits | None = None,
+        chip: str = "", what_if: WhatIf = AS_CALLED, limits: ObserveLimits | None = None,
     ) -> None:  # fmt: skip
         """Names and values are checked when there is a jaxpr.
 
@@ -204,9 +204,9 @@ def _kernel(
 ) -> Kernel:
     build: dict[str, Callable[[Any], Any]] = {
         "operands": lambda many: tuple(_operand(o) for o in many),
-        "prefetch": lambda many: tuple(Scratch(**s) for s in many),
-        "scratch": lambda many: tuple(Scratch(**s) for s in many),
-        "scoped": lambda many: tuple(Scratch(**s) for s in many),
+        "prefetch": lambda many: tuple(ScratchOperand(**s) for s in many),
+        "scratch": lambda many: tuple(ScratchOperand(**s) for s in many),
+        "scoped": lambda many: tuple(ScratchOperand(**s) for s in many),
         "cost": lambda cost: _NO_COST if cost is None else CostEstimate(**cost),
     }
     values = {name: build.get(name, lambda v: v)(value) for name, value in facts.items()}

@@ -21,7 +21,7 @@ from inspector._jax.lowering.stages import static_arguments
 from inspector.errors import ExecutionError, Unavailable
 from inspector.lowering.arguments import abstract_arguments, argument_names, mapped, original_path, stand_ins
 from inspector.lowering.assemble import fun_name
-from inspector.lowering.bindings import Bound, Call, CallBinding
+from inspector.lowering.bindings import Binding, Call, CallBinding
 from inspector.lowering.leaves import Leaves, Static, check_hashable, is_array
 
 
@@ -159,7 +159,7 @@ def _paths(call: jitted_calls.JittedCall, named: Mapping[int, collections.deque[
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WrapperBinding(Bound):
+class WrapperBinding(Binding):
     """Arguments and results as a library's wrapper makes them.
 
     Attributes:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from inspector.compilation.files import archive, manifest
 from inspector.compilation.files.archive import Archive
 from inspector.errors import InspectorError, ModuleError, cut
-from inspector.reports.entries import Packed, Unpacked
+from inspector.reports.entries import PackedEntries, Unpacked
 from inspector.reports.recorded_exploration import RecordedExploration
 from inspector.reports.serialization import packing, unpacking
 from inspector.support import json_values
@@ -54,7 +54,7 @@ def load(path: str | os.PathLike[str]) -> RecordedExploration:
 
 def write(value: object, path: str | os.PathLike[str], form: str) -> None:
     """`save`, of another dataclass and in a file of another format."""
-    packed = Packed()
+    packed = PackedEntries()
     fields = {
         "format": form,
         "format_version": FORMAT_VERSION,

@@ -28,7 +28,7 @@ _NAME = re.compile("[0-9a-f]{64}")
 _MAX_DOCUMENT_BYTES = 64 << 20
 
 
-class Packed:
+class PackedEntries:
     """Entries as they are made.
 
     Attributes:

@@ -22,9 +22,9 @@ from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.engines.job_queue import Lane, compiling
 from inspector.errors import CancelledError, CompilationError, TargetError
 from inspector.reports import bundle, jax_versions
-from inspector.reports.other_jax_messages import QUESTION, REPLY, Question, Reply
+from inspector.reports.other_jax_messages import QUESTION, REPLY, OtherJaxRequest, Reply
 from inspector.reports.portable import PortableModules, portable_modules
-from inspector.reports.recorded_exploration import Failure
+from inspector.reports.recorded_exploration import RecordedError
 from inspector.support import subprocesses
 
 _LIMIT_S = 3600
@@ -103,11 +103,13 @@ class OtherJax:
         portable = portable_modules([program], self._known)[program.digest]
         with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
             question, answer = Path(folder) / "question", Path(folder) / "answer"
-            asked = Question(program, request.options, request.target.by(""), tuple(sorted(request.products)), portable)
+            asked = OtherJaxRequest(
+                program, request.options, request.target.by(""), tuple(sorted(request.products)), portable
+            )
             bundle.write(asked, question, QUESTION)
             _ask(python, question, answer, version, children)
             result = bundle.read(Reply, answer, REPLY).result
-        if isinstance(result, Failure):
+        if isinstance(result, RecordedError):
             raise result.error
         home = python.parent.parent
         where = (

@@ -9,14 +9,14 @@ from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.reports.portable import PortableModule
-from inspector.reports.recorded_exploration import Failure
+from inspector.reports.recorded_exploration import RecordedError
 
 QUESTION, REPLY = "inspector-question", "inspector-reply"
 """The formats of their files."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class OtherJaxRequest:
     """What is compiled."""
 
     program: Program
@@ -30,4 +30,4 @@ class Question:
 class Reply:
     """What came of it."""
 
-    result: CompiledProgram | Failure
+    result: CompiledProgram | RecordedError

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from inspector.compilation.request import CompileRequest
 from inspector.reports import bundle
-from inspector.reports.other_jax_messages import QUESTION, REPLY, Question, Reply
+from inspector.reports.other_jax_messages import QUESTION, REPLY, OtherJaxRequest, Reply
 from inspector.reports.recompile import Recompiler
-from inspector.reports.recorded_exploration import Failure
+from inspector.reports.recorded_exploration import RecordedError
 
 
 def answer_file(question: str, answer: str) -> None:
     """Reads the one file and writes the other."""
-    asked = bundle.read(Question, question, QUESTION)
+    asked = bundle.read(OtherJaxRequest, question, QUESTION)
     request = CompileRequest(asked.program, asked.options, asked.target, frozenset(asked.products))
     job = Recompiler({asked.program.digest: asked.portable}).submit(request)
     error = job.exception()
-    bundle.write(Reply(job.result() if error is None else Failure.of(error)), answer, REPLY)
+    bundle.write(Reply(job.result() if error is None else RecordedError.of(error)), answer, REPLY)

@@ -31,7 +31,7 @@ State = Literal["done", "failed", "cancelled"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
+class RecordedError:
     """An error as a value.
 
     Attributes:
@@ -45,7 +45,7 @@ class Failure:
     buffers: bytes = b""
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
+    def of(cls, error: BaseException) -> RecordedError:
         """That of an error."""
         return cls(type(error).__name__, str(error), getattr(error, "buffers", b""))
 
@@ -83,7 +83,7 @@ class RecordedVariant:
     tuning: Tuning = AS_IT_IS
     lowered: Lowered | None = None
     program: CompiledProgram | None = None
-    failure: Failure | None = None
+    failure: RecordedError | None = None
     outcome: Outcome | None = dataclasses.field(default=None, compare=False)
     is_pinned: bool = False
 

@@ -12,7 +12,7 @@ from inspector.compilation.engine import Job
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ModuleError, TargetError, Unavailable
-from inspector.reports.recorded_exploration import Failure, RecordedExploration, RecordedVariant
+from inspector.reports.recorded_exploration import RecordedError, RecordedExploration, RecordedVariant
 from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SHOWN = 800
 _AS_BEFORE = " as before"  # of variants that no program came of
 
 
-class Compiler(Protocol):
+class CompilingEngine(Protocol):
     """An engine, as far as it compiles."""
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
@@ -82,7 +82,7 @@ class Replay(Tabular):
     __repr__ = __str__
 
 
-def replay(exploration: RecordedExploration, compiler: Compiler, jax: str) -> Replay:
+def replay(exploration: RecordedExploration, compiler: CompilingEngine, jax: str) -> Replay:
     """Compiles every variant that was lowered again, and waits.
 
     Args:
@@ -97,7 +97,7 @@ def replay(exploration: RecordedExploration, compiler: Compiler, jax: str) -> Re
     return Replay(exploration, again, tuple(_difference(before, after) for before, after in pairs))
 
 
-def _submit(variant: RecordedVariant, compiler: Compiler, jax: str) -> Job[CompiledProgram]:
+def _submit(variant: RecordedVariant, compiler: CompilingEngine, jax: str) -> Job[CompiledProgram]:
     """The compile of a variant; of one that was not lowered, a job that has failed."""
     job: Job[CompiledProgram] = Job()
     try:
@@ -131,7 +131,7 @@ def _again(variant: RecordedVariant, job: Job[CompiledProgram], jax: str) -> Rec
     if error is not None:
         with contextlib.suppress(TargetError):  # no such version: the error says so
             plain = dataclasses.replace(plain, target=_target(variant).by(jax))
-        return dataclasses.replace(plain, state="failed", failure=Failure.of(error))
+        return dataclasses.replace(plain, state="failed", failure=RecordedError.of(error))
     program = job.result()
     return dataclasses.replace(plain, state="done", program=program, target=program.target)
 

@@ -20,7 +20,7 @@ from inspector.errors import InspectorError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.pallas import Operand, Plain
 from inspector.reports import listings
-from inspector.reports.entries import Packed, Unpacked
+from inspector.reports.entries import PackedEntries, Unpacked
 from inspector.reports.listings import PlainListing
 from inspector.stages.compiled import Compiled
 from inspector.stages.kernel import Kernel
@@ -39,7 +39,7 @@ _DOCUMENTS = (Program, Lowered, Kernel)
 _DTYPE = re.compile("[a-z][a-z0-9_]*")
 
 
-def packing(packed: Packed) -> Forms:
+def packing(packed: PackedEntries) -> Forms:
     """The forms of what is written to some entries."""
     forms: dict[type, Form] = {}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from inspector.analysis.collectives.collectives import Collectives, collectives
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import Roofline, course, roofline
-from inspector.analysis.cost.schedule import Course
+from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.diff.module_diff import Diff, diff, totals
 from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.instructions import instructions
@@ -121,7 +121,7 @@ class Compiled(CompiledProgram):
         found = peak or peak_of(self.target, self.devices)
         return roofline(self.module(), self.instruction_costs(), found, self.collectives())
 
-    def course(self, peak: Peak | None = None, computation: str | None = None) -> Course | Unavailable:
+    def course(self, peak: Peak | None = None, computation: str | None = None) -> Schedule | Unavailable:
         """What is under way when in one execution, each kernel as fast as its roof lets it be: exchanges hidden and exposed.
 
         Args:

@@ -43,7 +43,7 @@ from inspector.support.deferred import Deferred
 if TYPE_CHECKING:
     import graphviz
 
-    from inspector._jax.lowering.observing import Limits, Logged
+    from inspector._jax.lowering.observing import Logged, ObserveLimits
     from inspector.execution.collective_values import Observed
     from inspector.stages.observing import Observing
 
@@ -60,7 +60,7 @@ class Again:
     """
 
     lower: Callable[[str, str, WhatIf], Lowered]
-    observe: Callable[[Limits], tuple[Lowered, tuple[Logged, ...]]]
+    observe: Callable[[ObserveLimits], tuple[Lowered, tuple[Logged, ...]]]
     chip: str
     what_if: WhatIf = AS_CALLED
     _done: dict[tuple[str, str], Lowered] = dataclasses.field(default_factory=dict)

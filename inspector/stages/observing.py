@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector._jax.lowering.observing import Limits, Logged
+from inspector._jax.lowering.observing import Logged, ObserveLimits
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.collectives import Collectives
 from inspector.compilation.engine import Job
@@ -30,7 +30,7 @@ _MOST_DEVICES = 256
 _MOST_EXECUTIONS = 1 << 16
 
 
-def limits(program: Program, executions: int) -> Limits:
+def limits(program: Program, executions: int) -> ObserveLimits:
     """Of a log that keeps so many executions of each collective.
 
     Raises:
@@ -46,7 +46,7 @@ def limits(program: Program, executions: int) -> Limits:
             f"{program.name} takes {program.device_count:,} devices, and at most {_MOST_DEVICES} virtual ones run at once."
             " Lower it for a smaller mesh or axis environment."
         )
-    return Limits(operator.index(executions), _LOG_BYTES)
+    return ObserveLimits(operator.index(executions), _LOG_BYTES)
 
 
 def target_of(program: Program, logged: Sequence[Logged]) -> Target:

@@ -32,7 +32,7 @@ from inspector.widgets.documents import TextDocument
 from inspector.widgets.lifetime import hold_weakly
 from inspector.widgets.panes.registry import FromBrowser, ToBrowser, offered
 from inspector.widgets.saving.app_code import code, loader
-from inspector.widgets.saving.transcript import Said
+from inspector.widgets.saving.transcript import SentMessage
 from inspector.widgets.subshells import leave_to_front_end
 
 _USUAL_PANES = [line.name for line in offered(has_kernels=False, has_partitions=False)]
@@ -131,11 +131,11 @@ class App(anywidget.AnyWidget):
         """
         self._publish(_Kept(document.message(), document.buffers(), time.monotonic()))
 
-    def said(self) -> list[Said]:
+    def said(self) -> list[SentMessage]:
         """What is kept for browsers that come later, as far as it means something without a notebook kernel."""
         with self._lock:
             kept = [each for each in self._kept.values() if each.message["type"] not in _OF_NOW]
-        return [Said(each.current(), each.buffers) for each in kept]
+        return [SentMessage(each.current(), each.buffers) for each in kept]
 
     def close(self) -> None:
         """Takes the widget off the page and forgets all messages; later ones are dropped. May be called twice."""

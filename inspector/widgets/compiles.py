@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from inspector.compilation.tuning import Tuning
     from inspector.stages.lowered import Lowered
     from inspector.widgets.app import App
-    from inspector.widgets.panes.registry import Line
+    from inspector.widgets.panes.registry import PaneEntry
     from inspector.widgets.work import Work
 
 
@@ -47,7 +47,7 @@ class Compiles:
         work: Work,
         tuning: Tuning,
         app: App,
-        lines: Sequence[Line],
+        lines: Sequence[PaneEntry],
         later: Callable[[Callable[[], object]], None],
         aside: Callable[[Callable[[], object]], None],
         refresh: Callable[[], object],

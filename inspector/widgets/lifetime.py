@@ -23,15 +23,15 @@ _TRIES, _PAUSE_S = 100, 0.01
 _RESULT_NAME = re.compile(r"_+\d*")  # what IPython calls results of cells: _, __, _3
 
 
-class Shown(Protocol):
+class DisplayedExplorer(Protocol):
     """What is kept: a widget that may be at work."""
 
     @property
     def is_busy(self) -> bool: ...
 
 
-_shown: dict[str, list[Shown]] = {}
-_released: list[weakref.ref[Shown]] = []
+_shown: dict[str, list[DisplayedExplorer]] = {}
+_released: list[weakref.ref[DisplayedExplorer]] = []
 _hooked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -52,7 +52,7 @@ def hold(widget: Any) -> None:
     widget.comm.on_msg(widget._handle_msg)  # noqa: SLF001 - as above
 
 
-def keep(widget: Shown) -> None:
+def keep(widget: DisplayedExplorer) -> None:
     """Keeps a widget that the running cell shows until that cell runs again.
 
     Called by the cell, on the notebook kernel's main thread. Without IPython nothing is shown.
@@ -92,7 +92,7 @@ def _after_run(_: object) -> None:
     _released[:] = [each for each in _released if (widget := each()) is not None and widget.is_busy]
 
 
-def _release(widgets: list[Shown]) -> None:
+def _release(widgets: list[DisplayedExplorer]) -> None:
     kept = {id(each) for shown in _shown.values() for each in shown}
     for widget in widgets:
         if id(widget) not in kept:

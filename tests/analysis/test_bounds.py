@@ -20,7 +20,7 @@ import pytest
 from jax import lax
 
 import inspector
-from inspector.analysis.cost.schedule import Course
+from inspector.analysis.cost.schedule import Schedule
 from inspector.compilation.cost import Cost
 from inspector.engines.inline import InlineEngine
 from inspector.errors import About, AtLeast, Unavailable
@@ -218,7 +218,7 @@ def test_no_bound_is_beaten(name: str) -> None:
         if case.touched is not None:
             assert cost.bytes_accessed == pytest.approx(case.touched, rel=0.05, abs=256)
     roof, course = compiled.roofline(ROOFS), compiled.course(ROOFS)
-    assert isinstance(course, Course)
+    assert isinstance(course, Schedule)
     assert "at least" not in repr(roof)
     assert "at least" not in repr(course)
     if not isinstance(roof.total.least_s, Unavailable):

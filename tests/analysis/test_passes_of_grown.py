@@ -7,7 +7,7 @@ from jaxlib import _hlo
 
 from inspector.analysis.passes.correspondence import Certainty
 from inspector.analysis.passes.follow import History
-from inspector.analysis.passes.step_descriptions import Event
+from inspector.analysis.passes.step_descriptions import StepEvent
 from inspector.hlo.module import Module
 from inspector.stages.passes import CompilerPasses
 from tests.analysis.grown import Lines, changed_at_random, couples, grown, module_in
@@ -28,7 +28,7 @@ def called(lines: Lines, names: dict[str, str]) -> Lines:
     }
 
 
-def told(before: Module, after: Module) -> list[Event]:
+def told(before: Module, after: Module) -> list[StepEvent]:
     passes = recorded(text(before), text(after))
     return list(History(passes).compared(passes[0].before_index, passes[0].after_index)[1].events)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inspector.api import progress
-from inspector.api.progress import Bar, Line, Quiet, background_progress, foreground_progress
+from inspector.api.progress import Bar, Quiet, TerminalLine, background_progress, foreground_progress
 
 
 class Terminal(io.StringIO):
@@ -91,5 +91,5 @@ def test_this_is_no_notebook() -> None:
 
 def test_line_of_nothing() -> None:
     terminal = Terminal()
-    Line(0, terminal).update(0, "")
+    TerminalLine(0, terminal).update(0, "")
     assert "0/1" in terminal.getvalue()

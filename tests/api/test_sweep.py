@@ -23,7 +23,7 @@ from jax import lax
 
 import inspector
 from inspector.api.sweep import NUMBERS, SweepInterrupt, expand, sweep
-from inspector.api.sweep_ledger import Finding, Ledger
+from inspector.api.sweep_ledger import Ledger, VariantResult
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.options.options import Options
@@ -251,7 +251,7 @@ def test_another_configuration_is_not_in_the_file(lowered: Lowered, engine: Work
 def test_what_a_compiler_does_not_say_survives_the_file(lowered: Lowered, tmp_path: Path) -> None:
 
     request = lowered.request()
-    finding = Finding({"flops": Unavailable("no cost", "use another"), "temp_bytes": 3, "compile_s": 0.1}, "")
+    finding = VariantResult({"flops": Unavailable("no cost", "use another"), "temp_bytes": 3, "compile_s": 0.1}, "")
     Ledger(tmp_path / "x", lowered).write(request, finding)
     assert Ledger(tmp_path / "x", lowered).read(request) == finding
 
@@ -498,9 +498,9 @@ def test_what_another_sweep_has_written_meanwhile_is_taken(
 ) -> None:
     request, path = lowered.request(), tmp_path / "rows.jsonl"
     mine, theirs = Ledger(path, lowered), Ledger(path, lowered)
-    theirs.write(request, Finding({"flops": 5.0}))
-    assert mine.read(request) == Finding({"flops": 5.0})
-    mine.write(request, Finding({"flops": 6.0}))
+    theirs.write(request, VariantResult({"flops": 5.0}))
+    assert mine.read(request) == VariantResult({"flops": 5.0})
+    mine.write(request, VariantResult({"flops": 6.0}))
     assert len(path.read_text().splitlines()) == 2
 
 
@@ -515,7 +515,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_damaged_line_is_as_if_it_were_not_there(lowered: Lowered, tmp_path: Path, damage: bytes) -> None:
-    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), Finding({"flops": 5.0})
+    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), VariantResult({"flops": 5.0})
     ledger = Ledger(path, lowered)
     path.write_bytes(path.read_bytes() + damage.replace(b"K", ledger._key(request).encode()) + b"\n")
     assert Ledger(path, lowered).read(request) is None
@@ -527,7 +527,7 @@ def test_a_damaged_line_is_as_if_it_were_not_there(lowered: Lowered, tmp_path: P
 
 @pytest.mark.parametrize("length", range(0, 53, 4))
 def test_a_first_line_that_was_cut_off_is_written_again(lowered: Lowered, tmp_path: Path, length: int) -> None:
-    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), Finding({"flops": 5.0})
+    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), VariantResult({"flops": 5.0})
     Ledger(path, lowered)
     path.write_bytes(path.read_bytes()[:length])
     Ledger(path, lowered).write(request, finding)

@@ -14,25 +14,25 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.passes import Passes
 from inspector.compilation.records.phases import Span
 from inspector.engines import dump_products
-from inspector.engines.dump_products import Recording
+from inspector.engines.dump_products import DumpedProducts
 from inspector.errors import Unavailable
 
 PRODUCTS = Report("HloModule jit_f, is_scheduled=true\n\nENTRY", b"", Unavailable("-"), Unavailable("-"), b"", {}, {})
 
 
-def see(made: Recording, directory: Path, **files: str) -> None:
+def see(made: DumpedProducts, directory: Path, **files: str) -> None:
     for name, text in files.items():
         file = directory / name.replace("__", ".")
         file.write_text(text)
         made.see(file)
 
 
-def read(made: Recording, product: str) -> Any:
+def read(made: DumpedProducts, product: str) -> Any:
     return made.read(PRODUCTS)[product]
 
 
 def test_snapshots_of_the_main_module_are_taken(tmp_path: Path) -> None:
-    made = Recording({"passes"}, "gpu")
+    made = DumpedProducts({"passes"}, "gpu")
     see(
         made,
         tmp_path,
@@ -51,11 +51,11 @@ def test_snapshots_of_the_main_module_are_taken(tmp_path: Path) -> None:
 
 
 def test_what_was_not_written_is_said() -> None:
-    made = Recording({"passes", "assembly", "buffers"}, "cpu")
+    made = DumpedProducts({"passes", "assembly", "buffers"}, "cpu")
     assert "no snapshot of 'jit_f'" in str(read(made, "passes"))
     assert "no code of 'jit_f'" in str(read(made, "assembly"))
     assert "no buffer assignment of 'jit_f'" in str(read(made, "buffers"))
-    assert "when it was loaded" in str(read(Recording({"assembly"}, "tpu"), "assembly"))
+    assert "when it was loaded" in str(read(DumpedProducts({"assembly"}, "tpu"), "assembly"))
 
 
 def test_what_cannot_be_read_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_what_cannot_be_read_costs_only_itself(tmp_path: Path, monkeypatch: pyte
         raise ValueError("cut off")
 
     monkeypatch.setattr(dump_products, "record_passes", fail)
-    made = Recording({"passes", "buffers"}, "cpu")
+    made = DumpedProducts({"passes", "buffers"}, "cpu")
     see(made, tmp_path, module_0000__jit_f__0000__p__after_dce__before_cse__txt="x")
     (tmp_path / "module_0000.jit_f.cpu_after_optimizations.hlo.pb").write_bytes(b"proto")
     made.see(tmp_path / "module_0000.jit_f.cpu_after_optimizations.hlo.pb")
@@ -72,26 +72,26 @@ def test_what_cannot_be_read_costs_only_itself(tmp_path: Path, monkeypatch: pyte
 
 
 def test_nothing_is_asked_of_xla_that_is_not_wanted() -> None:
-    assert "xla_dump_hlo_pass_re" not in Recording({"assembly"}, "cpu").flags
-    assert "xla_dump_emitter_re" not in Recording({"passes"}, "cpu").flags
-    assert "xla_dump_hlo_as_proto" not in Recording({"passes"}, "cpu").flags
+    assert "xla_dump_hlo_pass_re" not in DumpedProducts({"assembly"}, "cpu").flags
+    assert "xla_dump_emitter_re" not in DumpedProducts({"passes"}, "cpu").flags
+    assert "xla_dump_hlo_as_proto" not in DumpedProducts({"passes"}, "cpu").flags
     for platform in ("cpu", "gpu", "tpu"):
-        emitters = Recording({"assembly"}, platform).flags.get("xla_dump_emitter_re", "^llvm$")
+        emitters = DumpedProducts({"assembly"}, platform).flags.get("xla_dump_emitter_re", "^llvm$")
         assert emitters in ("^llvm$", "^(llvm|ptx)$"), "`.*` corrupts the heap"
 
 
 def test_what_xla_shall_dump_by_product_and_platform() -> None:
     passes = {"xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": ".*"}
-    assert Recording((), "gpu").flags == {"xla_dump_hlo_as_text": True}
-    assert Recording({"passes"}, "cpu").flags == passes
-    assert Recording({"passes"}, "tpu").flags == {**passes, "xla_dump_module_metadata": True}
-    assert Recording({"buffers"}, "tpu").flags == {
+    assert DumpedProducts((), "gpu").flags == {"xla_dump_hlo_as_text": True}
+    assert DumpedProducts({"passes"}, "cpu").flags == passes
+    assert DumpedProducts({"passes"}, "tpu").flags == {**passes, "xla_dump_module_metadata": True}
+    assert DumpedProducts({"buffers"}, "tpu").flags == {
         "xla_dump_hlo_as_text": True,
         "xla_dump_hlo_as_proto": True,
         "xla_dump_buffer_assignment_analysis": True,
     }
-    assert Recording({"passes", "buffers"}, "cpu").folders == ()
-    assert [bool(Recording({"assembly"}, platform).folders) for platform in ("cpu", "tpu")] == [False, True]
+    assert DumpedProducts({"passes", "buffers"}, "cpu").folders == ()
+    assert [bool(DumpedProducts({"assembly"}, platform).folders) for platform in ("cpu", "tpu")] == [False, True]
 
 
 FILES = {
@@ -107,7 +107,7 @@ FILES = {
 
 
 def test_each_product_takes_its_files(tmp_path: Path) -> None:
-    made = Recording({"buffers", "passes"}, "gpu")
+    made = DumpedProducts({"buffers", "passes"}, "gpu")
     see(made, tmp_path, **FILES)
     buffers = Buffers.from_bytes(read(made, "buffers"))
     assert (buffers.hlo_proto, buffers.live_range) == (b"proto", "ranges")
@@ -119,7 +119,7 @@ def test_each_product_takes_its_files(tmp_path: Path) -> None:
 
 
 def test_what_is_not_wanted_is_not_held(tmp_path: Path) -> None:
-    made = Recording({"assembly"}, "gpu")
+    made = DumpedProducts({"assembly"}, "gpu")
     see(made, tmp_path, **FILES)
     assert list(made.read(PRODUCTS)) == ["assembly"]
     assert "no snapshot" in str(made._passes.read("jit_f", None, ""))
@@ -127,7 +127,7 @@ def test_what_is_not_wanted_is_not_held(tmp_path: Path) -> None:
 
 
 def test_a_module_without_its_own_files_has_none(tmp_path: Path) -> None:
-    made = Recording({"buffers", "passes"}, "gpu")
+    made = DumpedProducts({"buffers", "passes"}, "gpu")
     see(made, tmp_path, **{name: text for name, text in FILES.items() if "another" in name})
     assert made.assignment(PRODUCTS) == b""
     assert isinstance(read(made, "buffers"), Unavailable)
@@ -135,7 +135,7 @@ def test_a_module_without_its_own_files_has_none(tmp_path: Path) -> None:
 
 
 def test_the_number_with_the_most_snapshots_is_the_modules(tmp_path: Path) -> None:
-    made = Recording({"passes"}, "gpu")
+    made = DumpedProducts({"passes"}, "gpu")
     names = ("module_0002__jit_f", "module_0005__jit_f", "module_0005__jit_f", "module_0009__jit_f")
     files = {f"{name}__{n:04}__p__after_a{n}__before_x__txt": str(n) for n, name in enumerate(names)}
     see(made, tmp_path, module_0002__jit_f__before_optimizations__txt="old", **files)
@@ -147,7 +147,7 @@ def test_the_number_with_the_most_snapshots_is_the_modules(tmp_path: Path) -> No
 
 def test_a_module_that_gets_another_number_in_a_pipeline_goes_on_under_it(tmp_path: Path) -> None:
     """As where libtpu takes complex numbers apart; its times are in the first number's file."""
-    made = Recording({"passes"}, "tpu")
+    made = DumpedProducts({"passes"}, "tpu")
     times = "".join(
         f'pass_metadata {{ pass_name: "{name}" pipeline_name: "{pipeline}" start_timestamp_usec: {n}0 end_timestamp_usec: {n}5 }}\n'
         for n, (name, pipeline) in enumerate([("a", "p"), ("b", "q"), ("c", "q"), ("d", "r"), ("e", "r")], 1)
@@ -173,7 +173,7 @@ def test_a_module_that_gets_another_number_in_a_pipeline_goes_on_under_it(tmp_pa
 
 def test_the_time_of_a_compile_is_from_its_import_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump_products, "time", SimpleNamespace(time=lambda: 100.0))
-    made = Recording({"passes"}, "gpu")
+    made = DumpedProducts({"passes"}, "gpu")
     with made.timing():
         see(
             made,

@@ -18,13 +18,13 @@ import inspector
 from inspector.errors import ExpectationError, ModuleError, ParameterError, Unavailable
 from inspector.expectations import baseline
 from inspector.expectations.baseline import Key
-from inspector.expectations.baseline_context import Comparison, Keeping, is_better, markdown
-from inspector.expectations.baseline_record import Exchange, Record, changes
+from inspector.expectations.baseline_context import BaselineComparison, Keeping, is_better, markdown
+from inspector.expectations.baseline_record import CollectiveRecord, Record, changes
 from tests.expectations.programs import S, called_back, dense, two_sums
 
 RECORD = Record(
     {"peak_bytes": 1000, "alias_bytes": 100, "flops": 1_000_000, "kernels": 4, "host_transfers": 0},
-    {"all-reduce over data": Exchange(2, 6, 600)},
+    {"all-reduce over data": CollectiveRecord(2, 6, 600)},
     ("f32", "s32"),
 )
 KEY = Key("cpu:8", "jax 0.10.2")
@@ -60,11 +60,11 @@ def test_the_same_is_the_same() -> None:
         (changed(element_types=("f32", "f64", "s32")), {"element types": "worse"}),
         (changed(element_types=("f32",)), {"element types": "better"}),
         (changed(collectives={}), {"all-reduce over data": "better"}),
-        (changed(collectives={"all-reduce over data": Exchange(3, 6, 600)}), {"all-reduce over data": "worse"}),
-        (changed(collectives={"all-reduce over data": Exchange(2, 7, 600)}), {"all-reduce over data, executions": "worse"}),
-        (changed(collectives={"all-reduce over data": Exchange(2, 6, 601)}), {"all-reduce over data, bytes": "worse"}),
+        (changed(collectives={"all-reduce over data": CollectiveRecord(3, 6, 600)}), {"all-reduce over data": "worse"}),
+        (changed(collectives={"all-reduce over data": CollectiveRecord(2, 7, 600)}), {"all-reduce over data, executions": "worse"}),
+        (changed(collectives={"all-reduce over data": CollectiveRecord(2, 6, 601)}), {"all-reduce over data, bytes": "worse"}),
         (
-            changed(collectives={**RECORD.collectives, "all-gather over data": Exchange(1, 1, 1)}),
+            changed(collectives={**RECORD.collectives, "all-gather over data": CollectiveRecord(1, 1, 1)}),
             {"all-gather over data": "worse"},
         ),
     ],
@@ -75,7 +75,8 @@ def test_each_change_is_told(now: Record, told: dict[str, str]) -> None:
 
 def test_so_much_more_is_allowed() -> None:
     more = changed(
-        numbers={"peak_bytes": 1050, "flops": 1_050_000}, collectives={"all-reduce over data": Exchange(2, 6, 630)}
+        numbers={"peak_bytes": 1050, "flops": 1_050_000},
+        collectives={"all-reduce over data": CollectiveRecord(2, 6, 630)},
     )
     assert set(verdicts(more, above="5%").values()) == {"allowed"}
     assert set(verdicts(more, above=0.05).values()) == {"allowed"}
@@ -85,7 +86,7 @@ def test_so_much_more_is_allowed() -> None:
     assert verdicts(more, above={"peak_bytes": "49 B", "flops": "5%"}) == {
         "peak bytes": "worse", "flops": "allowed", "all-reduce over data, bytes": "worse",
     }  # fmt: skip
-    assert verdicts(changed(collectives={"all-reduce over data": Exchange(3, 6, 600)}), above="500%") == {
+    assert verdicts(changed(collectives={"all-reduce over data": CollectiveRecord(3, 6, 600)}), above="500%") == {
         "all-reduce over data": "worse"
     }
     for above in ("much", "1 MiB", -1, True):
@@ -95,7 +96,9 @@ def test_so_much_more_is_allowed() -> None:
 
 def test_what_is_ignored_may_change() -> None:
     now = changed(
-        numbers={"peak_bytes": 9999}, element_types=("f64",), collectives={"all-gather over x": Exchange(1, 1, 1)}
+        numbers={"peak_bytes": 9999},
+        element_types=("f64",),
+        collectives={"all-gather over x": CollectiveRecord(1, 1, 1)},
     )
     assert verdicts(now, ignore=("peak_bytes", "element_types", "collectives")) == {}
     assert "peak bytes" in verdicts(now, ignore=("element_types",))
@@ -104,7 +107,7 @@ def test_what_is_ignored_may_change() -> None:
 def test_a_program_as_a_record() -> None:
     record = Record.of(inspector.lower(two_sums, S((8, 8), jnp.float32)).compile(target="cpu:8"))
     assert record.collectives == {
-        "all-gather over model": Exchange(1, 1, 32), "all-reduce over data": Exchange(1, 1, 32),
+        "all-gather over model": CollectiveRecord(1, 1, 32), "all-reduce over data": CollectiveRecord(1, 1, 32),
     }  # fmt: skip
     assert record.element_types == ("f32",)
     assert record.numbers["peak_bytes"] >= record.numbers["argument_bytes"] == 32
@@ -312,9 +315,9 @@ def test_records_of_one_test_are_numbered() -> None:
 
 def test_the_summary_is_markdown_that_runs_nothing() -> None:
     found = changes(RECORD, changed(numbers={"peak_bytes": 1001, "kernels": 3}))
-    hostile = Comparison("<script>|`x`[a](b)\n# h", "cpu:8", "jax 2", "jax 1", found)
-    same = Comparison("same", "cpu", "jax 1", "jax 1", changes(RECORD, RECORD))
-    text = markdown([same, hostile, Comparison("new", "cpu", "jax 1", "", (), is_new=True)])
+    hostile = BaselineComparison("<script>|`x`[a](b)\n# h", "cpu:8", "jax 2", "jax 1", found)
+    same = BaselineComparison("same", "cpu", "jax 1", "jax 1", changes(RECORD, RECORD))
+    text = markdown([same, hostile, BaselineComparison("new", "cpu", "jax 1", "", (), is_new=True)])
     assert "<script>" not in text
     assert r"&lt;script>\|\`x\`\[a\](b) # h" in text
     assert "recorded with jax 1" in text
@@ -323,4 +326,4 @@ def test_the_summary_is_markdown_that_runs_nothing() -> None:
     assert "recorded for the first time" in text
     assert text.endswith("1 program as recorded.\n")
     assert not is_better(hostile)
-    assert is_better(Comparison("a", "cpu", "j", "j", changes(RECORD, changed(numbers={"kernels": 3}))))
+    assert is_better(BaselineComparison("a", "cpu", "j", "j", changes(RECORD, changed(numbers={"kernels": 3}))))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inspector.errors import AtLeast, Missing, ParameterError, Unavailable
-from inspector.expectations.limits import Bound
+from inspector.expectations.limits import Limit
 from inspector.support.units import format_bytes, format_count, parse_bytes, parse_count
 
 KNOWN_IN_PART = AtLeast(5, [Missing("call", "custom call")])
@@ -22,19 +22,19 @@ KNOWN_IN_PART = AtLeast(5, [Missing("call", "custom call")])
     ],
 )  # fmt: skip
 def test_a_number_is_within_or_not(limits: tuple[Any, Any, Any], value: float, met: bool) -> None:
-    assert Bound.of(*limits, parse_count).judge(value) is met
+    assert Limit.of(*limits, parse_count).judge(value) is met
 
 
 def test_what_is_not_known_is_never_within() -> None:
     unknown = Unavailable("nobody counts")
-    for bound in (Bound(None, 9), Bound(0, None), Bound(5, 5)):
+    for bound in (Limit(None, 9), Limit(0, None), Limit(5, 5)):
         assert bound.judge(unknown) is unknown
 
 
 def test_what_is_known_in_part_is_told_where_the_part_tells() -> None:
-    assert Bound(None, 4).judge(KNOWN_IN_PART) is False
-    assert Bound(5, None).judge(KNOWN_IN_PART) is True
-    for bound in (Bound(None, 6), Bound(6, None), Bound(5, 5), Bound(1, 9)):
+    assert Limit(None, 4).judge(KNOWN_IN_PART) is False
+    assert Limit(5, None).judge(KNOWN_IN_PART) is True
+    for bound in (Limit(None, 6), Limit(6, None), Limit(5, 5), Limit(1, 9)):
         judged = bound.judge(KNOWN_IN_PART)
         assert isinstance(judged, Unavailable)
         assert "1 custom call not counted" in judged.reason
@@ -53,11 +53,11 @@ def test_what_is_known_in_part_is_told_where_the_part_tells() -> None:
 )
 def test_what_is_no_limit(limits: tuple[Any, Any, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
-        Bound.of(*limits, parse_bytes)
+        Limit.of(*limits, parse_bytes)
 
 
 def test_limits_in_words() -> None:
-    assert Bound(None, 2**30).words(format_bytes) == "at most 1 GiB"
-    assert Bound(1, 3).words(format_count) == "at least 1, at most 3"
-    assert Bound(2, 2).words(format_count) == "exactly 2"
-    assert Bound(0, 0).words(format_count) == "none"
+    assert Limit(None, 2**30).words(format_bytes) == "at most 1 GiB"
+    assert Limit(1, 3).words(format_count) == "at least 1, at most 3"
+    assert Limit(2, 2).words(format_count) == "exactly 2"
+    assert Limit(0, 0).words(format_count) == "none"

@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import FlagTypeError, LoweringError, OptionError, ParameterError, Unavailable, UnknownFlagError
-from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, Scratch
+from inspector.hlo.pallas import MAX_STEPS, BlockDimension, CostEstimate, ScratchOperand
 from inspector.lowering.pallas import fields
 from inspector.stages.kernel import Kernel
 from tests.absent import needs_gpu, needs_tpu
@@ -48,7 +48,7 @@ def test_what_the_call_was_given(kernel: Kernel) -> None:
     assert not kernel.interpret
     assert kernel.dimension_semantics == ("parallel", "parallel", "arbitrary")
     assert kernel.cost == CostEstimate(2 * 512**3, 0, 3 * 4 * 512**2)
-    assert kernel.scratch == (Scratch("sum_ref", (256, 128), "float32", 32, "vmem"),)
+    assert kernel.scratch == (ScratchOperand("sum_ref", (256, 128), "float32", 32, "vmem"),)
     assert [(o.name, o.role, o.shape, o.block_shape, o.dtype, o.block_bytes) for o in kernel.operands] == [
         ("x_ref", "input", (512, 512), (256, 128), "float32", 256 * 128 * 4),
         ("y_ref", "input", (512, 512), (128, 128), "float32", 128 * 128 * 4),
@@ -172,7 +172,7 @@ def test_an_index_map_that_reads_a_scalar_operand_is_unavailable_and_one_that_do
     assert isinstance(kernel.operands[0].starts, Unavailable)
     assert "scalar operand" in kernel.operands[0].starts.reason
     assert kernel.operands[1].indices.tolist() == [[i, 0] for i in range(4)]  # type: ignore[union-attr]
-    assert kernel.prefetch == (Scratch("r", (4,), "int32", 32, "smem"),)
+    assert kernel.prefetch == (ScratchOperand("r", (4,), "int32", 32, "smem"),)
 
 
 def test_element_blocks_start_where_they_say() -> None:

@@ -17,7 +17,7 @@ from inspector.compilation.tuning import Tuning
 from inspector.engines.inline import InlineEngine
 from inspector.errors import CompilationError
 from inspector.execution.outcome import Outcome
-from inspector.reports.recorded_exploration import Failure, RecordedExploration, RecordedVariant
+from inspector.reports.recorded_exploration import RecordedError, RecordedExploration, RecordedVariant
 
 CPU = Target("attached")
 
@@ -49,7 +49,7 @@ def exploration() -> Exploration:
     variants = (
         RecordedVariant("baseline", Options(), CPU, "done", lowered=lowered, program=compiled, outcome=outcome),
         RecordedVariant("fast", fast, CPU, "done", lowered=lowered, program=recorded, is_pinned=True),
-        RecordedVariant("bad", Options(), Target("cpu:2"), "failed", lowered=lowered, failure=Failure.of(error)),
+        RecordedVariant("bad", Options(), Target("cpu:2"), "failed", lowered=lowered, failure=RecordedError.of(error)),
         RecordedVariant("tpu", Options(), Target("tpu:v5e:1x1"), "cancelled", lowered=other),
     )
     return Exploration.of(RecordedExploration.now(lowered, variants))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inspector.api.flag_effects.effect import Failure, FlagEffect, failed
+from inspector.api.flag_effects.effect import FailedEffect, FlagEffect, failed
 from inspector.compilation.engine import Job
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
@@ -98,7 +98,7 @@ def test_a_scan_is_told_as_it_goes_on(scanned: Scanned) -> None:
         effect("xla_a", True, "hlo", "1 fusion split", peak_bytes=64.0),
         effect("xla_b", False),
         effect("xla_e", True, "unknown"),
-        failed("xla_c", True, Failure("crashed", "it is gone")),
+        failed("xla_c", True, FailedEffect("crashed", "it is gone")),
     ]
     scan.not_tried = [("xla_d", True)]
     scan.resolve(None)

@@ -16,7 +16,7 @@ from inspector.analysis.collectives.exchanges.link_loads import published
 from inspector.analysis.collectives.exchanges.torus import Torus
 from inspector.compilation.target import Target
 from inspector.stages.lowered import Lowered
-from inspector.widgets.panes.collective_parts.price import PriceRequest, Program, networks_for, priced, recordable
+from inspector.widgets.panes.collective_parts.price import PricedProgram, PriceRequest, networks_for, priced, recordable
 from tests.widgets.fakes import Mailbox
 
 
@@ -24,9 +24,9 @@ def lowered(function: Any, axes: list[tuple[str, int]]) -> Lowered:
     return inspector.lower(function, jnp.ones(64), axis_env=axes)
 
 
-def program(lowered: Lowered, target: str = "cpu:8", devices: tuple[int, ...] = ()) -> Program:
+def program(lowered: Lowered, target: str = "cpu:8", devices: tuple[int, ...] = ()) -> PricedProgram:
     found = dataclasses.replace(lowered.collectives(), devices=devices)
-    return Program(found, found, Target(target))
+    return PricedProgram(found, found, Target(target))
 
 
 def request(name: str, network: str, algorithm: str = "ring") -> PriceRequest:

@@ -12,13 +12,13 @@ import pytest
 from inspector.compilation.request import PRODUCTS
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Need, Pane
-from inspector.widgets.panes.registry import PANES, Line, Place, offered
+from inspector.widgets.panes.registry import PANES, PaneEntry, Place, offered
 from inspector.widgets.panes.stats import Stats
 
 BROWSER = Path(__file__).resolve().parent.parent.parent / "frontend" / "src" / "panes"
 
 
-def faults(lines: Iterable[Line]) -> list[str]:
+def faults(lines: Iterable[PaneEntry]) -> list[str]:
     """What is wrong with a table of panes."""
     lines = tuple(lines)
     said = [*get_args(messages.OfExplorer), *(kind for line in lines for kind in line.says)]

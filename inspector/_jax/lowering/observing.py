@@ -81,7 +81,7 @@ class Logged:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class ObserveLimits:
     """How much is logged.
 
     Attributes:
@@ -95,7 +95,7 @@ class Limits:
     replicas: int = 1
 
 
-def observed_call(traced: Traced, limits: Limits) -> tuple[Traced, tuple[Logged, ...]]:
+def observed_call(traced: Traced, limits: ObserveLimits) -> tuple[Traced, tuple[Logged, ...]]:
     """A traced call whose program returns the log behind its own results, for CPUs, and what is in it."""
     program = _Observation(traced.jaxpr, limits)
     # How its arguments are sharded is known once it is lowered, for a platform that has all of its operations.
@@ -104,7 +104,7 @@ def observed_call(traced: Traced, limits: Limits) -> tuple[Traced, tuple[Logged,
     return traced_as(lowered, program), program.logged
 
 
-def observed_jaxpr(closed: Any, axis_env: AxisEnv, limits: Limits) -> tuple[Any, tuple[Logged, ...]]:
+def observed_jaxpr(closed: Any, axis_env: AxisEnv, limits: ObserveLimits) -> tuple[Any, tuple[Logged, ...]]:
     """A closed jaxpr that returns the log behind its own results, a list, for CPUs, and what is in it.
 
     Args:
@@ -136,7 +136,7 @@ class _Around:
 class _Observation:
     """A program that is evaluated with a log. Called with its arguments, it returns its results and the log, flat."""
 
-    def __init__(self, closed: Any, limits: Limits) -> None:
+    def __init__(self, closed: Any, limits: ObserveLimits) -> None:
         self._closed = closed
         found = list(_found(open_jaxpr(closed), (), _Around()))
         share = limits.log_bytes // max(1, len(found))
@@ -357,7 +357,7 @@ def _entered(eqn: Any, around: _Around) -> _Around:
             return dataclasses.replace(around, reason=around.reason or f"it stands inside of {kind}")
 
 
-def _with_capacity(eqn: Any, around: _Around, limits: Limits, share: int) -> Logged:
+def _with_capacity(eqn: Any, around: _Around, limits: ObserveLimits, share: int) -> Logged:
     """What is logged of a collective, which may have so many bytes on all devices."""
     manual = tuple((name, int(mesh.shape[name])) for mesh, axes in around.levels for name in axes)
     devices = limits.replicas * math.prod(size for _, size in manual)

@@ -32,7 +32,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from inspector._jax.lowering import jaxprs
 from inspector._jax.lowering.callbacks import HostCallbacks, host_callbacks
-from inspector._jax.lowering.observing import Limits, Logged, observed_jaxpr
+from inspector._jax.lowering.observing import Logged, ObserveLimits, observed_jaxpr
 from inspector._jax.lowering.pallas import kernel_equations
 from inspector._jax.lowering.pallas_overrides import Choose, changed_jaxpr
 from inspector._jax.lowering.rematerialize import rematerialised
@@ -77,7 +77,7 @@ def lower_with_replicas(
     *,
     choose: Choose,
     scopes: Sequence[str] = (),
-    limits: Limits | None = None,
+    limits: ObserveLimits | None = None,
     max_steps: int,
     tuple_args: bool = False,
     return_tuple: bool = False,

@@ -68,7 +68,7 @@ class ModuleFacts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Forms(Deferred):
+class ModuleForms(Deferred):
     """A StableHLO module in the forms that people read.
 
     Attributes:
@@ -108,7 +108,7 @@ class Contents:
 
     stablehlo: bytes
     facts: ModuleFacts
-    forms: Forms
+    forms: ModuleForms
     given: GivenHlo | None = None
 
 
@@ -311,7 +311,7 @@ def located_text(module: ir.Module) -> str:
     return str(module.operation.get_asm(enable_debug_info=True, large_elements_limit=_ELEMENTS_SHOWN))
 
 
-def forms(module: bytes, *, tuple_args: bool = False, return_tuple: bool = False) -> Forms:
+def forms(module: bytes, *, tuple_args: bool = False, return_tuple: bool = False) -> ModuleForms:
     """The forms of a module, each made when it is first asked for; that raises ModuleError where XLA makes no HLO of it.
 
     Args:
@@ -320,11 +320,11 @@ def forms(module: bytes, *, tuple_args: bool = False, return_tuple: bool = False
       return_tuple: whether it gives a tuple whatever the results are.
     """
 
-    def hlo_proto(_: Forms) -> bytes:
+    def hlo_proto(_: ModuleForms) -> bytes:
         computation = _to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
         return bytes(computation.as_serialized_hlo_module_proto())
 
-    return Forms.deferred({
+    return ModuleForms.deferred({
         "located": lambda _: located_text(parse_stablehlo(module)),
         "hlo": lambda made: hlo_text(made.hlo_proto),
         "hlo_proto": hlo_proto,

@@ -38,7 +38,7 @@ def read(module: bytes | str, language: Language) -> conversions.Contents:
     """
     head, blobs = _ask(module, language, "forms")
     stablehlo, located, hlo, hlo_proto, given_proto = blobs
-    forms = conversions.Forms(located.decode(), hlo.decode(), hlo_proto)
+    forms = conversions.ModuleForms(located.decode(), hlo.decode(), hlo_proto)
     given = conversions.GivenHlo(head["header"], given_proto) if language == "HLO" else None
     return conversions.Contents(stablehlo, _facts(head["facts"]), forms, given)
 

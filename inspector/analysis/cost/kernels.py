@@ -28,7 +28,7 @@ NAMING = frozenset({
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kernel:
+class DeviceKernel:
     """An instruction that the device executes.
 
     Attributes:
@@ -66,14 +66,16 @@ class Structure:
     vmem_scratch_bytes: int | Unavailable
 
 
-def kernels(module: Module) -> tuple[Kernel, ...]:
+def kernels(module: Module) -> tuple[DeviceKernel, ...]:
     """The kernels of a module, in its order; those that nothing calls left out."""
     columns, where = module.columns, places(module)
     by_computation = [where.get(name) for name in columns.computation_names]
     alone = np.array([place is not None and not place.fused for place in by_computation], bool)
     rows = np.flatnonzero(columns.opcode_is(_executes) & alone[columns.in_computation]).tolist()
     here = [by_computation[number] for number in columns.in_computation[rows].tolist()]
-    return tuple(Kernel(module.at(row), place) for row, place in zip(rows, here, strict=True) if place is not None)
+    return tuple(
+        DeviceKernel(module.at(row), place) for row, place in zip(rows, here, strict=True) if place is not None
+    )
 
 
 def structure(module: Module) -> Structure:
@@ -96,7 +98,7 @@ def _executes(opcode: str) -> bool:
     return opcode not in FLOW and opcode not in FREE and opcode not in NAMING and not opcode.endswith("-done")
 
 
-def _executions(executed: Iterable[Kernel], opcode: str) -> float:
+def _executions(executed: Iterable[DeviceKernel], opcode: str) -> float:
     return total(kernel.place.at_least for kernel in executed if kernel.instruction.opcode == opcode)
 
 
@@ -106,7 +108,7 @@ def _scratch(executed: list[Instruction]) -> int | Unavailable:
     return max(known) if known else Unavailable("only the TPU's compiler notes it")
 
 
-def _cycles(executed: Iterable[Kernel]) -> float | Unavailable:
+def _cycles(executed: Iterable[DeviceKernel]) -> float | Unavailable:
     noted = [(estimated_cycles(kernel.instruction), kernel.place.at_least) for kernel in executed]
     known = [runs * cycles for cycles, runs in noted if not isinstance(cycles, Unavailable)]
     return total(known) if known else Unavailable("only the TPU's compiler estimates cycles")

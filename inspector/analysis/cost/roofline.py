@@ -22,14 +22,14 @@ from inspector.analysis.collectives.lower_bound import Communication, communicat
 from inspector.analysis.collectives.operations import operations
 from inspector.analysis.cost.attribution import Part, parts
 from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of, main_algorithm, products
-from inspector.analysis.cost.kernels import Kernel, kernels
+from inspector.analysis.cost.kernels import DeviceKernel, kernels
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.analysis.cost.phases import Phases, phases_text
 from inspector.analysis.cost.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, filled_by, group_row, grouped
 from inspector.analysis.cost.roofline_plot import roofline_plot
 from inspector.analysis.cost.roofline_point import Point
-from inspector.analysis.cost.schedule import Course
-from inspector.analysis.cost.schedule_simulation import Bound, Played, Work, intervals, play, uncounted
+from inspector.analysis.cost.schedule import Schedule
+from inspector.analysis.cost.schedule_simulation import Bound, KernelWork, Played, intervals, play, uncounted
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.cost import total as cost_of
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
@@ -161,7 +161,7 @@ def course(
     peak: Peak,
     collectives: Collectives | None = None,
     computation: str | None = None,
-) -> Course:
+) -> Schedule:
     """What is under way when in one execution of a computation, when each kernel takes its least time.
 
     Args:
@@ -179,7 +179,9 @@ def course(
     works = _works(timed)
     here = _called_from(shown)
     doubts = (part for each in timed if each.kernel.instruction.computation.number in here for part in each.unknown)
-    return Course(shown.name, peak, intervals(works, shown), tuple(dict.fromkeys((*doubts, *uncounted(works, shown)))))
+    return Schedule(
+        shown.name, peak, intervals(works, shown), tuple(dict.fromkeys((*doubts, *uncounted(works, shown))))
+    )
 
 
 def _called_from(computation: Computation) -> frozenset[int]:
@@ -193,7 +195,7 @@ def _called_from(computation: Computation) -> frozenset[int]:
     return frozenset(found)
 
 
-def _works(timed: Iterable[_Timed]) -> dict[str, Work]:
+def _works(timed: Iterable[_Timed]) -> dict[str, KernelWork]:
     """By the instruction that does it, or starts it."""
     return {t.exchange.starter if t.exchange and t.exchange.done else t.kernel.instruction.name: t.work for t in timed}
 
@@ -256,7 +258,7 @@ class _Timed:
       filled: as in `Point`.
     """
 
-    kernel: Kernel
+    kernel: DeviceKernel
     cost: InstructionCost
     exchange: _Exchange | None
     memory_bytes: float | Unavailable
@@ -287,7 +289,7 @@ class _Timed:
                 yield from missing(seconds)
 
     @property
-    def work(self) -> Work:
+    def work(self) -> KernelWork:
         """For the schedule: known parts only."""
         parts = {bound: _number(seconds) for bound, seconds in self.parts.items()}
         amounts = (_number(self.flops), _number(self.memory_bytes))
@@ -296,11 +298,11 @@ class _Timed:
         if done:
             beside = parts.pop("communication")
         bound = max(parts, key=lambda each: parts[each])
-        return Work(parts[bound], bound if parts[bound] else "nothing", *amounts, float(links), beside, done)
+        return KernelWork(parts[bound], bound if parts[bound] else "nothing", *amounts, float(links), beside, done)
 
 
 def _timed(
-    kernel: Kernel,
+    kernel: DeviceKernel,
     multiplied: Fused,
     costs: Mapping[str, InstructionCost],
     peak: Peak | Unavailable,

@@ -1,4 +1,4 @@
-"""`Course`: what is under way when in one execution of a computation: an estimate from its schedule, as table and picture."""
+"""`Schedule`: what is under way when in one execution of a computation: an estimate from its schedule, as table and picture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHARACTER = 0.0085
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class Course(Tabular):
+class Schedule(Tabular):
     """One execution of a computation in the order of its schedule, each kernel as fast as its roof lets it be.
 
     Nothing is measured: a run takes longer, and may overlap less.

@@ -22,7 +22,7 @@ Lane = Literal["device", "links", "copies"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Work:
+class KernelWork:
     """One execution of an instruction, known parts only.
 
     Attributes:
@@ -137,7 +137,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Spent))
 _NOTHING = Spent()
 
 
-def play(module: Module, work: Mapping[str, Work]) -> Played:
+def play(module: Module, work: Mapping[str, KernelWork]) -> Played:
     """The time of one execution of a module, and what runs beside what.
 
     Args:
@@ -150,14 +150,14 @@ def play(module: Module, work: Mapping[str, Work]) -> Played:
     return Played(spent, tuple(dict.fromkeys(player.missing)), player.overlaps)
 
 
-def intervals(work: Mapping[str, Work], computation: Computation) -> tuple[Interval, ...]:
+def intervals(work: Mapping[str, KernelWork], computation: Computation) -> tuple[Interval, ...]:
     """What is under way when in one execution of one computation of a module, in order of the beginning."""
     player = _Player(work, computation.id)
     player.play(computation)
     return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s)))
 
 
-def uncounted(work: Mapping[str, Work], computation: Computation) -> tuple[Missing, ...]:
+def uncounted(work: Mapping[str, KernelWork], computation: Computation) -> tuple[Missing, ...]:
     """The loops of unknown length and the conditionals in one execution of a computation, which are counted in part."""
     player = _Player(work)
     player.play(computation)
@@ -167,7 +167,7 @@ def uncounted(work: Mapping[str, Work], computation: Computation) -> tuple[Missi
 class _Player:
     """Plays computations, each once; of the watched one it keeps the intervals."""
 
-    def __init__(self, work: Mapping[str, Work], watched: int | None = None) -> None:
+    def __init__(self, work: Mapping[str, KernelWork], watched: int | None = None) -> None:
         self.intervals: list[Interval] = []
         self._watched = watched
         self.missing: list[Missing] = []
@@ -257,7 +257,7 @@ class _Player:
         return body.times(trips) + condition.times(trips + 1)
 
 
-def _now(work: Work) -> Spent:
+def _now(work: KernelWork) -> Spent:
     return _spent(work.bound_by, work.seconds, work.flops, work.memory_bytes, work.link_bytes)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from inspector.analysis.diff.instruction_labels import CONFIGURING, NAMING
-from inspector.hlo.devices.canonical_forms import SPELLED, DeviceCounts, Forms, is_grouped, sharding_form
+from inspector.hlo.devices.canonical_forms import SPELLED, CanonicalForms, DeviceCounts, is_grouped, sharding_form
 from inspector.hlo.devices.sharding import sharding_text
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.reading.field_numbers import OPCODE, SHAPE
@@ -70,7 +70,7 @@ def _spelled(before: Instruction, after: Instruction) -> Iterator[tuple[Aspect, 
     """Differences in the text of what has several spellings, each with whether the meaning is the same."""
     sides = (before, after)
     counts = [DeviceCounts.of(each.module) for each in sides]
-    forms = [Forms(counts[0].completed(counts[1])), Forms(counts[1].completed(counts[0]))]
+    forms = [CanonicalForms(counts[0].completed(counts[1])), CanonicalForms(counts[1].completed(counts[0]))]
     meanings = [form.of(each) for form, each in zip(forms, sides, strict=True)]
     texts = [(_groups(each), _pairs(each), each.sharding) for each in sides]
     rows = zip(_SPELLED_NAMES, meanings[0], meanings[1], texts[0], texts[1], strict=True)

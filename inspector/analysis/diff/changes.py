@@ -15,7 +15,7 @@ from inspector.analysis.diff.dataflow import Dataflow
 from inspector.analysis.diff.matched_pairs import Pairs, distinct
 from inspector.analysis.diff.matching import Matching
 from inspector.analysis.diff.regrouped_fusions import Regrouped, regrouped
-from inspector.analysis.diff.unmatched_instructions import Alone, Side
+from inspector.analysis.diff.unmatched_instructions import Alone, ModuleSide
 from inspector.hlo.devices.canonical_forms import spelled_rows
 from inspector.hlo.module import Instruction
 
@@ -125,7 +125,7 @@ class _Told:
     def __init__(self, matching: Matching) -> None:
         self._matching = matching
         self._pairs = Pairs(matching)
-        self._before, self._after = (Side(matching, is_after=is_after) for is_after in (False, True))
+        self._before, self._after = (ModuleSide(matching, is_after=is_after) for is_after in (False, True))
 
     def all(self) -> Iterator[Change]:
         """Every change once; what explains others before these."""
@@ -190,7 +190,7 @@ class _Told:
         for y, started in _started(m.after, m.to_before, m.before, m.to_after):
             yield self._change("rewritten", started, (y,), words="done at once now")
 
-    def _of_one(self, side: Side, found: Alone) -> Change:
+    def _of_one(self, side: ModuleSide, found: Alone) -> Change:
         kinds: tuple[Kind, Kind] = ("appeared", "duplicated") if side.is_after else ("gone", "deduplicated")
         words = "" if found.twin is None else f"as {side.flow.module.columns.names[found.twin]} does"
         if side.is_after:

@@ -25,7 +25,7 @@ class Alone:
     twin: int | None
 
 
-class Side:
+class ModuleSide:
     """One of two modules, and what is told of it.
 
     Attributes:

@@ -93,7 +93,7 @@ def _sizes(module: Module, sources: Numbers, targets: Numbers) -> Numbers:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Spans:
+class LiveSpans:
     """Over which part of the schedule of its computation each instruction's value is alive.
 
     Attributes:
@@ -105,7 +105,7 @@ class Spans:
     end: Numbers
 
 
-def spans(module: Module) -> Spans | Unavailable:
+def spans(module: Module) -> LiveSpans | Unavailable:
     """Of the values, not of the buffers that they share: those have `Compiled.timeline`."""
     if not module.proto.schedule.sequences:
         return Unavailable("XLA has not scheduled this module")
@@ -119,4 +119,4 @@ def spans(module: Module) -> Spans | Unavailable:
     made, named = links.rows[names], links.from_rows[names]
     while (end[named] > end[made]).any():
         np.maximum.at(end, made, end[named])
-    return Spans(start, end)
+    return LiveSpans(start, end)

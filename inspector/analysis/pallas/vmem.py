@@ -17,7 +17,7 @@ from typing import Literal
 from inspector.errors import TargetError, Unavailable
 from inspector.hlo.backend_config import vmem_scratch_bytes
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.pallas import Operand, PallasKernel, Scratch
+from inspector.hlo.pallas import Operand, PallasKernel, ScratchOperand
 from inspector.platforms.chip import Vmem
 from inspector.platforms.tpu import TPU
 from inspector.support.units import format_bytes
@@ -38,7 +38,7 @@ _LANES, _SUBLANES, _WORD_BITS = 128, 8, 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Allocation:
+class VmemAllocation:
     """A piece of VMEM that a kernel asks for.
 
     Attributes:
@@ -79,7 +79,7 @@ class VmemBudget:
       refused_bytes: what the compiler had counted when it refused the kernel, 0 where it did not.
     """
 
-    allocations: tuple[Allocation, ...]
+    allocations: tuple[VmemAllocation, ...]
     limit_bytes: int
     limit_source: str
     capacity_bytes: int
@@ -210,7 +210,7 @@ def vmem_budget(
     return VmemBudget(found, limit, source, VMEM[chip].capacity_bytes, chip, used, refused_bytes)
 
 
-def _allocations(kernel: PallasKernel, placed: Collection[int]) -> Iterator[Allocation]:
+def _allocations(kernel: PallasKernel, placed: Collection[int]) -> Iterator[VmemAllocation]:
     for number, operand in enumerate(kernel.operands):
         if _is_in_vmem(operand):
             window = _window(operand, has_grid=bool(kernel.grid))
@@ -219,7 +219,7 @@ def _allocations(kernel: PallasKernel, placed: Collection[int]) -> Iterator[Allo
     yield from (_scratch(s, "scoped") for s in kernel.scoped if s.memory_space == "vmem")
     internal = dict(kernel.params).get("internal_scratch_in_bytes")
     if isinstance(internal, int):
-        yield Allocation("internal scratch", "internal scratch", (internal,), "uint8", internal, internal, 1)
+        yield VmemAllocation("internal scratch", "internal scratch", (internal,), "uint8", internal, internal, 1)
 
 
 def _placed(kernel: PallasKernel, call: Instruction) -> frozenset[int]:
@@ -292,9 +292,9 @@ def _is_in_vmem(operand: Operand) -> bool:
     return operand.memory_space in ("default", "vmem")
 
 
-def _window(operand: Operand, *, has_grid: bool) -> Allocation:
+def _window(operand: Operand, *, has_grid: bool) -> VmemAllocation:
     shape = tuple(d.size for d in operand.dimensions if d.kind != "squeezed")
-    return Allocation(
+    return VmemAllocation(
         operand.name, operand.role, shape, operand.dtype, operand.block_bytes,
         padded_bytes(shape, operand.element_bits), _buffer_count(operand, has_grid=has_grid),
     )  # fmt: skip
@@ -309,9 +309,9 @@ def _buffer_count(operand: Operand, *, has_grid: bool) -> int:
     return 1 if stays or not has_grid else 2
 
 
-def _scratch(scratch: Scratch, role: str) -> Allocation:
+def _scratch(scratch: ScratchOperand, role: str) -> VmemAllocation:
     padded = padded_bytes(scratch.shape, scratch.element_bits)
-    return Allocation(scratch.name, role, scratch.shape, scratch.dtype, scratch.size_bytes, padded, 1)
+    return VmemAllocation(scratch.name, role, scratch.shape, scratch.dtype, scratch.size_bytes, padded, 1)
 
 
 def padded_bytes(shape: Sequence[int], element_bits: int) -> int:

@@ -13,8 +13,8 @@ import functools
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from inspector.analysis.passes.side_values import Values
-from inspector.analysis.passes.sides import Side, holder_of
-from inspector.analysis.passes.snapshots import Row, Snapshots
+from inspector.analysis.passes.sides import SnapshotSide, holder_of
+from inspector.analysis.passes.snapshots import SnapshotInstruction, Snapshots
 
 
 class Certainty(enum.StrEnum):
@@ -70,8 +70,8 @@ class Correspondence:
           after: index of the later text.
         """
         old_places, new_places = snapshots.differing(before, after)
-        self.old = Side(snapshots, before, old_places, snapshots.orphans(before, after))
-        self.new = Side(snapshots, after, new_places)
+        self.old = SnapshotSide(snapshots, before, old_places, snapshots.orphans(before, after))
+        self.new = SnapshotSide(snapshots, after, new_places)
         self.kept = {name for name, row in self.old.rows.items() if self._is_kept(row)}
         self.old.settle(self.kept)
         self.new.settle(self.kept)
@@ -80,7 +80,7 @@ class Correspondence:
         self._fates: dict[str, Fate] = {}
         self._match()
 
-    def _is_kept(self, row: Row) -> bool:
+    def _is_kept(self, row: SnapshotInstruction) -> bool:
         """Whether an instruction of the same name is the same one."""
         other = self.new.rows.get(row.line.name)
         if other is None:
@@ -265,11 +265,11 @@ class _NameKey:
     def __init__(self, with_opcode: bool, with_shape: bool) -> None:
         self._with_opcode, self._with_shape = with_opcode, with_shape
 
-    def applies_to(self, row: Row) -> bool:
+    def applies_to(self, row: SnapshotInstruction) -> bool:
         """Reports whether an instruction has a name that ties it; that of a parameter is an argument's, not an operation's."""
         return bool(row.line.op_name) and (self._with_opcode or row.line.opcode != "parameter")
 
-    def __call__(self, row: Row) -> Hashable:
+    def __call__(self, row: SnapshotInstruction) -> Hashable:
         line = row.line
         return line.op_name, self._with_opcode and line.opcode, self._with_shape and line.array_shape
 

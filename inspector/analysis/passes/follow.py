@@ -15,8 +15,8 @@ import numpy as np
 
 from inspector.analysis.passes.correspondence import Certainty, Correspondence
 from inspector.analysis.passes.sides import holder_of
-from inspector.analysis.passes.snapshots import Row, Snapshots, steps
-from inspector.analysis.passes.step_descriptions import Event, Words, change_of, some, words
+from inspector.analysis.passes.snapshots import SnapshotInstruction, Snapshots, steps
+from inspector.analysis.passes.step_descriptions import StepEvent, Words, change_of, some, words
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import ParameterError
 from inspector.hlo.frame_tables import read_frames
@@ -300,7 +300,7 @@ class History:
         order = self.passes[0].texts.order(self.text_at(0)).tolist()
         return read_frames(self.snapshots.lines[number] for number in order)
 
-    def _first_rows(self) -> Iterator[Row]:
+    def _first_rows(self) -> Iterator[SnapshotInstruction]:
         text = self.text_at(0)
         return self.snapshots.rows(text, range(len(self.snapshots.state(text).numbers)))
 
@@ -313,8 +313,8 @@ class _Along:
 
     def __init__(self, step: Pass, found: Correspondence, said: Words) -> None:
         self._step, self._found = step, found
-        self._made: dict[str, Event] = {}
-        self._done: dict[str, Event] = {}
+        self._made: dict[str, StepEvent] = {}
+        self._done: dict[str, StepEvent] = {}
         for event in said.events:
             if event.before != event.after:
                 self._made.update(dict.fromkeys(event.after, event))
@@ -372,7 +372,7 @@ class _Along:
             )
         return list(found)
 
-    def _heart(self, name: str, targets: Sequence[str], event: Event | None) -> list[str]:
+    def _heart(self, name: str, targets: Sequence[str], event: StepEvent | None) -> list[str]:
         """Of all that came of an instruction what does its work."""
         opcode = _base(self._found.old.rows[name].line.opcode)
         made = event.after if event is not None and event.word in ("rewrote", "split") and name in event.before else ()
@@ -399,7 +399,7 @@ class _Along:
             word, text = "rewired", f"{name} uses {some(swapped)}"
         return self._touch(word, text, (name,), (name,), Certainty.ALTERED)
 
-    def _changed(self, name: str, targets: Sequence[str], event: Event | None) -> Touch:
+    def _changed(self, name: str, targets: Sequence[str], event: StepEvent | None) -> Touch:
         """What became of an instruction that does not go on under its own name."""
         fate = self._found.fate(name)
         before, after = (name,), tuple(targets)
@@ -418,7 +418,7 @@ class _Along:
             text = str(event).partition(" ")[2]
         return self._touch(event.word, text, before, after, fate.certainty)
 
-    def _born(self, name: str, sources: Sequence[str], event: Event | None) -> Touch:
+    def _born(self, name: str, sources: Sequence[str], event: StepEvent | None) -> Touch:
         """What an instruction was made of."""
         if not sources:
             return self._touch("inserted", name, (), (name,), Certainty.KEPT)

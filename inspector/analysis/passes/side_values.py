@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from inspector.analysis.passes.sides import ELEMENT, Side, holder_of
+from inspector.analysis.passes.sides import ELEMENT, SnapshotSide, holder_of
 from inspector.hlo.text_line import InstructionLine
 
 _LONGEST = 100_000  # a damaged text may go round in a circle
@@ -23,7 +23,7 @@ _NAMING = (
 class Values:
     """The numbers of two sides: equal where opcode, shape, attributes and operands are."""
 
-    def __init__(self, old: Side, new: Side, kept: set[str]) -> None:
+    def __init__(self, old: SnapshotSide, new: SnapshotSide, kept: set[str]) -> None:
         self._old, self._new, self._kept = old, new, kept
         self._numbers: dict[Hashable, int] = {}
         self._tokens: dict[int, dict[str, Hashable]] = {id(old): {}, id(new): {}}
@@ -68,7 +68,7 @@ class Values:
     def new(self, name: str) -> int:
         return self._value(self._new, name)
 
-    def operands(self, side: Side, name: str) -> Hashable:
+    def operands(self, side: SnapshotSide, name: str) -> Hashable:
         """The values that an instruction uses, in no order."""
         return frozenset(self._value(side, operand) for operand in side.rows[name].line.operands)
 
@@ -83,7 +83,7 @@ class Values:
         for known in self._known.values():
             known.clear()
 
-    def _value(self, side: Side, name: str) -> int:
+    def _value(self, side: SnapshotSide, name: str) -> int:
         known = self._known[id(side)]
         waiting = [side.canonical(name)]
         while waiting:
@@ -98,13 +98,13 @@ class Values:
             known[each] = self._numbers.setdefault(self._key(side, each, known), len(self._numbers))
         return known[side.canonical(name)]
 
-    def _needs(self, side: Side, name: str) -> list[str]:
+    def _needs(self, side: SnapshotSide, name: str) -> list[str]:
         if ELEMENT in name:
             return [side.canonical(holder_of(name))]
         line = None if name in self._tokens[id(side)] else self._line(side, name)
         return [] if line is None else [side.canonical(operand) for operand in line.operands]
 
-    def _line(self, side: Side, name: str) -> InstructionLine | None:
+    def _line(self, side: SnapshotSide, name: str) -> InstructionLine | None:
         """What an instruction computes; None of one that both modules have and none has copies of."""
         if name in side.rows and name not in self._kept:
             return side.rows[name].line
@@ -112,7 +112,7 @@ class Values:
         line = side.line(name) if same else None
         return line if line is not None and line.opcode in _COPIED else None
 
-    def _key(self, side: Side, name: str, known: Mapping[str, int]) -> Hashable:
+    def _key(self, side: SnapshotSide, name: str, known: Mapping[str, int]) -> Hashable:
         token = self._tokens[id(side)].get(name)
         if token is not None:
             return token

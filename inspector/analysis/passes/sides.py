@@ -1,4 +1,4 @@
-"""`Side`: one of two modules between passes that are compared: the lines that it has alone, and what they are in."""
+"""`SnapshotSide`: one of two modules between passes that are compared: the lines that it has alone, and what they are in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from inspector.analysis.passes.snapshots import Row, Snapshots
+from inspector.analysis.passes.snapshots import SnapshotInstruction, Snapshots
 from inspector.hlo.text_line import InstructionLine
 
 ELEMENT = "#"
@@ -22,7 +22,7 @@ def holder_of(operand: str) -> str:
     return operand.partition(ELEMENT)[0]
 
 
-class Side:
+class SnapshotSide:
     """What one of the two modules has alone, with the bodies of the fusions and calls among it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Side:
         """Reads the lines at these places, and whole computations that the other module does not call."""
         self._snapshots, self._text = snapshots, text
         self.places = snapshots.places(text)
-        self.rows: dict[str, Row] = {row.line.name: row for row in snapshots.rows(text, places)}
+        self.rows: dict[str, SnapshotInstruction] = {row.line.name: row for row in snapshots.rows(text, places)}
         self.fusions = snapshots.fusions(text)
         self._callers: dict[str, list[str]] = {}
         self._branches: dict[str, list[str]] = {}
@@ -161,6 +161,6 @@ class _Bodies:
         )
         self._ranges = dict(named)
 
-    def of(self, computation: str) -> Iterator[Row]:
+    def of(self, computation: str) -> Iterator[SnapshotInstruction]:
         start, end = self._ranges.get(computation, (0, 0))
         return self._snapshots.rows(self._text, range(start, end))

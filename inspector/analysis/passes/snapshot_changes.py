@@ -106,7 +106,7 @@ def _common(a: Ints, b: Ints) -> int:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Excerpt:
+class ChangedLines:
     """The lines of a module that changed, with some around them.
 
     Attributes:
@@ -122,7 +122,7 @@ class Excerpt:
     left_out: int
 
 
-def excerpt(change: PassChange, context: int, most_lines: int) -> Excerpt:
+def excerpt(change: PassChange, context: int, most_lines: int) -> ChangedLines:
     """What changed, without most of what did not.
 
     Args:
@@ -145,7 +145,7 @@ def excerpt(change: PassChange, context: int, most_lines: int) -> Excerpt:
         shown = end
     position[len(change.new)] = len(places)
     places += [shown - len(change.new)] if len(change.new) > shown else []
-    return Excerpt(tuple(places), _moved(whole, position), whole, len(change.hunks) - len(whole))
+    return ChangedLines(tuple(places), _moved(whole, position), whole, len(change.hunks) - len(whole))
 
 
 def _within(hunks: Sequence[Hunk], most_lines: int) -> tuple[Hunk, ...]:
@@ -179,7 +179,7 @@ def listing_after(change: PassChange, lowered: Module, root: Root, places: Seque
       change: what was done.
       lowered: the HLO before any pass.
       root: where the user's program begins; origins end there.
-      places: of the lines to give, as in `Excerpt`; None for all.
+      places: of the lines to give, as in `ChangedLines`; None for all.
     """
     known: dict[str, tuple[Origin, ...]] = {}
     for origin in dict.fromkeys(lowered.origins().values()):

@@ -27,7 +27,7 @@ _OUTSIDE = -1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class SnapshotInstruction:
     """An instruction of one module.
 
     Attributes:
@@ -184,14 +184,14 @@ class Snapshots:
         """A line without metadata."""
         return parts_of(self.lines[number])[0]
 
-    def rows(self, text: int, places: Iterable[int]) -> Iterator[Row]:
+    def rows(self, text: int, places: Iterable[int]) -> Iterator[SnapshotInstruction]:
         """The instructions at some places of a module, in order."""
         state = self.state(text)
         for place in places:
             number, header = int(state.numbers[place]), int(state.headers[place])
             line = self.read(number) if header != _OUTSIDE else None
             if line is not None:
-                yield Row(line, self.computation(header), number)
+                yield SnapshotInstruction(line, self.computation(header), number)
 
     def computation(self, header: int) -> str:
         """The name of a computation, by its header's line number; "" outside of all."""

@@ -10,7 +10,7 @@ from typing import Literal
 from inspector.analysis.diff.text_diff import longest_run
 from inspector.analysis.passes.correspondence import Certainty, Correspondence, Fate
 from inspector.analysis.passes.side_values import attributes_of
-from inspector.analysis.passes.snapshots import Row, Snapshots
+from inspector.analysis.passes.snapshots import SnapshotInstruction, Snapshots
 from inspector.hlo.opcodes import COLLECTIVES
 
 Word = Literal["fused", "split", "merged", "rewrote", "renamed", "moved", "inserted", "removed"]
@@ -18,7 +18,7 @@ WORDS: tuple[Word, ...] = ("fused", "split", "merged", "rewrote", "renamed", "mo
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Event:
+class StepEvent:
     """One thing that a pass did.
 
     Attributes:
@@ -53,7 +53,7 @@ class Words:
       notes: what was done to the module as a whole.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[StepEvent, ...]
     rewired: int
     notes: tuple[str, ...]
 
@@ -82,7 +82,7 @@ def words(snapshots: Snapshots, found: Correspondence, before: int, after: int) 
     notes = ["put the instructions in the order in which they run"] if new.is_scheduled and not old.is_scheduled else []
     if old.is_scheduled and new.is_scheduled:
         moved = _out_of_order(list(found.old.places), found.new.places)
-        events += [Event("moved", moved, moved, Certainty.KEPT, "in the schedule")] if moved else []
+        events += [StepEvent("moved", moved, moved, Certainty.KEPT, "in the schedule")] if moved else []
     return Words(tuple(sorted(events, key=lambda e: WORDS.index(e.word))), reader.rewired, tuple(notes))
 
 
@@ -103,13 +103,13 @@ class _Reader:
         self._inside: dict[str, None] = {}  # fusions that stayed, in which something did not
         self.rewired = 0
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[StepEvent]:
         fused, single = self._sorted_out()
         yield from self._fused(fused)
         yield from self._single(single)
         if self._inlined:
             note = "inlined: what they called stands in their place"
-            yield Event("removed", tuple(self._inlined), (), Certainty.EQUAL, note)
+            yield StepEvent("removed", tuple(self._inlined), (), Certainty.EQUAL, note)
         yield from self._altered()
         yield from self._inserted()
 
@@ -148,7 +148,7 @@ class _Reader:
         unit = self._new.unit(target)
         return None if unit == target else unit
 
-    def _fused(self, fused: dict[str, dict[str, Certainty]]) -> Iterator[Event]:
+    def _fused(self, fused: dict[str, dict[str, Certainty]]) -> Iterator[StepEvent]:
         into = collections.defaultdict(list)
         for holder, units in fused.items():
             for unit in units:
@@ -159,7 +159,7 @@ class _Reader:
                 split.add(unit)
                 self._told.update(holders)
                 least = Certainty.least(fused[h][unit] for h in holders)
-                yield Event("split", (unit,), tuple(holders), least)
+                yield StepEvent("split", (unit,), tuple(holders), least)
         for holder, units in fused.items():
             parts = [unit for unit in units if unit not in split]
             self._told.add(holder)
@@ -168,15 +168,15 @@ class _Reader:
             least = Certainty.least(units[unit] for unit in parts)
             if len(parts) == 1 and self._is_fusion(parts[0]) and holder in self._fresh:
                 word: Word = "renamed" if least is Certainty.EQUAL else "rewrote"
-                yield Event(word, tuple(parts), (holder,), least)
+                yield StepEvent(word, tuple(parts), (holder,), least)
             else:
-                yield Event("fused", tuple(parts), (holder,), least)
+                yield StepEvent("fused", tuple(parts), (holder,), least)
 
     def _is_fusion(self, name: str) -> bool:
         line = self._old.line(name)
         return line is not None and line.opcode == "fusion"
 
-    def _single(self, single: Sequence[tuple[str, Fate]]) -> Iterator[Event]:
+    def _single(self, single: Sequence[tuple[str, Fate]]) -> Iterator[StepEvent]:
         claimed = {target for _, fate in single for target in fate.targets}
         rest = {name for name in self._found.fresh if self._stands_for_none(name) and name not in claimed}
         together: dict[str, list[tuple[str, Fate]]] = {}
@@ -190,13 +190,13 @@ class _Reader:
         for target, parts in together.items():
             yield self._one(target, parts, rest)
         for (_, certainty, why), names in removed.items():
-            yield Event("removed", tuple(names), (), certainty, why)
+            yield StepEvent("removed", tuple(names), (), certainty, why)
 
     def _stands_for_none(self, name: str) -> bool:
         is_told = name in self._told or name in self._found.sources
         return name in self._new.outside and not is_told and self._new.rows[name].line.opcode != "parameter"
 
-    def _beside(self, old: Row, targets: Sequence[str], rest: set[str]) -> list[str]:
+    def _beside(self, old: SnapshotInstruction, targets: Sequence[str], rest: set[str]) -> list[str]:
         """What the targets use of new instructions that stand for no old one; each is told once."""
         found: list[str] = []
         waiting = list(targets)
@@ -209,7 +209,7 @@ class _Reader:
                     waiting.append(operand)
         return found
 
-    def _one(self, target: str, parts: Sequence[tuple[str, Fate]], rest: set[str]) -> Event:
+    def _one(self, target: str, parts: Sequence[tuple[str, Fate]], rest: set[str]) -> StepEvent:
         """What became of instructions that have one successor, and what was made for it."""
         names = tuple(name for name, _ in parts)
         least = Certainty.least(fate.certainty for _, fate in parts)
@@ -219,35 +219,35 @@ class _Reader:
         same_opcode = line is not None and line.opcode == old.line.opcode
         if target not in self._fresh:
             if same_opcode:
-                return Event("merged", names, (target,), least)
-            return Event("removed", names, (), least, f"its users use {target}")
+                return StepEvent("merged", names, (target,), least)
+            return StepEvent("removed", names, (), least, f"its users use {target}")
         if len(names) > 1 and line is not None and {self._old.rows[n].line.opcode for n in names} == {line.opcode}:
-            return Event("merged", names, (target,), least)
+            return StepEvent("merged", names, (target,), least)
         own = tuple(dict.fromkeys(t for _, fate in parts for t in fate.targets))
         targets = own if least is Certainty.EQUAL else (*own, *self._beside(old, own, rest))
         self._told.update(targets)
         if len(targets) == 1 and least is Certainty.EQUAL:
             same_place = self._new.rows[target].computation == old.computation
-            return Event("renamed" if same_place else "moved", names, targets, least)
-        return Event(
+            return StepEvent("renamed" if same_place else "moved", names, targets, least)
+        return StepEvent(
             "split" if self._is_split(old, targets) else "rewrote", names, targets, least, self._how(old, targets)
         )
 
-    def _is_for(self, old: Row, made: Row) -> bool:
+    def _is_for(self, old: SnapshotInstruction, made: SnapshotInstruction) -> bool:
         """Whether something new was not made for another instruction that is gone."""
         return made.line.op_name == old.line.op_name or made.line.op_name not in self._gone_operations
 
-    def _is_split(self, old: Row, targets: Sequence[str]) -> bool:
+    def _is_split(self, old: SnapshotInstruction, targets: Sequence[str]) -> bool:
         opcodes = [self._new.rows[t].line.opcode for t in targets if t in self._new.rows]
         whole = old.line.opcode.removesuffix("-start").removesuffix("-done")
         collectives = sum(opcode.removesuffix("-start") in COLLECTIVES for opcode in opcodes)
         return opcodes.count(old.line.opcode) > 1 or (whole in COLLECTIVES and collectives > 1)
 
-    def _how(self, old: Row, targets: Sequence[str]) -> str:
+    def _how(self, old: SnapshotInstruction, targets: Sequence[str]) -> str:
         opcodes = [self._new.rows[t].line.opcode for t in targets if t in self._new.rows]
         return f"{old.line.opcode} → {' + '.join(dict.fromkeys(opcodes))}" if opcodes else ""
 
-    def _altered(self) -> Iterator[Event]:
+    def _altered(self) -> Iterator[StepEvent]:
         changes: dict[str, list[str]] = {}
         moved = []
         for name, row in self._old.rows.items():
@@ -263,23 +263,23 @@ class _Reader:
             elif name not in self._inside:
                 self.rewired += row.line.operands != new.line.operands
         if moved:
-            yield Event("moved", tuple(moved), tuple(moved), Certainty.ALTERED, "to another computation")
+            yield StepEvent("moved", tuple(moved), tuple(moved), Certainty.ALTERED, "to another computation")
         inside = tuple(name for name in self._inside if name not in self._told)
         if inside:
-            yield Event("rewrote", inside, inside, Certainty.ALTERED, "what is in it")
+            yield StepEvent("rewrote", inside, inside, Certainty.ALTERED, "what is in it")
         for change, names in changes.items():
-            yield Event("rewrote", tuple(names), tuple(names), Certainty.ALTERED, change)
+            yield StepEvent("rewrote", tuple(names), tuple(names), Certainty.ALTERED, change)
 
-    def _inserted(self) -> Iterator[Event]:
+    def _inserted(self) -> Iterator[StepEvent]:
         made: dict[str, list[str]] = {}
         for name in self._found.fresh:
             if self._stands_for_none(name):
                 made.setdefault(self._new.rows[name].line.opcode, []).append(name)
         for opcode, names in made.items():
-            yield Event("inserted", (), tuple(names), Certainty.KEPT, f"{len(names):,} {opcode}")
+            yield StepEvent("inserted", (), tuple(names), Certainty.KEPT, f"{len(names):,} {opcode}")
 
 
-def change_of(old: Row, new: Row) -> str:
+def change_of(old: SnapshotInstruction, new: SnapshotInstruction) -> str:
     """What of an instruction changed besides what it uses; "" where nothing did."""
     a, b = old.line, new.line
     if a.opcode != b.opcode:
@@ -330,7 +330,7 @@ def some(names: Iterable[str]) -> str:
     return f"{shown} and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else shown
 
 
-def _summary(word: Word, events: Sequence[Event]) -> str:
+def _summary(word: Word, events: Sequence[StepEvent]) -> str:
     """`fused 9 into 3`, `inserted 4 (3 copy, 1 bitcast)`."""
     if not events:
         return ""
@@ -351,6 +351,6 @@ def _summary(word: Word, events: Sequence[Event]) -> str:
     return f"{word} {before:,}"
 
 
-def _sides(events: Iterable[Event]) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+def _sides(events: Iterable[StepEvent]) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     listed = list(events)
     return [e.before for e in listed], [e.after for e in listed]

@@ -21,7 +21,7 @@ from inspector.api.flag_effects.order import in_order
 from inspector.api.flag_effects.trials import Trial, trials
 from inspector.api.flag_effects.trials import boolean_flags as boolean_flags
 from inspector.api.flag_effects.trials import left_out as left_out
-from inspector.api.flag_effects.variants import Laboratory, Limits, OverError, check_isolated, cores
+from inspector.api.flag_effects.variants import Laboratory, OverError, ScanLimits, check_isolated, cores
 from inspector.api.progress import Quiet, background_progress
 from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.options.options import FlagValue, Options
@@ -69,7 +69,7 @@ def flag_effect(
     check_time_limit(time_limit_s)
     base = Options.of(options)
     tried = trials({flag: values} if values is not None else [flag], base)
-    limits = Limits(has_code=True, trial_s=time_limit_s)
+    limits = ScanLimits(has_code=True, trial_s=time_limit_s)
     laboratory = Laboratory(lowered, Target.parse(target), base, chosen_engine(engine), limits)
     try:
         return table([laboratory.effect(name, value) for name, value in tried])
@@ -133,7 +133,7 @@ def scan(
     tried = trials(names if isinstance(names, Iterable) and not isinstance(names, str) else [names], base)
     if engine is None:
         check_isolated(lowered.program, Target.parse(target))
-    limits = Limits(machine_code, time_limit_s, "auto" if trial_limit_s is None else trial_limit_s)
+    limits = ScanLimits(machine_code, time_limit_s, "auto" if trial_limit_s is None else trial_limit_s)
     return ScanJob(
         _Scan(
             lowered, Target.parse(target), base, chosen_engine(engine), limits, tried,
@@ -150,7 +150,7 @@ class _Scan:
     target: Target
     options: Options
     engine: Engine | None
-    limits: Limits
+    limits: ScanLimits
     tried: tuple[Trial, ...]
     is_ordered: bool
     has_bar: bool

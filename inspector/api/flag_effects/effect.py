@@ -81,14 +81,14 @@ class FlagEffect:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
+class FailedEffect:
     """Why there is nothing to compare."""
 
     outcome: Literal["refused", "crashed", "timed out"]
     error: str
 
 
-def failed(flag: str, value: FlagValue, failure: Failure) -> FlagEffect:
+def failed(flag: str, value: FlagValue, failure: FailedEffect) -> FlagEffect:
     """The effect of a value with which the program cannot be compiled."""
     no = _NOT_COMPILED
     return FlagEffect(flag, value, failure.outcome, hlo=no, memory=no, cost=no, code=no, error=failure.error)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from inspector.analysis.diff.fingerprint import fingerprint, reliable
-from inspector.api.flag_effects.effect import Baseline, Failure, FlagEffect, Found, compare, failed
+from inspector.api.flag_effects.effect import Baseline, FailedEffect, FlagEffect, Found, compare, failed
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import TRIES, Engine, Job
 from inspector.compilation.options.options import FlagValue, Options
@@ -41,7 +41,7 @@ _LEAST_LIMIT_S = 10.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class ScanLimits:
     """How far and how long compiles go.
 
     Attributes:
@@ -66,7 +66,13 @@ class Laboratory:
     """
 
     def __init__(
-        self, lowered: Lowered, target: Target, options: Options, engine: Engine | None, limits: Limits, width: int = 1
+        self,
+        lowered: Lowered,
+        target: Target,
+        options: Options,
+        engine: Engine | None,
+        limits: ScanLimits,
+        width: int = 1,
     ) -> None:
         """Starts nothing yet.
 
@@ -139,7 +145,7 @@ class Laboratory:
         assert self._baseline is not None, "it was prepared"
         options = self._request.options.merge(Options(flags={flag: value}))
         found = self._attempt(options)
-        if isinstance(found, Failure):
+        if isinstance(found, FailedEffect):
             return failed(flag, value, found)
         return compare(flag, value, self._baseline, found, self._warnings(found, options))
 
@@ -162,19 +168,19 @@ class Laboratory:
             return found.warnings
         return request_warnings(dataclasses.replace(self._request, options=options))
 
-    def _attempt(self, options: Options, tries: int = TRIES) -> Found | Failure:
+    def _attempt(self, options: Options, tries: int = TRIES) -> Found | FailedEffect:
         try:
             return self._compile(options, self._trial_s)
         except TimeoutError:
-            return Failure("timed out", f"stopped after the limit of {self._trial_s:g} s")
+            return FailedEffect("timed out", f"stopped after the limit of {self._trial_s:g} s")
         except CancelledError:
             raise
         except WorkerLostError as e:
-            return self._attempt(options, tries - 1) if tries > 1 else Failure("crashed", str(e))
+            return self._attempt(options, tries - 1) if tries > 1 else FailedEffect("crashed", str(e))
         except WorkerDiedError as e:
-            return Failure("crashed", str(e))
+            return FailedEffect("crashed", str(e))
         except InspectorError as e:
-            return Failure("refused", f"{type(e).__name__}: {e}")
+            return FailedEffect("refused", f"{type(e).__name__}: {e}")
 
     def _compile_twice(self, options: Options) -> tuple[Found, Found]:
         if self.width == 1:

@@ -21,7 +21,7 @@ from inspector.errors import ModuleError
 from inspector.hlo.module import Module
 from inspector.hlo.reading import displayed_text, saved_columns
 from inspector.hlo.reading.columns import Columns
-from inspector.hlo.reading.displayed_text import Shown
+from inspector.hlo.reading.displayed_text import DisplayedText
 from inspector.hlo.reading.module_cache import held
 from inspector.support import files, packages
 
@@ -60,7 +60,7 @@ def _columns(hlo_proto: bytes) -> Columns:
     )
 
 
-def shown_text(hlo: str, module: Module) -> Shown:
+def shown_text(hlo: str, module: Module) -> DisplayedText:
     """A module's text for reading.
 
     Args:
@@ -75,7 +75,7 @@ def shown_text(hlo: str, module: Module) -> Shown:
         hlo.encode("utf-8", "surrogatepass"),
         displayed_text.NAMES,
         lambda kept: displayed_text.read(kept, module),
-        lambda: Shown.of(hlo, module),
+        lambda: DisplayedText.of(hlo, module),
         displayed_text.entries,
     )
 

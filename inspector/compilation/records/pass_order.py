@@ -14,7 +14,7 @@ from inspector.compilation.records.phases import TimedPass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Event:
+class PassBoundary:
     """The end of a pass, or the start of a pipeline.
 
     Attributes:
@@ -31,22 +31,22 @@ class Event:
         return self.timed.name == START
 
 
-def events(timed: Sequence[TimedPass]) -> list[Event]:
+def events(timed: Sequence[TimedPass]) -> list[PassBoundary]:
     """Returns the ends of passes and the starts of pipelines, in the order of time.
 
     Args:
       timed: the passes. Those that start at the same moment are in the order in which they started, since clocks are coarse.
     """
-    found: list[Event] = []
+    found: list[PassBoundary] = []
     running: list[TimedPass] = []
     for each in sorted(timed, key=lambda t: t.start_s):
         while running and not _is_within(each, running[-1]):
-            found.append(Event(running.pop()))
+            found.append(PassBoundary(running.pop()))
         if each.name == START:
-            found.append(Event(each, _is_in_pass(each.pipeline, running)))
+            found.append(PassBoundary(each, _is_in_pass(each.pipeline, running)))
         else:
             running.append(each)
-    return found + [Event(each) for each in reversed(running)]
+    return found + [PassBoundary(each) for each in reversed(running)]
 
 
 def _is_within(each: TimedPass, outer: TimedPass) -> bool:

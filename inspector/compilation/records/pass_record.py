@@ -22,7 +22,7 @@ from inspector.compilation.records.dump_names import (
     as_in_files,
 )
 from inspector.compilation.records.pass_counts import count_texts
-from inspector.compilation.records.pass_order import Event, events
+from inspector.compilation.records.pass_order import PassBoundary, events
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.compilation.records.phases import Phase, Span, own_durations, phases
 from inspector.compilation.records.phases import TimedPass as TimedPass
@@ -84,7 +84,7 @@ def _rest(timed: Sequence[TimedPass] | Unavailable, entries: Sequence[Pass], spa
     return () if span is None or not entries else phases(timed, span)
 
 
-def _join(walk: _Walk, snapshots: Sequence[Snapshot], queue: Sequence[Event]) -> None:
+def _join(walk: _Walk, snapshots: Sequence[Snapshot], queue: Sequence[PassBoundary]) -> None:
     position = 0
     for number, snapshot in enumerate(snapshots):
         name = snapshot.name
@@ -112,19 +112,19 @@ def _is_part(name: SnapshotName) -> bool:
     return not name.before
 
 
-def _owner(snapshots: Sequence[Snapshot], queue: Sequence[Event], position: int) -> int | None:
+def _owner(snapshots: Sequence[Snapshot], queue: Sequence[PassBoundary], position: int) -> int | None:
     """Where the pass ends that the first snapshot is a step of: the one that XLA wrote the next snapshot of a pass after."""
     following = next((s.name for s in snapshots if not _is_part(s.name)), None)
     return None if following is None or following.after == START else _event(following, queue, position)
 
 
-def _event(name: SnapshotName, queue: Sequence[Event], position: int) -> int | None:
+def _event(name: SnapshotName, queue: Sequence[PassBoundary], position: int) -> int | None:
     """At which event from a position on a snapshot was written."""
     has_starts = any(event.is_start for event in queue)
     return next((i for i in range(position, len(queue)) if _is_of(name, queue[i], has_starts)), None)
 
 
-def _is_of(name: SnapshotName, event: Event, has_starts: bool) -> bool:
+def _is_of(name: SnapshotName, event: PassBoundary, has_starts: bool) -> bool:
     """Reports whether a snapshot was written at an event; before a pass, where starts of pipelines were not timed."""
     if name.pipeline != as_in_files(event.timed.pipeline):
         return False
@@ -183,7 +183,7 @@ class _Walk:
         self._places: dict[str, _Place] = {}
         self.entries: list[_Entry] = []
 
-    def step(self, snapshot: Snapshot, event: Event | None, is_in_pass: bool) -> None:
+    def step(self, snapshot: Snapshot, event: PassBoundary | None, is_in_pass: bool) -> None:
         """Takes a snapshot.
 
         Args:
@@ -205,7 +205,7 @@ class _Walk:
         else:
             self._add(name.pipeline, pipeline, event.timed.name, self._own_s[id(event.timed)], before)
 
-    def rest(self, event: Event) -> None:
+    def rest(self, event: PassBoundary) -> None:
         """Takes an event without a snapshot."""
         timed, pipeline = event.timed, as_in_files(event.timed.pipeline)
         if event.is_start:

@@ -109,7 +109,7 @@ def kind_attributes(module: Module, without: Collection[int], counts: DeviceCoun
     rows = _first_rows(module)
     if not rows:
         return found
-    forms = Forms(DeviceCounts.of(module) if counts is None else counts)
+    forms = CanonicalForms(DeviceCounts.of(module) if counts is None else counts)
     for row, kind in rows.items():
         found[kind] += b"\0" + repr(forms.of(module.at(row))).encode()
     return found
@@ -133,7 +133,7 @@ def _first_rows(module: Module) -> dict[int, int]:
     return {int(first[kind]): kind for kind in kinds}
 
 
-class Forms:
+class CanonicalForms:
     """Canonical forms of instructions of one module; equal groups are expanded once."""
 
     def __init__(self, counts: DeviceCounts) -> None:

@@ -48,7 +48,7 @@ _FACTORS, _ODD = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Spans:
+class ByteRanges:
     """Ranges of bytes.
 
     Attributes:
@@ -63,8 +63,8 @@ class Spans:
         """Behind each."""
         return self.begins + self.lengths
 
-    def __getitem__(self, which: Any) -> Spans:
-        return Spans(self.begins[which], self.lengths[which])
+    def __getitem__(self, which: Any) -> ByteRanges:
+        return ByteRanges(self.begins[which], self.lengths[which])
 
 
 class Octets:
@@ -84,12 +84,12 @@ class Octets:
         self._words = _everywhere(self._octets, np.dtype("<u8"))
         self._lines = _everywhere(self._octets, np.dtype(f"V{_LINE}"))
 
-    def slices(self, spans: Spans) -> list[bytes]:
+    def slices(self, spans: ByteRanges) -> list[bytes]:
         """The bytes of each range."""
         data = self.data
         return [data[begin:end] for begin, end in zip(spans.begins.tolist(), spans.ends.tolist(), strict=True)]
 
-    def gathered(self, spans: Spans) -> npt.NDArray[np.uint8]:
+    def gathered(self, spans: ByteRanges) -> npt.NDArray[np.uint8]:
         """The bytes of all ranges, one after the other."""
         ends = np.cumsum(spans.lengths)
         places = np.repeat(spans.begins - (ends - spans.lengths), spans.lengths)
@@ -138,7 +138,7 @@ class Octets:
         value &= _ALL
         return value - (value >> 63 << 64), behind
 
-    def lists(self, spans: Spans) -> tuple[Numbers, Numbers]:
+    def lists(self, spans: ByteRanges) -> tuple[Numbers, Numbers]:
         """The integers of ranges that hold nothing else, and at least one byte each.
 
         Returns:
@@ -161,7 +161,7 @@ class Octets:
             on = np.flatnonzero(at < ends)
             at, ends, rows = at[on], ends[on], rows[on]
         if len(rows):
-            more, values = self._many(Spans(at, ends - at))
+            more, values = self._many(ByteRanges(at, ends - at))
             before = np.cumsum(more) - more - _STEPS
             read.append((np.repeat(rows, more), np.arange(len(values)) - np.repeat(before, more), values))
             counts[rows] += more
@@ -171,7 +171,7 @@ class Octets:
             found[offsets[rows] + places] = values
         return offsets, found
 
-    def _many(self, spans: Spans) -> tuple[Numbers, Numbers]:
+    def _many(self, spans: ByteRanges) -> tuple[Numbers, Numbers]:
         """How many integers ranges hold, and these; of long ranges."""
         data, ends = self.gathered(spans), np.cumsum(spans.lengths)
         stops = data < 0x80
@@ -182,7 +182,7 @@ class Octets:
         values, _ = Octets([data.tobytes()]).varints(np.flatnonzero(starts))
         return np.add.reduceat(starts, ends - spans.lengths, dtype=np.int64), values
 
-    def distinct(self, ranges: Sequence[Spans]) -> tuple[Numbers, Numbers]:
+    def distinct(self, ranges: Sequence[ByteRanges]) -> tuple[Numbers, Numbers]:
         """Numbers what consists of several ranges, equal where their bytes are.
 
         Bytes count as equal that agree in two sums of 64 bits, over all of them with random factors.
@@ -207,14 +207,14 @@ class Octets:
         known: dict[tuple[bytes, ...], int] = {}
         return numbered(np.fromiter((known.setdefault(each, len(known)) for each in pieces), np.int64, count))
 
-    def _add(self, sums: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], left: Spans) -> None:
+    def _add(self, sums: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], left: ByteRanges) -> None:
         """Adds the bytes of ranges to two sums of each."""
         words = self._words[left.begins] & _WITHIN[: _WORD_BYTES + 1, 0].take(np.minimum(left.lengths, _WORD_BYTES))
         lengths, rows = left.lengths.astype(_WORD), np.arange(len(sums))
         for each, odd in ((sums, _ODD[0]), (others, _ODD[1])):
             each *= odd
             each += _mixed((words ^ each) * odd) + lengths
-        left = Spans(left.begins + _WORD_BYTES, left.lengths - _WORD_BYTES)
+        left = ByteRanges(left.begins + _WORD_BYTES, left.lengths - _WORD_BYTES)
         for _ in range(_LINES):
             further = np.flatnonzero(left.lengths > 0)
             if not len(further):
@@ -225,7 +225,7 @@ class Octets:
             lines ^= lines >> _WORD(32)  # the high bits alone would leave most of the sum as it is
             for each, factors, odd in ((sums, _FACTORS[0], _ODD[0]), (others, _FACTORS[1], _ODD[1])):
                 each[rows] = each[rows] * odd + _mixed(lines @ factors)
-            left = Spans(left.begins + _LINE, left.lengths - _LINE)
+            left = ByteRanges(left.begins + _LINE, left.lengths - _LINE)
         long = np.flatnonzero(left.lengths > 0)
         for row, rest in zip(rows[long].tolist(), self.slices(left[long]), strict=True):
             for each, odd in ((sums, _ODD[0]), (others, _ODD[1])):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
-from inspector.hlo.reading.byte_arrays import Numbers, Octets, Spans
+from inspector.hlo.reading.byte_arrays import ByteRanges, Numbers, Octets
 from inspector.hlo.reading.field_numbers import (
     BACKEND_CONFIG,
     CALLED_COMPUTATION_IDS,
@@ -62,7 +62,7 @@ class Coded:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Links:
+class RowLists:
     """A column of lists of rows.
 
     Attributes:
@@ -145,7 +145,7 @@ class Columns:
           ModuleError: one is not UTF-8.
         """
         octets, names = self.parts.octets, self.parts.names
-        texts = octets.gathered(Spans(names.begins, names.lengths + 1))
+        texts = octets.gathered(ByteRanges(names.begins, names.lengths + 1))
         texts[np.cumsum(names.lengths + 1) - 1] = 0  # behind each
         found = _text(texts.tobytes()).split("\0")[:-1]
         return found if len(found) == len(self) else [*map(_text, octets.slices(names))]
@@ -224,7 +224,7 @@ class Columns:
         return self._in_place(np.arange(len(self.root_ids)), np.array(self.root_ids, np.int64))
 
     @functools.cached_property
-    def operands(self) -> Links:
+    def operands(self) -> RowLists:
         """The instructions that each one takes.
 
         Raises:
@@ -233,12 +233,12 @@ class Columns:
         return self._others(OPERAND_IDS)
 
     @functools.cached_property
-    def predecessors(self) -> Links:
+    def predecessors(self) -> RowLists:
         """The instructions that must come before each one, though it takes nothing of them; errors as `operands`."""
         return self._others(CONTROL_PREDECESSOR_IDS)
 
     @functools.cached_property
-    def called(self) -> Links:
+    def called(self) -> RowLists:
         """The computations that each one calls.
 
         Raises:
@@ -250,7 +250,7 @@ class Columns:
         if (numbers < 0).any():
             missing = int(ids[np.argmin(numbers)])
             raise ModuleError(f"Module {self.module.name} refers to a computation {missing} that it lacks.")
-        return Links(offsets, numbers)
+        return RowLists(offsets, numbers)
 
     @functools.cached_property
     def callees(self) -> dict[int, tuple[int, ...]]:
@@ -278,7 +278,7 @@ class Columns:
         return positions
 
     @functools.cached_property
-    def users(self) -> Links:
+    def users(self) -> RowLists:
         """The instructions that take each one, each once, in the module's order; errors as `operands`."""
         taken, users = self.operands.rows, self.operands.from_rows
         order = np.argsort(taken, kind="stable")
@@ -286,11 +286,11 @@ class Columns:
         first = np.ones(len(order), bool)
         first[1:] = (taken[1:] != taken[:-1]) | (users[1:] != users[:-1])
         counts = np.bincount(taken[first], minlength=len(self))
-        return Links(np.append(0, np.cumsum(counts)), users[first])
+        return RowLists(np.append(0, np.cumsum(counts)), users[first])
 
-    def _others(self, number: int) -> Links:
+    def _others(self, number: int) -> RowLists:
         offsets, ids = self._lists(number)
-        return Links(offsets, self._in_place(np.repeat(self.in_computation, np.diff(offsets)), ids))
+        return RowLists(offsets, self._in_place(np.repeat(self.in_computation, np.diff(offsets)), ids))
 
     def _lists(self, number: int) -> tuple[Numbers, Numbers]:
         """The ids that a field lists: those of row `i` are `ids[offsets[i] : offsets[i + 1]]`."""
@@ -346,7 +346,7 @@ class Columns:
         for row in np.flatnonzero(np.isin(parts.codes, irregular)).tolist():
             written[row] = _rewritten(self.message("xla.HloInstructionProto", written[row]))
         lengths = np.array([*map(len, written)], np.int64)
-        parts = Parts.of(Octets(written), Spans(np.cumsum(lengths) - lengths, lengths))
+        parts = Parts.of(Octets(written), ByteRanges(np.cumsum(lengths) - lengths, lengths))
         if len(parts.misplaced):
             raise ModuleError("The module is damaged: the name, id or operands of an instruction are none.")
         return parts

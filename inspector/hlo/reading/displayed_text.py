@@ -17,7 +17,7 @@ NAMES = ("text", "rows")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class DisplayedText:
     """Lines of a text.
 
     Attributes:
@@ -31,7 +31,7 @@ class Shown:
     rows: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, hlo: str, module: Module) -> Shown:
+    def of(cls, hlo: str, module: Module) -> DisplayedText:
         """Made of jaxlib's text of a module.
 
         Raises:
@@ -44,14 +44,14 @@ class Shown:
         return cls(display.text, defining, np.array([known.get(name, -1) for name in names], np.int32))
 
 
-def entries(shown: Shown) -> dict[str, bytes] | None:
+def entries(shown: DisplayedText) -> dict[str, bytes] | None:
     """A text as bytes by name, all of `NAMES`; None where it defines what the module has not."""
     if (shown.defining != (shown.rows >= 0)).any():
         return None
     return {"text": shown.text.encode("utf-8", "surrogatepass"), "rows": shown.rows.astype("<i4").tobytes()}
 
 
-def read(kept: Mapping[str, bytes], module: Module) -> Shown:
+def read(kept: Mapping[str, bytes], module: Module) -> DisplayedText:
     """The text of which `entries` were kept.
 
     Raises:
@@ -64,4 +64,4 @@ def read(kept: Mapping[str, bytes], module: Module) -> Shown:
         raise ModuleError(f"What was kept of a text is damaged: {e}.") from e
     if len(rows) != text.count("\n") + 1 or rows.min() < -1 or rows.max() >= len(module.columns):
         raise ModuleError("What was kept of a text has other lines.")
-    return Shown(text, rows >= 0, rows)
+    return DisplayedText(text, rows >= 0, rows)

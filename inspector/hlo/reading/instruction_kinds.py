@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from inspector.errors import ModuleError
-from inspector.hlo.reading.byte_arrays import Numbers, Octets, Spans
+from inspector.hlo.reading.byte_arrays import ByteRanges, Numbers, Octets
 from inspector.hlo.reading.columns import Columns
 from inspector.hlo.reading.field_numbers import METADATA, SHAPE
 from inspector.support.value_ids import numbered
@@ -100,7 +100,7 @@ def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> Numbers:
     numbers[own, 0], numbers[own, 1] = of_shapes[rows], -1
     place = np.arange(len(taken)) + owners + 1
     numbers[place, 0], numbers[place, 1] = of_shapes[taken], first[which] - offsets[owners]
-    codes, _ = Octets([numbers.tobytes()]).distinct([Spans(own * 8, (counts + 1) * 8)])
+    codes, _ = Octets([numbers.tobytes()]).distinct([ByteRanges(own * 8, (counts + 1) * 8)])
     return codes
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.hlo.reading.byte_arrays import BLOCK, Numbers, Octets, Spans
+from inspector.hlo.reading.byte_arrays import BLOCK, ByteRanges, Numbers, Octets
 from inspector.hlo.reading.field_numbers import CALLED_COMPUTATION_IDS, CONTROL_PREDECESSOR_IDS, ID, NAME, OPERAND_IDS
 from inspector.hlo.reading.message_fields import LENGTH, VARINT, Fields, check_ends, contents
 from inspector.support.varints import write_varint
@@ -32,7 +32,7 @@ class Lists:
     """
 
     rows: Numbers
-    spans: Spans
+    spans: ByteRanges
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -50,15 +50,15 @@ class Parts:
     """
 
     octets: Octets
-    messages: Spans
-    names: Spans
+    messages: ByteRanges
+    names: ByteRanges
     ids: Numbers
     links: Mapping[int, Lists]
     codes: Numbers
     contents: Fields
 
     @classmethod
-    def of(cls, octets: Octets, messages: Spans) -> Parts:
+    def of(cls, octets: Octets, messages: ByteRanges) -> Parts:
         """Reads messages.
 
         Raises:
@@ -99,17 +99,17 @@ def _block(octets: Octets, ends: Numbers, lengths: Numbers) -> tuple[Any, ...]:
     names, at = _bytes(octets, NAME, ends - lengths, ends)
     before = _behind(octets, ID, at, ends)
     ids, behind = _integers(octets, ID, before, ends)
-    found = [names, Spans(at, before - at), ids]
+    found = [names, ByteRanges(at, before - at), ids]
     for number in LINKS:
         spans, behind = _bytes(octets, number, behind, ends)
         found.append(spans)
-    return (*found, Spans(behind, ends - behind))
+    return (*found, ByteRanges(behind, ends - behind))
 
 
-def _bytes(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[Spans, Numbers]:
+def _bytes(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[ByteRanges, Numbers]:
     """A field of bytes where one stands at a position, of no length where none does; and the positions behind."""
     lengths, begins = _field(octets, number << 3 | LENGTH, at, ends)
-    return Spans(begins, lengths), _checked(begins + lengths, at, ends)
+    return ByteRanges(begins, lengths), _checked(begins + lengths, at, ends)
 
 
 def _integers(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
@@ -153,10 +153,12 @@ def _checked(behind: Numbers, at: Numbers, ends: Numbers) -> Numbers:
 _NONE = np.zeros(0, np.int64)
 
 
-def _joined(spans: Sequence[Spans]) -> Spans:
-    return Spans(*(np.concatenate([_NONE, *each]) for each in ([s.begins for s in spans], [s.lengths for s in spans])))
+def _joined(spans: Sequence[ByteRanges]) -> ByteRanges:
+    return ByteRanges(
+        *(np.concatenate([_NONE, *each]) for each in ([s.begins for s in spans], [s.lengths for s in spans]))
+    )
 
 
-def _some(spans: Spans) -> Lists:
+def _some(spans: ByteRanges) -> Lists:
     rows = np.flatnonzero(spans.lengths)
     return Lists(rows, spans[rows])

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import ModuleError
-from inspector.hlo.reading.byte_arrays import BLOCK, Numbers, Octets, Spans
+from inspector.hlo.reading.byte_arrays import BLOCK, ByteRanges, Numbers, Octets
 
 TAIL = 0
 """The number (no field's) under which the rest of a message stands that has more than `MOST_FIELDS` fields."""
@@ -100,7 +100,7 @@ class Fields:
         field = self.field(number)
         if (field.lengths < 0).any():
             raise ModuleError(f"The module is damaged: field {number} of an instruction is an integer.")
-        return self.octets.slices(Spans(field.values, field.lengths.astype(np.int64)))
+        return self.octets.slices(ByteRanges(field.values, field.lengths.astype(np.int64)))
 
     def coded(self, number: int) -> tuple[Numbers, list[bytes]]:
         """A singular field of each message as a number, and what each number stands for; -1 where it has none."""

@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from inspector.errors import ModuleError
-from inspector.hlo.reading.byte_arrays import Numbers, Spans
+from inspector.hlo.reading.byte_arrays import ByteRanges, Numbers
 from inspector.support.varints import read_varint, write_varint
 
 _COMPUTATION, _INSTRUCTION = b"\x1a", b"\x12"  # tags of fields 3 and 2, which have a length
@@ -37,10 +37,12 @@ class Outline:
     ids: list[int]
     root_ids: list[int]
     first: Numbers
-    instructions: Spans
+    instructions: ByteRanges
 
     @classmethod
-    def of(cls, data: bytes, module: bytes, computations: list[bytes], first: Numbers, instructions: Spans) -> Outline:
+    def of(
+        cls, data: bytes, module: bytes, computations: list[bytes], first: Numbers, instructions: ByteRanges
+    ) -> Outline:
         """The same, with what computations say of themselves.
 
         Raises:
@@ -166,7 +168,7 @@ class _Runs:
         self._ends.append(at)
         return begin, at
 
-    def spans(self, sizes: Numbers) -> Spans:
+    def spans(self, sizes: Numbers) -> ByteRanges:
         """Where all are.
 
         Args:
@@ -183,7 +185,7 @@ class _Runs:
         steps = np.array(self._begins, np.int64) - ends[before[:-1]]
         if (ends[before[1:]] + steps != self._ends).any():
             raise ValueError("a size is written in more bytes than it needs")
-        return Spans(ends[1:] - sizes + np.repeat(steps, np.diff(before)), sizes)
+        return ByteRanges(ends[1:] - sizes + np.repeat(steps, np.diff(before)), sizes)
 
 
 def _message(name: str, data: bytes) -> Any | None:

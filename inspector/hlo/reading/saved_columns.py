@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import ModuleError
-from inspector.hlo.reading.byte_arrays import Numbers, Octets, Spans
+from inspector.hlo.reading.byte_arrays import ByteRanges, Numbers, Octets
 from inspector.hlo.reading.columns import Columns
 from inspector.hlo.reading.instruction_messages import LINKS, Lists, Parts
 from inspector.hlo.reading.message_fields import Fields
@@ -73,15 +73,15 @@ def _read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
     ids = np.frombuffer(kept["ids"], _IDS).astype(np.int64)
     computations = _cut(kept["computations"], numbers("computation_lengths"))
     first, codes = numbers("first"), numbers("codes")
-    messages = Spans(numbers("begins"), numbers("lengths"))
-    names = Spans(numbers("name_begins"), numbers("name_lengths"))
+    messages = ByteRanges(numbers("begins"), numbers("lengths"))
+    names = ByteRanges(numbers("name_begins"), numbers("name_lengths"))
     contents = Fields(_cut(kept["contents"], numbers("content_lengths")))
     _check(len(first) == len(computations) + 1 and first[0] == 0 and first[-1] == len(ids), "computations")
     _check((np.diff(first) >= 0).all(), "computations")
     _check(len(codes) == len(ids) and _within(codes, len(contents)), "contents")
     _check(len(messages.begins) == len(messages.lengths) == len(ids), "instructions")
     _check((messages.begins[1:] >= messages.ends[:-1]).all(), "instructions")
-    _check_spans(messages, Spans(np.zeros(1, np.int64), np.array([len(data)])), "instructions")
+    _check_spans(messages, ByteRanges(np.zeros(1, np.int64), np.array([len(data)])), "instructions")
     _check(len(names.begins) == len(names.lengths) == len(ids), "names")
     _check_spans(names, messages, "names")
     links = {}
@@ -89,8 +89,8 @@ def _read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
         rows, begins, lengths = (numbers(f"{part}_{number}") for part in _LISTS)
         _check(len(rows) == len(begins) == len(lengths) and _within(rows, len(ids)), "links")
         _check((np.diff(rows) > 0).all() and (lengths > 0).all(), "links")
-        _check_spans(Spans(begins, lengths), messages[rows], "links")
-        links[number] = Lists(rows, Spans(begins, lengths))
+        _check_spans(ByteRanges(begins, lengths), messages[rows], "links")
+        links[number] = Lists(rows, ByteRanges(begins, lengths))
     outline = Outline.of(data, kept["module"], computations, first, messages)
     end = int(messages.ends.max(initial=0))
     parts = Parts(Octets([data], end), messages, names, ids, links, codes, contents)
@@ -107,7 +107,7 @@ def _within(numbers: Numbers, count: int) -> bool:
     return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < count)
 
 
-def _check_spans(spans: Spans, outer: Spans, what: str) -> None:
+def _check_spans(spans: ByteRanges, outer: ByteRanges, what: str) -> None:
     _check(
         (spans.lengths >= 0).all() and (spans.begins >= outer.begins).all() and (spans.ends <= outer.ends).all(), what
     )

@@ -12,7 +12,7 @@ from inspector.compilation.records.assembly import Assembly
 from inspector.errors import Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.framework.pane import Entry, Excerpt, Packed
+from inspector.widgets.panes.framework.pane import Entry, Excerpt, PackedMessage
 from inspector.widgets.panes.framework.product import ProductPane, sentence
 from inspector.widgets.variants import Variant
 
@@ -81,7 +81,7 @@ class CodePane(ProductPane[Assembly | Unavailable]):
         """What code there is."""
         self.keep(variant, compiled.assembly)
         message, table = _code_list(variant.number, compiled)
-        return [Packed(message, [packed(json.dumps(table, separators=(",", ":")))])]
+        return [PackedMessage(message, [packed(json.dumps(table, separators=(",", ":")))])]
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[CodeRequest]:
         """The texts, where the code is recorded; of many only the first."""
@@ -122,7 +122,7 @@ class CodePane(ProductPane[Assembly | Unavailable]):
                 buffers = [packed(text)]
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"] = messages.error_of(error)
-        self.context.publish(Packed(reply, buffers))
+        self.context.publish(PackedMessage(reply, buffers))
 
 
 def _code_list(number: int, compiled: CompiledProgram) -> tuple[CodeList, CodeTable]:

@@ -29,8 +29,8 @@ from inspector.widgets.panes.collective_parts.observed import ObserveRequest
 from inspector.widgets.panes.collective_parts.observing import Observing
 from inspector.widgets.panes.collective_parts.price import (
     Priced,
+    PricedProgram,
     PriceRequest,
-    Program,
     networks_for,
     priced,
     recordable,
@@ -114,7 +114,7 @@ class CollectivesPane(CountedPane):
         """Observes nothing yet."""
         super().__init__(name, context)
         self._observing = Observing(context)
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, PricedProgram] = {}
 
     def answer(self, request: ObserveRequest | PriceRequest) -> None:
         """Prices one, or runs the function."""
@@ -161,7 +161,7 @@ class CollectivesPane(CountedPane):
             num_partitions=options.num_partitions or 1,
             devices=device_ids(program.devices),
         )
-        known = Program(found(before), found(module), variant.target)
+        known = PricedProgram(found(before), found(module), variant.target)
         with self.context.lock:
             if self.context.holds(variant):
                 self._programs[variant.number] = known
@@ -200,7 +200,7 @@ def _resharding(each: reshardings.Resharding) -> Resharding:
 def _message(
     variant: int,
     stage: messages.Stage,
-    program: Program,
+    program: PricedProgram,
     peak: Peak | Unavailable,
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,

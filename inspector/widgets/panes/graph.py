@@ -14,7 +14,7 @@ import numpy.typing as npt
 from inspector.analysis.cost.scopes import operation_of
 from inspector.analysis.graph.boxes import BoxKind
 from inspector.analysis.graph.counterparts import counterparts
-from inspector.analysis.graph.flow import Spans, spans
+from inspector.analysis.graph.flow import LiveSpans, spans
 from inspector.analysis.graph.hierarchy import Hierarchy, hierarchy
 from inspector.analysis.graph.hierarchy_costs import HierarchyCosts, hierarchy_costs
 from inspector.errors import Unavailable
@@ -22,7 +22,7 @@ from inspector.hlo.module import Module
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.framework.counted import CountedPane
-from inspector.widgets.panes.framework.pane import Packed
+from inspector.widgets.panes.framework.pane import PackedMessage
 from inspector.widgets.variants import Variant
 
 _GZIP_LEVEL = 1
@@ -132,7 +132,7 @@ class GraphPane(CountedPane):
             self.once(variant, "graph", lambda: self._graph(variant))
         except Exception as error:  # whatever it is, it belongs in the pane
             failed = Graph(type="graph", variant=number, instructions=0, error=messages.error_of(error))
-            self.context.publish(Packed(failed, []))
+            self.context.publish(PackedMessage(failed, []))
             return
         if variant.state not in ("queued", "running"):
             self.once(variant, "costs", lambda: self._costs(variant))
@@ -143,7 +143,7 @@ class GraphPane(CountedPane):
     def _graph(self, variant: Variant) -> bool:
         module = self._module(variant)
         message = Graph(type="graph", variant=variant.number, instructions=len(module.columns), error=None)
-        self.context.publish(Packed(message, graph_buffers(hierarchy(module), module)))
+        self.context.publish(PackedMessage(message, graph_buffers(hierarchy(module), module)))
         return True
 
     def _costs(self, variant: Variant) -> bool:
@@ -152,7 +152,9 @@ class GraphPane(CountedPane):
             buffers = _cost_buffers(self._counted(variant)[1])
         except Exception as reason:  # whatever it is, it belongs in the pane
             error = messages.error_of(reason)
-        self.context.publish(Packed(GraphCosts(type="graph_costs", variant=variant.number, error=error), buffers))
+        self.context.publish(
+            PackedMessage(GraphCosts(type="graph_costs", variant=variant.number, error=error), buffers)
+        )
         return True
 
     def _counted(self, variant: Variant) -> tuple[Hierarchy, HierarchyCosts]:
@@ -175,7 +177,7 @@ class GraphPane(CountedPane):
         except Exception as reason:  # whatever it is, it belongs in the pane
             error = messages.error_of(reason)
         message = GraphBefore(type="graph_before", variant=variant.number, baseline=before.number, error=error)
-        self.context.publish(Packed(message, buffers))
+        self.context.publish(PackedMessage(message, buffers))
         return True
 
 
@@ -197,7 +199,7 @@ def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
         phases=[box.phase for box in found.boxes],
         unscheduled=alive.reason if isinstance(alive, Unavailable) else "",
     )
-    ends = (alive.start, alive.end) if isinstance(alive, Spans) else ()
+    ends = (alive.start, alive.end) if isinstance(alive, LiveSpans) else ()
     nodes = [
         found.parents,
         columns.opcodes.codes,

@@ -9,7 +9,7 @@ from inspector.analysis.cost.line_costs import LineCosts as Costs
 from inspector.errors import About, Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.framework.pane import Packed
+from inspector.widgets.panes.framework.pane import PackedMessage
 
 
 class LineCostsRequest(TypedDict):
@@ -72,7 +72,7 @@ class LineCosts(TypedDict):
     error: messages.Error | None
 
 
-def message_of(variant: int, found: Costs, *, can_measure: bool) -> Packed:
+def message_of(variant: int, found: Costs, *, can_measure: bool) -> PackedMessage:
     """The costs as a message."""
     reasons = {"least_s": found.least_s, "peak_bytes": found.peak}
     least_s, flops, moved, peak = found.total.values
@@ -87,16 +87,16 @@ def message_of(variant: int, found: Costs, *, can_measure: bool) -> Packed:
         reasons={name: why.reason for name, why in reasons.items() if isinstance(why, Unavailable)},
         can_measure=can_measure, unknown=About(0, found.unknown).reason if found.unknown else "", error=None,
     )  # fmt: skip
-    return Packed(message, [packed(json.dumps({text: _columns(found, text) for text in found.listings}))])
+    return PackedMessage(message, [packed(json.dumps({text: _columns(found, text) for text in found.listings}))])
 
 
-def failed(variant: int, error: BaseException) -> Packed:
+def failed(variant: int, error: BaseException) -> PackedMessage:
     """Why there are none."""
     message = LineCosts(
         type="line_costs", variant=variant, total=None, reasons={}, can_measure=False,
         unknown="", error=messages.error_of(error),
     )  # fmt: skip
-    return Packed(message, [packed("{}")])
+    return PackedMessage(message, [packed("{}")])
 
 
 def _columns(found: Costs, text: str) -> LineCostColumns:

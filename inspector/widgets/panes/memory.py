@@ -15,7 +15,7 @@ from inspector.hlo.source import Origin
 from inspector.stages.compiled import Compiled
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.framework.pane import Entry, Packed, Pane
+from inspector.widgets.panes.framework.pane import Entry, PackedMessage, Pane
 from inspector.widgets.panes.framework.product import sentence
 from inspector.widgets.variants import Variant
 
@@ -112,7 +112,7 @@ class MemoryPane(Pane):
             found = Unavailable(str(error))
         if isinstance(found, Unavailable):
             message = MemoryTimeline(type="memory", variant=variant.number, rooms=[], note=sentence(found), unused=[])
-            return [Packed(message, [_NO_BUFFERS])]
+            return [PackedMessage(message, [_NO_BUFFERS])]
         return [_entry(variant, found, compiled.program.arguments)]
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
@@ -128,7 +128,7 @@ def _entry(variant: Variant, found: Timeline, arguments: Sequence[Argument]) -> 
         type="memory", variant=variant.number, rooms=_rooms(found), note="",
         unused=[str(argument) for argument in found.unused_donations(arguments)],
     )  # fmt: skip
-    return Packed(message, [packed(json.dumps(_buffers(found, arguments), separators=(",", ":")))])
+    return PackedMessage(message, [packed(json.dumps(_buffers(found, arguments), separators=(",", ":")))])
 
 
 def _rooms(timeline: Timeline) -> list[MemoryRoom]:

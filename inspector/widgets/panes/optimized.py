@@ -25,7 +25,7 @@ from inspector.hlo.text import display_text
 from inspector.support import memory_release
 from inspector.widgets import messages
 from inspector.widgets.documents import document, packed
-from inspector.widgets.panes.framework.pane import Context, Entry, Packed
+from inspector.widgets.panes.framework.pane import Context, Entry, PackedMessage
 from inspector.widgets.panes.framework.text import TextPane
 from inspector.widgets.variants import Variant
 
@@ -256,7 +256,7 @@ def _code(before: _Shown, after: _Shown) -> bool | Unavailable:
     return machine_code.differ(programs[0], programs[1])
 
 
-def _message(pair: Pair, found: _Compared) -> Packed:
+def _message(pair: Pair, found: _Compared) -> PackedMessage:
     told, texts = found.diff.changes, found.texts
     message = Diff(
         type="diff",
@@ -268,7 +268,7 @@ def _message(pair: Pair, found: _Compared) -> Packed:
         changes=[_change(*each) for each in zip(told[:_MOST_CHANGES], texts.lines, strict=False)],
         count=len(told),
     )
-    return Packed(message, [packed("\n".join(texts.removed))])
+    return PackedMessage(message, [packed("\n".join(texts.removed))])
 
 
 def _change(told: Changed, line: int) -> Change:

@@ -11,7 +11,7 @@ from inspector.analysis.cost.compile_time import TimePart, compile_time
 from inspector.analysis.graph.hierarchy import hierarchy
 from inspector.analysis.passes import snapshot_changes as analysis
 from inspector.analysis.passes.follow import Following
-from inspector.analysis.passes.step_descriptions import WORDS, Event
+from inspector.analysis.passes.step_descriptions import WORDS, StepEvent
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import pass_switches
 from inspector.compilation.options.options import Options
@@ -39,7 +39,7 @@ from inspector.widgets.messages.passes import (
     PassVariantRequest,
     Story,
 )
-from inspector.widgets.panes.framework.pane import Context, Entry, Excerpt, Packed
+from inspector.widgets.panes.framework.pane import Context, Entry, Excerpt, PackedMessage
 from inspector.widgets.panes.framework.product import ProductPane, sentence
 from inspector.widgets.panes.graph import graph_buffers, numbers
 from inspector.widgets.variants import Variant
@@ -132,7 +132,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             buffers = self._told(request, passes, reply)
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"], buffers = messages.error_of(error), []
-        self.context.publish(Packed(reply, buffers))
+        self.context.publish(PackedMessage(reply, buffers))
         if request["since"] is None and self._is_idle:
             self.context.later(lambda: self._prepare(request["variant"], request["index"]))
 
@@ -175,7 +175,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             events = passes.history.compared(one.before_index, one.after_index)[1].events
         except Exception as error:  # whatever it is, it belongs in the pane
             reply["error"] = messages.error_of(error)
-            self.context.publish(Packed(reply, []))
+            self.context.publish(PackedMessage(reply, []))
             return
 
         def send() -> None:
@@ -186,7 +186,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
                 buffers = [*graph_buffers(hierarchy(module), module), _done(module, events, request["is_before"])]
             except Exception as error:
                 reply["error"] = messages.error_of(error)
-            self.context.publish(Packed(reply, buffers))
+            self.context.publish(PackedMessage(reply, buffers))
 
         self.context.aside(send)
 
@@ -321,7 +321,7 @@ def _time(part: TimePart) -> CompileTimePart:
     )
 
 
-def _event(event: Event) -> PassEvent:
+def _event(event: StepEvent) -> PassEvent:
     return PassEvent(
         word=event.word,
         before=list(event.before[:MOST_NAMES]),
@@ -333,7 +333,7 @@ def _event(event: Event) -> PassEvent:
     )
 
 
-def _done(module: Module, events: Iterable[Event], is_before: bool) -> bytes:
+def _done(module: Module, events: Iterable[StepEvent], is_before: bool) -> bytes:
     """Of each instruction what the pass did to it, as `PassGraph` has it."""
     words: dict[str, int] = {}
     for event in events:

@@ -43,7 +43,7 @@ Place = Literal["left", "middle", "right", "dock"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class PaneEntry:
     """A pane.
 
     Attributes:
@@ -73,27 +73,27 @@ _TEXT = ("document", "variant", "session", "diff")
 _RECORDED = ("recording", "variant")
 
 # fmt: off
-PANES: tuple[Line, ...] = (
-    Line("source", "Source", "left", source.SourcePane, ("lowered",), topics=_TEXT),
-    Line("outline", "Outline", "left", outline.OutlinePane, topics=("document", "variant", "line_costs")),
-    Line("jaxpr", "jaxpr", "middle", jaxpr.JaxprPane, ("lowered",), topics=_TEXT),
-    Line("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
-    Line("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
-    Line("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.Diff, optimized.DiffCosts), (optimized.DiffCostsRequest,), (*_TEXT, "diff_costs")),
-    Line("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
-    Line("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
-    Line("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
-    Line("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
-    Line("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
-    Line("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program", "compiled", "passes"), (collectives.Collectives, collectives.FullRematerialisations, observed.Observed, price.Priced), (observed.ObserveRequest, price.PriceRequest), ("collectives", "full_rematerialisations", "observed", "priced", "recording", "variant", "document")),
-    Line("shardings", "Shardings", "dock", shardings.ShardingsPane, ("compiled", "passes"), (shardings.ShardingList,), topics=("sharding_list", "recording", "variant", "document"), only="partitions"),
-    Line("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document")),
-    Line("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChange, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
-    Line("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
-    Line("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
-    Line("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
-    Line("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.Retraces,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
-    Line("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
+PANES: tuple[PaneEntry, ...] = (
+    PaneEntry("source", "Source", "left", source.SourcePane, ("lowered",), topics=_TEXT),
+    PaneEntry("outline", "Outline", "left", outline.OutlinePane, topics=("document", "variant", "line_costs")),
+    PaneEntry("jaxpr", "jaxpr", "middle", jaxpr.JaxprPane, ("lowered",), topics=_TEXT),
+    PaneEntry("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
+    PaneEntry("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
+    PaneEntry("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.Diff, optimized.DiffCosts), (optimized.DiffCostsRequest,), (*_TEXT, "diff_costs")),
+    PaneEntry("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
+    PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
+    PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
+    PaneEntry("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
+    PaneEntry("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
+    PaneEntry("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program", "compiled", "passes"), (collectives.Collectives, collectives.FullRematerialisations, observed.Observed, price.Priced), (observed.ObserveRequest, price.PriceRequest), ("collectives", "full_rematerialisations", "observed", "priced", "recording", "variant", "document")),
+    PaneEntry("shardings", "Shardings", "dock", shardings.ShardingsPane, ("compiled", "passes"), (shardings.ShardingList,), topics=("sharding_list", "recording", "variant", "document"), only="partitions"),
+    PaneEntry("graph", "Graph", "dock", graph.GraphPane, (), (graph.Graph, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document")),
+    PaneEntry("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChange, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
+    PaneEntry("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
+    PaneEntry("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
+    PaneEntry("run", "Run", "dock", run.RunPane, (), (run.Run, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
+    PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.Retraces,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
+    PaneEntry("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
 )
 # fmt: on
 
@@ -103,7 +103,7 @@ FromBrowser: Any = Union[(messages.ToExplorer, *(kind for line in PANES for kind
 """Every message that a browser may send."""
 
 
-def offered(*, has_kernels: bool, has_partitions: bool) -> tuple[Line, ...]:
+def offered(*, has_kernels: bool, has_partitions: bool) -> tuple[PaneEntry, ...]:
     """The panes of a program, in order."""
     has = {"": True, "kernels": has_kernels, "partitions": has_partitions}
     return tuple(line for line in PANES if has[line.only])

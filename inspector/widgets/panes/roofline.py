@@ -16,7 +16,7 @@ from inspector.stages.compiled import Compiled
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.panes.framework.counted import CountedPane
-from inspector.widgets.panes.framework.pane import Context, Entry, Packed
+from inspector.widgets.panes.framework.pane import Context, Entry, PackedMessage
 from inspector.widgets.panes.line_costs import LineCostsRequest, failed, message_of
 from inspector.widgets.variants import Variant
 
@@ -123,7 +123,7 @@ class RooflinePane(CountedPane):
         self._recorded: dict[int, CompiledProgram] = {}
         self._told: set[int] = set()
 
-    def reply(self, request: RooflineRequest | LineCostsRequest) -> Roofline | Packed:
+    def reply(self, request: RooflineRequest | LineCostsRequest) -> Roofline | PackedMessage:
         """The roofline, or what it means for the lines of the texts."""
         return self._roofline(request) if request["type"] == "roofline" else self._line_costs(request)
 
@@ -149,7 +149,7 @@ class RooflinePane(CountedPane):
         self._told.discard(variant.number)
         return super().forget(variant)
 
-    def _line_costs(self, request: LineCostsRequest) -> Packed:
+    def _line_costs(self, request: LineCostsRequest) -> PackedMessage:
         try:
             variant = self.context.variant(request["variant"])
             assert variant.lowered is not None, "what is compiled was lowered"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.request import CompileRequest
 from inspector.errors import Unavailable
-from inspector.reports.recorded_exploration import Failure, RecordedExploration, RecordedVariant, within_limit
+from inspector.reports.recorded_exploration import RecordedError, RecordedExploration, RecordedVariant, within_limit
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.panes.run import RunRequest
 from inspector.widgets.variants import Variant
@@ -47,7 +47,7 @@ def _recorded(variant: Variant, compiles: Compiles) -> RecordedVariant:
         tuning=variant.tuning,
         lowered=variant.lowered,
         program=_with_products(variant, compiles) if is_done else None,
-        failure=None if failure is None else Failure.of(failure),
+        failure=None if failure is None else RecordedError.of(failure),
         outcome=compiles.board.outcome(variant),
         is_pinned=variant.is_pinned,
     )

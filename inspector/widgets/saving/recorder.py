@@ -24,7 +24,7 @@ from inspector.widgets.saving.fallback import Told, html_form, text_form
 from inspector.widgets.saving.fallback_collectives import collectives_html
 from inspector.widgets.saving.page import element, page
 from inspector.widgets.saving.stored_output import Bundle, StoredOutput, is_batch
-from inspector.widgets.saving.transcript import Said, Transcript
+from inspector.widgets.saving.transcript import SentMessage, Transcript
 from inspector.widgets.variants import Variant
 
 _STORED_BYTES = 150_000
@@ -58,7 +58,7 @@ class Recorder:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector-recorder")
         self._asking = threading.Lock()
         self._more = threading.Event()
-        self._replies: dict[int, list[Said]] = {}
+        self._replies: dict[int, list[SentMessage]] = {}
         self._recorded: dict[int, Sequence[str]] = {}
         self._collectives: dict[int, str] = {}
         self._is_closed = False
@@ -180,7 +180,7 @@ class Recorder:
                 self._recorded[variant.number] = recorded
                 self._replies[variant.number] = self._ask([variant], is_whole=False)
 
-    def _ask(self, variants: Sequence[Variant], *, is_whole: bool) -> list[Said]:
+    def _ask(self, variants: Sequence[Variant], *, is_whole: bool) -> list[SentMessage]:
         with self._asking:
             collect = self._compiles.board.ask(variants, is_whole=is_whole)
             self._drain()
@@ -206,7 +206,7 @@ class Recorder:
             self._collectives[variant.number] = collectives_html(variant.compiled.collectives())
         return self._collectives[variant.number]
 
-    def _transcript(self, replies: Sequence[Said]) -> Transcript:
+    def _transcript(self, replies: Sequence[SentMessage]) -> Transcript:
         versions = dict[str, str]()
         for variant in self._compiles.variants:
             if variant.state == "done":

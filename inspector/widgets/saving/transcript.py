@@ -18,7 +18,7 @@ from inspector.widgets.saving.packing import Packing, lines, pack
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Said:
+class SentMessage:
     """A message with its buffers, as it was sent.
 
     Attributes:
@@ -49,7 +49,7 @@ class Transcript:
 
     about: str
     arrangement: Mapping[str, Any]
-    said: tuple[Said, ...]
+    said: tuple[SentMessage, ...]
 
     def to_bytes(self) -> bytes:
         """Four bytes with the length of a table, the table as JSON that is packed as `lines`, and all buffers."""
@@ -75,7 +75,7 @@ class Transcript:
           remedy: what a reader can do about what is left out.
         """
         optional = {i for i, s in enumerate(self.said) if s.buffers or s.request is not None}
-        kept: dict[int, Said | None] = dict(enumerate(self.said))
+        kept: dict[int, SentMessage | None] = dict(enumerate(self.said))
         room = limit_bytes - sum(s.size for i, s in enumerate(self.said) if i not in optional)
         baseline = min((v for s in self.said if (v := s.message.get("variant")) is not None), default=None)
         for i in sorted(optional, key=lambda i: _rank(self.said[i], baseline)):
@@ -93,7 +93,7 @@ _MOST_GAINED = 4
 _READ_FIRST = ("optimized", "source")
 
 
-def _rank(said: Said, baseline: int | None) -> tuple[int, bool, int]:
+def _rank(said: SentMessage, baseline: int | None) -> tuple[int, bool, int]:
     """What is kept first has the least: what is read first, what nobody has to ask for, other texts, and replies."""
     message = said.message
     kind = 3 if said.request is not None else 2 if message["type"] == "document" else 1
@@ -101,12 +101,12 @@ def _rank(said: Said, baseline: int | None) -> tuple[int, bool, int]:
     return kind, message.get("variant") not in (None, baseline), said.size
 
 
-def _without(said: Said, remedy: str) -> Said | None:
+def _without(said: SentMessage, remedy: str) -> SentMessage | None:
     """What stands for an entry that is left out: of a text why it is not there."""
     message = said.message
     if message["type"] != "document":
         return None
-    return Said(
+    return SentMessage(
         messages.Unavailable(
             type="unavailable",
             pane=message["pane"],
@@ -117,14 +117,14 @@ def _without(said: Said, remedy: str) -> Said | None:
     )
 
 
-def _repacked(said: Said) -> Said:
+def _repacked(said: SentMessage) -> SentMessage:
     packed = [pack(gzip.decompress(buffer)) for buffer in said.buffers]
     return dataclasses.replace(
         said, buffers=tuple(data for _, data in packed), packings=tuple(packing for packing, _ in packed)
     )
 
 
-def _entry(said: Said) -> dict[str, Any]:
+def _entry(said: SentMessage) -> dict[str, Any]:
     return {
         "message": dict(said.message),
         "buffers": [len(b) for b in said.buffers],

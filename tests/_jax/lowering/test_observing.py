@@ -10,14 +10,14 @@ from jax import lax
 from jax._src.lax import parallel
 from jax.extend.core import Primitive
 
-from inspector._jax.lowering.observing import COLLECTIVES, Limits, observed_jaxpr
+from inspector._jax.lowering.observing import COLLECTIVES, ObserveLimits, observed_jaxpr
 
 ENVIRONMENT = [("i", 2)]
 
 
 def logged_of(fun: Any, *args: Any, executions: int = 16) -> Any:
     closed = jax.make_jaxpr(fun, axis_env=ENVIRONMENT)(*args)
-    return observed_jaxpr(closed, ENVIRONMENT, Limits(executions, 1 << 20, 2))
+    return observed_jaxpr(closed, ENVIRONMENT, ObserveLimits(executions, 1 << 20, 2))
 
 
 def test_a_log_has_room_for_what_a_loop_does() -> None:

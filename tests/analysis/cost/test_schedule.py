@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import course, roofline
-from inspector.analysis.cost.schedule import Course
-from inspector.analysis.cost.schedule_simulation import Work, intervals
+from inspector.analysis.cost.schedule import Schedule
+from inspector.analysis.cost.schedule_simulation import KernelWork, intervals
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
@@ -78,10 +78,10 @@ ENTRY main {
   ROOT loop = f32[8]{0} while(x), condition=condition, body=body, backend_config={"known_trip_count":{"n":"2"}}
 }"""
     module = module_of(f"HloModule m, is_scheduled=true{ADD}{text.partition('true')[2]}")
-    work = {"product": Work(3.0, "compute", 8.0, 64.0), "sum": Work(4.0, "communication", 0.0, 0.0, 32.0)}
+    work = {"product": KernelWork(3.0, "compute", 8.0, 64.0), "sum": KernelWork(4.0, "communication", 0.0, 0.0, 32.0)}
     peak = peak_of(Target("tpu:v5e:2x2"))
     assert isinstance(peak, Peak)
-    course = Course("main", peak, intervals(work, module.entry))
+    course = Schedule("main", peak, intervals(work, module.entry))
     assert (course.seconds, course.exposed_s, course.hidden_s) == (14, 8, 0)
     assert course.table().is_wait.sum() == 1
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from inspector.analysis.cost.schedule_simulation import Interval, Overlap, Spent, Work, intervals, play
+from inspector.analysis.cost.schedule_simulation import Interval, KernelWork, Overlap, Spent, intervals, play
 from inspector.errors import Missing
 from inspector.hlo.module import Module
 from tests.modules import module_of
@@ -30,7 +30,7 @@ add {
 """
 
 
-def played(module: Module, work: Mapping[str, Work]) -> tuple[Spent, tuple[Missing, ...], Mapping[str, Overlap]]:
+def played(module: Module, work: Mapping[str, KernelWork]) -> tuple[Spent, tuple[Missing, ...], Mapping[str, Overlap]]:
     found = play(module, work)
     return found.spent, found.missing, found.overlaps
 
@@ -42,9 +42,9 @@ def test_an_exchange_runs_beside_what_stands_between(work_s: float, link_s: floa
     spent, missing, _ = played(
         module,
         {
-            "start": Work(0.0, "nothing", 0.0, 0.0, 32.0, link_s, "done"),
-            "work": Work(work_s, "compute", 8.0, 64.0),
-            "after": Work(1.0, "memory", 8.0, 96.0),
+            "start": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, link_s, "done"),
+            "work": KernelWork(work_s, "compute", 8.0, 64.0),
+            "after": KernelWork(1.0, "memory", 8.0, 96.0),
         },
     )
     assert (spent.seconds, missing) == (seconds, ())
@@ -73,8 +73,10 @@ ENTRY main {
   ROOT r = f32[8]{0} conditional(flag, x, x), true_computation=work, false_computation=other
 }
 """)
-    least = Work(1.0, "memory", 8.0, 64.0)
-    spent, missing, _ = played(module, {"cheap": least, "dear": least if same else Work(5.0, "compute", 80.0, 64.0)})
+    least = KernelWork(1.0, "memory", 8.0, 64.0)
+    spent, missing, _ = played(
+        module, {"cheap": least, "dear": least if same else KernelWork(5.0, "compute", 80.0, 64.0)}
+    )
     assert (spent.seconds, spent.flops, spent.memory_bytes) == (1.0, 8.0, 64.0)
     held = Missing("r", "conditional", "held to the cheapest branch")
     assert missing == (() if same else (held,))
@@ -104,7 +106,7 @@ ENTRY main {
   ROOT w = (s32[], f32[8]{0}) while(start), condition=condition, body=body KNOWN
 }
 """
-IN_LOOP = {"work": Work(2.0, "compute", 8.0, 64.0), "less": Work(0.5, "memory", 1.0, 4.0)}
+IN_LOOP = {"work": KernelWork(2.0, "compute", 8.0, 64.0), "less": KernelWork(0.5, "memory", 1.0, 4.0)}
 
 
 def test_a_loop_runs_its_body_as_often_as_is_known_and_its_condition_once_more() -> None:
@@ -136,7 +138,7 @@ ENTRY main {
   ROOT b = f32[8]{0} call(a), to_apply=twice
 }
 """)
-    spent, missing, _ = played(module, {"work": Work(2.0, "compute", 8.0, 64.0)})
+    spent, missing, _ = played(module, {"work": KernelWork(2.0, "compute", 8.0, 64.0)})
     assert (spent.seconds, spent.flops, spent.memory_bytes, missing) == (4.0, 16.0, 128.0, ())
 
 
@@ -170,11 +172,11 @@ ENTRY main {
 
 def test_what_of_an_exchange_is_exposed_and_what_hides_the_rest() -> None:
     work = {
-        "start.1": Work(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
-        "start.2": Work(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
-        "work.1": Work(3.0, "compute", 8.0, 64.0),
-        "work.2": Work(1.0, "compute", 8.0, 64.0),
-        "after": Work(1.0, "memory", 8.0, 96.0),
+        "start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
+        "start.2": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
+        "work.1": KernelWork(3.0, "compute", 8.0, 64.0),
+        "work.2": KernelWork(1.0, "compute", 8.0, 64.0),
+        "after": KernelWork(1.0, "memory", 8.0, 96.0),
     }
     spent, _, overlaps = played(module_of(TWO), work)
     # The first has 4 of its 5 seconds hidden; the second waits for the links until 5, and for its own 2.
@@ -188,11 +190,11 @@ def test_what_of_an_exchange_is_exposed_and_what_hides_the_rest() -> None:
 
 def test_the_intervals_of_a_computation_are_what_its_time_consists_of() -> None:
     work = {
-        "start.1": Work(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
-        "start.2": Work(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
-        "work.1": Work(3.0, "compute", 8.0, 64.0),
-        "work.2": Work(1.0, "compute", 8.0, 64.0),
-        "after": Work(1.0, "memory", 8.0, 96.0),
+        "start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
+        "start.2": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
+        "work.1": KernelWork(3.0, "compute", 8.0, 64.0),
+        "work.2": KernelWork(1.0, "compute", 8.0, 64.0),
+        "after": KernelWork(1.0, "memory", 8.0, 96.0),
     }
     module = module_of(TWO)
     found = intervals(work, module.entry)
@@ -212,7 +214,10 @@ def test_the_intervals_of_a_computation_are_what_its_time_consists_of() -> None:
 
 def test_an_exchange_that_nobody_starts_apart_holds_up_the_device() -> None:
     text = TWO.replace("all-reduce-start(x)", "all-reduce(x)").replace("all-reduce-done(start.1)", "negate(start.1)")
-    work = {"start.1": Work(5.0, "communication", 0.0, 0.0, 32.0), "work.1": Work(3.0, "compute", 8.0, 64.0)}
+    work = {
+        "start.1": KernelWork(5.0, "communication", 0.0, 0.0, 32.0),
+        "work.1": KernelWork(3.0, "compute", 8.0, 64.0),
+    }
     assert intervals(work, module_of(text).entry) == (
         Interval("start.1", "links", "communication", 0, 5),
         Interval("start.1", "device", "communication", 0, 5, is_wait=True),

@@ -16,7 +16,7 @@ import pytest
 import inspector
 from benchmarks.workloads import make
 from inspector.analysis.graph.boxes import MOST_NODES
-from inspector.analysis.graph.flow import Spans, spans
+from inspector.analysis.graph.flow import LiveSpans, spans
 from inspector.analysis.graph.hierarchy import Hierarchy, hierarchy
 from inspector.analysis.graph.hierarchy_costs import hierarchy_costs
 from inspector.engines.inline import InlineEngine
@@ -231,7 +231,7 @@ def test_edges_go_where_values_go(programs: dict[str, Compiled], name: str) -> N
 def test_values_are_alive_as_long_as_something_takes_them(programs: dict[str, Compiled], name: str) -> None:
     module = programs[name].module()
     alive = spans(module)
-    assert isinstance(alive, Spans)
+    assert isinstance(alive, LiveSpans)
     for computation in module.computations:
         places = {i.name: place for place, i in enumerate(computation.schedule)}
 

@@ -12,7 +12,7 @@ from jaxlib import _hlo
 
 import inspector
 from inspector.analysis.memory.tpu_errors import MemoryOverflow, explain
-from inspector.analysis.pallas.vmem import VMEM, Allocation, VmemBudget, padded_bytes, used_vmem, vmem_budget
+from inspector.analysis.pallas.vmem import VMEM, VmemAllocation, VmemBudget, padded_bytes, used_vmem, vmem_budget
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.kernel import Kernel
@@ -235,8 +235,8 @@ def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> No
 )
 def test_a_budget_says_whose_figure_it_is(used: Any, refused: int, said: str, remark: str) -> None:
     allocations = (
-        Allocation("x", "input", (8, 32), "float32", 1024, 1024, 2),
-        Allocation("s", "scratch", (8, 32), "float32", 1024, 1024, 1),
+        VmemAllocation("x", "input", (8, 32), "float32", 1024, 1024, 2),
+        VmemAllocation("s", "scratch", (8, 32), "float32", 1024, 1024, 1),
     )
     budget = VmemBudget(allocations, 8 << 10, "a test", 16 << 10, "v5e", used, refused)
     assert str(budget).startswith(f"{said} of 8 KiB VMEM (a test; v5e has 16 KiB)")

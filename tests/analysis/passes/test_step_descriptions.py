@@ -8,7 +8,7 @@ import pytest
 
 from inspector.analysis.passes.correspondence import Certainty
 from inspector.analysis.passes.follow import History
-from inspector.analysis.passes.step_descriptions import Event, Words
+from inspector.analysis.passes.step_descriptions import StepEvent, Words
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.compilation.records.texts import Texts
 
@@ -150,7 +150,7 @@ def test_rewritten_with_all_that_was_made_for_it() -> None:
 def test_what_is_altered_under_its_name_is_rewritten(change: tuple[str, str], note: str) -> None:
     before = entry('%a = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}', "ROOT %neg = f32[8]{0} negate(%a)")
     (event,) = words(before, before.replace(*change)).events
-    assert event == Event("rewrote", ("a",), ("a",), Certainty.ALTERED, note)
+    assert event == StepEvent("rewrote", ("a",), ("a",), Certainty.ALTERED, note)
 
 
 def test_a_call_that_is_inlined_moves_its_body() -> None:
@@ -228,7 +228,7 @@ def test_what_is_made_in_vain_stands_for_nothing() -> None:
 def test_another_operation_under_its_name_stands_in_its_place_where_what_used_it_does_not_change() -> None:
     before = entry("%a = f32[8]{0} sine(%x)", "ROOT %neg = f32[8]{0} negate(%a)")
     (event,) = words(before, before.replace("sine(%x)", "cosine(%x)")).events
-    assert event == Event("rewrote", ("a",), ("a",), Certainty.PLACE, "sine → cosine")
+    assert event == StepEvent("rewrote", ("a",), ("a",), Certainty.PLACE, "sine → cosine")
     assert str(event) == "rewrote a: sine → cosine"
 
 

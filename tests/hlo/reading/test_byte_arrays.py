@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from inspector.errors import ModuleError
-from inspector.hlo.reading.byte_arrays import Octets, Spans
+from inspector.hlo.reading.byte_arrays import ByteRanges, Octets
 from inspector.support.varints import write_varint
 
 EDGES = [0, 1, 127, 128, 300, 1 << 14, (1 << 56) - 1, 1 << 56, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
@@ -43,7 +43,7 @@ def test_lists_of_integers() -> None:
     with pytest.raises(ModuleError, match="more than 64 bits"):
         Octets([b"\xff" * 10 + b"\x01"]).lists(spans([11]))
     with pytest.raises(ModuleError, match="does not end"):
-        octets.lists(Spans(np.array([6]), np.array([len(written[0]) - 4])))
+        octets.lists(ByteRanges(np.array([6]), np.array([len(written[0]) - 4])))
     assert [each.tolist() for each in octets.lists(spans([]))] == [[0], []]
 
 
@@ -65,9 +65,9 @@ def test_lists_of_all_lengths(seed: int) -> None:
         Octets(written).lists(cut)
 
 
-def spans(lengths: list[int]) -> Spans:
+def spans(lengths: list[int]) -> ByteRanges:
     ends = np.cumsum(np.array(lengths, np.int64))
-    return Spans(ends - lengths, np.array(lengths, np.int64))
+    return ByteRanges(ends - lengths, np.array(lengths, np.int64))
 
 
 def pieces(seed: int) -> tuple[list[bytes], list[bytes]]:
@@ -99,7 +99,7 @@ def test_equal_bytes_have_equal_numbers(seed: int) -> None:
 def test_what_agrees_in_one_sum_is_compared_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     written = [b"one", b"two", b"one", b"three"]
 
-    def bad(self: Octets, sums: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], left: Spans) -> None:
+    def bad(self: Octets, sums: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], left: ByteRanges) -> None:
         others += left.begins.astype(np.uint64)
 
     monkeypatch.setattr(Octets, "_add", bad)

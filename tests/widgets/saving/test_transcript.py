@@ -8,27 +8,27 @@ import random
 from typing import Any
 
 from inspector.widgets import messages
-from inspector.widgets.saving.transcript import Said, Transcript
+from inspector.widgets.saving.transcript import SentMessage, Transcript
 from tests.widgets.transcripts import read
 
 
-def document(pane: str, size: int) -> Said:
+def document(pane: str, size: int) -> SentMessage:
     message = messages.Document(
         type="document", pane=pane, variant=0, language="hlo", title="", line_count=7
     )  # fmt: skip
-    return Said(message, [gzip.compress(random.Random(pane).randbytes(size))])
+    return SentMessage(message, [gzip.compress(random.Random(pane).randbytes(size))])
 
 
-def told(**fields: Any) -> Said:
-    return Said({"type": "stats", "variant": 0, **fields})
+def told(**fields: Any) -> SentMessage:
+    return SentMessage({"type": "stats", "variant": 0, **fields})
 
 
-def transcript(*said: Said) -> Transcript:
+def transcript(*said: SentMessage) -> Transcript:
     return Transcript("Recorded today", {"version": 2}, said)
 
 
 def test_what_was_said_is_read_as_it_was_said() -> None:
-    reply = Said(
+    reply = SentMessage(
         {"type": "roofline", "id": -3, "variant": 0}, [b"one", b""], {"variant": 0, "type": "roofline", "by": "kernel"}
     )
     table = read(transcript(reply, told(title="ä <b>"), document("hlo", 10)).to_bytes())
@@ -53,8 +53,10 @@ def kinds(kept: Transcript) -> list[tuple[str, str, int]]:
 
 
 def test_what_is_read_first_is_kept_first_and_what_is_left_out_says_so() -> None:
-    graph = Said({"type": "graph", "variant": 0}, random_bytes(4_000))
-    reply = Said({"type": "roofline", "id": -3, "variant": 0}, random_bytes(100), {"variant": 0, "type": "roofline"})
+    graph = SentMessage({"type": "graph", "variant": 0}, random_bytes(4_000))
+    reply = SentMessage(
+        {"type": "roofline", "id": -3, "variant": 0}, random_bytes(100), {"variant": 0, "type": "roofline"}
+    )
     whole = transcript(told(), document("hlo", 5_000), reply, document("optimized", 20_000), graph)
     assert len(whole.within(30_000, "").said) == 5
     kept = whole.within(25_500, "Run the cell.")

@@ -112,7 +112,7 @@ class Priced(TypedDict):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Program:
+class PricedProgram:
     """What is known of a variant's collectives.
 
     Attributes:
@@ -134,7 +134,7 @@ class Program:
         return self.after.num_replicas * self.after.num_partitions
 
 
-def networks_for(program: Program) -> Iterator[str]:
+def networks_for(program: PricedProgram) -> Iterator[str]:
     """Targets that are large enough: its own, then of each chip whose links are published the smallest, and one that wraps around."""
     own, count = program.target, program.device_count
     found = [str(own.by(""))] if own.is_absent else []
@@ -156,7 +156,7 @@ def _shapes(chip: Chip, peak: Peak, count: int) -> Iterator[str]:
             yield slices.write(topology)
 
 
-def recordable(program: Program, variant: int, *, is_whole: bool) -> Iterator[PriceRequest]:
+def recordable(program: PricedProgram, variant: int, *, is_whole: bool) -> Iterator[PriceRequest]:
     """Of the first collectives of each program, as long as they are quick to price and short to keep; see `Pane.recordable`."""
     networks = [text for text in networks_for(program) if published(text).device_count <= _MOST_DEVICES_RECORDED]
     stages: tuple[messages.Stage, ...] = ("optimized", "hlo")
@@ -174,7 +174,7 @@ def recordable(program: Program, variant: int, *, is_whole: bool) -> Iterator[Pr
                     )  # fmt: skip
 
 
-def priced(request: PriceRequest, program: Program | None) -> Priced:
+def priced(request: PriceRequest, program: PricedProgram | None) -> Priced:
     """The reply, with the error where it cannot be priced."""
     reply = Priced(
         type="priced", id=request["id"], variant=request["variant"], network=request["network"],

@@ -18,10 +18,10 @@ from inspector.support import memory_release
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
-from inspector.widgets.panes.framework.pane import Context, Entry, Excerpt, Packed, Pane
-from inspector.widgets.panes.registry import Line
+from inspector.widgets.panes.framework.pane import Context, Entry, Excerpt, PackedMessage, Pane
+from inspector.widgets.panes.registry import PaneEntry
 from inspector.widgets.products import Products
-from inspector.widgets.saving.transcript import Said
+from inspector.widgets.saving.transcript import SentMessage
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import Work
 
@@ -34,7 +34,7 @@ class Board:
 
     def __init__(
         self,
-        lines: Sequence[Line],
+        lines: Sequence[PaneEntry],
         app: App,
         work: Callable[[], Work],
         lock: threading.RLock,
@@ -171,7 +171,7 @@ class Board:
         """What a browser asks of a pane, on the thread of its comm."""
         self._hears[request["type"]].answer(request)
 
-    def ask(self, variants: Sequence[Variant], *, is_whole: bool) -> Callable[[], list[Said]]:
+    def ask(self, variants: Sequence[Variant], *, is_whole: bool) -> Callable[[], list[SentMessage]]:
         """Asks the panes what a page without a notebook kernel would; gives what collects the replies once they are there.
 
         Args:
@@ -188,11 +188,11 @@ class Board:
                         self._replies[number] = None
                     pane.answer({**request, "id": number} if "id" in request else request)
 
-        def collect() -> list[Said]:
+        def collect() -> list[SentMessage]:
             for pane in self._panes.values():
                 pane.settle()
             found = [(request, self._replies.pop(number, None)) for number, request in asked.items()]
-            return [Said(*_parts(entry), request) for request, entry in found if entry is not None]
+            return [SentMessage(*_parts(entry), request) for request, entry in found if entry is not None]
 
         return collect
 
@@ -252,7 +252,7 @@ class Board:
     def _send(self, entry: Entry) -> None:
         if isinstance(entry, TextDocument):
             self._app.publish_document(entry)
-        elif isinstance(entry, Packed):
+        elif isinstance(entry, PackedMessage):
             self._app.publish(entry.content, entry.buffers)
         else:
             self._app.publish(entry)
@@ -324,9 +324,9 @@ class Board:
 def _content(entry: Entry) -> Mapping[str, Any]:
     if isinstance(entry, TextDocument):
         return entry.message()
-    return entry.content if isinstance(entry, Packed) else entry
+    return entry.content if isinstance(entry, PackedMessage) else entry
 
 
 def _parts(entry: Entry) -> tuple[Mapping[str, Any], Sequence[bytes]]:
     assert not isinstance(entry, TextDocument), "no request is answered with a text of a pane"
-    return (entry.content, entry.buffers) if isinstance(entry, Packed) else (entry, ())
+    return (entry.content, entry.buffers) if isinstance(entry, PackedMessage) else (entry, ())

@@ -31,7 +31,7 @@ else is known before there is machine code, all of the result, what a compile re
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Packed:
+class PackedMessage:
     """A message with the buffers that its class tells of, each gzip."""
 
     content: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Excerpt:
     text: str = ""
 
 
-Entry = Mapping[str, Any] | TextDocument | Packed
+Entry = Mapping[str, Any] | TextDocument | PackedMessage
 """What a pane sends: a message of those that its line in the registry names, or a text."""
 
 
