@@ -6,7 +6,7 @@ Opens an Explorer of each workload, of 5,000, 65,000 and 221,000 instructions, a
 the mouse. Told are what the handlers of a click took (all listeners of pointer, mouse and click events together), and
 when the next frame was painted after it, as the page's own clock has it, which swings with what else the machine does;
 and the CPU time of the page's thread until then, which does not as much. Beside them stands a bare click, on the same
-lines in turn with the others, which changes a colour and is heard by nothing else.
+lines in turn with the others, which changes a color and is heard by nothing else.
 
 The first time a program is compiled, which takes minutes for the largest; with a cache folder it is read the next time.
 """

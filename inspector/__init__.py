@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from inspector.platforms import Peak as Peak
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.lowered import Lowered as Lowered
-    from inspector.toolchain.flags.catalogue import option_catalog as option_catalog
+    from inspector.toolchain.flags.catalog import option_catalog as option_catalog
     from inspector.widgets.saving.report import report as report
 
     __version__: str | Unavailable
@@ -85,7 +85,7 @@ _HOMES = {
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
     "measured_peak": "inspector.analysis.cost.peaks",
-    "option_catalog": "inspector.toolchain.flags.catalogue",
+    "option_catalog": "inspector.toolchain.flags.catalog",
     "report": "inspector.widgets.saving.report",
     "save_executable": "inspector.engines.executable",
     "scan": "inspector.api.flag_effects",

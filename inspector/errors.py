@@ -3,7 +3,7 @@
     InspectorError
     ├── LoweringError                 the function could not be traced or lowered
     │   ├── ArgumentError             an argument is not what the function can be lowered with  (TypeError)
-    │   ├── ParameterError            a parameter of ours cannot be honoured                    (ValueError)
+    │   ├── ParameterError            a parameter of ours cannot be honored                    (ValueError)
     │   ├── UnsupportedError          JAX has no lowering rule for this platform                (NotImplementedError)
     │   └── UnboundAxisError          a collective names an axis that nothing binds             (NameError)
     ├── ModuleError                   malformed or unreadable HLO, StableHLO or saved file      (ValueError)
@@ -71,7 +71,7 @@ class UnsupportedError(LoweringError, NotImplementedError):
 
 
 class ParameterError(LoweringError, ValueError):
-    """A parameter of inspector's own functions has a value that cannot be honoured."""
+    """A parameter of inspector's own functions has a value that cannot be honored."""
 
 
 class UnboundAxisError(LoweringError, NameError):

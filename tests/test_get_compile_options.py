@@ -179,7 +179,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("parameters", "words"), REFUSED)
-def test_what_xla_would_not_honour_is_refused(parameters: dict[str, Any], words: str) -> None:
+def test_what_xla_would_not_honor_is_refused(parameters: dict[str, Any], words: str) -> None:
     jax.devices()  # ids are checked against the devices of a JAX that has started
     with pytest.raises(OptionError) as caught:
         build(**parameters)

@@ -348,7 +348,7 @@ export interface SupposeRequest {
   donate: string[];
   dtype: Record<string, string>;
   batch: Record<string, number>;
-  rematerialise: string[];
+  rematerialize: string[];
 }
 
 export interface RooflineRequest {
@@ -526,8 +526,8 @@ export interface Collectives {
   networks: string[];
 }
 
-export interface FullRematerialisations {
-  type: "full_rematerialisations";
+export interface FullRematerializations {
+  type: "full_rematerializations";
   variant: number;
   unheard: string;
   rows: Resharding[];
@@ -1176,7 +1176,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Existing | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerialisations | Observed | Priced | ShardingList | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Existing | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerializations | Observed | Priced | ShardingList | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
 
 export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
 
@@ -1202,7 +1202,7 @@ export const PANES: readonly Line[] = [
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
-  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerialisations", "observed", "priced", "recording", "variant", "document", "notebook_kernel"] },
+  { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerializations", "observed", "priced", "recording", "variant", "document", "notebook_kernel"] },
   { name: "shardings", title: "Shardings", place: "dock", topics: ["sharding_list", "recording", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },

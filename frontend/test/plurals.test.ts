@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { textOf } from "../src/graph/colours.ts";
+import { textOf } from "../src/graph/colors.ts";
 import { partiesOf } from "../src/graph/parties.ts";
 import { plural } from "../src/lib/format.ts";
 

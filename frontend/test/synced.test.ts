@@ -355,7 +355,7 @@ test("back and forward go through what was selected, steps to the next line apar
   at(3);
   at(4);
   local.back();
-  assert.equal(line(), 0); // 3 and 4 are neighbours
+  assert.equal(line(), 0); // 3 and 4 are neighbors
   local.back();
   assert.equal(line(), 0);
   local.forward();

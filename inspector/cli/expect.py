@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _FLAGS = {
     "no_float64": "Nothing is computed in 64-bit floating point.",
     "no_host_transfers": "Nothing goes to the host and back.",
-    "donation_honoured": "Outputs reuse all donated arguments.",
-    "no_full_rematerialisation": "The partitioner replicates no array to shard it anew.",
+    "donation_honored": "Outputs reuse all donated arguments.",
+    "no_full_rematerialization": "The partitioner replicates no array to shard it anew.",
 }
 
 

@@ -45,7 +45,7 @@ def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
     """Options of the installed compilers, found by words. Such as `inspector options fast math`."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with working("reading the installed compilers"):
-        from inspector.toolchain.flags.catalogue import option_catalog
+        from inspector.toolchain.flags.catalog import option_catalog
 
         frame = option_catalog(" ".join(search) or None)
     found = records(frame)

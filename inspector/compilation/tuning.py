@@ -23,13 +23,13 @@ class WhatIf:
       donate: arguments whose buffers the program may reuse.
       dtypes: pairs of an argument and a dtype; of several arrays those that are floating-point numbers get it.
       batch: pairs of an argument and the length of its first axis.
-      rematerialise: name scopes whose values are computed again for the backward pass, as `jax.checkpoint` does.
+      rematerialize: name scopes whose values are computed again for the backward pass, as `jax.checkpoint` does.
     """
 
     donate: tuple[str, ...] = ()
     dtypes: tuple[tuple[str, str], ...] = ()
     batch: tuple[tuple[str, int], ...] = ()
-    rematerialise: tuple[str, ...] = ()
+    rematerialize: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -38,7 +38,7 @@ class WhatIf:
         donate: str | Sequence[str] = (),
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str, int] | None = None,
-        rematerialise: str | Sequence[str] = (),
+        rematerialize: str | Sequence[str] = (),
     ) -> WhatIf:
         """From what users write.
 
@@ -51,7 +51,7 @@ class WhatIf:
                 raise ParameterError(f"batch gives {path} the length {size!r}. Expected 1 or more.")
         sizes = tuple((path, operator.index(size)) for path, size in sizes)
         named = tuple((path, str(getattr(given, "__name__", given))) for path, given in dtypes)
-        return cls(_names("donate", donate), named, sizes, _names("rematerialise", rematerialise))
+        return cls(_names("donate", donate), named, sizes, _names("rematerialize", rematerialize))
 
     def __bool__(self) -> bool:
         return self != AS_CALLED
@@ -67,7 +67,7 @@ class WhatIf:
             tuple(dict.fromkeys((*self.donate, *other.donate))),
             _on_top(self.dtypes, other.dtypes),
             _on_top(self.batch, other.batch),
-            tuple(dict.fromkeys((*self.rematerialise, *other.rematerialise))),
+            tuple(dict.fromkeys((*self.rematerialize, *other.rematerialize))),
         )
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class WhatIf:
         for path, size in self.batch:
             by_size.setdefault(size, []).append(path)
         said += [f"{listed(paths)} of {size}" for size, paths in by_size.items()]
-        said += [f"{', '.join(self.rematerialise)} rematerialised"] if self.rematerialise else []
+        said += [f"{', '.join(self.rematerialize)} rematerialized"] if self.rematerialize else []
         return ", ".join(said)
 
 

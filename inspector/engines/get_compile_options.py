@@ -70,7 +70,7 @@ def get_compile_options(
       jaxlib's `CompileOptions`.
 
     Raises:
-      OptionError: a parameter that XLA would not honour, with the reason.
+      OptionError: a parameter that XLA would not honor, with the reason.
       UnknownFlagError, FlagTypeError: a flag.
     """
     from inspector._jax.compiling import compile_options, configuration

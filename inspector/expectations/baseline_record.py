@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from inspector.analysis.collectives.collective import Collective, axes_text
-from inspector.analysis.sharding.reshardings import full_rematerialisations
+from inspector.analysis.sharding.reshardings import full_rematerializations
 from inspector.errors import ParameterError, Partial, Unavailable
 from inspector.expectations import content_checks, number_checks
 from inspector.stages.compiled import Compiled
@@ -22,7 +22,7 @@ NUMBERS = (
 """What is recorded of `inspector.compare`'s numbers."""
 
 _MORE_IS_BETTER = frozenset({"alias_bytes"})  # outputs in donated arguments
-_OTHERS = ("host_transfers", "full_rematerialisations")
+_OTHERS = ("host_transfers", "full_rematerializations")
 
 Number = int | float
 Verdict = Literal["same", "better", "allowed", "worse", "unknown"]
@@ -67,8 +67,8 @@ class Record:
         known = number_checks.numbers(compiled)
         values: dict[str, float | Unavailable] = {key: known[key].value for key in NUMBERS if key in known}
         values["host_transfers"] = len(content_checks.transfers(compiled.module()))
-        replicated = full_rematerialisations(compiled)
-        values["full_rematerialisations"] = replicated if isinstance(replicated, Unavailable) else len(replicated)
+        replicated = full_rematerializations(compiled)
+        values["full_rematerializations"] = replicated if isinstance(replicated, Unavailable) else len(replicated)
         return cls(
             {key: _plain(value) for key, value in values.items() if not isinstance(value, Unavailable)},
             exchanges(compiled.collectives().items),

@@ -1,10 +1,10 @@
-"""Checks of what a program has in it: element types, transfers to the host, donated arguments, rematerialised arrays."""
+"""Checks of what a program has in it: element types, transfers to the host, donated arguments, rematerialized arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from inspector.analysis.sharding.reshardings import full_rematerialisations
+from inspector.analysis.sharding.reshardings import full_rematerializations
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.program import Argument
 from inspector.errors import ParameterError, Unavailable
@@ -174,18 +174,18 @@ def _why_not_reused(argument: Argument) -> str:
     return "no output has its shape, dtype and sharding, or XLA aliased none"
 
 
-# ------------------------------------------------------------------ rematerialised arrays
+# ------------------------------------------------------------------ rematerialized arrays
 
 
-def check_no_rematerialisation(compiled: CompiledProgram) -> CheckResult:
+def check_no_rematerialization(compiled: CompiledProgram) -> CheckResult:
     """That the partitioner replicates no array to shard it anew."""
-    found = full_rematerialisations(compiled)
+    found = full_rematerializations(compiled)
     if isinstance(found, Unavailable):
-        return CheckResult("full rematerialisations by the partitioner", "none", str(found), found)
+        return CheckResult("full rematerializations by the partitioner", "none", str(found), found)
     lines = tuple(
         TableLine((each.name, f"{each.had} to {each.needed}"), each.frames, is_against=True) for each in found
     )
     got = f"{len(found)}" if found else "none"
     columns = ("array", "from and to sharding")
-    what = "full rematerialisations by the partitioner"
+    what = "full rematerializations by the partitioner"
     return CheckResult(what, "none", got, not found, columns, lines)

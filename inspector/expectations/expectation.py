@@ -238,15 +238,15 @@ class Expectation:
         __tracebackhide__ = True
         return self._found(content_checks.check_no_transfers(self.compiled))
 
-    def donation_honoured(self, *paths: str) -> Self:
+    def donation_honored(self, *paths: str) -> Self:
         """That outputs reuse the buffers of all arguments that are donated, or of some, such as "params"."""
         __tracebackhide__ = True
         return self._found(content_checks.check_donations(self.compiled, paths))
 
-    def no_full_rematerialisation(self) -> Self:
+    def no_full_rematerialization(self) -> Self:
         """That the partitioner replicates no array to shard it anew (XLA's "involuntary full rematerialization")."""
         __tracebackhide__ = True
-        return self._found(content_checks.check_no_rematerialisation(self.compiled))
+        return self._found(content_checks.check_no_rematerialization(self.compiled))
 
     def no_recompile(self, *args: Any, **kwargs: Any) -> Self:
         """Checks that a call with these arguments is neither traced nor compiled again after the call that is checked.

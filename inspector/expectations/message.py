@@ -108,7 +108,7 @@ def short(file: str) -> str:
 
 
 def excerpt(frame: Frame) -> str:
-    """A source line with its neighbours, marked; only its place where the file cannot be read."""
+    """A source line with its neighbors, marked; only its place where the file cannot be read."""
     function = f" in {frame.function}" if frame.function else ""
     head = f"  {short(frame.file)}:{frame.line}{function}"
     numbers = range(max(1, frame.line - _AROUND), frame.line + _AROUND + 1)

@@ -80,7 +80,7 @@ def lower(
 
     Raises:
       ArgumentError: an argument is not an array.
-      ParameterError: a parameter cannot be honoured for this kind of `fun`; or a keyword that neither the
+      ParameterError: a parameter cannot be honored for this kind of `fun`; or a keyword that neither the
         function nor `lower` has.
       TargetError: an unknown target.
       UnboundAxisError: a collective names an unbound axis.

@@ -138,7 +138,7 @@ class Overrides:
         """
         if self._wanted or self._interpret:
             named = "compiler_params" if self._wanted else "interpret"
-            raise ParameterError(f"{named} cannot be honoured: {reason}. Pass the function itself.")
+            raise ParameterError(f"{named} cannot be honored: {reason}. Pass the function itself.")
 
     def kernels(self, found: Sequence[KernelFacts], root: Root) -> tuple[Kernel, ...]:
         """The kernels of the program that was chosen for, in its order."""

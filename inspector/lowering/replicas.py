@@ -65,7 +65,7 @@ def lower_replicas(
     limits = overrides.limits and dataclasses.replace(overrides.limits, replicas=replicas)
     result = replica.lower_with_replicas(
         flat, leaves, axis_env, is_donated, platforms.named(platform).lowering, name, choose=overrides.choose,
-        scopes=supposed.rematerialise, limits=limits, max_steps=MAX_STEPS, tuple_args=tuple_args,
+        scopes=supposed.rematerialize, limits=limits, max_steps=MAX_STEPS, tuple_args=tuple_args,
         return_tuple=return_tuple,
     )  # fmt: skip
     overrides.logged = result.logged

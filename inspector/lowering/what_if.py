@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inspector._jax.lowering.rematerialize import with_rematerialised
+from inspector._jax.lowering.rematerialize import with_rematerialized
 from inspector._jax.lowering.stages import Traced, donated_arguments, with_donated
 from inspector.compilation.program import Argument
 from inspector.compilation.tuning import WhatIf, covers
@@ -37,7 +37,7 @@ def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def changed_call(traced: Traced, paths: Sequence[str], what_if: WhatIf) -> Traced:
-    """A traced call with the donations and the rematerialisation that are supposed.
+    """A traced call with the donations and the rematerialization that are supposed.
 
     Args:
       traced: of the program.
@@ -47,8 +47,8 @@ def changed_call(traced: Traced, paths: Sequence[str], what_if: WhatIf) -> Trace
     Raises:
       ParameterError: there is no such argument, or nothing of a scope to compute again.
     """
-    if what_if.rematerialise:
-        traced = with_rematerialised(traced, what_if.rematerialise)
+    if what_if.rematerialize:
+        traced = with_rematerialized(traced, what_if.rematerialize)
     if what_if.donate:
         traced = with_donated(traced, are_donated(donated_arguments(traced), paths, what_if))
     return traced

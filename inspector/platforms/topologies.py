@@ -12,7 +12,7 @@ from inspector.errors import TargetError
 
 _CUBE = 4  # chips along each axis of what optical switches join
 _HOST = 2  # chips along the first two axes of a TPU host
-_NEIGHBOURS = 4  # that are named where a topology is not legal
+_NEIGHBORS = 4  # that are named where a topology is not legal
 _DIGITS = 9  # of a number in a target: Python refuses to read those with thousands
 
 Topology = tuple[int, ...]
@@ -78,7 +78,7 @@ class Slices:
         topology = self._whole(given)
         if self.is_legal(topology):
             return topology
-        legal = ", ".join(f"'{name}:{self.write(t)}'" for t in self.neighbours(topology))
+        legal = ", ".join(f"'{name}:{self.write(t)}'" for t in self.neighbors(topology))
         lacking = f"slice of {topology[0]} chips" if len(topology) == 1 else f"topology {self.write(topology)}"
         raise TargetError(
             f"Target {target!r}: {chip} has no {lacking}. It has {self.rank} axes, a single chip"
@@ -111,7 +111,7 @@ class Slices:
         """Whether there is such a topology."""
         return topology in self._legal
 
-    def neighbours(self, topology: Topology) -> tuple[Topology, ...]:
+    def neighbors(self, topology: Topology) -> tuple[Topology, ...]:
         """The legal topologies most like one, ascending; to a number of chips, those with a number like it."""
         if len(topology) == 1:
             return self._of_counts_like(topology[0])
@@ -120,7 +120,7 @@ class Slices:
         def distance(other: Topology) -> tuple[float, Topology]:
             return round(sum(abs(math.log(a / max(1, b))) for a, b in zip(other, wanted, strict=True)), 6), other
 
-        nearest = sorted(self._legal, key=distance)[:_NEIGHBOURS]
+        nearest = sorted(self._legal, key=distance)[:_NEIGHBORS]
         return tuple(sorted(nearest, key=lambda t: (math.prod(t), t)))
 
     def smallest(self, device_count: int, *, wraps: bool = False) -> Topology | None:
@@ -142,7 +142,7 @@ class Slices:
 
     def _of_counts_like(self, chips: int) -> tuple[Topology, ...]:
         nearest = sorted({math.prod(t) for t in self._legal}, key=lambda n: (abs(math.log(n / max(1, chips))), n))
-        found = (self.smallest(n * self.devices_per_chip) for n in sorted(nearest[:_NEIGHBOURS]))
+        found = (self.smallest(n * self.devices_per_chip) for n in sorted(nearest[:_NEIGHBORS]))
         return tuple(t for t in found if t is not None)
 
     @property

@@ -322,7 +322,7 @@ class Lowered(Deferred, Portable):
         donate: str | Sequence[str] = (),
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str | int, int] | None = None,
-        rematerialise: str | Sequence[str] = (),
+        rematerialize: str | Sequence[str] = (),
     ) -> Lowered:
         """The same program of another call: what would it take if ...?
 
@@ -333,7 +333,7 @@ class Lowered(Deferred, Portable):
           dtype: dtypes by argument; of several arrays those that are floating-point numbers get it.
           batch: lengths of the leading dimension by argument, such as `{"x": 32}`, or by the present length of all
             arrays that share it: `{4096: 32}` changes each array whose leading dimension is 4096.
-          rematerialise: name scopes whose values are computed again for the backward pass in place of being kept, as
+          rematerialize: name scopes whose values are computed again for the backward pass in place of being kept, as
             `jax.checkpoint` around them does; "*" stands for anything in a name. A scope that is entered anew right after
             its end is taken for one: layers of a stack need names of their own.
 
@@ -343,7 +343,7 @@ class Lowered(Deferred, Portable):
         """
         again = self._again()
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialise=rematerialise)
+        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
         return again.lower(self.program.platform, again.chip, again.what_if.merge(supposed))
 
     def _again(self) -> Again:

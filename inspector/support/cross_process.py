@@ -23,7 +23,7 @@ class Portable:
     # with slots (https://github.com/python/cpython/issues/104035).
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every heir is a dataclass
-        travels = travelling(type(self))
+        travels = traveling(type(self))
         return type(self), tuple(getattr(self, f.name) if f.name in travels else None for f in fields)
 
     def __copy__(self) -> Self:
@@ -33,7 +33,7 @@ class Portable:
         return self
 
 
-def travelling(kind: type[Portable]) -> set[str]:
+def traveling(kind: type[Portable]) -> set[str]:
     """The names of the fields that cross processes."""
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every heir is a dataclass
     return {field.name for field in fields if field.compare or field.metadata == TRAVELS}

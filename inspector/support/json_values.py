@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ForwardRef, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from inspector.errors import About, AtLeast, InspectorError, Missing, Partial, Unavailable
-from inspector.support.cross_process import Portable, travelling
+from inspector.support.cross_process import Portable, traveling
 
 T = TypeVar("T")
 
@@ -237,7 +237,7 @@ def _fields(kind: Any) -> tuple[Mapping[str, _Decode], tuple[str, ...]]:
 def _written(kind: Any) -> dict[str, dataclasses.Field[Any]]:
     """The fields that are written, by name."""
     found = dataclasses.fields(kind)
-    left_out = () if not issubclass(kind, Portable) else {f.name for f in found} - travelling(kind)
+    left_out = () if not issubclass(kind, Portable) else {f.name for f in found} - traveling(kind)
     return {field.name: field for field in found if field.name not in left_out}
 
 

@@ -17,7 +17,7 @@ from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ParameterError, TargetError, Unavailable
 from inspector.toolchain import flags
-from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags import catalog
 from inspector.toolchain.libtpu import libtpu_options
 from inspector.widgets import messages
 from inspector.widgets.typed_options import read_options
@@ -70,7 +70,7 @@ class Controls:
 
         def read(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # closed
-                searches.submit(catalogue.options)
+                searches.submit(catalog.options)
 
         if job is None:
             read(job)
@@ -140,7 +140,7 @@ class Controls:
 
 def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:
     """The flags that match a search, best first, those that `compiler` ("cpu", "gpu", "tpu") takes before others."""
-    found = [o for o in catalogue.find_options(request["search"]) if not flags.flag_type(o.name).is_opaque]
+    found = [o for o in catalog.find_options(request["search"]) if not flags.flag_type(o.name).is_opaque]
     found.sort(key=lambda option: compiler not in option.targets)
     rows = [_row(option, compiler) for option in found[:_FOUND]]
     return messages.Flags(type="flags", id=request["id"], rows=rows, total=len(found), note=_not_searched())
@@ -164,12 +164,12 @@ def parse_axes(text: str) -> AxisPairs:
 
 
 def _not_searched() -> str:
-    """Which flags there may be that the catalogue has not, and why."""
+    """Which flags there may be that the catalog has not, and why."""
     options = libtpu_options()
     return f"Flags of libtpu are not searched: {options.reason}" if isinstance(options, Unavailable) else ""
 
 
-def _row(option: catalogue.Option, compiler: str) -> messages.Flag:
+def _row(option: catalog.Option, compiler: str) -> messages.Flag:
     told = option.description
     return messages.Flag(
         name=option.name,
@@ -185,7 +185,7 @@ def _row(option: catalogue.Option, compiler: str) -> messages.Flag:
     )
 
 
-def _values(option: catalogue.Option) -> tuple[str, ...]:
+def _values(option: catalog.Option) -> tuple[str, ...]:
     """What can be chosen as a flag's value."""
     is_auto = option.type.startswith("auto or ")
     plain = ("true", "false") if option.type.removeprefix("auto or ") == "bool" else option.choices

@@ -205,7 +205,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         donate: str | Sequence[str] = (),
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str | int, int] | None = None,
-        rematerialise: str | Sequence[str] = (),
+        rematerialize: str | Sequence[str] = (),
         options: OptionsLike = None,
         target: str | Target | None = None,
     ) -> Variant:
@@ -215,7 +215,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           donate: arguments whose buffers the program may reuse.
           dtype: dtypes by argument; see `Lowered.what_if`.
           batch: lengths of the leading dimension by argument, or by the present length of all arrays that share it.
-          rematerialise: name scopes whose values are computed again for the backward pass.
+          rematerialize: name scopes whose values are computed again for the backward pass.
           options: of the compile; None for the baseline's.
           target: for what; None for the baseline's target.
 
@@ -227,7 +227,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           OptionError, TargetError: the options or the target are wrong; nothing was started.
         """
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialise=rematerialise)
+        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
         tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
         chosen = Target.parse(target if target is not None else self.baseline.target)
         said = self.baseline.options if options is None else Options.of(options)

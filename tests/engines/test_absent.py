@@ -96,7 +96,7 @@ def test_a_mesh_is_laid_over_a_slice_as_jax_does() -> None:
     places = [tuple(map(int, d.rpartition("(")[2][:-1].split(", "))) for d in compiled.devices]
     assert len(set(places)) == 16
     distances = [sum(abs(a - b) for a, b in zip(p, q, strict=True)) for p, q in itertools.pairwise(places)]
-    assert max(distances) == 1  # a ring over neighbours, which the order of ids is not
+    assert max(distances) == 1  # a ring over neighbors, which the order of ids is not
 
 
 @needs_tpu

@@ -187,17 +187,17 @@ def test_what_vmap_has_not_groups_and_partial_permutations(engine: Engine) -> No
 def test_other_environments(axes: list[tuple[str, int]], engine: Engine) -> None:
     names = tuple(name for name, _ in axes)
 
-    def normalised(x: Any) -> Any:
+    def normalized(x: Any) -> Any:
         mean = lax.pmean(x, names)
         position = sum(lax.axis_index(name) for name in names)
         return (x - mean) * position, lax.all_gather(x.sum(), names[-1])
 
     count = int(np.prod([size for _, size in axes]))
     x = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
-    compiled = inspector.lower(normalised, jax.ShapeDtypeStruct((3,), jnp.float32), axis_env=axes).compile(
+    compiled = inspector.lower(normalized, jax.ShapeDtypeStruct((3,), jnp.float32), axis_env=axes).compile(
         engine=engine
     )
-    expected = over_replicas(normalised, axes, [x], [True])
+    expected = over_replicas(normalized, axes, [x], [True])
     run = compiled.run(x[0] if count == 1 else x, repeat=1, warmup=0, engine=engine)
     check_equal(run, jax.tree.map(lambda leaf: leaf[0], expected) if count == 1 else expected)
 

@@ -111,7 +111,7 @@ def test_a_program_as_a_record() -> None:
     }  # fmt: skip
     assert record.element_types == ("f32",)
     assert record.numbers["peak_bytes"] >= record.numbers["argument_bytes"] == 32
-    assert record.numbers["full_rematerialisations"] == record.numbers["host_transfers"] == 0
+    assert record.numbers["full_rematerializations"] == record.numbers["host_transfers"] == 0
     called = Record.of(inspector.lower(called_back, S((8, 8), jnp.float32)).compile())
     assert called.numbers["host_transfers"] == 1
     assert "custom call" in called.in_part.get("flops", called.unknown.get("flops", ""))

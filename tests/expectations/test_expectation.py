@@ -117,7 +117,7 @@ def test_bytes_count_as_often_as_they_are_exchanged(expected: Any) -> None:
         (lambda e: e.number("peek_bytes", at_most=1), "no number 'peek_bytes'. Did you mean peak_bytes?"),
         (lambda e: e.no_dtypes("float65"), "no element type 'float65'"),
         (lambda e: e.no_dtypes(), "Which dtypes"),
-        (lambda e: e.donation_honoured("z"), "no argument 'z'. It has x"),
+        (lambda e: e.donation_honored("z"), "no argument 'z'. It has x"),
         (lambda e: e.no_recompile(1), "needs the function"),
         (lambda e: e.baseline(), "Which baseline"),
         (lambda e: e.baseline("x.json", above={"peek": 1}), "A baseline has no 'peek'"),
@@ -202,33 +202,33 @@ def test_donations() -> None:
 
     state = {"w": X, "b": S((8,), jnp.float32)}
     batch = S((3, 5), jnp.float32)
-    good = inspector.expect(step, state, X, batch, donate_argnums=0).donation_honoured().donation_honoured("state['w']")
-    good.donation_honoured("state")
+    good = inspector.expect(step, state, X, batch, donate_argnums=0).donation_honored().donation_honored("state['w']")
+    good.donation_honored("state")
     wasted = inspector.expect(step, state, X, batch, donate_argnums=(0, 1, 2))
-    text = failure(wasted.donation_honoured)
+    text = failure(wasted.donation_honored)
     assert "donated arguments: expected all reused by outputs, got 2 of 4 reused" in text
     assert re.search(r"> unused: float32\[8, 8\] +the program does not use it", text)
     assert re.search(r"> batch: float32\[3, 5\] +no output has its shape", text)
-    text = failure(lambda: inspector.expect(step, state, X, batch).donation_honoured())
+    text = failure(lambda: inspector.expect(step, state, X, batch).donation_honored())
     assert "no argument is donated" in text
     assert "donate_argnums" in text
-    assert "is not donated" in failure(lambda: inspector.expect(step, state, X, batch).donation_honoured("batch"))
+    assert "is not donated" in failure(lambda: inspector.expect(step, state, X, batch).donation_honored("batch"))
 
 
 @pytest.mark.parametrize("target", ["cpu:8", pytest.param("tpu:v5e:2x4", marks=needs_tpu)])
-def test_full_rematerialisation(target: str) -> None:
+def test_full_rematerialization(target: str) -> None:
     x = S((8, 8, 8), jnp.float32)
-    text = failure(lambda: inspector.expect(replicated_on_the_way, x, target=target).no_full_rematerialisation())
-    assert "full rematerialisations by the partitioner: expected none, got 1" in text
+    text = failure(lambda: inspector.expect(replicated_on_the_way, x, target=target).no_full_rematerialization())
+    assert "full rematerializations by the partitioner: expected none, got 1" in text
     assert "sharding_constraint" in text
     assert re.search(r"> \d+ \|     y = lax.with_sharding_constraint\(x \* 2", text), text
-    inspector.expect(two_sums, X, target=target).no_full_rematerialisation()
+    inspector.expect(two_sums, X, target=target).no_full_rematerialization()
 
 
 def test_what_was_not_heard_is_not_known() -> None:
     compiled = inspector.lower(replicated_on_the_way, S((8, 8, 8), jnp.float32)).compile(engine="inline")
-    text = failure(lambda: inspector.expect(compiled).no_full_rematerialisation())
-    assert "?     full rematerialisations" in text
+    text = failure(lambda: inspector.expect(compiled).no_full_rematerialization())
+    assert "?     full rematerializations" in text
     assert "a compile in this process does not hear XLA" in text
 
 

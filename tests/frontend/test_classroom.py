@@ -1,4 +1,4 @@
-"""The classroom's panes without a mouse, and without telling colours apart."""
+"""The classroom's panes without a mouse, and without telling colors apart."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ def test_a_collective_is_chosen_edited_and_played_by_keyboard_alone(opened: tupl
     expect(said).to_contain_text("Step 1 of")
 
 
-def test_groups_and_blocks_have_names_besides_colours(opened: tuple[Page, Callable[[], None]]) -> None:
+def test_groups_and_blocks_have_names_besides_colors(opened: tuple[Page, Callable[[], None]]) -> None:
     page, _ = opened
     cells = page.locator(".insp-mesh .insp-cell")
     letters = cells.evaluate_all(
         "cells => cells.map(cell => [cell.style.cssText, cell.querySelector('.insp-cell-group').textContent])"
     )
     assert len(letters) == 8
-    by_colour = dict(letters)
-    assert len(by_colour) == len(set(by_colour.values())) == len(set(map(tuple, letters)))
+    by_color = dict(letters)
+    assert len(by_color) == len(set(by_color.values())) == len(set(map(tuple, letters)))
     blocks = page.locator(".insp-exchange-block")
     assert blocks.count() > 0
     for text in blocks.evaluate_all(

@@ -101,7 +101,7 @@ def test_columns_scroll_apart_and_keep_their_place(demo: OpenDemo) -> None:
     scroller(page, 0).evaluate("e => e.scrollTop = 700")
     scroller(page, 1).evaluate("e => e.scrollTop = 300")
     assert [scroller(page, v).evaluate("e => Math.round(e.scrollTop)") for v in range(3)] == [700, 300, begin]
-    page.get_by_label("Maximise").last.click()
+    page.get_by_label("Maximize").last.click()
     page.get_by_label("Back to all columns").click()
     page.wait_for_timeout(200)
     places = [scroller(page, v).evaluate("e => e.scrollTop") for v in range(3)]

@@ -601,7 +601,7 @@ def test_groups_follow_an_axis_environment_while_it_is_typed(demo: OpenDemo) -> 
     field.fill("data=3")
     expect(said).to_contain_text("The collective is over model: the environment must have it")
     assert page.evaluate(EDITED, "data=64, model=64") < 400, "milliseconds, on a busy machine; 100 on an idle one"
-    expect(page.locator(".insp-mesh-svg > .insp-cell")).to_have_count(16)  # looks: eight colours, two edges
+    expect(page.locator(".insp-mesh-svg > .insp-cell")).to_have_count(16)  # looks: eight colors, two edges
     box = page.locator(".insp-mesh-svg").bounding_box()
     assert box is not None
     page.locator(".insp-mesh-svg").hover(position={"x": box["width"] * 3.5 / 64, "y": box["height"] * 2.5 / 64})
@@ -799,7 +799,7 @@ def test_panes_move_between_columns_and_the_layout_is_remembered(demo: OpenDemo)
     page.locator("[data-group='0.0']").get_by_label("Choose what is shown here").click()
     page.get_by_role("menuitem", name="Graph", exact=True).click()
     expect(page.locator("[data-group='0.0'] [role=tab]")).to_have_text(["Source", "Outline", "Graph"])
-    page.locator("[data-group='0.1']").get_by_label("Maximise").click()
+    page.locator("[data-group='0.1']").get_by_label("Maximize").click()
     expect(page.locator(".insp-group")).to_have_count(1)
     page.get_by_label("Back to all columns").click()
     page.get_by_label("Close the panel").click()

@@ -25,7 +25,7 @@ def opened(demo: OpenDemo, **query: str | int) -> Page:
     """The demo page with the graph as large as it can be."""
     page = demo(**query)
     page.click("[data-tab=graph]")
-    page.locator("[data-group=dock]").get_by_label("Maximise").click()
+    page.locator("[data-group=dock]").get_by_label("Maximize").click()
     page.wait_for_selector(".insp-g-node")
     return page
 
@@ -144,7 +144,7 @@ def test_nothing_is_asked_of_the_kernel_once_the_graph_is_there(demo: OpenDemo) 
     asked = page.evaluate("demo.sent.filter(m => m.type !== 'select').length")
     box = page.locator(".insp-g-box[aria-expanded=false]").nth(1)
     press(box)
-    page.get_by_label("Colour of the nodes").select_option("flops")
+    page.get_by_label("Color of the nodes").select_option("flops")
     expect(page.locator(".insp-g-legend")).to_contain_text("flop")
     page.get_by_label("Only the box at hand").click()
     expect(page.locator(".insp-g-trail button")).not_to_have_count(0)
@@ -211,7 +211,7 @@ def test_a_step_with_scopes(demo: OpenDemo, theme: str, width: int, tmp_path: Pa
     explorer = inspector.explore(train_step, [w, w], jnp.ones((32, 64))).wait(120)
     page = demo("waiting", until=".insp-state", theme=theme, width=width)
     exchange = behind(page, explorer, tab="graph")
-    page.locator("[data-group=dock]").get_by_label("Maximise").click()
+    page.locator("[data-group=dock]").get_by_label("Maximize").click()
     layer = node(page, "layer_1, backward")
     until(page, exchange, layer)
     until(page, exchange, page.locator(".insp-g-legend"))
@@ -219,7 +219,7 @@ def test_a_step_with_scopes(demo: OpenDemo, theme: str, width: int, tmp_path: Pa
         press(layer)
     expect(node(page, "attention, backward").first).to_be_visible()
     expect(node(page, "layer_0, forward")).to_be_visible()
-    page.get_by_label("Colour of the nodes").select_option("bytes")
+    page.get_by_label("Color of the nodes").select_option("bytes")
     until(page, exchange, page.locator(".insp-g-scale"))
     node(page, "layer_0, forward").hover()
     expect(page.locator(".insp-g-caption")).to_contain_text(re.compile(r"layer_0, forward.*accessed.*flop"))
@@ -236,11 +236,11 @@ def test_what_costs_more_or_less_than_in_another_variant(demo: OpenDemo) -> None
     exchange = behind(page, explorer, tab="graph")
     layer = node(page, "layer_1, backward")
     until(page, exchange, layer)
-    colours = page.get_by_label("Colour of the nodes")
-    expect(colours.locator("optgroup")).to_have_count(0)
+    colors = page.get_by_label("Color of the nodes")
+    expect(colors.locator("optgroup")).to_have_count(0)
     page.locator(".insp-chip", has_text="xla_disable_hlo_passes").click()
-    until(page, exchange, colours.locator("optgroup[label='change against baseline']"))
-    colours.select_option("change:bytes")
+    until(page, exchange, colors.locator("optgroup[label='change against baseline']"))
+    colors.select_option("change:bytes")
     until(page, exchange, page.locator(".insp-g-both"))
     expect(
         page.locator(".insp-g-node:not(.insp-g-open) .insp-g-words", has_text=re.compile(r"^\+")).first
@@ -253,12 +253,12 @@ def test_what_costs_more_or_less_than_in_another_variant(demo: OpenDemo) -> None
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_devices_that_work_together_have_a_colour_where_there_are_some(
+def test_devices_that_work_together_have_a_color_where_there_are_some(
     demo: OpenDemo, theme: str, tmp_path: Path
 ) -> None:
     page = opened(demo, scenario="mesh", theme=theme)
-    colour = page.get_by_label("Colour of the nodes")
-    colour.select_option("devices")
+    color = page.get_by_label("Color of the nodes")
+    color.select_option("devices")
     legend = page.locator(".insp-g-legend .insp-g-key")
     expect(legend).to_have_text(["model: 2 devices", "pairs along data", "data: 4 devices"])
     together = page.locator(".insp-g-together.insp-g-node")
@@ -267,5 +267,5 @@ def test_devices_that_work_together_have_a_colour_where_there_are_some(
     assert len(set(fills)) == 3
     page.screenshot(path=tmp_path / f"devices-{theme}.png")
     page = opened(demo)
-    expect(colour.locator("option[value=devices]")).to_have_text("by devices: no collectives here")
-    expect(colour.locator("option[value=devices]")).to_be_disabled()
+    expect(color.locator("option[value=devices]")).to_have_text("by devices: no collectives here")
+    expect(color.locator("option[value=devices]")).to_be_disabled()

@@ -1,4 +1,4 @@
-"""The Graph pane between passes, with a real program behind it: what a pass did is coloured, and what it left stays in place."""
+"""The Graph pane between passes, with a real program behind it: what a pass did is colored, and what it left stays in place."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def test_what_a_pass_did_is_seen_and_stepped_through(demo: OpenDemo, explorer: A
     button.click()
     until(page, exchange, page.locator("[data-pane=passes] .cm-line"))
     page.click("[data-tab=graph]")
-    page.locator("[data-group=dock]").get_by_label("Maximise").click()
+    page.locator("[data-group=dock]").get_by_label("Maximize").click()
     until(page, exchange, page.locator(".insp-g-node"))
     page.get_by_role("button", name="After", exact=True).click()
     name = page.locator(".insp-g-pass-name")
-    until(page, exchange, page.locator(".insp-graph:not(.insp-counting) .insp-g-canvas[data-colouring=party]"))
+    until(page, exchange, page.locator(".insp-graph:not(.insp-counting) .insp-g-canvas[data-coloring=party]"))
     seen = [name.inner_text()]
     page.locator(".insp-g-canvas").focus()
     while "fusion" not in seen[-1]:
@@ -73,5 +73,5 @@ def test_what_a_pass_did_is_seen_and_stepped_through(demo: OpenDemo, explorer: A
     assert len(above) > len(both)
     assert [pair for pair in above if after[pair[0]][1] > after[pair[1]][1] + ROW] == [], "what was above stays above"
     page.get_by_role("button", name="Compiled", exact=True).click()
-    expect(page.locator(".insp-g-canvas")).to_have_attribute("data-colouring", "kind")
+    expect(page.locator(".insp-g-canvas")).to_have_attribute("data-coloring", "kind")
     print(tmp_path)

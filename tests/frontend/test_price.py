@@ -29,7 +29,7 @@ def test_a_collective_is_priced_on_a_slice_and_on_a_host(demo: OpenDemo, theme: 
     exchange = behind(page, explorer, tab="collectives")
     seen = page.get_by_role("region", name="What it costs")
     until(page, exchange, seen.locator("svg"))
-    page.get_by_role("button", name="Maximise").last.click()
+    page.get_by_role("button", name="Maximize").last.click()
     facts = seen.locator("dl")
     expect(facts).to_contain_text("492 ns = 6 steps × 0 s + 24 KiB / 50 GB/s")
     expect(facts).to_contain_text("8 of 20")

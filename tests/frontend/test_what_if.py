@@ -47,14 +47,14 @@ def test_suppositions_are_compiled_and_compared(demo: OpenDemo, theme: str, widt
     pane.get_by_label("Argument").select_option("params")
     compile_it.click()
     until(page, exchange, pane.get_by_role("button", name="params as bfloat16"))
-    pane.get_by_role("button", name="Rematerialise", exact=True).click()
+    pane.get_by_role("button", name="Rematerialize", exact=True).click()
     pane.get_by_label("Name scope").fill("nowhere")
     compile_it.click()
     until(page, exchange, pane.locator(".insp-refused", has_text="Nothing under 'nowhere'"))
     page.screenshot(path=tmp_path / f"what-if-refused-{theme}.png")
     pane.get_by_label("Name scope").fill("hidden")
     compile_it.click()
-    until(page, exchange, pane.get_by_role("button", name="hidden rematerialised"))
+    until(page, exchange, pane.get_by_role("button", name="hidden rematerialized"))
     for _ in range(100):
         exchange()
         if all(v.state == "done" for v in explorer.variants):

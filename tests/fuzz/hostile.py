@@ -43,7 +43,7 @@ _WORDS = ("add", "multiply", "dot", "reduce", "fusion", "parameter", "broadcast"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """An option as the catalogue has it: a name, a type's kind and its choices; `of_libtpu` is for TPUs only."""
+    """An option as the catalog has it: a name, a type's kind and its choices; `of_libtpu` is for TPUs only."""
 
     name: str
     kind: str
@@ -87,7 +87,7 @@ def hostile(
     Args:
       seed: of the whole run.
       index: from 0.
-      fields: the catalogue, in a fixed order.
+      fields: the catalog, in a fixed order.
       passes: names of passes, in a fixed order.
       platforms: that can be compiled for, in a fixed order.
     """

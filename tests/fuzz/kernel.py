@@ -44,7 +44,7 @@ from inspector.errors import (
 )
 from inspector.stages.lowered import Lowered
 from inspector.toolchain import flags, xla
-from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags import catalog
 from tests.fuzz import hostile
 
 TIME_LIMIT_S = 20.0
@@ -291,7 +291,7 @@ def _fields() -> list[hostile.Field]:
             of_flags=option.name not in flags.OPTION_FIELDS,
             of_libtpu=flags.flag_type(option.name).home == "libtpu",
         )
-        for option in catalogue.options()
+        for option in catalog.options()
     ]
 
 

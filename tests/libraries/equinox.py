@@ -53,7 +53,7 @@ class Counter(eqx.Module):
 
 
 class Normed(eqx.Module):
-    """Batch normalisation keeps its running statistics in a state beside the model."""
+    """Batch normalization keeps its running statistics in a state beside the model."""
 
     linear: eqx.nn.Linear
     norm: eqx.nn.BatchNorm

@@ -19,7 +19,7 @@ LABELS = jnp.array([0, 1, 2, 1])
 
 
 class Cnn(nn.Module):
-    """A small classifier with batch normalisation and dropout."""
+    """A small classifier with batch normalization and dropout."""
 
     features: int = 4
 
@@ -44,7 +44,7 @@ class Recurrent(nn.Module):
 
 
 class State(TrainState):
-    """A train state with what batch normalisation keeps."""
+    """A train state with what batch normalization keeps."""
 
     batch_stats: Any = None
 
@@ -61,7 +61,7 @@ def train_step(state: State, images: jax.Array, labels: jax.Array, key: jax.Arra
     return state.apply_gradients(grads=gradients, batch_stats=changed["batch_stats"]), value
 
 
-def rematerialised(params: Any, x: jax.Array) -> jax.Array:
+def rematerialized(params: Any, x: jax.Array) -> jax.Array:
     model = nn.Sequential([nn.remat(nn.Dense)(8), nn.tanh, nn.remat(nn.Dense)(1)])
     return jnp.sum(model.apply(params, x) ** 2)
 
@@ -102,8 +102,8 @@ PROGRAMS = (
         line="return out.mean(axis=1)",
     ),
     Program(
-        "the gradient of a rematerialised module",
-        jax.grad(rematerialised),
+        "the gradient of a rematerialized module",
+        jax.grad(rematerialized),
         (DENSE, IMAGES[:, 0, :, 0]),
         line="return jnp.sum(model.apply(params, x) ** 2)",
     ),

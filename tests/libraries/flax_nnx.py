@@ -41,12 +41,12 @@ class Counted(nnx.Module):
 
 
 @nnx.jit
-def train_step(model: Mlp, optimiser: nnx.Optimizer, x: jax.Array, y: jax.Array) -> jax.Array:
+def train_step(model: Mlp, optimizer: nnx.Optimizer, x: jax.Array, y: jax.Array) -> jax.Array:
     def loss(model: Mlp) -> jax.Array:
         return jnp.mean((model(x) - y) ** 2)
 
     value, gradients = nnx.value_and_grad(loss)(model)
-    optimiser.update(model, gradients)
+    optimizer.update(model, gradients)
     return value
 
 

@@ -104,7 +104,7 @@ MESH = jax.make_mesh((4, 2), ("data", "model"), axis_types=(jax.sharding.AxisTyp
 
 @jax.jit
 @functools.partial(jax.shard_map, mesh=MESH, in_specs=PartitionSpec("data", "model"), out_specs=PartitionSpec("data"))
-def normalised(x: jax.Array) -> jax.Array:
+def normalized(x: jax.Array) -> jax.Array:
     return jax.lax.psum(jnp.abs(x).sum(axis=1), "model")
 
 
@@ -170,7 +170,7 @@ PROGRAMS = (
     ),
     Program(
         "shard_map over a mesh",
-        normalised,
+        normalized,
         (jnp.arange(32.0).reshape(8, 4),),
         line='return jax.lax.psum(jnp.abs(x).sum(axis=1), "model")',
     ),

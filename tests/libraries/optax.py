@@ -1,4 +1,4 @@
-"""Optax: optimisers with schedules and chains, as pytrees of state."""
+"""Optax: optimizers with schedules and chains, as pytrees of state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def accumulate(params: dict, state: optax.MultiStepsState, x: jax.Array) -> tupl
     return optax.apply_updates(params, updates), state  # accumulated
 
 
-def minimise(params: jax.Array) -> jax.Array:
+def minimize(params: jax.Array) -> jax.Array:
     solver = optax.lbfgs(memory_size=3)
     rosenbrock = lambda p: jnp.sum(100.0 * (p[1:] - p[:-1] ** 2) ** 2 + (1.0 - p[:-1]) ** 2)  # noqa: E731
     value_and_grad = optax.value_and_grad_from_state(rosenbrock)
@@ -59,5 +59,5 @@ PROGRAMS = (
         (jax.tree.map(jnp.copy, PARAMS), ACCUMULATED.init(PARAMS), X),
         line="return optax.apply_updates(params, updates), state  # accumulated",
     ),
-    Program("L-BFGS in a loop", minimise, (jnp.zeros(3),), line="rosenbrock = lambda p: jnp.sum("),
+    Program("L-BFGS in a loop", minimize, (jnp.zeros(3),), line="rosenbrock = lambda p: jnp.sum("),
 )

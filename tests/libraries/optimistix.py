@@ -1,4 +1,4 @@
-"""Optimistix: root finding, least squares, minimisation."""
+"""Optimistix: root finding, least squares, minimization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`xla_computation` against the recorded behaviour of JAX 0.4.30, the last that had it."""
+"""`xla_computation` against the recorded behavior of JAX 0.4.30, the last that had it."""
 
 from __future__ import annotations
 

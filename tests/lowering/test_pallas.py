@@ -382,7 +382,7 @@ def test_enums_may_be_given_as_themselves_or_as_text() -> None:
 
 def test_what_is_lowered_already_is_told_so() -> None:
     done = jax.jit(scale).trace(SQUARE).lower(lowering_platforms=("tpu",))
-    with pytest.raises(ParameterError, match="compiler_params cannot be honoured: a Lowered is lowered already"):
+    with pytest.raises(ParameterError, match="compiler_params cannot be honored: a Lowered is lowered already"):
         inspector.lower(done, compiler_params={0: {}})
 
 

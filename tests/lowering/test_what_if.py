@@ -122,7 +122,7 @@ def test_under_an_axis_environment() -> None:
     lowered = inspector.lower(step, *arrays, axis_env=[("i", 2)])
     assert [a.donated for a in lowered.what_if(donate="w").inputs] == [True, False]
     assert lowered.what_if(batch={"x": 2}).inputs[1].shape == (2, 8)
-    again = lowered.what_if(rematerialise="mlp")
+    again = lowered.what_if(rematerialize="mlp")
     assert "optimization_barrier" in str(again.jaxpr)
     kinds = [[c.opcode for c in each.collectives()] for each in (lowered, again)]
     assert set(kinds[0]) == set(kinds[1])
@@ -134,7 +134,7 @@ def test_of_a_call_that_is_traced_already(arguments: Any) -> None:
     for given in (traced, traced.lower()):
         opened = inspector.lower(given)
         assert [a.donated for a in opened.what_if(donate="args[0]").inputs] == [True, True, True, False]
-        assert "optimization_barrier" in opened.what_if(rematerialise="mlp").stablehlo
+        assert "optimization_barrier" in opened.what_if(rematerialize="mlp").stablehlo
         with pytest.raises(ParameterError, match="Pass the function and its arguments"):
             opened.what_if(batch={"args[1]": 8})
 
@@ -157,21 +157,21 @@ def test_of_a_method_of_a_library_model(arguments: Any) -> None:
     assert [a.donated for a in found.inputs] == [True] * 3 + [False]
 
 
-# --------------------------------------------------------------------------- rematerialisation
+# --------------------------------------------------------------------------- rematerialization
 
 
 def checkpointed(arguments: Any, layer: Layer) -> Lowered:
     return inspector.lower(functools.partial(step, of=functools.partial(loss, layer=jax.checkpoint(layer))), *arguments)
 
 
-def test_rematerialised_values_take_the_memory_of_a_checkpoint(lowered: Lowered, arguments: Any) -> None:
-    found = lowered.what_if(rematerialise="mlp")
+def test_rematerialized_values_take_the_memory_of_a_checkpoint(lowered: Lowered, arguments: Any) -> None:
+    found = lowered.what_if(rematerialize="mlp")
     assert temporaries(found) == temporaries(checkpointed(arguments, mlp))
 
 
 @pytest.mark.parametrize("scopes", [["mlp"], ["layer_1"], ["layer_*/mlp"], ["layer_0/mlp", "layer_2"]])
 def test_results_stay(lowered: Lowered, arguments: Any, scopes: list[str]) -> None:
-    again = lowered.what_if(rematerialise=scopes)
+    again = lowered.what_if(rematerialize=scopes)
     expected = jax.tree.leaves(step(*arguments))
     found = jax.tree.leaves(again.compile(engine=InlineEngine()).run(*arguments, repeat=1, warmup=0).result)
     for one, other in zip(expected, found, strict=True):
@@ -184,20 +184,20 @@ def tanhs(lowered: Lowered) -> int:
 
 def test_what_is_computed_again_is_the_scope_and_no_more(lowered: Lowered) -> None:
     assert tanhs(lowered) == 6
-    assert tanhs(lowered.what_if(rematerialise="layer_1")) == 8
-    assert tanhs(lowered.what_if(rematerialise="layer_*")) == 12
-    assert lowered.what_if(rematerialise="layer_1").stablehlo.count("optimization_barrier") == 1
+    assert tanhs(lowered.what_if(rematerialize="layer_1")) == 8
+    assert tanhs(lowered.what_if(rematerialize="layer_*")) == 12
+    assert lowered.what_if(rematerialize="layer_1").stablehlo.count("optimization_barrier") == 1
 
 
 def test_it_is_known_to_be_computed_again(lowered: Lowered) -> None:
-    table = lowered.what_if(rematerialise="mlp").compile(engine=InlineEngine()).instructions()
+    table = lowered.what_if(rematerialize="mlp").compile(engine=InlineEngine()).instructions()
     assert any("recomputed" in str(phase) for phase in table["phase"])
 
 
 def test_through_functions_that_are_jitted(lowered: Lowered, arguments: Any) -> None:
     inner = inspector.lower(functools.partial(step, of=jax.jit(loss)), *arguments)
-    assert tanhs(inner.what_if(rematerialise="layer_1")) == 8
-    assert temporaries(inner.what_if(rematerialise="mlp")) == temporaries(lowered.what_if(rematerialise="mlp"))
+    assert tanhs(inner.what_if(rematerialize="layer_1")) == 8
+    assert temporaries(inner.what_if(rematerialize="mlp")) == temporaries(lowered.what_if(rematerialize="mlp"))
 
 
 def test_the_same_layer_twice_is_two_blocks(arguments: Any) -> None:
@@ -206,7 +206,7 @@ def test_the_same_layer_twice_is_two_blocks(arguments: Any) -> None:
             x = x + mlp(x, w)
         return (x**2).mean()
 
-    found = inspector.lower(jax.grad(alike), *arguments).what_if(rematerialise="mlp")
+    found = inspector.lower(jax.grad(alike), *arguments).what_if(rematerialize="mlp")
     assert found.stablehlo.count("optimization_barrier") == 3
 
 
@@ -217,7 +217,7 @@ def test_with_random_keys_and_no_use_of_a_key_behind_the_barrier() -> None:
             return jnp.sum(jnp.sin(h) ** 2)
 
     lowered = inspector.lower(jax.grad(loss), jnp.ones(8), jax.random.key(3))
-    found = lowered.what_if(rematerialise="noisy").compile(engine=InlineEngine())
+    found = lowered.what_if(rematerialize="noisy").compile(engine=InlineEngine())
     ran = found.run(jnp.ones(8), jax.random.key(3), repeat=1, warmup=0).outputs[0]
     np.testing.assert_allclose(ran, jax.grad(loss)(jnp.ones(8), jax.random.key(3)), rtol=1e-5)
 
@@ -231,12 +231,12 @@ def test_a_scope_by_any_name_that_jax_takes() -> None:
 
     lowered = inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
     for scope in ("decoder/block0", "block0", "dense(128)", "block[0]", "block[*]", "*"):
-        assert "optimization_barrier" in lowered.what_if(rematerialise=scope).stablehlo, scope
+        assert "optimization_barrier" in lowered.what_if(rematerialize=scope).stablehlo, scope
 
 
 def test_a_scope_within_another_that_is_supposed_too(lowered: Lowered) -> None:
-    both = lowered.what_if(rematerialise="layer_0").what_if(rematerialise="layer_0/mlp")
-    assert tanhs(both) == tanhs(lowered.what_if(rematerialise="layer_0"))
+    both = lowered.what_if(rematerialize="layer_0").what_if(rematerialize="layer_0/mlp")
+    assert tanhs(both) == tanhs(lowered.what_if(rematerialize="layer_0"))
 
 
 # --------------------------------------------------------------------------- refusals
@@ -252,8 +252,8 @@ def test_a_scope_within_another_that_is_supposed_too(lowered: Lowered) -> None:
         ({"dtype": {"x": "float64"}}, "which JAX takes for float32 as it is set now"),
         ({"batch": {"x": 0}}, "gives x the length 0"),
         ({"batch": {"x": True}}, "gives x the length True"),
-        ({"rematerialise": "nope"}, "Nothing under 'nope' can be rematerialised.*layer_0, mlp, layer_1"),
-        ({"rematerialise": 3}, "Expected a name or a list of names"),
+        ({"rematerialize": "nope"}, "Nothing under 'nope' can be rematerialized.*layer_0, mlp, layer_1"),
+        ({"rematerialize": 3}, "Expected a name or a list of names"),
     ],
 )
 def test_what_cannot_be(lowered: Lowered, given: Any, words: str) -> None:
@@ -270,9 +270,9 @@ def test_what_is_in_a_loop_says_so() -> None:
 
     lowered = inspector.lower(jax.grad(scanned), jnp.ones((4, 8)), jnp.ones((2, 4)))
     with pytest.raises(ParameterError, match=r"inside a loop.*jax\.checkpoint around the body"):
-        lowered.what_if(rematerialise="mlp")
+        lowered.what_if(rematerialize="mlp")
     with pytest.raises(ParameterError, match="has no backward pass"):
-        inspector.lower(mlp, jnp.ones((2, 4)), jnp.ones((4, 8))).what_if(rematerialise="mlp")
+        inspector.lower(mlp, jnp.ones((2, 4)), jnp.ones((4, 8))).what_if(rematerialize="mlp")
 
 
 def test_a_module_without_its_function() -> None:

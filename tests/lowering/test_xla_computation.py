@@ -1,4 +1,4 @@
-"""What the documentation of `jax.xla_computation` promises, and what cannot be honoured."""
+"""What the documentation of `jax.xla_computation` promises, and what cannot be honored."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_tuple_args() -> None:
 
 
 @pytest.mark.parametrize("name", ["in_parts", "out_parts", "instantiate_const_outputs"])
-def test_what_cannot_be_honoured_is_refused(name: str) -> None:
-    with pytest.raises(ParameterError, match=f"{name}=.*cannot be honoured.*Leave it out"):
+def test_what_cannot_be_honored_is_refused(name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name}=.*cannot be honored.*Leave it out"):
         xla_computation(jnp.sin, **{name: (None,)})
 
 

@@ -12,12 +12,12 @@ PODS = [chip.topologies for chip in TPU.chips]
 
 
 @pytest.mark.parametrize("slices", PODS)
-def test_neighbours_are_legal_and_include_the_topology_itself(slices: Slices) -> None:
+def test_neighbors_are_legal_and_include_the_topology_itself(slices: Slices) -> None:
     wanted = (2,) * slices.rank
-    neighbours = slices.neighbours(wanted)
-    assert wanted in neighbours
-    assert len(neighbours) == 4
-    assert all(slices.is_legal(topology) for topology in neighbours)
+    neighbors = slices.neighbors(wanted)
+    assert wanted in neighbors
+    assert len(neighbors) == 4
+    assert all(slices.is_legal(topology) for topology in neighbors)
 
 
 def test_slices() -> None:

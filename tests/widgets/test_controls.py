@@ -16,7 +16,7 @@ from inspector.compilation.target import Target
 from inspector.errors import ParameterError, TargetError, Unavailable
 from inspector.support.install_commands import install_command
 from inspector.toolchain import untrusted
-from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags import catalog
 from inspector.widgets import controls, messages
 from inspector.widgets.controls import Controls, find_flags, parse_axes
 from inspector.widgets.typed_options import read_fields, read_options, unwrapped
@@ -178,7 +178,7 @@ def test_no_option_that_names_a_file_is_overlooked() -> None:
     said = re.compile(
         r"\b(file(name)?|director(y|ies)|path) (to|of|for|with|containing|that)\b|^(File|Directory|Path)\b"
     )
-    texts = [o for o in catalogue.options() if o.type in ("string", "list of string", "auto or string")]
+    texts = [o for o in catalog.options() if o.type in ("string", "list of string", "auto or string")]
     found = {o.name for o in texts if isinstance(o.description, str) and said.search(o.description)}
     assert len(found) > 8
     assert sorted(name for name in found if untrusted.is_allowed(name)) == []
@@ -221,7 +221,7 @@ def test_what_the_target_takes_comes_first() -> None:
         assert {True, False} == set(taken)
     assert search("fusion", "gpu")["rows"] != search("fusion", "cpu")["rows"]
     ordered = [row["name"] for row in search("gemm", "gpu")["rows"] if row["is_taken"]]
-    best = [option.name for option in catalogue.find_options("gemm") if "gpu" in option.targets]
+    best = [option.name for option in catalog.find_options("gemm") if "gpu" in option.targets]
     assert ordered == best[: len(ordered)]
 
 
@@ -265,13 +265,13 @@ def test_a_search_is_for_the_target_that_is_typed(asked: Asked, target: str, tak
 
 
 def test_only_the_latest_search_is_answered(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    go, find = threading.Event(), catalogue.find_options
+    go, find = threading.Event(), catalog.find_options
 
     def slow(text: str) -> Any:
         assert go.wait(60)
         return find(text)
 
-    monkeypatch.setattr(catalogue, "find_options", slow)
+    monkeypatch.setattr(catalog, "find_options", slow)
     for number, text in enumerate(("f", "fu", "fus")):
         asked.controls.receive({"type": "flags", "id": number, "search": text, "target": ""})
     go.set()

@@ -30,7 +30,7 @@ from inspector.errors import (
     Unavailable,
 )
 from inspector.hlo.module import Module
-from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags import catalog
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.saving.fallback import text_form
 from inspector.widgets.variants import variants_of
@@ -728,7 +728,7 @@ def test_collectives_are_the_baselines(work: FakeWork, explorer: Explorer) -> No
 
 def test_flags_are_read_when_the_first_compile_is_over(work: FakeWork, monkeypatch: pytest.MonkeyPatch) -> None:
     read = threading.Event()
-    monkeypatch.setattr(catalogue, "options", read.set)
+    monkeypatch.setattr(catalog, "options", read.set)
     explorer = work.explorer()
     explorer._controls._searches.submit(lambda: None).result(60)  # whatever was begun before is done
     assert not read.is_set()

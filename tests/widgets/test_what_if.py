@@ -82,7 +82,7 @@ def test_scopes_are_those_of_a_forward_and_a_backward_pass_outside_of_loops() ->
     lowered = inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
     assert suppositions(lowered)["scopes"] == ["outer", "outer/inner", "looped"]
     for scope in suppositions(lowered)["scopes"]:
-        assert "optimization_barrier" in lowered.what_if(rematerialise=scope).stablehlo
+        assert "optimization_barrier" in lowered.what_if(rematerialize=scope).stablehlo
     assert suppositions(inspector.lower(loss, jnp.ones((4, 4)), jnp.ones((2, 4))))["scopes"] == []
 
 
@@ -173,7 +173,7 @@ def asked(explorer: inspector.Explorer, **supposed: Any) -> dict[str, Any]:
 
     app.publish = record
     try:
-        empty: dict[str, Any] = {"donate": [], "dtype": {}, "batch": {}, "rematerialise": []}
+        empty: dict[str, Any] = {"donate": [], "dtype": {}, "batch": {}, "rematerialize": []}
         request = {"type": "suppose", "id": 7, "variant": explorer.baseline.number, **empty, **supposed}
         explorer._on_request(request)  # as of the comm
         explorer.wait(120)
@@ -193,10 +193,10 @@ def test_what_the_function_itself_says_is_told_too() -> None:
 
 def test_a_browser_gets_the_variant_or_what_is_wrong() -> None:
     explorer = explored()
-    reply = asked(explorer, rematerialise=["hidden"])
+    reply = asked(explorer, rematerialize=["hidden"])
     assert (reply["id"], reply["error"]) == (7, None)
     assert explorer.variants[1].number == reply["variant"]
-    assert explorer.variants[1].message()["supposed"] == "hidden rematerialised"
+    assert explorer.variants[1].message()["supposed"] == "hidden rematerialized"
     assert "optimization_barrier" in str(explorer.variants[1].lowered.jaxpr)  # type: ignore[union-attr]
     wrong = asked(explorer, dtype={"x": "nonsense"})
     assert wrong["variant"] is None

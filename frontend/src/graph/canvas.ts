@@ -1,7 +1,7 @@
 // A layout on screen: drawn, moved, zoomed, and walked through with the keyboard.
 
 import { drag, h, isForElement, oncePerFrame, svg, update } from "../lib/dom.ts";
-import { type Colouring, amountOf, amountText, heat, isParty, kindOf } from "./colours.ts";
+import { type Coloring, amountOf, amountText, heat, isParty, kindOf } from "./colors.ts";
 import type { Folding } from "./folding.ts";
 import type { Layout, Place, Point } from "./layered.ts";
 import type { Scene } from "./levels.ts";
@@ -69,7 +69,7 @@ export class GraphCanvas {
   }
 
   /**
-   * Draws a layout, without colours; what stays is moved to its place, and `anchor` stays where it is on screen.
+   * Draws a layout, without colors; what stays is moved to its place, and `anchor` stays where it is on screen.
    *
    * @param was the anchor in the layout before, where that was of another graph.
    */
@@ -87,28 +87,28 @@ export class GraphCanvas {
     this.apply();
   }
 
-  /** Colours by what the nodes do, or by how much of something they have. */
-  colour(colouring: Colouring): number {
+  /** Colors by what the nodes do, or by how much of something they have. */
+  color(coloring: Coloring): number {
     const { folding, scene } = this.shown!;
     const { model } = folding;
     const closed = scene.shown.filter((node) => !folding.isOpen(node));
-    const amounts = new Map(closed.map((node) => [node, amountOf(model, node, colouring)]));
+    const amounts = new Map(closed.map((node) => [node, amountOf(model, node, coloring)]));
     const most = Math.max(0, ...[...amounts.values()].map(Math.abs).filter((amount) => amount > 0));
     for (const [node, element] of this.elements) {
       const amount = amounts.get(node) ?? NaN;
       element.style.setProperty("--heat", `${(100 * heat(amount, most)).toFixed(1)}%`);
       element.classList.toggle("insp-g-less", amount < 0);
-      const isAmount = colouring !== "kind" && !isParty(colouring);
+      const isAmount = coloring !== "kind" && !isParty(coloring);
       element.classList.toggle("insp-g-unknown", isAmount && amounts.has(node) && Number.isNaN(amount));
       const [party] = model.partiesAt(node);
       element.classList.toggle("insp-g-together", party !== undefined && !folding.isOpen(node));
-      if (party !== undefined) element.style.setProperty("--party", partyColour(party));
-      const text = amountText(model, node, colouring);
+      if (party !== undefined) element.style.setProperty("--party", partyColor(party));
+      const text = amountText(model, node, coloring);
       const words = element.querySelector(".insp-g-words")!;
       words.textContent = folding.isOpen(node) ? text : text || subtitle(model, node);
       update(element, { "aria-label": spoken(model, node, words.textContent) });
     }
-    this.element.dataset.colouring = isParty(colouring) ? "party" : colouring === "kind" ? "kind" : "amount";
+    this.element.dataset.coloring = isParty(coloring) ? "party" : coloring === "kind" ? "kind" : "amount";
     return most;
   }
 
@@ -384,7 +384,7 @@ export class GraphCanvas {
 }
 
 /** Of a kind of groups of devices, by its place among all. */
-export function partyColour(place: number): string {
+export function partyColor(place: number): string {
   return `var(--insp-group-${place % 8})`;
 }
 

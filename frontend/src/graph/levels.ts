@@ -35,8 +35,8 @@ export interface Level {
 
 export const endOf = (node: number): string => `n${node}`;
 
-/** Nodes with more neighbours than that on one side have no edges of their own there. */
-const MOST_NEIGHBOURS = 12;
+/** Nodes with more neighbors than that on one side have no edges of their own there. */
+const MOST_NEIGHBORS = 12;
 /** Ports on one side of a box; the rest share one. */
 const MOST_PORTS = 3;
 
@@ -124,7 +124,7 @@ function crowdedOf(model: GraphModel, links: readonly Link[]): (link: Link) => b
     add(into, to);
   }
   return ({ from, to }) =>
-    (!isScope(from) && out.get(inputsOf(from))! > MOST_NEIGHBOURS) || (!isScope(to) && into.get(to)! > MOST_NEIGHBOURS);
+    (!isScope(from) && out.get(inputsOf(from))! > MOST_NEIGHBORS) || (!isScope(to) && into.get(to)! > MOST_NEIGHBORS);
 }
 
 /** Cuts a link into stretches: out of the boxes around its start, across, and into those around its end. */

@@ -99,7 +99,7 @@ export class TextDocument {
   }
 
   /** The first line that shows a number; -1 where none does. */
-  lineLabelled(label: number): number {
+  lineLabeled(label: number): number {
     const labels = this.table.labels;
     return labels ? labels.indexOf(label) : label <= this.lines.length ? label - 1 : -1;
   }

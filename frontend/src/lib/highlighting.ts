@@ -15,7 +15,7 @@ import { parser as pythonParser } from "@lezer/python";
 import type { Language } from "../messages.ts";
 import { DETAILS, TOKENS } from "./tokens.ts";
 
-// Longer lines (a constant, a backend's configuration) are coloured up to here.
+// Longer lines (a constant, a backend's configuration) are colored up to here.
 const MAX_LENGTH = 4000;
 
 const mark = (name: string): Decoration => Decoration.mark({ class: `insp-tok-${name}` });
@@ -23,7 +23,7 @@ const MARKS: Record<string, Decoration> = Object.fromEntries(
   ["comment", "string", "name", "type", "keyword", "op", "number", "attribute"].map((n) => [n, mark(n)]),
 );
 
-/** Colours for a language. */
+/** Colors for a language. */
 export function highlighting(language: Language): Extension {
   if (language === "python") return [LANGUAGE, syntaxHighlighting(PYTHON)];
   const regexp = TOKENS[language];

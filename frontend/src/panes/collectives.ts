@@ -112,7 +112,7 @@ class CollectivesPane implements Pane {
 
   /** What XLA warned of: arrays that go whole to every device. */
   private drawReplicated(): void {
-    const told = this.context.synced.latest("full_rematerialisations", { variant: this.context.local.active });
+    const told = this.context.synced.latest("full_rematerializations", { variant: this.context.local.active });
     this.replicated.hidden = !told?.rows.length && !told?.unheard;
     this.replicated.classList.toggle("insp-replicated", Boolean(told?.rows.length));
     if (!told) return;
@@ -120,7 +120,7 @@ class CollectivesPane implements Pane {
       const unknown = `Whether arrays are copied whole to every device is not known: ${told.unheard}.`;
       return fill(this.replicated, h("div", { class: "insp-note" }, told.unheard && unknown));
     }
-    const title = `${plural(told.rows.length, "array")} copied whole to every device (full rematerialisation)`;
+    const title = `${plural(told.rows.length, "array")} copied whole to every device (full rematerialization)`;
     const row = (each: messages.Resharding): HTMLElement => {
       const size = each.operand_bytes === null ? "" : `, ${format(each.operand_bytes, "bytes")} of each device before`;
       const way = `: from ${each.had} to ${each.needed}${size} `;

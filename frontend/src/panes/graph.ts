@@ -19,7 +19,7 @@ import { sizeOf } from "../graph/words.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
-import { GraphColours } from "./graphcolours.ts";
+import { GraphColors } from "./graphcolors.ts";
 import { LinkedPane } from "./linked.ts";
 import type { Context, Pane } from "./pane.ts";
 import { PassGraph } from "./passgraph.ts";
@@ -61,10 +61,10 @@ class GraphPane extends LinkedPane {
     onMove: () => this.minimap.move(),
   });
   private readonly pass = new PassGraph(this.context, this.drawing.request);
-  private readonly colours = new GraphColours(this.context, this.canvas, () => this.tell(NOWHERE));
+  private readonly colors = new GraphColors(this.context, this.canvas, () => this.tell(NOWHERE));
   private readonly minimap = new Minimap(this.canvas);
   private readonly stage = h("div", { class: "insp-g-stage" }, this.canvas.element, this.minimap.element, this.trail);
-  private readonly foot = h("div", { class: "insp-g-foot" }, this.words, this.colours.legend);
+  private readonly foot = h("div", { class: "insp-g-foot" }, this.words, this.colors.legend);
   private readonly kept = new WeakMap<GraphMessage, Kept>();
   private readonly asked = new Set<string>();
   private message: GraphMessage | null = null;
@@ -80,11 +80,11 @@ class GraphPane extends LinkedPane {
       this.pass.element,
       this.search,
       this.findings,
-      this.colours.colouring,
+      this.colors.coloring,
       toolButton("minus", "Zoom out (−)", this.canvas.zoomOut),
       toolButton("plus", "Zoom in (+)", this.canvas.zoomIn),
       toolButton("fit", "Show all (0)", () => this.shown && this.canvas.fit(0)),
-      toolButton("maximise", "Only the box at hand", () => this.enter()),
+      toolButton("maximize", "Only the box at hand", () => this.enter()),
       toolButton("menu", "Export", (e) => this.offerExports(e.currentTarget as HTMLElement)),
     );
     this.watch(this.stage);
@@ -109,8 +109,8 @@ class GraphPane extends LinkedPane {
     if (message.error) return this.say(failure(message.error, "There is no graph"));
     if (message !== this.message) this.open(message);
     const { done, folding } = this.kept.get(message)!;
-    if (done) this.colours.showPass(folding.model, variant.variant, done);
-    else this.colours.show(folding.model, variant.variant);
+    if (done) this.colors.showPass(folding.model, variant.variant, done);
+    else this.colors.show(folding.model, variant.variant);
     this.tell(NOWHERE);
   }
 
@@ -197,7 +197,7 @@ class GraphPane extends LinkedPane {
     this.canvas.show(this.shown, anchor, was);
     this.minimap.show(this.shown);
     this.drawTrail();
-    this.colours.draw();
+    this.colors.draw();
     this.tell(NOWHERE);
     this.mark();
   }

@@ -352,7 +352,7 @@ function cellStyle(group: number | undefined): string {
   return group === undefined ? "" : `--group:var(--insp-group-${group % COLORS})`;
 }
 
-/** Colours come round again: every other round has a dashed edge. */
+/** Colors come round again: every other round has a dashed edge. */
 function cellClass(group: number | undefined): string {
   if (group === undefined) return "insp-cell insp-cell-out";
   return Math.floor(group / COLORS) % 2 ? "insp-cell insp-cell-again" : "insp-cell";

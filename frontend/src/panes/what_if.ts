@@ -13,13 +13,13 @@ import { content } from "./stats.ts";
 import "../styles/what_if.css";
 
 type OfArgument = "donate" | "dtype" | "batch";
-type Kind = OfArgument | "rematerialise";
+type Kind = OfArgument | "rematerialize";
 
 const KINDS: Choice<Kind>[] = [
   { value: "donate", text: "Donate", title: "The program may reuse the buffers of an argument" },
   { value: "dtype", text: "Dtype", title: "An argument of another dtype" },
   { value: "batch", text: "Batch", title: "Another length of the leading dimension" },
-  { value: "rematerialise", text: "Rematerialise", title: "Compute values of a scope again for the backward pass" },
+  { value: "rematerialize", text: "Rematerialize", title: "Compute values of a scope again for the backward pass" },
 ];
 const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"];
 const SHOWN = ["peak_bytes", "argument_bytes", "temp_bytes", "flops", "bytes_accessed"];
@@ -83,7 +83,7 @@ class WhatIfPane implements Pane {
   private drawForm(): void {
     const kind = this.kind.value;
     this.request.say("");
-    if (kind === "rematerialise") return fill(this.form, ...this.scopeField(), this.compile);
+    if (kind === "rematerialize") return fill(this.form, ...this.scopeField(), this.compile);
     const { fits, none } = ARGUMENTS[kind];
     const offered = this.known!.arguments.filter(fits);
     if (!offered.length) return fill(this.form, h("span", { class: "insp-dim" }, none));
@@ -112,14 +112,14 @@ class WhatIfPane implements Pane {
       (this.form.elements.namedItem(name) as HTMLInputElement | null)?.value.trim() ?? "";
     const [argument, value] = [field("argument"), field("value")];
     const kind = this.kind.value;
-    if (kind === "rematerialise" && !value) return this.request.say("Name a scope first.");
+    if (kind === "rematerialize" && !value) return this.request.say("Name a scope first.");
     this.request.ask({
       type: "suppose",
       variant: this.context.synced.baseline!,
       donate: kind === "donate" ? [argument] : [],
       dtype: kind === "dtype" ? { [argument]: value } : {},
       batch: kind === "batch" ? this.batchOf(argument, Number(value)) : {},
-      rematerialise: kind === "rematerialise" ? value.split(",").map((name) => name.trim()) : [],
+      rematerialize: kind === "rematerialize" ? value.split(",").map((name) => name.trim()) : [],
     });
   }
 

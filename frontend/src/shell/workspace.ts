@@ -34,7 +34,7 @@ export class Workspace {
   private narrowActive: PaneName;
   /** What commands move: the pane at the front of the group that was used last. */
   private atHand: PaneName;
-  private maximised: GroupKey | null = null;
+  private maximized: GroupKey | null = null;
   private readonly resizes = new ResizeObserver(([entry]) => this.onWidth(entry!.contentRect.width));
   private readonly boxes = new Map<GroupKey, HTMLElement>();
   private columns: HTMLElement[] = [];
@@ -67,8 +67,8 @@ export class Workspace {
     this.atHand = pane;
     const key = groupOf(this.layout, pane);
     if (key === null) return this.move(pane, groupsOf(this.layout)[0]![0]);
-    const isHidden = this.maximised !== null && this.maximised !== key;
-    if (isHidden) this.maximised = null;
+    const isHidden = this.maximized !== null && this.maximized !== key;
+    if (isHidden) this.maximized = null;
     const isFront = groupAt(this.layout, key)?.active === pane && (key !== "dock" || this.layout.dockOpen);
     if (!isHidden && !this.isNarrow && isFront) return;
     this.change(activate(this.layout, pane));
@@ -92,7 +92,7 @@ export class Workspace {
   }
 
   private move(pane: PaneName, to: Destination): void {
-    this.maximised = null;
+    this.maximized = null;
     this.change(movePane(this.layout, pane, to));
   }
 
@@ -104,16 +104,16 @@ export class Workspace {
 
   /** Arranges all panes for a purpose. */
   arrange(preset: Preset): void {
-    this.maximised = null;
+    this.maximized = null;
     this.change(this.layouts.preset(preset));
   }
 
   setWide(isWide: boolean): void {
     if (isWide === this.layouts.isWide) return;
-    const front = this.maximised === null ? null : (groupAt(this.layout, this.maximised)?.active ?? null);
+    const front = this.maximized === null ? null : (groupAt(this.layout, this.maximized)?.active ?? null);
     this.layouts.isWide = isWide;
     this.layout = this.layouts.ofBrowser;
-    this.maximised = front && groupOf(this.layout, front);
+    this.maximized = front && groupOf(this.layout, front);
     if (front) this.layout = activate(this.layout, front);
     this.draw();
   }
@@ -122,7 +122,7 @@ export class Workspace {
   follow(): void {
     const kept = this.layouts.ofNotebook;
     if (!kept || isSameLayout(kept, this.layout)) return;
-    this.maximised = null;
+    this.maximized = null;
     this.change(kept);
   }
 
@@ -134,7 +134,7 @@ export class Workspace {
     const before = this.layout;
     this.layout = layout;
     this.layouts.keep(layout);
-    const isWhole = this.isNarrow || this.maximised !== null || !isSamePlacing(before, layout);
+    const isWhole = this.isNarrow || this.maximized !== null || !isSamePlacing(before, layout);
     if (isWhole) return this.draw();
     for (const [key, group] of groupsOf(layout))
       if (groupAt(before, key)!.active !== group.active) this.redraw(key, group);
@@ -146,7 +146,7 @@ export class Workspace {
     const layout = this.layouts.fit(this.layout, width);
     if (isNarrow === this.isNarrow && layout === this.layout) return;
     this.isNarrow = isNarrow;
-    if (layout !== this.layout) this.maximised = null;
+    if (layout !== this.layout) this.maximized = null;
     this.layout = layout;
     this.draw();
   }
@@ -195,10 +195,10 @@ export class Workspace {
 
   private wide(): HTMLElement[] {
     const { columns, dock } = this.layout;
-    if (this.maximised !== null) {
-      const group = groupAt(this.layout, this.maximised);
-      if (group) return [this.group(this.maximised, group)];
-      this.maximised = null;
+    if (this.maximized !== null) {
+      const group = groupAt(this.layout, this.maximized);
+      if (group) return [this.group(this.maximized, group)];
+      this.maximized = null;
     }
     this.columns = columns.map((column, i) => this.column(column, i));
     const row = this.columns.flatMap((column, i) =>
@@ -219,14 +219,14 @@ export class Workspace {
   private shownPanes(): PaneName[] {
     if (this.isNarrow) return [this.narrowActive];
     const { columns, dock, dockOpen } = this.layout;
-    if (this.maximised !== null) return [groupAt(this.layout, this.maximised)!.active];
+    if (this.maximized !== null) return [groupAt(this.layout, this.maximized)!.active];
     const fronts = columns.flatMap(({ groups }) => groups.map(({ active }) => active));
     return [...fronts, ...(dock && dockOpen ? [dock.active] : [])];
   }
 
   /** Applies the sizes alone: what a splitter changes. */
   private resize(): void {
-    const isAlone = this.isNarrow || this.maximised !== null;
+    const isAlone = this.isNarrow || this.maximized !== null;
     for (const [i, column] of this.columns.entries())
       column.style.flexGrow = String(this.layout.columns[i]?.weight ?? 1);
     for (const [key, group] of groupsOf(this.layout)) {
@@ -242,7 +242,7 @@ export class Workspace {
 
   private group(key: GroupKey, group: Group): HTMLElement {
     const pane = this.panes.get(group.active)!;
-    const isOpen = key !== "dock" || this.layout.dockOpen || this.maximised === "dock";
+    const isOpen = key !== "dock" || this.layout.dockOpen || this.maximized === "dock";
     const body = h(
       "div",
       { class: "insp-group-body", role: "tabpanel", "aria-label": TITLES[group.active] },
@@ -305,20 +305,20 @@ export class Workspace {
 
   private groupTools(key: GroupKey, group: Group): HTMLElement | null {
     if (this.isNarrow) return null;
-    const isMaximised = this.maximised === key;
+    const isMaximized = this.maximized === key;
     const isOpen = this.layout.dockOpen;
     const toggleDock = (): void => this.change({ ...this.layout, dockOpen: !isOpen });
-    const maximise = (): void => {
-      this.maximised = isMaximised ? null : key;
+    const maximize = (): void => {
+      this.maximized = isMaximized ? null : key;
       this.draw();
     };
     return h(
       "div",
       { class: "insp-group-tools" },
       toolButton("menu", "Choose what is shown here", (e) => this.openMenu(e.currentTarget as HTMLElement, key, group)),
-      toolButton(isMaximised ? "restore" : "maximise", isMaximised ? "Back to all columns" : "Maximise", maximise),
+      toolButton(isMaximized ? "restore" : "maximize", isMaximized ? "Back to all columns" : "Maximize", maximize),
       key === "dock" &&
-        !isMaximised &&
+        !isMaximized &&
         toolButton(isOpen ? "down" : "up", isOpen ? "Close the panel" : "Open the panel", toggleDock),
     );
   }

@@ -195,7 +195,7 @@ export class Local {
     if (variant !== null) this.setActive(variant);
     this.reveal(pane);
     if (!document) return;
-    const found = instruction !== null ? document.lineOfInstruction(instruction) : document.lineLabelled(line!);
+    const found = instruction !== null ? document.lineOfInstruction(instruction) : document.lineLabeled(line!);
     if (found < 0) return;
     this.goTo(document, found);
   }

@@ -26,7 +26,7 @@ Setting = bool | int | float | str | None
 
 
 def read_config() -> dict[str, Setting]:
-    """This process's JAX configuration as far as it changes what is compiled; JSON-serialisable."""
+    """This process's JAX configuration as far as it changes what is compiled; JSON-serializable."""
     values: Mapping[str, Any] = config.config.values
     return {name: values[name] for name in CONFIG_NAMES if name in values}
 

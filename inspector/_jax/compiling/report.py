@@ -141,10 +141,10 @@ def _cost(raw: Any) -> Mapping[str, float] | Unavailable:
     return named_cost(raw.cost_analysis)
 
 
-def named_cost(analyse: Callable[[], Any]) -> Mapping[str, float] | Unavailable:
-    """XLA's cost analysis by XLA's names, of what `analyse` returns or raises."""
+def named_cost(analyze: Callable[[], Any]) -> Mapping[str, float] | Unavailable:
+    """XLA's cost analysis by XLA's names, of what `analyze` returns or raises."""
     try:
-        cost = analyse()
+        cost = analyze()
     except Exception as e:
         return Unavailable(f"the back-end has no cost analysis: {e}")
     if isinstance(cost, (list, tuple)):

@@ -1,7 +1,7 @@
 """The names of compiler passes, as `xla_disable_hlo_passes` and its like take them.
 
 Two sources, since no function of jaxlib lists passes. A pass's `name()` returns a constant, and such
-functions are recognised in the x86-64 code of jaxlib and libtpu: this finds passes of every pipeline,
+functions are recognized in the x86-64 code of jaxlib and libtpu: this finds passes of every pipeline,
 and names of other things. And XLA logs each pass of a compile in a process of its own, libtpu writes
 them to a file: this finds what really runs, with the names that are put together while running.
 """

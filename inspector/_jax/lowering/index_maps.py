@@ -1,6 +1,6 @@
 """Index maps of Pallas kernels, evaluated over a whole grid at once.
 
-Most only pick some of the program's ids, which needs no JAX. The others run as one vectorised
+Most only pick some of the program's ids, which needs no JAX. The others run as one vectorized
 function on the CPU.
 
 Private JAX: `core.Literal`, `core.eval_jaxpr`, `BlockMapping.index_map_jaxpr`.

@@ -85,16 +85,16 @@ class _Block:
     behind: int | None
 
 
-def with_rematerialised(traced: Traced, scopes: Sequence[str]) -> Traced:
-    """A traced call of the program that `rematerialised` makes.
+def with_rematerialized(traced: Traced, scopes: Sequence[str]) -> Traced:
+    """A traced call of the program that `rematerialized` makes.
 
     Raises:
       ParameterError: nothing of a scope is kept for a backward pass.
     """
-    return with_jaxpr(traced, rematerialised(traced.jaxpr, scopes))
+    return with_jaxpr(traced, rematerialized(traced.jaxpr, scopes))
 
 
-def rematerialised(jaxpr: Any, scopes: Sequence[str], axis_env: Sequence[tuple[Hashable, int]] = ()) -> Any:
+def rematerialized(jaxpr: Any, scopes: Sequence[str], axis_env: Sequence[tuple[Hashable, int]] = ()) -> Any:
     """A program in which the values of some name scopes are computed again for the backward pass.
 
     Args:
@@ -263,4 +263,4 @@ def _nothing(scope: str, steps: Sequence[_Step]) -> str:
         if backward
         else "The program has no backward pass."
     )
-    return f"Nothing under {scope!r} can be rematerialised. {why} Scopes: {', '.join(known[:40]) or 'none'}."
+    return f"Nothing under {scope!r} can be rematerialized. {why} Scopes: {', '.join(known[:40]) or 'none'}."

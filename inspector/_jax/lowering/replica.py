@@ -35,7 +35,7 @@ from inspector._jax.lowering.callbacks import HostCallbacks, host_callbacks
 from inspector._jax.lowering.observing import Logged, ObserveLimits, observed_jaxpr
 from inspector._jax.lowering.pallas import kernel_equations
 from inspector._jax.lowering.pallas_overrides import Choose, changed_jaxpr
-from inspector._jax.lowering.rematerialize import rematerialised
+from inspector._jax.lowering.rematerialize import rematerialized
 from inspector._jax.lowering.stages import ArgumentFacts, ResultFacts, dtype_name
 from inspector._jax.lowering.traced import JaxprFacts, jaxpr_facts
 from inspector._jax.modules import conversions
@@ -92,7 +92,7 @@ def lower_with_replicas(
       platform: "cpu", "tpu" or "cuda".
       name: the module's name.
       choose: what the Pallas kernels get.
-      scopes: what is computed again for the backward pass, as `rematerialised` takes it.
+      scopes: what is computed again for the backward pass, as `rematerialized` takes it.
       limits: of a log of what collectives take and give, behind the function's own results; None for none.
       max_steps: as for `jaxpr_facts`.
       tuple_args: as for `modules.forms`.
@@ -112,7 +112,7 @@ def lower_with_replicas(
         raise LoweringError(_NO_MESH)
     closed = changed_jaxpr(closed, choose)
     if scopes:
-        closed = rematerialised(closed, scopes, environment)
+        closed = rematerialized(closed, scopes, environment)
     logged: tuple[Logged, ...] = ()
     if limits is not None:
         closed, logged = observed_jaxpr(closed, environment, limits)

@@ -334,7 +334,7 @@ def _prime_factors(number: int) -> tuple[int, ...]:
 
 
 def _joined(parts: Sequence[AxisRef], mesh: Mesh) -> Axes:
-    """Names of the parts, with neighbours of one axis that count on joined."""
+    """Names of the parts, with neighbors of one axis that count on joined."""
     joined: list[AxisRef] = []
     for part in parts:
         last = joined[-1] if joined else None

@@ -1,4 +1,4 @@
-"""Groups drawn on the mesh: which devices talk to which, one colour a group.
+"""Groups drawn on the mesh: which devices talk to which, one color a group.
 
 A pure function from a mesh and groups to a matplotlib `Figure`, without pyplot, so that it can run on
 any thread. The first axis of a mesh with three or more large axes becomes slices side by side.
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with any colour vision, without black. Further groups repeat the
-# colours with hatching, so that colour alone never says it.
-_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
+# Okabe and Ito's palette, told apart with any color vision, without black. Further groups repeat the
+# colors with hatching, so that color alone never says it.
+_COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
 _DARK = frozenset({"#0072B2"})  # where white is read better than black
 _HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "+++", "***")
 
@@ -137,12 +137,12 @@ def _draw_page(
     positions = _position_by_id(mesh)
     for row, column in np.ndindex(rows, columns):
         member = int(page.ids[row, column])
-        colour, hatch = _style(group_of[member]) if member in group_of else ("#EEEEEE", "")
+        color, hatch = _style(group_of[member]) if member in group_of else ("#EEEEEE", "")
         panel.add_patch(
-            Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=2, hatch=hatch, alpha=0.95)
+            Rectangle((column, row), 1, 1, facecolor=color, edgecolor="white", linewidth=2, hatch=hatch, alpha=0.95)
         )
-        ink = "white" if colour in _DARK else "#1A1A1A"
-        halo = {"boxstyle": "round,pad=0.12", "facecolor": colour, "edgecolor": "none"} if hatch else None
+        ink = "white" if color in _DARK else "#1A1A1A"
+        halo = {"boxstyle": "round,pad=0.12", "facecolor": color, "edgecolor": "none"} if hatch else None
         below = "" if mesh.physical_ids is None else f"\ndevice {mesh.physical_ids[member]}"
         below += "\n(" + ",".join(map(str, positions[member])) + ")" if coordinates else ""
         panel.text(
@@ -194,7 +194,7 @@ def _draw_arrows(figure: Figure, panels: list[Axes], pages: list[_Slice], pairs:
                 arrowstyle="-|>",
                 mutation_scale=11,
                 linewidth=1.4,
-                color=_COLOURS[6],
+                color=_COLORS[6],
                 alpha=0.85,
                 connectionstyle="arc3,rad=-0.28",
                 shrinkA=9,
@@ -208,17 +208,17 @@ def _draw_legend(figure: Figure, groups: Sequence[Sequence[int]]) -> None:
 
     handles = []
     for number, group in enumerate(groups):
-        colour, hatch = _style(number)
+        color, hatch = _style(number)
         members = ", ".join(map(str, group[:6])) + (", …" if len(group) > 6 else "")
-        handles.append(Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=f"{{{members}}}"))
+        handles.append(Patch(facecolor=color, hatch=hatch, edgecolor="white", label=f"{{{members}}}"))
     figure.legend(
         handles=handles, loc="outside right center", fontsize=8, frameon=False, title="groups", title_fontsize=8
     )
 
 
 def _style(number: int) -> tuple[str, str]:
-    """Colour and hatch of a group."""
-    return _COLOURS[number % len(_COLOURS)], _HATCHES[number // len(_COLOURS) % len(_HATCHES)]
+    """Color and hatch of a group."""
+    return _COLORS[number % len(_COLORS)], _HATCHES[number // len(_COLORS) % len(_HATCHES)]
 
 
 def _position_by_id(mesh: Mesh) -> dict[int, tuple[int, ...]]:

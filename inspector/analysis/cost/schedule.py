@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from inspector.analysis.figures import Picture
 
 _LANES: tuple[Lane, ...] = ("device", "links", "copies")
-_COLOURS = {"compute": "C0", "memory": "C2", "communication": "C1", "waiting": "0.85"}
+_COLORS = {"compute": "C0", "memory": "C2", "communication": "C1", "waiting": "0.85"}
 _CHARACTER = 0.0085
 """Of the whole time: what a character of a name takes up."""
 
@@ -90,7 +90,7 @@ class Schedule(Tabular):
             row, length = lanes.index(each.lane), each.end_s - each.start_s
             hatch = "///" if each.is_wait else ""
             axes.barh(
-                row, length * 1e6, 0.7, left=each.start_s * 1e6, color=_COLOURS[_kind(each)], edgecolor="white", hatch=hatch,
+                row, length * 1e6, 0.7, left=each.start_s * 1e6, color=_COLORS[_kind(each)], edgecolor="white", hatch=hatch,
                 linewidth=0.3,
             )  # fmt: skip
             if length >= _CHARACTER * len(each.name) * self.seconds:
@@ -100,8 +100,8 @@ class Schedule(Tabular):
         axes.invert_yaxis()
         axes.set_xlabel("µs, each kernel at its roof")
         axes.set_title(repr(self)[1:-1], fontsize=8, loc="left", wrap=True)
-        kinds = [kind for kind in _COLOURS if any(_kind(each) == kind for each in self.items)]
-        patches = [Patch(facecolor=_COLOURS[kind], label=kind) for kind in kinds]
+        kinds = [kind for kind in _COLORS if any(_kind(each) == kind for each in self.items)]
+        patches = [Patch(facecolor=_COLORS[kind], label=kind) for kind in kinds]
         if patches:
             axes.legend(handles=patches, fontsize=7, loc="lower right", ncols=len(patches))
         return figure

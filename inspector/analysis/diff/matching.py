@@ -144,7 +144,7 @@ class _Matcher:
                 break
             self._match_anchors(ours, theirs)
             self._follow()
-            self._match_neighbours(ours, theirs)
+            self._match_neighbors(ours, theirs)
             if level == _EXACT:
                 self._match_rest(ours, theirs)
         self._match_origins(a.free(ours), b.free(theirs))
@@ -247,8 +247,8 @@ class _Matcher:
             if self._is_open(x, y):
                 self.pair(x, y)
 
-    def _match_neighbours(self, ours: Rows, theirs: Rows) -> None:
-        """What has the same matched neighbours at the same places; of several alike, one after the other."""
+    def _match_neighbors(self, ours: Rows, theirs: Rows) -> None:
+        """What has the same matched neighbors at the same places; of several alike, one after the other."""
         while True:
             ours, theirs = self.a.free(ours), self.b.free(theirs)
             mine, its = self._around(self.a, ours), self._around(self.b, theirs)
@@ -285,7 +285,7 @@ class _Matcher:
         return max(reversed(others[-_MOST_ALIKE:]), key=likeness)
 
     def _around(self, side: ValueNumbers, rows: Rows) -> dict[int, Hashable]:
-        """Of nodes what they say and their matched neighbours with the places; without those that have none."""
+        """Of nodes what they say and their matched neighbors with the places; without those that have none."""
         numbers, flow, partners, shared = side.labels.levels[self._level], side.flow, side.partners, side.shared
         found: dict[int, Hashable] = {}
         for row in rows:

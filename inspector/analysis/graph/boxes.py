@@ -24,7 +24,7 @@ class Box:
     """A node that only holds others.
 
     Attributes:
-      kind: the whole module; a scope; parameters and constants; neighbours in the schedule, where there are too many;
+      kind: the whole module; a scope; parameters and constants; neighbors in the schedule, where there are too many;
         a computation that is not all of what its caller calls, or that nothing calls.
       title: in words.
       phase: the part of a differentiated program, "" where none tells.
@@ -133,7 +133,7 @@ class Boxes:
             self._into_parts(node, (moved := inside[movable])[np.argsort(order[moved], kind="stable")])
 
     def _into_parts(self, node: int, inside: Numbers) -> None:
-        """Divides the nodes in a node into parts of neighbours."""
+        """Divides the nodes in a node into parts of neighbors."""
         sizes = [len(inside)]
         while sizes[-1] > MOST_NODES:
             sizes.append(math.ceil(sizes[-1] / MOST_NODES))

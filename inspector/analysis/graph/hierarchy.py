@@ -118,10 +118,10 @@ def _scopes(module: Module) -> tuple[list[Scope], Numbers]:
     scopes = sorted(set(of_names.values()), key=lambda scope: (scope.path, scope.phase))
     place = {scope: number for number, scope in enumerate(scopes)}
     of_codes = np.array([place[of_names[name]] if name else _NONE for name in names] + [_NONE])
-    return scopes, _with_neighbours(module, of_codes[columns.metadata.codes])
+    return scopes, _with_neighbors(module, of_codes[columns.metadata.codes])
 
 
-def _with_neighbours(module: Module, codes: Numbers) -> Numbers:
+def _with_neighbors(module: Module, codes: Numbers) -> Numbers:
     """Instructions without a scope take that of what uses them, else of what they are made from; inputs have none."""
     columns, links = module.columns, module.columns.operands
     apart = columns.opcode_is(lambda opcode: opcode in ("parameter", "constant"))

@@ -33,7 +33,7 @@ _MAX_SCOPES = 150
 _SPLINE_NODES = 100
 _SHAPE_CHARACTERS = 40
 
-# Colours by what an instruction does, in light tints that carry black text on either theme.
+# Colors by what an instruction does, in light tints that carry black text on either theme.
 _TINTS = {
     "fusion": "#dbe7fb", "dot": "#fde3c8", "convolution": "#fde3c8", "custom-call": "#f9d7e3", "while": "#e6ddf6",
     "conditional": "#e6ddf6", "call": "#e6ddf6", "reduce": "#d9efdc", "parameter": "#eeeeee", "constant": "#f6f6f6",
@@ -112,23 +112,23 @@ def _around(instruction: Instruction) -> Graph:
     for distance in range(1, _AROUND_DEPTH + 1):
         reached: list[Instruction] = []
         for node in frontier:
-            neighbours = [*dict.fromkeys(node.operands), *node.users]
-            cut |= len(neighbours) > _FAN
-            for neighbour in neighbours[:_FAN]:
-                if neighbour.name in depth:
+            neighbors = [*dict.fromkeys(node.operands), *node.users]
+            cut |= len(neighbors) > _FAN
+            for neighbor in neighbors[:_FAN]:
+                if neighbor.name in depth:
                     continue
                 if len(depth) >= _AROUND_NODES:
                     cut = True
                     break
-                depth[neighbour.name] = distance
-                reached.append(neighbour)
+                depth[neighbor.name] = distance
+                reached.append(neighbor)
         found += reached
         frontier = reached
     edges = [(o.name, i.name) for i in found for o in dict.fromkeys(i.operands) if o.name in depth]
     edges.sort(key=lambda edge: depth[edge[0]] + depth[edge[1]])
     caption = (
         f"{len(found):,} of {len(computation.rows):,} instructions of {computation.name}, up to"
-        f" {_AROUND_DEPTH} steps from {instruction.name}{'; more neighbours left out' if cut else ''}"
+        f" {_AROUND_DEPTH} steps from {instruction.name}{'; more neighbors left out' if cut else ''}"
     )
     nodes = [_node(i, selected=i is instruction) for i in found]
     return Graph(_dot(nodes, edges[: _EDGES_PER_NODE * len(found)]), caption, "around")

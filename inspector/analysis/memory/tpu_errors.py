@@ -166,7 +166,7 @@ def _about_the_peak(found: MemoryOverflow, paths: Mapping[int | None, str]) -> I
     alive = timeline.alive(space)[:_LARGEST]
     yield f"The largest at the peak: {', '.join(_named(life, timeline, paths) for life in alive)}."
     if always > found.limit_bytes:
-        yield "No rematerialisation can help: shard the arguments, donate those whose place an output can take, or give less."
+        yield "No rematerialization can help: shard the arguments, donate those whose place an output can take, or give less."
 
 
 _LARGEST = 3

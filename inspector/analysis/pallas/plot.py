@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's: told apart with any colour vision.
+# Okabe and Ito's: told apart with any color vision.
 _INPUT, _OUTPUT, _WARNING = "#0072B2", "#D55E00", "#CC79A7"
 _PANEL_INCHES = 2.4
 _MOST_DRAWN = 2048
@@ -74,7 +74,7 @@ def _draw(panel: Axes, operand: Operand, found: Visits | Unavailable, step: int)
     panel.set_ylim(1.02, -0.02)
     panel.set_aspect("equal")
     panel.axis("off")
-    colour = _OUTPUT if operand.role == "output" else _INPUT
+    color = _OUTPUT if operand.role == "output" else _INPUT
     _rectangle(panel, (0, 0, width, height), facecolor="none", edgecolor="#888888")
     panel.set_title(f"{operand.name}  {operand.dtype}{list(operand.shape)}\nblock {_block(operand)}", fontsize=7)
     if isinstance(found, Unavailable):
@@ -84,7 +84,7 @@ def _draw(panel: Axes, operand: Operand, found: Visits | Unavailable, step: int)
     current = int(found.block_of_step[step])
     seen = set(found.block_of_step[: step + 1].tolist())
     for block in _drawn(found, current):
-        _draw_block(panel, found, block, scale, colour, is_current=block == current, is_seen=block in seen)
+        _draw_block(panel, found, block, scale, color, is_current=block == current, is_seen=block in seen)
     note = _note(found, current)
     panel.text(width / 2, height + 0.03, note, ha="center", va="top", fontsize=6.5, color="#888888")
 
@@ -104,7 +104,7 @@ def _drawn(found: Visits, current: int) -> list[int]:
 
 
 def _draw_block(
-    panel: Axes, found: Visits, block: int, scale: tuple[float, float], colour: str, *, is_current: bool, is_seen: bool
+    panel: Axes, found: Visits, block: int, scale: tuple[float, float], color: str, *, is_current: bool, is_seen: bool
 ) -> None:
     start = (0, 0, *found.starts[block])[-2:]
     extent = (1, 1, *found.operand.block_shape)[-2:]
@@ -113,9 +113,9 @@ def _draw_block(
     _rectangle(
         panel,
         box,
-        facecolor=colour if is_seen or is_current else "none",
+        facecolor=color if is_seen or is_current else "none",
         alpha=0.85 if is_current else 0.22 if is_seen else 0.5,
-        edgecolor=_WARNING if overlaps else colour,
+        edgecolor=_WARNING if overlaps else color,
         linestyle="--" if overlaps else "-",
         hatch="////" if found.revisited[block] and not is_current else "",
         linewidth=1.2 if is_current else 0.4,

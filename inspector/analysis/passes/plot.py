@@ -22,9 +22,9 @@ def pass_plot(passes: Passes) -> Picture:
     figure = Picture(figsize=(9, 6.5), layout="constrained")
     rows = figure.subplots(1 + len(names), 1, sharex=True, height_ratios=[2, *(1 for _ in names)])
     timed = [(p.index, p.duration_s, p.changed) for p in passes if not isinstance(p.duration_s, Unavailable)]
-    for changed, colour, label in ((False, "0.75", "changed nothing"), (True, "C0", "changed the module")):
+    for changed, color, label in ((False, "0.75", "changed nothing"), (True, "C0", "changed the module")):
         of = [(index, seconds) for index, seconds, was in timed if was is changed and seconds > 0]
-        rows[0].bar([i for i, _ in of], [1e3 * s for _, s in of], width=1.0, color=colour, label=label)
+        rows[0].bar([i for i, _ in of], [1e3 * s for _, s in of], width=1.0, color=color, label=label)
     rows[0].set_ylabel("ms")
     if any(seconds > 0 for _, seconds, _ in timed):
         rows[0].set_yscale("log")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with any colour vision; ids in the parts say the same.
-_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
+# Okabe and Ito's palette, told apart with any color vision; ids in the parts say the same.
+_COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
 _MOST_PARTS = 4096
 _MOST_NAMED = 4  # devices of a part that are named; of more, their number
 _MOST_TICKS = 17
@@ -81,7 +81,7 @@ def _draw(panel: Axes, place: tuple[int, int, int, int], ids: tuple[int, ...], n
     panel.add_patch(
         Rectangle(
             (left, top), width, height,
-            facecolor=_COLOURS[number % len(_COLOURS)], edgecolor="white", linewidth=2, hatch="///" if is_short else "",
+            facecolor=_COLORS[number % len(_COLORS)], edgecolor="white", linewidth=2, hatch="///" if is_short else "",
         )
     )  # fmt: skip
     text = ", ".join(map(str, ids[:_MOST_NAMED])) + (

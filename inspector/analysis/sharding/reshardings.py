@@ -30,7 +30,7 @@ from inspector.support.units import format_bytes, format_list
 if TYPE_CHECKING:
     import pandas as pd
 
-FULL = "full rematerialisation"
+FULL = "full rematerialization"
 _WARNING = "nvoluntary full rematerialization"
 
 
@@ -39,11 +39,11 @@ class Resharding:
     """One change of how an array is split.
 
     Attributes:
-      name: the collective that does it; of a full rematerialisation the array, as XLA calls it.
+      name: the collective that does it; of a full rematerialization the array, as XLA calls it.
       kind: the collective's opcode, or `FULL`.
       axes: of the mesh, that the change is over; Unavailable where its groups are none, or XLA does not say.
       had, needed: how the array is split where it comes from, and where it is used.
-      operand_bytes: of one device, each time that it runs; of a full rematerialisation its part before.
+      operand_bytes: of one device, each time that it runs; of a full rematerialization its part before.
       frames: the lines that it comes from, innermost first.
       advice: what to change.
       inserted_by: "partitioner"; Unavailable where the collective has lost its origin and may be the user's own.
@@ -146,7 +146,7 @@ def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: M
       found: its collectives.
       whole: as the partitioner takes it, where that is known.
     """
-    full = full_rematerialisations(compiled)
+    full = full_rematerializations(compiled)
     arrays = WholeArrays(compiled.module(), shardings(compiled))
     inside = None if whole is None else SplitInstructions(whole, compiled.mesh)
     told = {one.name: resharding(one, arrays, inside) for one in found}
@@ -220,7 +220,7 @@ def _named(dimensions: Sequence[int]) -> str:
     )
 
 
-def full_rematerialisations(compiled: CompiledProgram) -> tuple[Resharding, ...] | Unavailable:
+def full_rematerializations(compiled: CompiledProgram) -> tuple[Resharding, ...] | Unavailable:
     """What XLA's partitioner says of arrays that it replicates to shard them anew; or why it was not heard."""
     if (compiled.build_options.num_partitions or 1) == 1:
         return ()

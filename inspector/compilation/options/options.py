@@ -169,7 +169,7 @@ class Options:
         return {n: (ours.get(n), theirs.get(n)) for n in names if _differ(ours.get(n), theirs.get(n))}
 
     def as_dict(self) -> dict[str, Any]:
-        """What is said, flat: flags under their own names. JSON-serialisable."""
+        """What is said, flat: flags under their own names. JSON-serializable."""
         said = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _NOT_FIELDS}
         extra = {"extra_proto": base64.b64encode(self.extra_proto).decode()} if self.extra_proto else {}
         return {**{n: v for n, v in said.items() if v is not None}, **extra, **self.flags}

@@ -74,7 +74,7 @@ QUESTIONS = (
             Mistake(16, "A block is with somebody at the start, so 7 messages take it around, not 8."),
             Mistake(
                 3,
-                "That is the logarithm: halving and doubling needs 2 * 3. On a ring a block passes one neighbour at a time.",
+                "That is the logarithm: halving and doubling needs 2 * 3. On a ring a block passes one neighbor at a time.",
             ),
         ),
     ),
@@ -87,9 +87,9 @@ QUESTIONS = (
         (
             Mistake(
                 2048,
-                "That is its own block. It also passes on those that come, or nobody behind its neighbour would get them.",
+                "That is its own block. It also passes on those that come, or nobody behind its neighbor would get them.",
             ),
-            Mistake(16384, "That is the result. A device never sends the block that its neighbour sent out first."),
+            Mistake(16384, "That is the result. A device never sends the block that its neighbor sent out first."),
         ),
     ),
     Question(

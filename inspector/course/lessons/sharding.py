@@ -105,7 +105,7 @@ QUESTIONS = (
         "How many bytes come to a device, over how many links at once?",
         (
             Mistake(
-                _GATHERED * 0.75, "That uses one way around. Both neighbours send: half of it comes from each side."
+                _GATHERED * 0.75, "That uses one way around. Both neighbors send: half of it comes from each side."
             ),
             Mistake(_GATHERED / 2, "Nearly: a device's own quarter need not come."),
             Mistake(

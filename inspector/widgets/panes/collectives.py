@@ -13,7 +13,7 @@ from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.sharding import reshardings
 from inspector.analysis.sharding.needed_by import SplitInstructions
 from inspector.analysis.sharding.program_shardings import shardings
-from inspector.analysis.sharding.reshardings import full_rematerialisations
+from inspector.analysis.sharding.reshardings import full_rematerializations
 from inspector.analysis.sharding.whole_arrays import WholeArrays
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.placement import device_ids
@@ -98,10 +98,10 @@ class Collectives(TypedDict):
     networks: list[str]
 
 
-class FullRematerialisations(TypedDict):
+class FullRematerializations(TypedDict):
     """Arrays of a variant that the partitioner copies whole to every device, as it warned; `unheard` if nobody heard it."""
 
-    type: Literal["full_rematerialisations"]
+    type: Literal["full_rematerializations"]
     variant: int
     unheard: str
     rows: list[Resharding]
@@ -180,10 +180,10 @@ class CollectivesPane(CountedPane):
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """What XLA warned of."""
-        found = full_rematerialisations(compiled)
+        found = full_rematerializations(compiled)
         unheard = found.reason if isinstance(found, Unavailable) else ""
         rows = [] if isinstance(found, Unavailable) else [_resharding(each) for each in found]
-        yield FullRematerialisations(type="full_rematerialisations", variant=variant.number, unheard=unheard, rows=rows)
+        yield FullRematerializations(type="full_rematerializations", variant=variant.number, unheard=unheard, rows=rows)
 
 
 def _resharding(each: reshardings.Resharding) -> Resharding:

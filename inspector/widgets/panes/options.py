@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 from inspector.compilation.options import options_text
 from inspector.errors import CancelledError, ExecutionError, OptionError, Unavailable
 from inspector.toolchain import flags
-from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags import catalog
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Context, Pane
 from inspector.widgets.typed_options import read_fields
@@ -149,7 +149,7 @@ class BuildRequest(TypedDict):
 
 
 class OptionsPane(Pane):
-    """One scan a variant. Its own thread starts scans and variants, and reads the catalogue."""
+    """One scan a variant. Its own thread starts scans and variants, and reads the catalog."""
 
     def __init__(self, name: str, context: Context) -> None:
         """Nothing is tried yet."""
@@ -385,7 +385,7 @@ def build_options(variant: Variant) -> tuple[list[BuildOption], str]:
     usual, said = variant.lowered.program.options.as_dict(), variant.options.as_dict()
     rows = [
         _build_option(option, usual, said)
-        for option in catalogue.options()
+        for option in catalog.options()
         if option.group in ("build", "compile") and (option.name in flags.OPTION_FIELDS or _is_plain(option))
     ]
     order = {name: number for number, name in enumerate(_MEANINGS)}
@@ -394,11 +394,11 @@ def build_options(variant: Variant) -> tuple[list[BuildOption], str]:
     return rows, options_text.write({name: value for name, value in said.items() if name not in names})
 
 
-def _is_plain(option: catalogue.Option) -> bool:
+def _is_plain(option: catalog.Option) -> bool:
     return not flags.flag_type(option.name).is_opaque and not option.type.endswith("message")
 
 
-def _build_option(option: catalogue.Option, usual: Mapping[str, Any], said: Mapping[str, Any]) -> BuildOption:
+def _build_option(option: catalog.Option, usual: Mapping[str, Any], said: Mapping[str, Any]) -> BuildOption:
     name, text = option.name, options_text.value_text
     default = "" if isinstance(option.default, Unavailable) else text(option.default)
     return BuildOption(

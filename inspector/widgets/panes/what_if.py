@@ -84,7 +84,7 @@ class SupposeRequest(TypedDict):
     Attributes:
       id: numbers the request; late replies are dropped.
       variant: whose call, options and target it is else.
-      donate, dtype, batch, rematerialise: as of `Lowered.what_if`.
+      donate, dtype, batch, rematerialize: as of `Lowered.what_if`.
     """
 
     type: Literal["suppose"]
@@ -93,7 +93,7 @@ class SupposeRequest(TypedDict):
     donate: list[str]
     dtype: dict[str, str]
     batch: dict[str, int]
-    rematerialise: list[str]
+    rematerialize: list[str]
 
 
 class WhatIfPane(Pane):
@@ -111,7 +111,7 @@ class WhatIfPane(Pane):
         reply = Supposed(type="supposed", id=request["id"], variant=None, error=None)
         try:
             variant = self.context.variant(request["variant"])
-            given: Any = {name: request[name] for name in ("donate", "dtype", "batch", "rematerialise")}
+            given: Any = {name: request[name] for name in ("donate", "dtype", "batch", "rematerialize")}
             what_if = variant.tuning.what_if.merge(WhatIf.of(**given))
             tuning = dataclasses.replace(variant.tuning, what_if=what_if)
             reply["variant"] = self.context.tune(variant.options, variant.target, tuning).number

@@ -1,6 +1,6 @@
 """The collectives of a program as HTML that is read anywhere: a table, and the groups painted on the mesh.
 
-Letters say what the colours say: some pages keep no colours.
+Letters say what the colors say: some pages keep no colors.
 """
 
 from __future__ import annotations

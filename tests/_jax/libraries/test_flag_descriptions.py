@@ -49,7 +49,7 @@ def test_they_say_what_xla_prints(found: dict[str, str]) -> None:
     assert [name for name, text in printed.items() if not found.get(name, text).startswith(text)] == []
 
 
-def test_no_flag_takes_its_neighbours_text(found: dict[str, str]) -> None:
+def test_no_flag_takes_its_neighbors_text(found: dict[str, str]) -> None:
     texts = [text for text in found.values() if "eprecated" not in text]
     assert len(set(texts)) == len(texts)
 

@@ -57,9 +57,9 @@ def test_pairs_are_arrows() -> None:
     assert len(figure.artists) == 3
 
 
-def test_members_of_pairs_have_no_groups_colour() -> None:
+def test_members_of_pairs_have_no_groups_color() -> None:
     mesh = mesh_of((2, 2))
-    colours = [
+    colors = [
         {
             patch.get_facecolor()
             for panel in plot_groups(mesh, [(0, 1), (2, 3)], pairs=pairs).axes
@@ -67,8 +67,8 @@ def test_members_of_pairs_have_no_groups_colour() -> None:
         }
         for pairs in (True, False)
     ]
-    assert [len(each) for each in colours] == [1, 2]
-    assert not colours[0] & colours[1]
+    assert [len(each) for each in colors] == [1, 2]
+    assert not colors[0] & colors[1]
 
 
 @pytest.mark.parametrize(("sizes", "rows", "labels"), [((2, 4), 2, ["0", "1"]), ((1, 4), 1, [""])])

@@ -125,7 +125,7 @@ def test_what_is_computed_counts(compiled: Compiled, change: Callable[[Any], Non
 
 
 def exchange_independent(proto: Any) -> None:
-    """Two neighbours in the schedule of which neither needs the other change places."""
+    """Two neighbors in the schedule of which neither needs the other change places."""
     computation = entry_of(proto)
     parameters = [n for n, i in enumerate(computation.instructions) if i.opcode == "parameter"]
     first, second = (computation.instructions[n] for n in parameters[:2])

@@ -90,7 +90,7 @@ ENTRY main {{
     assert [(change.kind, *names(change)) for change in found.changes] == [("rewritten", n, n) for n in "abc"]
 
 
-def test_what_its_neighbours_tell_apart_is_matched_before_what_they_do_not() -> None:
+def test_what_its_neighbors_tell_apart_is_matched_before_what_they_do_not() -> None:
     """Each sum is known by both of its operands together, and only by it which of four maxima is which."""
     lines = ["y = f32[8]{0} parameter(4)", "k = f32[8]{0} parameter(5)", "n = f32[8]{0} FIRST(k)"]
     lines += [f"x{i} = f32[8]{{0}} parameter({i})" for i in range(4)]

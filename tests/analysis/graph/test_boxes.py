@@ -104,7 +104,7 @@ def test_what_is_alone_in_an_instruction_is_folded_and_the_instruction_is_not() 
 @pytest.mark.parametrize(
     "count", [1, 2, 16, MOST_NODES, MOST_NODES + 1, 2 * MOST_NODES, 500, MOST_NODES**2, MOST_NODES**2 + 1]
 )
-def test_no_box_holds_too_many_and_parts_are_neighbours_in_the_schedule(count: int) -> None:
+def test_no_box_holds_too_many_and_parts_are_neighbors_in_the_schedule(count: int) -> None:
     boxes, _ = made(count)
     positions = np.random.default_rng(count).permutation(count).tolist()
     found = settled(boxes, positions)

@@ -328,7 +328,7 @@ def test_large_modules_are_divided_without_a_look_at_each_instruction() -> None:
     nodes = inside(found)
     assert max(map(len, nodes.values())) <= MOST_NODES
     order = [row for part in leaves(found, nodes, found.row_count) for row in part]
-    assert order == sorted(order)  # parts are neighbours in the schedule
+    assert order == sorted(order)  # parts are neighbors in the schedule
     assert calls(large) - calls(small) < 30 * len(found.boxes)
 
 

@@ -50,11 +50,11 @@ def test_every_block_is_where_the_index_map_puts_it(step: int) -> None:
     walk = windows((16, 24), pl.BlockSpec((8, 8), lambda i, j: (i, j)), (2, 3))
     given, made = plot_blocks(walk, step).axes
     steps = [(8.0 * (n // 3), 8.0 * (n % 3), 8.0, 8.0) for n in range(6)]
-    for panel, colour in ((given, INPUT), (made, OUTPUT)):
+    for panel, color in ((given, INPUT), (made, OUTPUT)):
         found = blocks(panel, (16, 24))
         assert found.keys() == set(steps)
         assert {place for place, patch in found.items() if is_filled(patch)} == set(steps[: step + 1])
-        assert {to_hex(patch.get_edgecolor()) for patch in found.values()} == {colour}
+        assert {to_hex(patch.get_edgecolor()) for patch in found.values()} == {color}
         (current,) = [place for place, patch in found.items() if patch.get_alpha() == 0.85]
         assert current == steps[step]
         assert list(found)[-1] == current  # on top of the others

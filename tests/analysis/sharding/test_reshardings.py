@@ -178,7 +178,7 @@ def copied(x: Any) -> Any:
     return jax.lax.with_sharding_constraint(jnp.cos(y), NamedSharding(CUBE, P(None, None, ("c", "b", "a"))))
 
 
-def test_a_full_rematerialisation_has_both_shardings_by_the_names_of_the_axes() -> None:
+def test_a_full_rematerialization_has_both_shardings_by_the_names_of_the_axes() -> None:
     whole = found(copied, jax.ShapeDtypeStruct((16, 16, 16), jnp.float32))[FULL]
     assert (whole.had, whole.needed) == ("(a, b, c)", "(-, -, c+b+a)")
     assert whole.operand_bytes == 8 * 8 * 8 * 4

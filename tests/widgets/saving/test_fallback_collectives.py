@@ -1,4 +1,4 @@
-"""Collectives as HTML: every group is painted where its devices are, by letter as by colour."""
+"""Collectives as HTML: every group is painted where its devices are, by letter as by color."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Link: TypeAlias = tuple[Place, Place]
 
 _MOST_CHIPS = 1 << 10
 _MOST_BARS = 72
-_COLOURS = "viridis_r"
+_COLORS = "viridis_r"
 _IDLE = "#CCCCCC"
 _CELL_INCHES = 0.85
 _BESIDE = 0.09  # between the two ways of a link
@@ -52,13 +52,13 @@ def plot_links(chips: Mapping[Place, Sequence[int]], loads: Mapping[Link, float]
     size = ((columns + 1.4) * _CELL_INCHES * pages, (rows + 1.4) * _CELL_INCHES + 0.5)
     figure = Picture(figsize=(max(size[0], 3.2), size[1]), layout="constrained")
     panels = figure.subplots(1, pages, squeeze=False)[0]
-    colours = colormaps[_COLOURS]
+    colors = colormaps[_COLORS]
     for page, panel in enumerate(panels):
         across = 0.0
         for (a, b), count in loads.items():
             if _three(a)[2] == page == _three(b)[2]:
-                colour = colours(0.15 + 0.85 * count / most) if count else _IDLE
-                _draw_link(panel, (a, b), colour, 0.8 + 2.4 * count / most if count else 0.8)
+                color = colors(0.15 + 0.85 * count / most) if count else _IDLE
+                _draw_link(panel, (a, b), color, 0.8 + 2.4 * count / most if count else 0.8)
             elif _three(a)[2] == page:
                 across = max(across, count)
         for place, ids in chips.items():
@@ -91,9 +91,9 @@ def plot_switch(sent: Mapping[int, float], received: Mapping[int, float], title:
         raise ModuleError(f"Cannot draw {len(sent):,} devices: at most {_MOST_BARS:,}. `table()` has all links.")
     figure = Picture(figsize=(4.5, 0.9 + 0.32 * len(sent)), layout="constrained")
     panel = figure.subplots()
-    for shift, (name, colour, loads) in enumerate((("sent", "#31688E", sent), ("received", "#35B779", received))):
+    for shift, (name, color, loads) in enumerate((("sent", "#31688E", sent), ("received", "#35B779", received))):
         places = [device + 0.36 * shift - 0.18 for device in loads]
-        bars = panel.barh(places, [*loads.values()], 0.34, color=colour, label=name)
+        bars = panel.barh(places, [*loads.values()], 0.34, color=color, label=name)
         panel.bar_label(bars, [format_bytes(round(count)) for count in loads.values()], padding=2, fontsize=6)
     panel.set_yticks([*sent], [f"device {device}" for device in sent], fontsize=7)
     panel.invert_yaxis()
@@ -109,14 +109,14 @@ def _three(place: Place) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _draw_link(panel: Axes, link: Link, colour: Any, width: float) -> None:
+def _draw_link(panel: Axes, link: Link, color: Any, width: float) -> None:
     (x0, y0, _), (x1, y1, _) = map(_three, link)
     around = abs(x1 - x0) + abs(y1 - y0) > 1
     dx, dy = ((x0 > x1) - (x0 < x1), (y0 > y1) - (y0 < y1)) if around else (x1 - x0, y1 - y0)
     start = (x0 - dy * _BESIDE + dx * 0.25, y0 + dx * _BESIDE + dy * 0.25)
     length = _STUB if around else 0.5
     end = (start[0] + dx * length, start[1] + dy * length)
-    style = {"arrowstyle": "-|>", "color": colour, "lw": width, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
+    style = {"arrowstyle": "-|>", "color": color, "lw": width, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
     panel.annotate("", end, start, arrowprops=style)
 
 

@@ -22,11 +22,11 @@ class Links:
     """Links between members, in the order of the group.
 
     A step takes the latency, and the bytes on its busiest link over the link's speed: the latency-bandwidth model
-    (Hockney, "The communication challenge for MPP", 1994). A message between members that are not neighbours loads every
+    (Hockney, "The communication challenge for MPP", 1994). A message between members that are not neighbors loads every
     link on its shortest way, and waits at none.
 
     Attributes:
-      kind: "ring" has a link each way between neighbours, the last and the first too, as a torus along an axis with
+      kind: "ring" has a link each way between neighbors, the last and the first too, as a torus along an axis with
         wrap-around; "line" has none between these; "switch" gives every member a link in and a link out.
       bytes_per_s: of a link, one way; Unavailable leaves times unknown.
       latency_s: of a step.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from inspector.analysis.collectives.exchanges.textbook import Held, Schedule, Step
 
-# Okabe and Ito's palette, told apart with any colour vision; numbers in the blocks say the same.
-_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
+# Okabe and Ito's palette, told apart with any color vision; numbers in the blocks say the same.
+_COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
 _MOST_MEMBERS = 16
 _MOST_ROWS = 64
 _MOST_NAMED = 2  # members in a block that are written out; of more, their number
@@ -34,7 +34,7 @@ def strip(
 ) -> Figure:
     """Frames from left to right: a column a member, a row a block.
 
-    A block has the colours and the ids of the members whose values are in it, or their number; a frame around it says
+    A block has the colors and the ids of the members whose values are in it, or their number; a frame around it says
     that it just came. Arrows are the messages that lead to the next frame.
 
     Args:
@@ -112,8 +112,8 @@ def _draw_block(panel: Axes, place: tuple[int, int], sources: list[int], text: s
     width, height = 0.88, 0.84
     for index, source in enumerate(sources):
         share = width / len(sources)
-        colour = _COLOURS[source % len(_COLOURS)]
-        panel.add_patch(Rectangle((left + index * share, top), share, height, facecolor=colour, edgecolor="none"))
+        color = _COLORS[source % len(_COLORS)]
+        panel.add_patch(Rectangle((left + index * share, top), share, height, facecolor=color, edgecolor="none"))
     panel.add_patch(
         Rectangle(
             (left, top), width, height, facecolor="none", edgecolor="#1A1A1A" if is_new else "#FFFFFF", linewidth=1.3

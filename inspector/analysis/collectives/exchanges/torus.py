@@ -16,12 +16,12 @@ from inspector.platforms.topologies import Slices
 Place: TypeAlias = tuple[int, ...]
 """Of a chip, along each axis."""
 Link: TypeAlias = tuple[Place, Place]
-"""From one chip to its neighbour."""
+"""From one chip to its neighbor."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Torus:
-    """The chips of a TPU slice, each with a link each way to its neighbours along every axis.
+    """The chips of a TPU slice, each with a link each way to its neighbors along every axis.
 
     Attributes:
       shape: chips along each axis.

@@ -120,7 +120,7 @@ def test_loads_are_those_of_bytes_that_are_walked_one_by_one(kind: str) -> None:
 
 
 def walk(kind: str, place: int, goal: int, count: int) -> list[tuple[str, int, int]]:
-    """The links of one block, found by going to whichever neighbour is nearer."""
+    """The links of one block, found by going to whichever neighbor is nearer."""
     if kind == "switch":
         return [("out", place, place), ("in", goal, goal)]
     links = []

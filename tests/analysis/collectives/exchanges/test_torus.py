@@ -27,7 +27,7 @@ SLICES = [
 ]
 
 
-def neighbours(torus: Torus) -> dict[Place, list[Place]]:
+def neighbors(torus: Torus) -> dict[Place, list[Place]]:
     """Chips one apart along one axis, and the ends of an axis that wraps: said of each pair, not walked."""
     places = list(itertools.product(*map(range, torus.shape)))
     found: dict[Place, list[Place]] = {place: [] for place in places}
@@ -53,7 +53,7 @@ def distances(links: dict[Place, list[Place]], start: Place) -> dict[Place, int]
 
 @pytest.mark.parametrize("torus", SLICES, ids=str)
 def test_a_route_is_a_shortest_way_along_links_that_are_there(torus: Torus) -> None:
-    joined = neighbours(torus)
+    joined = neighbors(torus)
     assert sorted(torus.links()) == sorted((a, b) for a, others in joined.items() for b in others)
     for sender in range(torus.device_count):
         far = distances(joined, torus.place(sender))

@@ -1,21 +1,21 @@
-// What a node's colour says: what it does, or how much of something it has beside all others on screen.
+// What a node's color says: what it does, or how much of something it has beside all others on screen.
 
 import { format, formatSeconds, plural } from "../lib/format.ts";
 import type { GraphModel, Metric } from "./model.ts";
 
 /** A cost, or how it differs from that in another variant. */
 export type Change = `change:${Metric}`;
-export type Colouring = "kind" | Party | Metric | "alive" | Change;
+export type Coloring = "kind" | Party | Metric | "alive" | Change;
 /** What is told apart and not measured: who works together, what a pass did. */
 export type Party = "devices" | "pass";
 
-export function isParty(colouring: Colouring): colouring is Party {
-  return colouring === "devices" || colouring === "pass";
+export function isParty(coloring: Coloring): coloring is Party {
+  return coloring === "devices" || coloring === "pass";
 }
 
-/** The cost whose change a colouring shows; null for one that shows none. */
-export function changeOf(colouring: Colouring): Metric | null {
-  return colouring.startsWith("change:") ? (colouring.slice("change:".length) as Metric) : null;
+/** The cost whose change a coloring shows; null for one that shows none. */
+export function changeOf(coloring: Coloring): Metric | null {
+  return coloring.startsWith("change:") ? (coloring.slice("change:".length) as Metric) : null;
 }
 
 /** What instructions do, by their opcodes: the rest makes new values of old ones. */
@@ -53,11 +53,11 @@ export function kindOf(opcode: string): Kind {
 }
 
 /** How much of it a node has, or has more than before; NaN where nobody knows. */
-export function amountOf(model: GraphModel, node: number, colouring: Colouring): number {
-  const change = changeOf(colouring);
+export function amountOf(model: GraphModel, node: number, coloring: Coloring): number {
+  const change = changeOf(coloring);
   if (change) return model.change(node, change);
-  if (colouring === "alive") return aliveIn(model, node);
-  return colouring === "kind" || isParty(colouring) ? NaN : model.cost(node, colouring as Metric).value;
+  if (coloring === "alive") return aliveIn(model, node);
+  return coloring === "kind" || isParty(coloring) ? NaN : model.cost(node, coloring as Metric).value;
 }
 
 /** For how many steps of the schedule a value is alive; of a box the longest of its own instructions. */
@@ -74,23 +74,23 @@ function aliveIn(model: GraphModel, node: number): number {
   return most;
 }
 
-export function amountText(model: GraphModel, node: number, colouring: Colouring): string {
-  if (isParty(colouring)) return model.parties(node).join("; ");
-  const amount = amountOf(model, node, colouring);
-  if (Number.isNaN(amount)) return changeOf(colouring) ? "new, or not known" : "";
-  const isCost = colouring === "flops" || colouring === "bytes" || colouring === "seconds";
-  return (isCost && model.cost(node, colouring).isAtLeast ? "≥ " : "") + textOf(amount, colouring);
+export function amountText(model: GraphModel, node: number, coloring: Coloring): string {
+  if (isParty(coloring)) return model.parties(node).join("; ");
+  const amount = amountOf(model, node, coloring);
+  if (Number.isNaN(amount)) return changeOf(coloring) ? "new, or not known" : "";
+  const isCost = coloring === "flops" || coloring === "bytes" || coloring === "seconds";
+  return (isCost && model.cost(node, coloring).isAtLeast ? "≥ " : "") + textOf(amount, coloring);
 }
 
-export function textOf(amount: number, colouring: Colouring): string {
-  const change = changeOf(colouring);
+export function textOf(amount: number, coloring: Coloring): string {
+  const change = changeOf(coloring);
   if (change) return amount ? `${amount < 0 ? "−" : "+"}${textOf(Math.abs(amount), change)}` : "no change";
-  if (colouring === "bytes") return format(amount, "bytes");
-  if (colouring === "flops") return `${format(amount, "count")} flop`;
-  return colouring === "seconds" ? formatSeconds(amount) : plural(amount, "step");
+  if (coloring === "bytes") return format(amount, "bytes");
+  if (coloring === "flops") return `${format(amount, "count")} flop`;
+  return coloring === "seconds" ? formatSeconds(amount) : plural(amount, "step");
 }
 
-/** The share of the colour from 0 to 1: areas as the eye takes them, so that small ones still show. */
+/** The share of the color from 0 to 1: areas as the eye takes them, so that small ones still show. */
 export function heat(amount: number, most: number): number {
   return most > 0 && amount ? Math.sqrt(Math.min(1, Math.abs(amount) / most)) : 0;
 }

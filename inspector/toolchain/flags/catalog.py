@@ -41,7 +41,7 @@ _LEAST_LIKENESS = 0.6
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the catalogue.
+    """One row of the catalog.
 
     Attributes:
       name: as it is given.

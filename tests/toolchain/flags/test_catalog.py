@@ -1,4 +1,4 @@
-"""The catalogue against the installed jaxlib's own objects."""
+"""The catalog against the installed jaxlib's own objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxlib import xla_client
 import inspector
 from inspector.errors import OptionError, Unavailable
 from inspector.toolchain import flags
-from inspector.toolchain.flags import catalogue
+from inspector.toolchain.flags import catalog
 from inspector.toolchain.flags.types import libtpu_flags
 from inspector.toolchain.xla import debug_options_type
 from tests.absent import needs_tpu
@@ -20,8 +20,8 @@ from tests.absent import needs_tpu
 COLUMNS = ["name", "group", "type", "default", "choices", "description", "channel", "deprecated", "targets", "unknown"]
 
 
-def option(name: str) -> catalogue.Option:
-    return next(each for each in catalogue.options() if each.name == name)
+def option(name: str) -> catalog.Option:
+    return next(each for each in catalog.options() if each.name == name)
 
 
 def test_a_search_is_a_text() -> None:
@@ -41,7 +41,7 @@ def test_every_field_has_a_row() -> None:
 def test_defaults_are_those_of_jaxlib() -> None:
     build = xla_client.CompileOptions().executable_build_options
     debug = build.debug_options
-    # XLA_FLAGS of the test process changes this one, and the catalogue must not show it.
+    # XLA_FLAGS of the test process changes this one, and the catalog must not show it.
     bound = [n for n in dir(debug) if n.startswith("xla_") and n != "xla_force_host_platform_device_count"]
     assert len(bound) > 30
     checked = 0
@@ -128,10 +128,10 @@ def test_options_of_libtpu() -> None:
 
 @needs_tpu
 def test_the_table_is_made_fast_from_the_cache() -> None:
-    catalogue.options()
+    catalog.options()
     script = (
-        "import time; from inspector.toolchain.flags import catalogue; started = time.process_time();"
-        " catalogue.options(); print(time.process_time() - started)"
+        "import time; from inspector.toolchain.flags import catalog; started = time.process_time();"
+        " catalog.options(); print(time.process_time() - started)"
     )
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert float(process.stdout) < 1.0  # 0.25 when the machine has nothing else to do

@@ -1,14 +1,14 @@
-// What the colours of a graph say: what there is to choose from, the numbers behind them, and the legend.
+// What the colors of a graph say: what there is to choose from, the numbers behind them, and the legend.
 
 import { fill, h } from "../lib/dom.ts";
-import { type GraphCanvas, partyColour } from "../graph/canvas.ts";
-import { changeOf, type Colouring, isParty, KIND_WORDS, KINDS, textOf } from "../graph/colours.ts";
+import { type GraphCanvas, partyColor } from "../graph/canvas.ts";
+import { changeOf, type Coloring, isParty, KIND_WORDS, KINDS, textOf } from "../graph/colors.ts";
 import { type Parties, partiesOf } from "../graph/parties.ts";
 import type { GraphModel } from "../graph/model.ts";
 import type { Message } from "../state/synced.ts";
 import type { Context } from "./pane.ts";
 
-const COLOURINGS: readonly { readonly value: Colouring; readonly text: string }[] = [
+const COLORINGS: readonly { readonly value: Coloring; readonly text: string }[] = [
   { value: "kind", text: "by kind" },
   { value: "bytes", text: "by bytes accessed" },
   { value: "flops", text: "by flops" },
@@ -16,20 +16,20 @@ const COLOURINGS: readonly { readonly value: Colouring; readonly text: string }[
   { value: "alive", text: "by live range" },
   { value: "devices", text: "by devices" },
 ];
-const CHANGES: readonly { readonly value: Colouring; readonly text: string }[] = [
+const CHANGES: readonly { readonly value: Coloring; readonly text: string }[] = [
   { value: "change:bytes", text: "bytes accessed" },
   { value: "change:flops", text: "flops" },
   { value: "change:seconds", text: "time bound" },
 ];
-const OF_PASS: readonly { readonly value: Colouring; readonly text: string }[] = [
+const OF_PASS: readonly { readonly value: Coloring; readonly text: string }[] = [
   { value: "pass", text: "by what the pass did" },
-  ...COLOURINGS.filter(({ value }) => value === "kind" || value === "alive"),
+  ...COLORINGS.filter(({ value }) => value === "kind" || value === "alive"),
 ];
 
-export class GraphColours {
-  readonly colouring = h("select", {
+export class GraphColors {
+  readonly coloring = h("select", {
     class: "insp-select",
-    "aria-label": "Colour of the nodes",
+    "aria-label": "Color of the nodes",
     onchange: () => this.choose(),
   });
   readonly legend = h("div", { class: "insp-g-legend" });
@@ -38,30 +38,30 @@ export class GraphColours {
   private model: GraphModel | null = null;
   private variant: number | null = null;
   /** What is chosen for graphs of variants, and for those between passes. */
-  private readonly values: Record<"variant" | "pass", Colouring> = { variant: "kind", pass: "pass" };
+  private readonly values: Record<"variant" | "pass", Coloring> = { variant: "kind", pass: "pass" };
   private of: "variant" | "pass" = "variant";
 
-  /** @param chosen is told when the reader has chosen another colour. */
+  /** @param chosen is told when the reader has chosen another color. */
   constructor(
     private readonly context: Context,
     private readonly canvas: GraphCanvas,
     private readonly chosen: () => void,
   ) {
-    this.offerColours(null);
+    this.offerColors(null);
   }
 
-  /** Takes a graph between passes, with what the pass did, and colours it. */
+  /** Takes a graph between passes, with what the pass did, and colors it. */
   showPass(model: GraphModel, variant: number, done: Parties): void {
     this.model = model;
     this.variant = variant;
     this.of = "pass";
     if (model.allParties !== done) model.setParties(done);
     this.offer(OF_PASS);
-    this.colouring.title = "What the colour of a node says. Costs are known of the compiled program only";
+    this.coloring.title = "What the color of a node says. Costs are known of the compiled program only";
     this.draw();
   }
 
-  /** Takes what is known of a variant's graph, and colours it. */
+  /** Takes what is known of a variant's graph, and colors it. */
   show(model: GraphModel, variant: number): void {
     this.model = model;
     this.variant = variant;
@@ -71,52 +71,52 @@ export class GraphColours {
     if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
     this.takeBefore(variant);
     this.takeDevices(variant);
-    this.colouring.title = costs?.error ? `No costs: ${costs.error.message}` : "What the colour of a node says";
+    this.coloring.title = costs?.error ? `No costs: ${costs.error.message}` : "What the color of a node says";
     this.draw();
   }
 
   private choose(): void {
     if (!this.model) return;
-    this.values[this.of] = this.colouring.value as Colouring;
-    if (changeOf(this.colouring.value as Colouring)) this.takeBefore(this.variant!);
+    this.values[this.of] = this.coloring.value as Coloring;
+    if (changeOf(this.coloring.value as Coloring)) this.takeBefore(this.variant!);
     this.draw();
     this.chosen();
   }
 
-  /** Colours what is on screen now. */
+  /** Colors what is on screen now. */
   draw(): void {
     if (!this.model) return;
-    const colouring = this.colouring.value as Colouring;
-    const most = this.canvas.colour(colouring);
-    if (colouring === "kind") {
+    const coloring = this.coloring.value as Coloring;
+    const most = this.canvas.color(coloring);
+    if (coloring === "kind") {
       const keys = KINDS.map((kind) => h("span", { class: `insp-g-key insp-g-of-${kind}` }, KIND_WORDS[kind]));
       return fill(this.legend, ...keys);
     }
-    if (isParty(colouring)) {
+    if (isParty(coloring)) {
       const { texts, of } = this.model.allParties;
       const present = new Set([...of.values()].flat());
       const key = (text: string, i: number): HTMLElement | false =>
-        present.has(i) && h("span", { class: "insp-g-key insp-g-together", style: `--party:${partyColour(i)}` }, text);
+        present.has(i) && h("span", { class: "insp-g-key insp-g-together", style: `--party:${partyColor(i)}` }, text);
       const none = h("span", { class: "insp-dim" }, "nothing here was done to instructions");
       return fill(this.legend, ...(present.size ? texts.map(key) : [none]));
     }
     const costs = this.context.synced.latest("graph_costs", { variant: this.variant });
-    const waits = colouring !== "alive" && !costs;
-    const missing = waits ? "being counted" : this.missing(colouring, costs?.error?.message ?? "");
-    if (changeOf(colouring) && most > 0) {
-      const end = (amount: number): HTMLElement => h("span", {}, textOf(amount, colouring));
+    const waits = coloring !== "alive" && !costs;
+    const missing = waits ? "being counted" : this.missing(coloring, costs?.error?.message ?? "");
+    if (changeOf(coloring) && most > 0) {
+      const end = (amount: number): HTMLElement => h("span", {}, textOf(amount, coloring));
       return fill(this.legend, end(-most), h("span", { class: "insp-g-scale insp-g-both" }), end(most));
     }
     if (!(most > 0)) return fill(this.legend, h("span", { class: "insp-dim" }, missing));
-    fill(this.legend, h("span", {}, "0"), h("span", { class: "insp-g-scale" }), h("span", {}, textOf(most, colouring)));
+    fill(this.legend, h("span", {}, "0"), h("span", { class: "insp-g-scale" }), h("span", {}, textOf(most, coloring)));
   }
 
-  private missing(colouring: Colouring, error: string): string {
+  private missing(coloring: Coloring, error: string): string {
     const { unscheduled } = this.model!.table;
-    if (changeOf(colouring)) return this.withoutChange();
-    if (colouring === "alive") return unscheduled || "no live ranges here";
+    if (changeOf(coloring)) return this.withoutChange();
+    if (coloring === "alive") return unscheduled || "no live ranges here";
     if (error) return `not known: ${error}`;
-    return colouring === "seconds" ? "no published roofs for this chip: see Roofline" : "nothing here has any";
+    return coloring === "seconds" ? "no published roofs for this chip: see Roofline" : "nothing here has any";
   }
 
   private withoutChange(): string {
@@ -135,20 +135,20 @@ export class GraphColours {
       this.collectives.set(model, found);
       model.setParties(partiesOf(model, found.rows));
     }
-    const option = this.colouring.querySelector<HTMLOptionElement>("option[value=devices]")!;
+    const option = this.coloring.querySelector<HTMLOptionElement>("option[value=devices]")!;
     option.disabled = !found?.rows.length;
-    const { text } = COLOURINGS.find(({ value }) => value === "devices")!;
+    const { text } = COLORINGS.find(({ value }) => value === "devices")!;
     option.textContent = option.disabled ? `${text}: no collectives here` : text;
-    if (option.disabled && this.colouring.value === "devices") this.colouring.value = this.values.variant = "kind";
+    if (option.disabled && this.coloring.value === "devices") this.coloring.value = this.values.variant = "kind";
   }
 
-  /** What the same cost in the variant that this one is compared with, once a colour asks for it. */
+  /** What the same cost in the variant that this one is compared with, once a color asks for it. */
   private takeBefore(variant: number): void {
     const { synced } = this.context;
     const reference = synced.referenceOf(variant);
     const baseline = reference === variant ? null : reference;
-    this.offerColours(baseline);
-    if (baseline === null || !changeOf(this.colouring.value as Colouring)) return;
+    this.offerColors(baseline);
+    if (baseline === null || !changeOf(this.coloring.value as Coloring)) return;
     const before = synced.latest("graph_before", { variant, baseline });
     const [known] = before && !before.error ? synced.parts(before) : [];
     this.model!.setBefore(known ? new Float32Array(known) : null);
@@ -158,22 +158,22 @@ export class GraphColours {
     synced.send({ type: "graph_before", variant, baseline });
   }
 
-  private offerColours(baseline: number | null): void {
+  private offerColors(baseline: number | null): void {
     const label = `change against ${this.context.synced.variants.get(baseline ?? -1)?.label}`;
-    this.offer(COLOURINGS, baseline === null ? null : label);
+    this.offer(COLORINGS, baseline === null ? null : label);
   }
 
   /** @param changes the label of those that compare with another variant, null for none. */
-  private offer(choices: readonly { value: Colouring; text: string }[], changes: string | null = null): void {
+  private offer(choices: readonly { value: Coloring; text: string }[], changes: string | null = null): void {
     const option = ({ value, text }: (typeof choices)[number]): HTMLElement => h("option", { value }, text);
     const all = [...choices, ...(changes === null ? [] : CHANGES)].map(({ value }) => value);
     const key = `${changes} ${all.join()}`;
-    if (this.colouring.dataset.choices !== key) {
-      this.colouring.dataset.choices = key;
+    if (this.coloring.dataset.choices !== key) {
+      this.coloring.dataset.choices = key;
       const group = changes !== null && h("optgroup", { label: changes }, ...CHANGES.map(option));
-      fill(this.colouring, ...choices.map(option), group);
+      fill(this.coloring, ...choices.map(option), group);
     }
     const wanted = this.values[this.of];
-    this.colouring.value = all.includes(wanted) ? wanted : choices[0]!.value;
+    this.coloring.value = all.includes(wanted) ? wanted : choices[0]!.value;
   }
 }
