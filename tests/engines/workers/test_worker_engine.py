@@ -749,7 +749,8 @@ def test_so_it_does_when_the_worker_is_stopped(start: Any, monkeypatch: pytest.M
         return receive(self)
 
     try:
-        engine.submit(request(target=Target.parse("cpu:2"))).result(120)  # the fork server is there
+        first = engine.submit(request(target=Target.parse("cpu:2"))).result(120)  # the fork server is there
+        assert first.executable  # the last that this worker sends: the next to send is the one that starts
         monkeypatch.setattr(kind, "receive", stop_first)
         with (
             settings.scope(time_limit_s=5.0),
