@@ -50,7 +50,7 @@ from inspector.compilation.request import CompileRequest
 from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import WorkerDiedError
 from inspector.lowering.lower import lower
-from inspector.stages.lowered import Lowered
+from inspector.stages.lowered import Lowered, compile_request
 
 AIM_P50, AIM_P95 = 1.25, 1.8
 AIM_CANCEL_S = 0.1
@@ -176,7 +176,7 @@ class Rounds:
 
     def _request(self, lowered: Lowered) -> CompileRequest:
         self._number += 1
-        return lowered.request({NEUTRAL_FLAG: self._number}, "cpu")
+        return compile_request(lowered, {NEUTRAL_FLAG: self._number}, "cpu")
 
     def _keep(self, name: str, value: float) -> None:
         self.values.setdefault(name, []).append(value)

@@ -28,7 +28,7 @@ from inspector.compilation.memory import Memory
 from inspector.compilation.target import Target
 from inspector.engines.shared_engines import close_engines, worker_engine
 from inspector.errors import Unavailable
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, instruction_costs
 from inspector.support.units import format_bytes, format_count, format_seconds
 
 WORKLOADS = ("mlp", "cnn", "tf2", "fsdp8_2", "pallas_mm")
@@ -84,7 +84,7 @@ def _row(workload: str, target: str) -> Row:
 
 
 def _cells(compiled: Compiled) -> tuple[str, ...]:
-    module, costs = compiled.module(), compiled.instruction_costs()
+    module, costs = compiled.module(), instruction_costs(compiled)
     counted = total(module, costs)
     numbers, use = structure(module), compiled.timeline()
     theirs = _reported(compiled)

@@ -26,6 +26,7 @@ from benchmarks.measuring import Figure, machine
 from inspector._jax.compiling.compiler import Compiler, Watch
 from inspector.engines.serving import Server
 from inspector.engines.workers.messages import PlainCompile
+from inspector.stages.lowered import compile_request
 from inspector.support import memory_release
 
 _MB = 1 << 20
@@ -83,7 +84,7 @@ def _request(name: str) -> PlainCompile:
     from inspector.lowering.lower import lower
 
     workload = make(name)
-    return plain_compile(lower(workload.fun, *workload.args).request({}, "cpu"), read_config())
+    return plain_compile(compile_request(lower(workload.fun, *workload.args), {}, "cpu"), read_config())
 
 
 def _work(request: PlainCompile) -> tuple[list[Moment], str]:

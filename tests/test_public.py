@@ -18,8 +18,11 @@ import pytest
 import inspector
 from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.memory.tpu_errors import explain
+from inspector.compilation.compiled import engine_of, is_from_cache
 from inspector.compilation.engine import Job
 from inspector.errors import CompilationError, OptionError, ParameterError, TargetError
+from inspector.stages.compiled import load_compiled
+from inspector.stages.lowered import compile_request
 from tests.conftest import ROOT, RunPython
 
 DATA = ROOT / "tests" / "analysis" / "data" / "pallas"
@@ -69,8 +72,8 @@ def test_tab_completion_offers_what_there_is() -> None:
 @pytest.mark.parametrize("name", ["worker", "inline"])
 def test_an_engine_by_its_name(lowered: inspector.Lowered, name: str) -> None:
     compiled = lowered.compile(engine=name)
-    assert compiled.engine == name
-    assert not compiled.from_cache
+    assert engine_of(compiled) == name
+    assert not is_from_cache(compiled)
     assert lowered.preview(engine=name).hlo
     np.testing.assert_allclose(compiled.run(X, repeat=1, engine=name).outputs[0], np.tanh(X) * 2, rtol=1e-5)
 
@@ -147,7 +150,7 @@ def test_what_was_lowered_before_is_lowered_again(
     lowered: inspector.Lowered, compiled: inspector.Compiled, tmp_path: Any
 ) -> None:
     compiled.save(tmp_path / "step.inspector")
-    loaded = inspector.Compiled.load(tmp_path / "step.inspector")
+    loaded = load_compiled(tmp_path / "step.inspector")
     again = inspector.lower(loaded)
     assert again.program == lowered.program
     assert again.compile(target="cpu").hlo == compiled.hlo
@@ -164,7 +167,7 @@ def test_values_compare_copy_and_pickle(
 ) -> None:
     values: list[Any] = [compiled, compiled.program, compiled.options, compiled.target, compiled.memory, compiled.cost]
     values += [lowered.inputs[0], lowered.stablehlo_listing, collectives, collectives[0]]
-    values += [inspector.Unavailable("why", "what"), lowered.request(target="cpu:8")]
+    values += [inspector.Unavailable("why", "what"), compile_request(lowered, target="cpu:8")]
     for value in values:
         assert copy.copy(value) == value, type(value)
         assert pickle.loads(pickle.dumps(value)) == value, type(value)
@@ -179,7 +182,7 @@ def test_a_target_that_is_none_is_refused_everywhere(lowered: inspector.Lowered,
     calls = (
         lambda: lowered.compile(target=target),
         lambda: lowered.preview(target=target),
-        lambda: lowered.request(target=target),
+        lambda: compile_request(lowered, target=target),
         lambda: inspector.explore(step, X, target=target),
         lambda: inspector.sweep(lowered, targets=[target]),
         lambda: inspector.scan(lowered, target=target),
@@ -205,7 +208,14 @@ def values(lowered: inspector.Lowered, collectives: Collectives) -> Iterator[lis
     run = lowered.compile(target="cpu").run(repeat=2)
     explorer = inspector.explore(step, X, target="cpu").wait()
     found = [many, many.program, many.inputs[0], many.outputs[0], many.stablehlo_listing, many.jaxpr_listing, many.root]
-    found += [many.request(target="cpu:8"), compiled, compiled.options, compiled.target, compiled.passes, events[0]]
+    found += [
+        compile_request(many, target="cpu:8"),
+        compiled,
+        compiled.options,
+        compiled.target,
+        compiled.passes,
+        events[0],
+    ]
     found += [compiled.passes[0], compiled.assembly, compiled.assembly[0], compiled.buffers, compiled.module()]
     found += [compiled.module().entry, collectives, collectives[0], run, run.inputs[0], job, job.effects[0]]
     found += [explorer, explorer.baseline, explorer.baseline.job, inspector.cache_status(step, X)]

@@ -12,7 +12,7 @@ from inspector.compilation.tuning import AS_IT_IS
 from inspector.errors import ModuleError, needs_jax
 from inspector.reports import bundle
 from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, load_compiled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
             f"{name} is no file of inspector: {e}. Expected one that Explorer.save or Compiled.save wrote."
         ) from e
     if found == saved_compiled.FORMAT:
-        return Compiled.load(path)
+        return load_compiled(path)
     return Exploration.of(bundle.load(path))
 
 

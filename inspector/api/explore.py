@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from inspector.stages.lowered import begin_observing
 from inspector.support import packages
 from inspector.support.tracebacks import without_own_frames
 
@@ -193,7 +194,7 @@ def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwarg
     replicas = lowered.program.options.num_replicas or 1
     if apart and replicas > 1:
         given, named = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (given, named))
-    return lowered.begin_observing(*given, **named)
+    return begin_observing(lowered, *given, **named)
 
 
 def _of_replicas(leaf: Any, replicas: int) -> Any:

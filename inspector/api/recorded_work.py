@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection
 
 from inspector.api.explore import platform_of
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, digest_of
 from inspector.compilation.engine import Job
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
@@ -22,7 +22,7 @@ from inspector.reports.guarded_engine import Guarded
 from inspector.reports.portable import installed_jax
 from inspector.reports.recompile import Recompiler, runnable
 from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
-from inspector.stages.lowered import Lowered
+from inspector.stages.lowered import Lowered, compile_request
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.work import Work
 
@@ -84,7 +84,7 @@ class _Record:
     def _request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
         """Options are checked unless they were recorded: the compiler whose flags they have need not be here."""
         request = CompileRequest(lowered.program, options, target)
-        return request if self._engine.has(request) else lowered.request(options, target)
+        return request if self._engine.has(request) else compile_request(lowered, options, target)
 
     def _platform(self, target: Target) -> str:
         return self._platforms.get(target) or platform_of(target)
@@ -103,7 +103,7 @@ class _Record:
     def _run(self, compiled: CompiledProgram, repeat: int) -> Job[Run]:
         """What was recorded the first time that a variant is run, then measurements on this machine."""
         for place, (program, outcome) in enumerate(self._outcomes):
-            if program.digest == compiled.digest:
+            if digest_of(program) == digest_of(compiled):
                 del self._outcomes[place]
                 job: Job[Run] = Job()
                 job.resolve(_recorded_run(compiled, outcome))

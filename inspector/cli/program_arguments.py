@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.cli.output import working
+from inspector.stages.compiled import as_compiled
 from inspector.support.subprocesses import current_folder
 
 if TYPE_CHECKING:
@@ -216,11 +217,10 @@ def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: t
     """The program compiled; of a saved file as it was, where nothing else is asked for."""
     from inspector.api.exploration import Exploration
     from inspector.compilation.compiled import CompiledProgram
-    from inspector.stages.compiled import Compiled
 
     saved = found.fun.baseline.program if isinstance(found.fun, Exploration) else found.fun
     if isinstance(saved, CompiledProgram) and target == "attached" and not flags:
-        return Compiled.of(saved)
+        return as_compiled(saved)
     program = lowered(found, target)
     with working(f"compiling for {target}"):
         return program.compile(options_text(flags), target, products=products)

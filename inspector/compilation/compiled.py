@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping
+from typing import Protocol
 
 from inspector.compilation.caches import readings
 from inspector.compilation.cost import Cost
@@ -52,9 +53,8 @@ class CompiledProgram(Deferred):
 
     Attributes:
       program: what was compiled.
-      options: the user's options (see `build_options` for all that the compiler got).
+      options: the user's options; `build_options_of` has all that the compiler got.
       target: for what.
-      engine: who compiled: "worker" or "inline".
       hlo: the optimized HLO, the text of JAX's `compiled.as_text()`.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
       memory: totals, or why there are none.
@@ -77,7 +77,7 @@ class CompiledProgram(Deferred):
     program: Program
     options: Options
     target: Target
-    engine: str
+    _engine: str
     hlo: str
     hlo_proto: bytes
     memory: Memory | Unavailable
@@ -91,29 +91,6 @@ class CompiledProgram(Deferred):
     assembly: Assembly | Unavailable = dataclasses.field(default_factory=lambda: not_asked_for("assembly"))
     buffers: Buffers | Unavailable = dataclasses.field(default_factory=lambda: not_asked_for("buffers"))
 
-    @property
-    def build_options(self) -> Options:
-        """All that the compiler was told: the program's implied options with the user's on top."""
-        return self.program.options.merge(self.options)
-
-    @property
-    def mesh(self) -> Mesh | None:
-        """The program's mesh on the devices that it is compiled for: `Mesh.physical_ids` are theirs."""
-        return placed(self.program.mesh, device_ids(self.devices))
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over module, options, target, compiler versions and an order of devices of its own, in hex."""
-        parts = (self.program.digest, self.build_options.to_json(), str(self.target), *sorted(self.versions.items()))
-        ids = self.program.device_ids or ()
-        own_order = ids if ids != tuple(range(len(ids))) else ()
-        return hashlib.sha256(repr((*parts, *own_order)).encode()).hexdigest()
-
-    @property
-    def from_cache(self) -> bool:
-        """Whether it was compiled before and remembered, not compiled for this request."""
-        return "cache_s" in self.timings
-
     def module(self) -> Module:
         """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
         return readings.module(self, self.hlo_proto)
@@ -123,3 +100,46 @@ class CompiledProgram(Deferred):
         flops = "" if isinstance(self.cost, Unavailable) else f", {format_count(self.cost.flops, 'flop')}"
         seconds = format_seconds(self.timings.get("compile_s", 0.0))
         return f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{memory}{flops}>"
+
+
+# Functions and not methods, so that the public members of the class are those that users need.
+
+
+class Built(Protocol):
+    """A `CompiledProgram` or a `Preview`."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def options(self) -> Options: ...
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+
+
+def engine_of(compiled: CompiledProgram) -> str:
+    """Returns the name of the engine that compiled the program: "worker", "inline" or "dask"."""
+    return compiled._engine  # noqa: SLF001  # see above
+
+
+def build_options_of(compiled: Built) -> Options:
+    """Returns all options that the compiler got: those implied by the program, and the user's, which win."""
+    return compiled.program.options.merge(compiled.options)
+
+
+def placed_mesh(compiled: Built) -> Mesh | None:
+    """Returns the program's mesh on the devices it is compiled for: `Mesh.physical_ids` are their ids."""
+    return placed(compiled.program.mesh, device_ids(compiled.devices))
+
+
+def digest_of(compiled: CompiledProgram) -> str:
+    """Returns a SHA-256 in hex over module, options, target, compiler versions and a device order other than the default."""
+    options = build_options_of(compiled).to_json()
+    parts = (compiled.program.digest, options, str(compiled.target), *sorted(compiled.versions.items()))
+    ids = compiled.program.device_ids or ()
+    own_order = ids if ids != tuple(range(len(ids))) else ()
+    return hashlib.sha256(repr((*parts, *own_order)).encode()).hexdigest()
+
+
+def is_from_cache(compiled: CompiledProgram) -> bool:
+    """Reports whether the program was compiled before this request and read from inspector's cache."""
+    return "cache_s" in compiled.timings

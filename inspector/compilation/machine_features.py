@@ -31,5 +31,5 @@ def check_cpu(executable: bytes, local: bytes) -> None:
         raise ExecutionError(
             f"The executable was compiled on a CPU with {', '.join(missing[:_NAMED])}{more}, which this CPU lacks."
             " It could end the process with an illegal instruction. Compile the program again here:"
-            " `c = Compiled.load(path)`, then `inspector.lower(c).compile(c.options)`."
+            " `c = load_compiled(path)`, then `inspector.lower(c).compile(c.options)`."
         )

@@ -9,16 +9,14 @@ import dataclasses
 from collections.abc import Mapping
 
 from inspector.compilation.caches import readings
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, engine_of
 from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.options.options import Options
-from inspector.compilation.placement import device_ids, placed
 from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.allocation_totals import assigned_bytes
-from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 
 NO_CODE = Unavailable("not known before code generation", "Wait for the compile to end.")
@@ -62,22 +60,12 @@ class Preview:
     def of(cls, compiled: CompiledProgram, elapsed_s: float) -> Preview:
         """For an engine that has the result at once."""
         shared = {f.name: getattr(compiled, f.name) for f in dataclasses.fields(cls) if hasattr(compiled, f.name)}
-        return cls(**shared, elapsed_s=elapsed_s, before_code=False)
+        return cls(**shared, engine=engine_of(compiled), elapsed_s=elapsed_s, before_code=False)
 
     @property
     def is_counted(self) -> bool:
         """Whether there is no more to follow."""
         return self.cost != COUNTING
-
-    @property
-    def mesh(self) -> Mesh | None:
-        """As of `CompiledProgram`."""
-        return placed(self.program.mesh, device_ids(self.devices))
-
-    @property
-    def build_options(self) -> Options:
-        """All that the compiler was told: the program's implied options with the user's on top."""
-        return self.program.options.merge(self.options)
 
     def module(self) -> Module:
         """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""

@@ -26,7 +26,7 @@ from inspector.engines.workers.pending_executable import Awaited
 from inspector.engines.workers.process_output import warnings_in
 from inspector.errors import CompilationError, OptionError, TargetError, Unavailable
 from inspector.platforms import PLATFORMS
-from inspector.support import json_values
+from inspector.support import deferred, json_values
 
 T = TypeVar("T")
 
@@ -113,13 +113,14 @@ def make_compiled(
       warnings: of the request, and what the compiler said.
     """
     recorded: dict[str, Any] = {name: _recorded(report, name, kind.from_bytes) for name, kind in RECORDS.items()}
-    rest = report.changed(recorded={})  # which is held until somebody asks, and the products are large
-    return CompiledProgram.deferred(
+    rest = deferred.replace(report, recorded={})  # which is held until somebody asks, and the products are large
+    return deferred.defer(
+        CompiledProgram,
         {"executable": lambda _: rest.executable},
         program=request.program,
         options=request.options,
         target=request.target,
-        engine=engine,
+        _engine=engine,
         hlo=report.hlo,
         hlo_proto=report.hlo_proto,
         memory=readable("memory", lambda: _memory(report, recorded["buffers"], request.program.platform)),

@@ -24,6 +24,7 @@ from inspector.engines.job_queue import Lane, advance, forward
 from inspector.engines.workers.pending_executable import LOST
 from inspector.engines.workers.process_output import NOT_WRITTEN
 from inspector.settings import Settings
+from inspector.support import deferred
 
 _CLOSE_LIMIT_S = 10.0
 
@@ -117,7 +118,9 @@ class CachedEngine:
         if is_doubtful(compiled):
             return
         # Each asker has a binding of its own, which may hold models.
-        self._remember(key, compiled.changed(program=dataclasses.replace(compiled.program, binding=None)), chosen)
+        self._remember(
+            key, deferred.replace(compiled, program=dataclasses.replace(compiled.program, binding=None)), chosen
+        )
 
     def _remember(self, key: str, compiled: CompiledProgram, chosen: Settings) -> None:
         """Keeps it in memory, on disk or both, once its executable has come; where the disk cannot have it, in memory."""
@@ -158,7 +161,9 @@ def _hand_out(job: Job[CompiledProgram], request: CompileRequest, held: Compiled
     before_s = held.timings["total_s"] - held.timings["queue_s"]
     timings = {**held.timings, "cache_s": cache_s, "saved_s": before_s - cache_s}
     # The request's own program: names of arguments and live callbacks are not part of the key.
-    compiled = held.changed(program=request.program, options=request.options, target=request.target, timings=timings)
+    compiled = deferred.replace(
+        held, program=request.program, options=request.options, target=request.target, timings=timings
+    )
     job.show(Preview.of(compiled, job.elapsed_s))
     job.resolve(compiled)
 

@@ -76,7 +76,7 @@ class DaskEngine:
         """Starts compiling; see `Engine.submit`."""
 
         def finish(compiled: CompiledProgram) -> CompiledProgram:
-            return dataclasses.replace(compiled, program=request.program, engine=self.name)
+            return dataclasses.replace(compiled, program=request.program, _engine=self.name)
 
         return self._send(request, request.program, finish)
 

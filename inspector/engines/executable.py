@@ -15,7 +15,7 @@ from inspector._jax.compiling.compiler import Compiler
 from inspector._jax.compiling.configuration import read_config
 from inspector._jax.compiling.runtime import Client
 from inspector._jax.compiling.runtime import LoadedExecutable as LoadedExecutable
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, engine_of
 from inspector.compilation.files import saved_compiled
 from inspector.compilation.machine_features import check_cpu
 from inspector.compilation.request import CompileRequest
@@ -69,10 +69,14 @@ def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> 
     saved_compiled.save(compiled, path)
 
 
-def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
-    """Reads a file of `save_executable` and loads its executable on the devices of this process.
+def load_executable(compiled: CompiledProgram | str | os.PathLike[str]) -> LoadedExecutable:
+    """Loads the executable of a `Compiled`, or of a file of `save_executable`, on the devices of this process.
 
-    Before XLA sees a byte of it, the digests are compared, and the jaxlib and platform that compiled it
+    The result has jaxlib's own methods (docs/runtime.md). It runs in this process, without the isolation of a worker.
+    `Compiled.run` does not need it. A program without serialized executable, such as one with host callbacks, is
+    compiled again, if this process compiled it.
+
+    Before XLA reads a byte of a file, the digests are compared, and the jaxlib and platform that compiled it
     with those here, and the CPU's instructions. The digests find damage. They are no signature: an executable is machine code, and
     only a file from a source you trust may be run.
 
@@ -83,7 +87,9 @@ def load_executable(path: str | os.PathLike[str]) -> LoadedExecutable:
         that this one lacks; or there is no executable.
       TargetError: this process lacks the platform, or has too few devices.
     """
-    compiled = saved_compiled.load(path)
+    if isinstance(compiled, CompiledProgram):
+        return load(compiled)
+    path, compiled = compiled, saved_compiled.load(compiled)
     if isinstance(compiled.executable, Unavailable):
         raise ExecutionError(f"{os.fspath(path)!r} holds no executable: {compiled.executable.reason}.")
     return load(compiled)
@@ -93,7 +99,7 @@ def _compile(
     compiled: CompiledProgram, request: PlainCompile, compiler: Compiler, reason: Unavailable
 ) -> LoadedExecutable:
     """Compiles anew what has no bytes, where this process has compiled it before."""
-    if compiled.engine != "inline":
+    if engine_of(compiled) != "inline":
         raise ExecutionError(f"The executable of {compiled.program.name!r} cannot leave its process: {reason.reason}.")
     executable, _ = compiler.compile(
         request.module,
@@ -114,7 +120,7 @@ def _check_versions(compiled: CompiledProgram, compiler: Compiler) -> None:
             raise ExecutionError(
                 f"The executable was compiled by {name} {theirs!r}, this is {ours[name]!r}, and executables do"
                 f" not carry over. Install jaxlib {compiled.versions.get('jaxlib')}, or compile the program again here:"
-                " `c = Compiled.load(path)`, then `inspector.lower(c).compile(c.options)`."
+                " `c = load_compiled(path)`, then `inspector.lower(c).compile(c.options)`."
             )
 
 

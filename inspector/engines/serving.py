@@ -19,6 +19,7 @@ from inspector.engines.workers.counting import Count, count_here, program_cost
 from inspector.engines.workers.messages import PlainCompile, PlainRun
 from inspector.engines.workers.scratch import ROOM_BYTES, Scratch
 from inspector.errors import ExecutionError
+from inspector.support import deferred
 
 if TYPE_CHECKING:
     from inspector._jax.compiling.compiler import Compiler, Watch
@@ -101,7 +102,7 @@ class Server:
         recorded = recording.read(report)
         timings = {**report.timings, "record_s": time.perf_counter() - started}
         assignment = report.buffer_assignment or recording.assignment(report)
-        return report.changed(recorded=recorded, timings=timings, buffer_assignment=assignment)
+        return deferred.replace(report, recorded=recorded, timings=timings, buffer_assignment=assignment)
 
     def run(self, request: PlainRun, progress: Progress, callbacks: HostCallbacks | None = None) -> Execution:
         """Runs: the executable still held, else its bytes, else compiled again."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, build_options_of
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import RunReply, RunRequest
@@ -126,7 +126,7 @@ def choose_inputs(compiled: CompiledProgram, args: Sequence[Any], kwargs: Mappin
     Raises:
       ExecutionError: not what the program takes.
     """
-    num_replicas = compiled.build_options.num_replicas or 1
+    num_replicas = build_options_of(compiled).num_replicas or 1
     if not args and not kwargs:
         return made_inputs(compiled.program)
     return given_inputs(compiled.program, args, kwargs, num_replicas)
@@ -167,7 +167,7 @@ def finish(compiled: CompiledProgram, inputs: tuple[Input, ...], reply: RunReply
         inputs=inputs,
         outputs=reply.outputs,
         durations_s=reply.durations_s,
-        num_replicas=compiled.build_options.num_replicas or 1,
+        num_replicas=build_options_of(compiled).num_replicas or 1,
         device_kind=reply.device_kind,
         warnings=reply.warnings,
     )

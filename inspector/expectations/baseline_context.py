@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from inspector.compilation.compiled import digest_of
 from inspector.errors import InspectorError
 from inspector.expectations.baseline_record import NumberChange
 from inspector.stages.compiled import Compiled
@@ -71,7 +72,7 @@ class Keeping:
         if folder is None:
             return None
         words = re.sub(r"[^\w.\-]+", "-", self.name or compiled.program.name).strip("-.")[:80]
-        digest = hashlib.sha256(f"{self.name}\0{compiled.digest}".encode()).hexdigest()[:8]
+        digest = hashlib.sha256(f"{self.name}\0{digest_of(compiled)}".encode()).hexdigest()[:8]
         path = folder / f"{words}-{digest}{_SUFFIX}"
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from inspector.expectations.baseline_record import Above
 from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.expectations.limits import Amount, Limit
 from inspector.expectations.message import ProgramHeading, message
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, as_compiled
 from inspector.stages.lowered import Lowered
 from inspector.support.tracebacks import without_own_frames
 from inspector.support.units import counted, format_count, parse_bytes, parse_count
@@ -78,7 +78,7 @@ def expect(
             raise ParameterError(
                 "A Compiled is checked as it is; it takes no arguments. Pass the function with its own."
             )
-        return Expectation(Compiled.of(fun), kept)
+        return Expectation(as_compiled(fun), kept)
     from inspector.lowering.keywords import function_keywords
     from inspector.lowering.lower import lower
     from inspector.lowering.retrace_causes import retraces

@@ -11,7 +11,7 @@ from inspector.errors import ParameterError, Unavailable
 from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.expectations.limits import Amount, Limit
 from inspector.hlo.source import phases
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, instruction_costs
 from inspector.support.units import format_bytes, format_change, format_count, format_seconds, parse_bytes, parse_count
 
 _MOST_LINES = 8
@@ -102,7 +102,7 @@ def _of_memory(compiled: Compiled) -> tuple[tuple[str, ...], tuple[TableLine, ..
 
 
 def _of_costs(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[TableLine, ...]]:
-    module, costs = compiled.module(), compiled.instruction_costs()
+    module, costs = compiled.module(), instruction_costs(compiled)
     entry = {instruction.name for instruction in module.entry.instructions}
     known = {n: v for n in entry if not isinstance(v := getattr(costs[n], key), Unavailable) and v}
     lines = []

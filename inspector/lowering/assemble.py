@@ -21,11 +21,12 @@ from inspector.lowering.listings import definition, jaxpr_listing, source_listin
 from inspector.lowering.pallas import Overrides
 from inspector.stages.kernel import Kernel
 from inspector.stages.lowered import Lowered
+from inspector.support import deferred
 
 
 def assemble(
-    program: Program, contents: Contents, jaxpr: JaxprFacts | None, fun: Any, *, tuple_args: bool = False,
-    return_tuple: bool = False, out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
+    program: Program, contents: Contents, jaxpr: JaxprFacts | None, fun: Any, *,
+    out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
 ) -> Lowered:  # fmt: skip
     """A `Lowered` of a program, its module, and its jaxpr and function where they are known; its texts are deferred."""
     root, forms = _root(program, fun, contents.facts.scope), contents.forms
@@ -38,7 +39,8 @@ def assemble(
         listings = made.jaxpr_listing, made.stablehlo_listing
         return source_listing(fun, [listing for listing in listings if not isinstance(listing, Unavailable)])
 
-    return Lowered.deferred(
+    return deferred.defer(
+        Lowered,
         {
             "source": source,
             "jaxpr_listing": lambda _: _NO_JAXPR if jaxpr is None else jaxpr_listing(jaxpr, root),
@@ -48,8 +50,6 @@ def assemble(
         },
         program=program,
         root=root,
-        tuple_args=tuple_args,
-        return_tuple=return_tuple,
         out_shape=out_shape,
         kernels=kernels,
         notes=notes,

@@ -34,8 +34,8 @@ from inspector.lowering.languages import hlo_module, language_of
 from inspector.lowering.module_settings import Settled, settle
 from inspector.lowering.pallas import Overrides
 from inspector.lowering.what_if import changed_call
-from inspector.stages.lowered import Lowered
-from inspector.support import files
+from inspector.stages.lowered import Lowered, relowering_of, what_if_of
+from inspector.support import deferred, files
 
 MAX_MODULE_BYTES = 2 << 30
 """So much fits into one message of protobuf, which XLA's modules are."""
@@ -81,10 +81,10 @@ def _functions_of(given: Any) -> list[str]:
 
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens what is not a function. `check_opened` must have let it pass."""
-    if isinstance(given, Lowered) and overrides.what_if and given.again is not None:
+    if isinstance(given, Lowered) and overrides.what_if and (again := relowering_of(given)) is not None:
         overrides.refuse("a Lowered is lowered already, its kernels with it")
-        what_if = given.supposed.merge(overrides.what_if)
-        return given.again.lower(platform or given.program.platform, given.again.chip, what_if)
+        what_if = what_if_of(given).merge(overrides.what_if)
+        return again.lower(platform or given.program.platform, again.chip, what_if)
     if overrides.what_if.changes_arguments:
         raise ParameterError(
             f"A {type(given).__name__} has the shapes and dtypes of the call that it was made of: dtype and batch cannot"
@@ -238,7 +238,7 @@ def from_traced(
     lowered = traced.lower(lowering_platforms=names)
     timings = {"lower_s": time.perf_counter() - started}
     found = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
-    return found.changed(timings=timings)
+    return deferred.replace(found, timings=timings)
 
 
 def _from_lowered(

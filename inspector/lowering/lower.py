@@ -27,7 +27,8 @@ from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.what_if import changed_arguments
 from inspector.lowering.wrappers import TracedCall, is_jitted, traced_call, unbound
-from inspector.stages.lowered import Again, Lowered
+from inspector.stages.lowered import Lowered, Relowering
+from inspector.support import deferred
 from inspector.support.tracebacks import without_own_frames
 
 
@@ -148,7 +149,7 @@ def lower(
             overrides = overrides_of("cpu", chip, what_if, limits)
             return lower_for(*later, "cpu", overrides), overrides.logged
 
-        return lowered.changed(again=Again(again, observe, chip, what_if))
+        return deferred.replace(lowered, _again=Relowering(again, observe, chip, what_if))
 
     return with_again(lowered, chip, what_if)
 
@@ -179,7 +180,7 @@ def _lower_jit(
     )
     trace_s = time.perf_counter() - started
     lowered = from_traced(found.traced, fun, platform, found.call, overrides)
-    return lowered.changed(timings={"trace_s": trace_s, **lowered.timings})
+    return deferred.replace(lowered, timings={"trace_s": trace_s, **lowered.timings})
 
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:

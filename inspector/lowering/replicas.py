@@ -86,7 +86,7 @@ def lower_replicas(
     )
     return assemble(
         program, result.contents, result.jaxpr, call.fun, notes=(*call.leaves.notes, *overrides.notes),
-        out_shape=result.out_shape, tuple_args=tuple_args, return_tuple=return_tuple, overrides=overrides,
+        out_shape=result.out_shape, overrides=overrides,
     )  # fmt: skip
 
 

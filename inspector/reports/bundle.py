@@ -20,7 +20,7 @@ from inspector.reports.serialization import packing, unpacking
 from inspector.support import json_values
 
 FORMAT = "inspector-exploration"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _MOST_QUOTED = 2_000
 """Characters of what is wrong with a file: it may quote what the file has."""
@@ -29,7 +29,16 @@ T = TypeVar("T")
 
 Step = Mapping[str, Callable[[Any], Any]]
 # From each version to the next: by the name of a dataclass, what makes of its JSON value in that version one of the next.
-_UPGRADES: Mapping[int, Step] = {}
+_UPGRADES: Mapping[int, Step] = {
+    1: {
+        "CompiledProgram": lambda value: {
+            "_engine" if name == "engine" else name: each for name, each in value.items()
+        },
+        "Lowered": lambda value: _without(value, "tuple_args", "return_tuple"),
+        "Exploration": lambda value: _american(value),
+        "RecordedExploration": lambda value: _american(value),
+    }
+}
 
 
 def save(exploration: RecordedExploration, path: str | os.PathLike[str]) -> None:
@@ -93,4 +102,17 @@ def upgraded(kind: str, value: Any, version: int) -> Any:
     for before in range(version, FORMAT_VERSION):
         step = _UPGRADES[before].get(kind)
         value = value if step is None else step(value)
+    return value
+
+
+def _without(value: Any, *names: str) -> Any:
+    return {name: each for name, each in value.items() if name not in names} if isinstance(value, dict) else value
+
+
+def _american(value: Any) -> Any:
+    """Returns a JSON value whose British field names are spelled as they are since version 2."""
+    if isinstance(value, list):
+        return [_american(each) for each in value]
+    if isinstance(value, dict):
+        return {name.replace("rematerialise", "rematerialize"): _american(each) for name, each in value.items()}
     return value

@@ -20,7 +20,7 @@ from inspector.errors import CancelledError, CompilationError, InspectorError, L
 from inspector.execution.outcome import Outcome
 from inspector.reports.installation import Installation
 from inspector.reports.portable import PortableModules, portable_modules
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, as_compiled
 from inspector.stages.lowered import Lowered
 from inspector.support.units import format_bytes
 
@@ -109,7 +109,7 @@ class RecordedVariant:
         """
         if self.program is None:
             raise self.error or InspectorError(f"{self.label} was not compiled.")
-        return Compiled.of(self.program)
+        return as_compiled(self.program)
 
     def __repr__(self) -> str:
         return f"<RecordedVariant {self.label!r} for {self.target}: {self.state}>"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import types
 import weakref
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.collectives.collectives import Collectives, collectives
 from inspector.analysis.cost.peaks import peak_of
-from inspector.analysis.cost.roofline import Roofline, course, roofline
+from inspector.analysis.cost.roofline import Roofline, roofline, schedule
 from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.diff.module_diff import Diff, diff, totals
 from inspector.analysis.graph.instruction_graph import graph
@@ -18,7 +19,7 @@ from inspector.analysis.memory.timeline import Timeline, timeline
 from inspector.analysis.sharding.program_shardings import Shardings, shardings
 from inspector.analysis.sharding.reshardings import Reshardings, reshardings
 from inspector.compilation import machine_code
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, build_options_of, placed_mesh
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.files import saved_compiled
@@ -29,12 +30,12 @@ from inspector.hlo.module import Module
 from inspector.hlo.reading.single_instructions import singles
 from inspector.platforms import Peak
 from inspector.stages.passes import CompilerPasses
+from inspector.support import deferred
 
 if TYPE_CHECKING:
     import graphviz
     import pandas as pd
 
-    from inspector.engines.executable import LoadedExecutable
     from inspector.execution.run import Run
 
 
@@ -49,20 +50,12 @@ class Compiled(CompiledProgram):
 
     passes: CompilerPasses | Unavailable
 
-    @classmethod
-    def of(cls, program: CompiledProgram) -> Self:
-        """The same program with these methods; itself where it has them."""
-        if isinstance(program, cls):
-            return program
-        passes = program.passes
-        return cls.like(program, passes=CompilerPasses.of(passes) if isinstance(passes, Passes) else passes)
-
     def collectives(self) -> Collectives:
         """The collectives of the optimized HLO, with their replica groups and the axes that these mean."""
-        options = self.build_options
+        options = build_options_of(self)
         return collectives(
             self.module(),
-            self.mesh,
+            placed_mesh(self),
             options.num_replicas or 1,
             options.num_partitions or 1,
             named_axes=self.program.named_axes,
@@ -74,7 +67,7 @@ class Compiled(CompiledProgram):
 
         Where the compile recorded its passes (`products=("passes",)`), also for which instruction, on which whole arrays.
         """
-        return reshardings(self, self.collectives(), self.whole)
+        return reshardings(self, self.collectives(), whole_program(self))
 
     def shardings(self) -> Shardings:
         """How the arrays of a partitioned program lie over its devices: arguments, results, and values inside.
@@ -82,15 +75,7 @@ class Compiled(CompiledProgram):
         The values are those that the partitioner takes, which is known where the compile recorded its passes
         (`products=("passes",)`); `Lowered.shardings` has besides what the user constrains.
         """
-        return shardings(self, whole=self.whole)
-
-    @property
-    def whole(self) -> Module | None:
-        """The program of whole arrays that the partitioner takes; None without one, and where no passes were recorded."""
-        if isinstance(self.passes, Unavailable) or (self.build_options.num_partitions or 1) == 1:
-            return None
-        found = self.passes.before_partitioning()
-        return None if isinstance(found, Unavailable) else found
+        return shardings(self, whole=whole_program(self))
 
     def instructions(self) -> pd.DataFrame:
         """Every instruction of the optimized HLO, one row each, with what it costs.
@@ -98,17 +83,7 @@ class Compiled(CompiledProgram):
         The columns are described at `inspector.analysis.instructions.instructions`. XLA counts in a
         worker process; where it cannot, the costs say why.
         """
-        return instructions(self.module(), self.instruction_costs())
-
-    def instruction_costs(self) -> dict[str, InstructionCost]:
-        """What one execution of each instruction costs, by name, with all that it calls.
-
-        XLA counts in a worker process; where it cannot, the costs say why. Who asks meanwhile waits for the same count.
-        """
-        module = self.module()
-        with _counting.setdefault(module, threading.Lock()):
-            known = _costs.get(module)
-            return dict(_count(module) if known is None else known)
+        return instructions(self.module(), instruction_costs(self))
 
     def roofline(self, peak: Peak | None = None) -> Roofline:
         """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.
@@ -119,9 +94,9 @@ class Compiled(CompiledProgram):
         if not isinstance(peak, (Peak, Unavailable, type(None))):
             raise ParameterError(f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {peak!r}.")
         found = peak or peak_of(self.target, self.devices)
-        return roofline(self.module(), self.instruction_costs(), found, self.collectives())
+        return roofline(self.module(), instruction_costs(self), found, self.collectives())
 
-    def course(self, peak: Peak | None = None, computation: str | None = None) -> Schedule | Unavailable:
+    def schedule(self, peak: Peak | None = None, computation: str | None = None) -> Schedule | Unavailable:
         """What is under way when in one execution, each kernel as fast as its roof lets it be: exchanges hidden and exposed.
 
         Args:
@@ -134,7 +109,7 @@ class Compiled(CompiledProgram):
         found = peak or peak_of(self.target, self.devices)
         if isinstance(found, Unavailable):
             return found
-        return course(self.module(), self.instruction_costs(), found, self.collectives(), computation)
+        return schedule(self.module(), instruction_costs(self), found, self.collectives(), computation)
 
     def timeline(self) -> Timeline | Unavailable:
         """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.
@@ -159,8 +134,8 @@ class Compiled(CompiledProgram):
         """
         if not isinstance(other, CompiledProgram):
             raise ParameterError(f"diff() takes a Compiled, got {other!r} ({type(other).__name__}).")
-        theirs = Compiled.of(other)
-        counted = lambda: (self.instruction_costs(), theirs.instruction_costs())  # noqa: E731
+        theirs = as_compiled(other)
+        counted = lambda: (instruction_costs(self), instruction_costs(theirs))  # noqa: E731
         found = diff(self.module(), theirs.module(), totals(self, theirs), counted)
         return found if found.changes else found.with_code(machine_code.differ(self, theirs))
 
@@ -203,21 +178,30 @@ class Compiled(CompiledProgram):
         chosen = engine_for(engine, self.program, self.target)
         return run(self, chosen, args, kwargs, repeat=repeat, warmup=warmup)
 
-    @needs_jax("An executable")
-    def runtime_executable(self) -> LoadedExecutable:
-        """The executable on the devices of this process, under jaxlib's own methods (docs/runtime.md).
+    def as_text(self) -> str:
+        """Returns the optimized HLO, as `jax.stages.Compiled.as_text` does."""
+        return self.hlo
 
-        Loaded from its bytes; a program without any, such as one with host callbacks, is compiled
-        anew, where this process has compiled it before. What runs it here has none of a worker's
-        protection, and `run` needs none of it.
+    def cost_analysis(self) -> dict[str, float]:
+        """Returns XLA's operation counts of one execution under XLA's names, as `jax.stages.Compiled.cost_analysis` does.
+
+        The keys are "flops", "transcendentals" and "bytes accessed".
 
         Raises:
-          TargetError: this process has not the target's devices.
-          ExecutionError: another jaxlib's executable, or one that cannot leave its process.
+          UnavailableError: the backend reports no costs.
         """
-        from inspector.engines.executable import load
+        cost: Any = self.cost  # reading a field of an Unavailable raises its error
+        counts = {"flops": cost.flops, "transcendentals": cost.transcendentals, "bytes accessed": cost.bytes_accessed}
+        return {name: float(count) for name, count in counts.items() if not isinstance(count, Unavailable)}
 
-        return load(self)
+    def memory_analysis(self) -> types.SimpleNamespace:
+        """Returns XLA's memory statistics, with the attributes of `jax.stages.Compiled.memory_analysis`.
+
+        Raises:
+          UnavailableError: the backend reports no memory.
+        """
+        memory: Any = self.memory  # as above
+        return types.SimpleNamespace(**memory.reported)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one file that `load` reads, also where JAX is not installed.
@@ -227,15 +211,45 @@ class Compiled(CompiledProgram):
         """
         saved_compiled.save(self, path)
 
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Compiled:
-        """Reads a file that `save` wrote.
 
-        Raises:
-          FileNotFoundError: there is none.
-          ModuleError: not such a file, damaged, or of a newer version.
-        """
-        return Compiled.of(saved_compiled.load(path))
+def as_compiled(program: CompiledProgram) -> Compiled:
+    """Returns a program of an engine as a `Compiled`; the same value if it is one."""
+    if isinstance(program, Compiled):
+        return program
+    passes = program.passes
+    return deferred.convert(
+        Compiled, program, passes=CompilerPasses.of(passes) if isinstance(passes, Passes) else passes
+    )
+
+
+def load_compiled(path: str | os.PathLike[str]) -> Compiled:
+    """Reads a file that `Compiled.save` wrote. `inspector.load` reads it too.
+
+    Raises:
+      FileNotFoundError: no such file.
+      ModuleError: not such a file, damaged, or of a newer version.
+    """
+    return as_compiled(saved_compiled.load(path))
+
+
+def whole_program(compiled: CompiledProgram) -> Module | None:
+    """Returns the program before partitioning, on whole arrays; None if it has one partition or its passes were not recorded."""
+    passes = as_compiled(compiled).passes
+    if isinstance(passes, Unavailable) or (build_options_of(compiled).num_partitions or 1) == 1:
+        return None
+    module = passes.before_partitioning()
+    return None if isinstance(module, Unavailable) else module
+
+
+def instruction_costs(compiled: CompiledProgram) -> dict[str, InstructionCost]:
+    """Returns the cost of one execution of each instruction, by name, with everything that it calls.
+
+    XLA counts in a worker process; where it cannot, the costs state the reason. Concurrent callers wait for the same count.
+    """
+    module = compiled.module()
+    with _counting.setdefault(module, threading.Lock()):
+        known = _costs.get(module)
+        return dict(_count(module) if known is None else known)
 
 
 def _count(module: Module) -> dict[str, InstructionCost]:

@@ -35,7 +35,7 @@ from inspector.hlo.module import Module
 from inspector.hlo.reading.module_cache import held
 from inspector.hlo.source import Root
 from inspector.platforms import Peak
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, as_compiled, whole_program
 from inspector.stages.kernel import Kernel
 from inspector.support.cross_process import TRAVELS, Portable
 from inspector.support.deferred import Deferred
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Again:
+class Relowering:
     """How a program is lowered for another platform, or of another call, in the process where its function is.
 
     Attributes:
@@ -85,7 +85,6 @@ class Lowered(Deferred, Portable):
       hlo: HLO before any optimization, with metadata.
       hlo_proto: the same as a serialized HloModuleProto.
       root: where the program begins on the Python stack; listings end there, `hlo` goes on.
-      tuple_args, return_tuple: how `computation` passes arguments and results.
       out_shape: the result's pytree with shapes and dtypes as leaves, or None when the module came
         without. Its containers are the user's own, so it never leaves the process and is never compared.
       kernels: the Pallas kernels that it calls, in the order of the program; none where the program
@@ -94,7 +93,6 @@ class Lowered(Deferred, Portable):
         known of how it was lowered.
       timings: seconds by step: `trace_s` (the function to a jaxpr), `lower_s` (that to StableHLO); what is not there was
         not done here.
-      again: lowers it for another platform, or of another call, where its function is still there; or None. Never compared nor pickled.
     """
 
     program: Program
@@ -104,13 +102,11 @@ class Lowered(Deferred, Portable):
     hlo: str
     hlo_proto: bytes = dataclasses.field(compare=False, metadata=TRAVELS)  # XLA numbers instructions anew each time
     root: Root = dataclasses.field(default_factory=Root)
-    tuple_args: bool = False
-    return_tuple: bool = False
     out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
     kernels: tuple[Kernel, ...] = ()
     notes: tuple[str, ...] = ()
     timings: Mapping[str, float] = dataclasses.field(default_factory=dict, compare=False, repr=False, metadata=TRAVELS)
-    again: Again | None = dataclasses.field(default=None, compare=False, repr=False)
+    _again: Relowering | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -189,24 +185,8 @@ class Lowered(Deferred, Portable):
             return found
         parsed = Target.parse(target)
         if found.is_of_program and isinstance(error, CompilationError):
-            found = dataclasses.replace(found, timeline=self.timeline_until(error, parsed, "tpu"))
+            found = dataclasses.replace(found, timeline=timeline_until(self, error, parsed, "tpu"))
         return dataclasses.replace(found, advice=advice(found, self.kernels, parsed.chip, self.program.arguments))
-
-    def timeline_until(self, error: CompilationError, target: Target, platform: str = "") -> Timeline | Unavailable:
-        """What was to lie in which memory, when, of a compile that failed after XLA had assigned the buffers.
-
-        Args:
-          error: which it failed with.
-          target: for what.
-          platform: whose compiler's error it is, where that is known; "" for the target's.
-        """
-        if not error.buffers:
-            return NOT_ASSIGNED
-        names = platforms.named(platform or target.platform or self.program.platform).name
-        try:
-            return timeline(Buffers.from_bytes(error.buffers).hlo_proto, names, peak_of(target))
-        except ModuleError as unreadable:
-            return Unavailable(str(unreadable))
 
     def collectives(self) -> Collectives:
         """The collectives of the HLO, with their replica groups and the axes that these mean."""
@@ -237,17 +217,7 @@ class Lowered(Deferred, Portable):
           ParameterError: it calls no collective, or its function is gone; or more than 256 devices.
           ExecutionError: arguments that the program does not take, or a failure at run time.
         """
-        return self.begin_observing(*args, executions=executions, **kwargs).result()
-
-    @needs_jax("Observing a program")
-    def begin_observing(self, *args: Any, executions: int = 16, **kwargs: Any) -> Observing:
-        """The same, begun: `result()` waits for it, `cancel()` from another thread stops it. Arguments and errors as of `observe`."""
-        from inspector.stages import observing
-
-        limits = observing.limits(self.program, executions)
-        logging, logged = self._again().observe(limits)
-        request = logging.request(target=observing.target_of(logging.program, logged))
-        return observing.Observing(request, logged, self.collectives(), args, kwargs)
+        return begin_observing(self, *args, executions=executions, **kwargs).result()
 
     def shardings(self, compiled: Compiled) -> Shardings:
         """How arguments, results and values inside lie over the devices, once this is compiled.
@@ -255,7 +225,7 @@ class Lowered(Deferred, Portable):
         Args:
           compiled: what it was compiled to, as XLA shards what nobody asked for.
         """
-        return shardings(compiled, self.module(), compiled.whole)
+        return shardings(compiled, self.module(), whole_program(compiled))
 
     def line_costs(self, compiled: Compiled, peak: Peak | None = None) -> LineCosts:
         """What each line of source, jaxpr, StableHLO, HLO and optimized HLO costs, once this is compiled.
@@ -264,57 +234,7 @@ class Lowered(Deferred, Portable):
           compiled: what it was compiled to; where that has buffers, the memory at the peak is known too.
           peak: the roofs for the times; None for the published ones of the target.
         """
-        return self.line_costs_under(compiled.roofline(peak), compiled, compiled.timeline())
-
-    def line_costs_under(self, roofline: Roofline, compiled: Compiled, timeline: Timeline | Unavailable) -> LineCosts:
-        """The same where its roofline is known, and its memory, or why that is not."""
-        module = compiled.module()
-        texts: dict[str, Listing | Unavailable] = {
-            "source": self.source,
-            "jaxpr": self.jaxpr_listing,
-            "stablehlo": self.stablehlo_listing,
-            "hlo": hlo_listing(self.hlo, self.module(), self.root),
-            OPTIMIZED: hlo_listing(compiled.hlo, module, self.root),
-        }
-        listings = {name: text for name, text in texts.items() if not isinstance(text, Unavailable)}
-        return line_costs(module, listings, roofline, timeline)
-
-    def request(
-        self,
-        options: Options | Mapping[str, FlagValue] | str | None = None,
-        target: str | Target = "attached",
-        products: Collection[str] = (),
-    ) -> CompileRequest:
-        """What an engine is asked for; arguments as for `compile`.
-
-        A target of another platform gets the program lowered for that, where the function is still there.
-
-        Raises:
-          LoweringError: it cannot be lowered for the target's platform.
-          OptionError, UnknownFlagError, FlagTypeError: before any compiler sees them.
-          TargetError: an unknown target.
-        """
-        checked = Options.of(options)
-        checked.check()
-        parsed = Target.parse(target)
-        return CompileRequest(self.suited(parsed).program, checked, parsed, products_of(products))
-
-    @needs_jax("Compiling")
-    def suited(self, target: str | Target) -> Lowered:
-        """This program lowered for a target's platform, and for its chip where Pallas kernels ask for it.
-
-        Itself where that is so already, or where nobody can lower it again.
-        """
-        from inspector._jax.compiling.attached_devices import attached_platform
-
-        parsed = Target.parse(target)
-        if self.again is None:
-            return self
-        platform = parsed.platform or attached_platform()
-        other_chip = bool(self.kernels) and parsed.chip not in ("", self.again.chip)
-        if platform == self.program.platform and not other_chip:
-            return self
-        return self.again(platform, parsed.chip)
+        return line_costs_under(self, compiled.roofline(peak), compiled, compiled.timeline())
 
     def what_if(
         self,
@@ -341,23 +261,10 @@ class Lowered(Deferred, Portable):
           ParameterError: no such argument, dtype or scope; nothing of it is kept for a backward pass; or the function is gone.
           LoweringError: it cannot be lowered so.
         """
-        again = self._again()
+        again = _relowering(self)
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
         supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
         return again.lower(self.program.platform, again.chip, again.what_if.merge(supposed))
-
-    def _again(self) -> Again:
-        if self.again is None:
-            raise ParameterError(
-                f"{self.name} was given as it is, without its function, so it cannot be lowered for another call. Pass"
-                " the function and its arguments."
-            )
-        return self.again
-
-    @property
-    def supposed(self) -> WhatIf:
-        """What its call is supposed to be in place of what it is."""
-        return AS_CALLED if self.again is None else self.again.what_if
 
     @needs_jax("Compiling")
     def compile(
@@ -390,10 +297,10 @@ class Lowered(Deferred, Portable):
         """
         from inspector.engines.choice import engine_for
 
-        request = self.request(options, target, products)
+        request = compile_request(self, options, target, products)
         own = "worker" if check_bool("isolate", isolate) else None
         chosen = engine_for(engine or own, request.program, request.target)
-        return Compiled.of(chosen.submit(request).result())
+        return as_compiled(chosen.submit(request).result())
 
     @needs_jax("Compiling")
     def preview(
@@ -417,7 +324,7 @@ class Lowered(Deferred, Portable):
         """
         from inspector.engines.choice import engine_for
 
-        request = self.request(options, target)
+        request = compile_request(self, options, target)
         job = engine_for(engine, request.program, request.target).submit(request)
         preview = job.preview(counted=True)
         job.cancel()
@@ -439,3 +346,110 @@ def check_lowered(given: object) -> None:
             f"Expected a Lowered, got {given!r} ({type(given).__name__}). inspector.lower(fun, *args) makes one of a"
             " function and its arguments."
         )
+
+
+def relowering_of(lowered: Lowered) -> Relowering | None:
+    """Returns the means to lower a program again, or None where its function is not available."""
+    return lowered._again  # noqa: SLF001  # kept out of the public surface of Lowered
+
+
+def compile_request(
+    lowered: Lowered,
+    options: Options | Mapping[str, FlagValue] | str | None = None,
+    target: str | Target = "attached",
+    products: Collection[str] = (),
+) -> CompileRequest:
+    """Returns the request that compiles a program; arguments as for `Lowered.compile`.
+
+    For a target of another platform the program is lowered again, where its function is available.
+
+    Raises:
+      LoweringError: the program cannot be lowered for the target's platform.
+      OptionError, UnknownFlagError, FlagTypeError: an invalid option.
+      TargetError: an unknown target.
+    """
+    checked = Options.of(options)
+    checked.check()
+    parsed = Target.parse(target)
+    return CompileRequest(lowered_for(lowered, parsed).program, checked, parsed, products_of(products))
+
+
+@needs_jax("Compiling")
+def lowered_for(lowered: Lowered, target: str | Target) -> Lowered:
+    """Returns the program lowered for a target's platform, and for its chip if it calls Pallas kernels.
+
+    Returns the same value if it is lowered for that platform already, or if its function is not available.
+    """
+    from inspector._jax.compiling.attached_devices import attached_platform
+
+    parsed, again = Target.parse(target), relowering_of(lowered)
+    if again is None:
+        return lowered
+    platform = parsed.platform or attached_platform()
+    other_chip = bool(lowered.kernels) and parsed.chip not in ("", again.chip)
+    if platform == lowered.program.platform and not other_chip:
+        return lowered
+    return again(platform, parsed.chip)
+
+
+def what_if_of(lowered: Lowered) -> WhatIf:
+    """Returns the changes of the call that `Lowered.what_if` made; `AS_CALLED` for none."""
+    again = relowering_of(lowered)
+    return AS_CALLED if again is None else again.what_if
+
+
+def timeline_until(
+    lowered: Lowered, error: CompilationError, target: Target, platform: str = ""
+) -> Timeline | Unavailable:
+    """Returns the memory timeline of a compile that failed after XLA had assigned the buffers.
+
+    Args:
+      lowered: the program.
+      error: the error of the compile.
+      target: its target.
+      platform: the platform of the compiler; "" for the target's.
+    """
+    if not error.buffers:
+        return NOT_ASSIGNED
+    names = platforms.named(platform or target.platform or lowered.program.platform).name
+    try:
+        return timeline(Buffers.from_bytes(error.buffers).hlo_proto, names, peak_of(target))
+    except ModuleError as unreadable:
+        return Unavailable(str(unreadable))
+
+
+@needs_jax("Observing a program")
+def begin_observing(lowered: Lowered, *args: Any, executions: int = 16, **kwargs: Any) -> Observing:
+    """Starts `Lowered.observe` and returns the run: `result()` waits for it, `cancel()` from another thread stops it."""
+    from inspector.stages import observing
+
+    limits = observing.limits(lowered.program, executions)
+    logging, logged = _relowering(lowered).observe(limits)
+    request = compile_request(logging, target=observing.target_of(logging.program, logged))
+    return observing.Observing(request, logged, lowered.collectives(), args, kwargs)
+
+
+def line_costs_under(
+    lowered: Lowered, roofline: Roofline, compiled: Compiled, timeline: Timeline | Unavailable
+) -> LineCosts:
+    """Returns `Lowered.line_costs` for a known roofline and memory timeline."""
+    module = compiled.module()
+    texts: dict[str, Listing | Unavailable] = {
+        "source": lowered.source,
+        "jaxpr": lowered.jaxpr_listing,
+        "stablehlo": lowered.stablehlo_listing,
+        "hlo": hlo_listing(lowered.hlo, lowered.module(), lowered.root),
+        OPTIMIZED: hlo_listing(compiled.hlo, module, lowered.root),
+    }
+    listings = {name: text for name, text in texts.items() if not isinstance(text, Unavailable)}
+    return line_costs(module, listings, roofline, timeline)
+
+
+def _relowering(lowered: Lowered) -> Relowering:
+    again = relowering_of(lowered)
+    if again is None:
+        raise ParameterError(
+            f"{lowered.name} was opened without its function, so it cannot be lowered for another call. Pass the function"
+            " and its arguments."
+        )
+    return again

@@ -1,6 +1,6 @@
-"""`Deferred`: a frozen dataclass some of whose fields are made when they are first asked for.
+"""`Deferred`: a frozen dataclass whose expensive fields are computed on first access.
 
-What a large program says in full takes seconds to write, and whoever compiles it need not wait for that.
+The full texts of a large program take seconds to write, and a compile does not need them.
 """
 
 from __future__ import annotations
@@ -9,50 +9,26 @@ import dataclasses
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, TypeVar
+
+D = TypeVar("D", bound="Deferred")
 
 Later = Mapping[str, Callable[[Any], Any]]
-"""What makes each field that is not there yet, from the value itself."""
+"""Functions that make each missing field from the value."""
 
 
 class Deferred:
-    """Base of a frozen dataclass with slots. Thread-safe: whoever asks meanwhile waits for the same field.
+    """Base class of a frozen dataclass with slots. Thread-safe: concurrent readers wait for the same field.
 
-    A value that is compared, pickled or replaced by `dataclasses.replace` has all fields made.
+    Comparing, pickling and `dataclasses.replace` make all fields.
     """
 
     __slots__ = ("_later", "_lock")
 
-    @classmethod
-    def deferred(cls, later: Later, **known: Any) -> Self:
-        """A value that lacks some fields; the others are known, or have defaults."""
-        made = object.__new__(cls)
-        object.__setattr__(made, "_lock", threading.RLock())  # a field may be made of others
-        object.__setattr__(made, "_later", dict(later))
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # every heir is a dataclass
-            if field.name not in later:
-                object.__setattr__(made, field.name, known.pop(field.name) if field.name in known else _default(field))
-        if known:
-            raise TypeError(f"A {cls.__name__} has no {next(iter(known))!r}")
-        return made
-
-    def changed(self, **fields: Any) -> Self:
-        """The same with other fields; what is not made yet stays so."""
-        return type(self).like(self, **fields)
-
-    @classmethod
-    def like(cls, other: Deferred, **fields: Any) -> Self:
-        """The fields of another value, but for those that are given; what is not made yet stays so."""
-        names = {field.name for field in dataclasses.fields(other)}  # type: ignore[arg-type]  # every heir is a dataclass
-        missing = _missing(other) - fields.keys()
-        later = {name: functools.partial(_of, other, name) for name in missing}
-        known = {name: getattr(other, name) for name in names - missing - fields.keys()}
-        return cls.deferred(later, **known, **fields)
-
     if not TYPE_CHECKING:  # else every name would be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Called where a field is not there."""
+            """Makes a missing field."""
             missing = _missing(self)
             if name in missing:
                 with object.__getattribute__(self, "_lock"):
@@ -63,8 +39,41 @@ class Deferred:
             return object.__getattribute__(self, name)
 
 
+def defer(kind: type[D], later: Later, **known: Any) -> D:
+    """Returns a value of a deferred dataclass that lacks some fields.
+
+    Args:
+      kind: the dataclass.
+      later: for each missing field, the function that makes it from the value.
+      known: the other fields; those left out must have defaults.
+    """
+    made = object.__new__(kind)
+    object.__setattr__(made, "_lock", threading.RLock())  # a field may be made of others
+    object.__setattr__(made, "_later", dict(later))
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # every subclass is a dataclass
+        if field.name not in later:
+            object.__setattr__(made, field.name, known.pop(field.name) if field.name in known else _default(field))
+    if known:
+        raise TypeError(f"A {kind.__name__} has no field {next(iter(known))!r}")
+    return made
+
+
+def replace(value: D, **fields: Any) -> D:
+    """Returns a copy with other fields. Fields that are not made yet stay deferred."""
+    return convert(type(value), value, **fields)
+
+
+def convert(kind: type[D], value: Deferred, **fields: Any) -> D:
+    """Returns a value of another class with the same fields, except those given. Fields that are not made yet stay deferred."""
+    names = {field.name for field in dataclasses.fields(value)}  # type: ignore[arg-type]  # every subclass is a dataclass
+    missing = _missing(value) - fields.keys()
+    later = {name: functools.partial(_of, value, name) for name in missing}
+    known = {name: getattr(value, name) for name in names - missing - fields.keys()}
+    return defer(kind, later, **known, **fields)
+
+
 def _missing(value: Deferred) -> frozenset[str]:
-    """The fields that are not made yet."""
+    """Returns the names of the fields that are not made yet."""
     try:
         return frozenset(object.__getattribute__(value, "_later"))
     except AttributeError:  # made as a whole

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
+from inspector.compilation.compiled import is_from_cache
 from inspector.compilation.engine import UNHEARD
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.options.options_text import value_text
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
 from inspector.errors import CancelledError, ExecutionError
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, as_compiled
 from inspector.support.units import format_seconds
 from inspector.widgets import messages
 
@@ -82,7 +83,7 @@ class Variant:
         """
         if self.job is None:
             raise self.error or CancelledError("The variant was never compiled.")
-        return Compiled.of(self.job.result())
+        return as_compiled(self.job.result())
 
     @property
     def compiled_now(self) -> Compiled:
@@ -110,7 +111,7 @@ class Variant:
     @property
     def _cached(self) -> str:
         """What is said where nothing was compiled, "" elsewhere."""
-        if self.job is None or self.state != "done" or not (compiled := self.job.result()).from_cache:
+        if self.job is None or self.state != "done" or not is_from_cache(compiled := self.job.result()):
             return ""
         before_s = compiled.timings["cache_s"] + compiled.timings["saved_s"]
         return (

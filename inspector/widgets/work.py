@@ -11,6 +11,7 @@ from inspector.compilation.tuning import Tuning
 from inspector.hlo.pallas import ParamField
 from inspector.reports.portable import PortableModules
 from inspector.stages.kernel import Kernel
+from inspector.stages.lowered import compile_request
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,8 +61,8 @@ class Work:
     scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
     retraces: RetraceWatch | None = None
     portable: PortableModules = dataclasses.field(default_factory=dict)
-    request: Callable[[Lowered, Options, Target], CompileRequest] = lambda lowered, options, target: lowered.request(
-        options, target
+    request: Callable[[Lowered, Options, Target], CompileRequest] = lambda lowered, options, target: compile_request(
+        lowered, options, target
     )
 
 

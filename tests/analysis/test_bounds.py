@@ -217,7 +217,7 @@ def test_no_bound_is_beaten(name: str) -> None:
             assert cost.flops == pytest.approx(case.flops, rel=0.005)
         if case.touched is not None:
             assert cost.bytes_accessed == pytest.approx(case.touched, rel=0.05, abs=256)
-    roof, course = compiled.roofline(ROOFS), compiled.course(ROOFS)
+    roof, course = compiled.roofline(ROOFS), compiled.schedule(ROOFS)
     assert isinstance(course, Schedule)
     assert "at least" not in repr(roof)
     assert "at least" not in repr(course)

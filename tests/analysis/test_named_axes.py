@@ -14,7 +14,7 @@ import inspector
 from inspector.analysis.collectives.axes import with_size_one
 from inspector.errors import Unavailable
 from inspector.hlo.devices.mesh import Mesh
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import load_compiled
 
 SIZES = {"one": 1, "i": 4, "uno": 1, "j": 2}
 
@@ -44,7 +44,7 @@ def test_shard_map(tmp_path: Path) -> None:
     found = [c.axes for c in compiled.collectives()]
     assert {("i", "uno"), ("j",), ("one", "j")} <= set(found) <= set(WRITTEN)  # those with oneself may be gone
     compiled.save(tmp_path / "saved")
-    assert [c.axes for c in Compiled.load(tmp_path / "saved").collectives()] == found
+    assert [c.axes for c in load_compiled(tmp_path / "saved").collectives()] == found
 
 
 def test_where_the_user_s_names_are_not_known() -> None:

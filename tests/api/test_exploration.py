@@ -14,6 +14,7 @@ from inspector.api.exploration import Exploration
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.errors import OptionError, ParameterError
+from inspector.support import deferred
 from tests.reports.recorded import exploration, step
 
 FAST = {"xla_cpu_enable_fast_math": True}
@@ -106,7 +107,7 @@ def hostile(*, in_variant: bool = True, **changes: Any) -> Exploration:
     made = exploration()
     options, first = Options(**changes), made.variants[0]
     assert first.program is not None
-    program = first.program.changed(options=options)
+    program = deferred.replace(first.program, options=options)
     first = dataclasses.replace(first, options=options if in_variant else Options(), program=program)
     return Exploration.of(dataclasses.replace(made, variants=(first,)))
 

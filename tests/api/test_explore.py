@@ -189,7 +189,7 @@ BEGUN = """
 import json, sys
 import numpy as np
 from inspector import explore
-from inspector.engines import fork_server
+from inspector.engines.workers import fork_server
 from jax._src import xla_bridge
 
 begun = []

@@ -304,7 +304,7 @@ def test_an_unreliable_aspect_says_nothing(
     def unsteady(compiled: Compiled, *same: Any) -> Any:
         return dataclasses.replace(real(compiled, *same), code=str(next(calls)))
 
-    for room in ("effect", "laboratory"):
+    for room in ("effect", "variants"):
         monkeypatch.setattr(f"inspector.api.flag_effects.{room}.fingerprint", unsteady)
     row = flag_effect(lowered, "xla_dump_hlo_as_text", target="cpu", engine=engine).iloc[0]
     assert row["outcome"] == "unknown"

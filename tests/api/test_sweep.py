@@ -39,7 +39,7 @@ from inspector.errors import (
     UnknownFlagError,
     WorkerLostError,
 )
-from inspector.stages.lowered import Lowered
+from inspector.stages.lowered import Lowered, compile_request
 from tests.conftest import ROOT
 
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
@@ -250,7 +250,7 @@ def test_another_configuration_is_not_in_the_file(lowered: Lowered, engine: Work
 
 def test_what_a_compiler_does_not_say_survives_the_file(lowered: Lowered, tmp_path: Path) -> None:
 
-    request = lowered.request()
+    request = compile_request(lowered)
     finding = VariantResult({"flops": Unavailable("no cost", "use another"), "temp_bytes": 3, "compile_s": 0.1}, "")
     Ledger(tmp_path / "x", lowered).write(request, finding)
     assert Ledger(tmp_path / "x", lowered).read(request) == finding
@@ -463,7 +463,7 @@ def test_and_never_a_finished_row(lowered: Lowered, engine: WorkerEngine, tmp_pa
 def test_a_worker_that_a_person_kills_costs_no_row(lowered: Lowered, number: int) -> None:
     engine = WorkerEngine()
     try:
-        engine.submit(lowered.request()).result(120)
+        engine.submit(compile_request(lowered)).result(120)
         (lane,) = engine._lanes.values()
 
         def kill(requests: int) -> None:
@@ -496,7 +496,7 @@ def test_two_sweeps_of_one_file_write_each_row_once(lowered: Lowered, engine: Wo
 def test_what_another_sweep_has_written_meanwhile_is_taken(
     lowered: Lowered, engine: WorkerEngine, tmp_path: Path
 ) -> None:
-    request, path = lowered.request(), tmp_path / "rows.jsonl"
+    request, path = compile_request(lowered), tmp_path / "rows.jsonl"
     mine, theirs = Ledger(path, lowered), Ledger(path, lowered)
     theirs.write(request, VariantResult({"flops": 5.0}))
     assert mine.read(request) == VariantResult({"flops": 5.0})
@@ -515,7 +515,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
 def test_a_damaged_line_is_as_if_it_were_not_there(lowered: Lowered, tmp_path: Path, damage: bytes) -> None:
-    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), VariantResult({"flops": 5.0})
+    path, request, finding = tmp_path / "rows.jsonl", compile_request(lowered), VariantResult({"flops": 5.0})
     ledger = Ledger(path, lowered)
     path.write_bytes(path.read_bytes() + damage.replace(b"K", ledger._key(request).encode()) + b"\n")
     assert Ledger(path, lowered).read(request) is None
@@ -527,7 +527,7 @@ def test_a_damaged_line_is_as_if_it_were_not_there(lowered: Lowered, tmp_path: P
 
 @pytest.mark.parametrize("length", range(0, 53, 4))
 def test_a_first_line_that_was_cut_off_is_written_again(lowered: Lowered, tmp_path: Path, length: int) -> None:
-    path, request, finding = tmp_path / "rows.jsonl", lowered.request(), VariantResult({"flops": 5.0})
+    path, request, finding = tmp_path / "rows.jsonl", compile_request(lowered), VariantResult({"flops": 5.0})
     Ledger(path, lowered)
     path.write_bytes(path.read_bytes()[:length])
     Ledger(path, lowered).write(request, finding)

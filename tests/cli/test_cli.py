@@ -23,6 +23,7 @@ from inspector.cli.commands import inspector as commands
 from inspector.cli.lab import notebook
 from inspector.cli.program_arguments import Asked
 from inspector.errors import ParameterError, TargetError
+from inspector.stages.compiled import load_compiled
 from tests.conftest import ROOT
 
 SCRIPT = """
@@ -128,7 +129,7 @@ def test_files_with_programs(run: Run, tmp_path: Path) -> None:
         for name, target in (("step.mlir", ("-t", "cpu")), ("step.hlo", ("-t", "cpu")), ("step.inspector", ()))
     ]
     assert len(set(flops)) == 1
-    assert inspector.Compiled.load("step.inspector").program.name == "jit_step"
+    assert load_compiled("step.inspector").program.name == "jit_step"
     hlo = run("compile", "step.inspector", "--hlo").stdout
     assert hlo.startswith("HloModule jit_step")
 

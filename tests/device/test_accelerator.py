@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector.compilation.compiled import engine_of
 from inspector.errors import CompilationError, InspectorError, Unavailable
 
 pytestmark = pytest.mark.device
@@ -28,7 +29,7 @@ def arguments() -> tuple[jax.Array, jax.Array]:
 
 def test_the_optimized_hlo_is_the_one_of_jax(arguments: tuple[jax.Array, jax.Array]) -> None:
     compiled = inspector.lower(step, *arguments).compile()
-    assert compiled.engine == "inline"
+    assert engine_of(compiled) == "inline"
     assert compiled.hlo == jax.jit(step).lower(*arguments).compile().as_text()
     assert compiled.devices[0].startswith(jax.local_devices()[0].device_kind)
     assert not isinstance(compiled.memory, Unavailable)
@@ -37,7 +38,7 @@ def test_the_optimized_hlo_is_the_one_of_jax(arguments: tuple[jax.Array, jax.Arr
 @pytest.mark.parametrize("isolate", [False, True])
 def test_it_runs_as_jax_does(arguments: tuple[jax.Array, jax.Array], isolate: bool) -> None:
     compiled = inspector.lower(step, *arguments).compile(isolate=isolate)
-    assert compiled.engine == ("worker" if isolate else "inline")
+    assert engine_of(compiled) == ("worker" if isolate else "inline")
     run = compiled.run(*arguments, repeat=3)
     assert run.device_kind == jax.local_devices()[0].device_kind
     np.testing.assert_allclose(run.outputs[0], jax.jit(step)(*arguments), rtol=2e-2, atol=2e-2)
@@ -69,6 +70,6 @@ def test_host_callbacks_go_inline(arguments: tuple[jax.Array, jax.Array], capfd:
         return x
 
     compiled = inspector.lower(talks, arguments[0]).compile()
-    assert compiled.engine == "inline"
+    assert engine_of(compiled) == "inline"
     compiled.run(arguments[0], repeat=1, warmup=0)
     assert "sum" in capfd.readouterr().out

@@ -18,9 +18,13 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 
 import inspector
 from inspector._jax.compiling.slices import Slice
+from inspector.compilation.compiled import engine_of
+from inspector.engines.executable import load_executable
 from inspector.engines.shared_engines import worker_engine
 from inspector.errors import CompilationError, LoweringError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.hlo.devices.mesh import Mesh as OurMesh
+from inspector.stages.compiled import load_compiled
+from inspector.stages.lowered import compile_request
 from inspector.support.install_commands import install_command
 from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
@@ -112,7 +116,7 @@ def test_what_was_compiled_is_saved_and_remembered(target: str, tmp_path: object
     compiled = lower(step, F32, target=target).compile(target=target)
     path = f"{tmp_path}/step.inspector"
     compiled.save(path)
-    assert inspector.Compiled.load(path) == compiled
+    assert load_compiled(path) == compiled
 
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
@@ -121,7 +125,7 @@ def test_it_cannot_run_here(target: str) -> None:
     with pytest.raises(TargetError, match="is not here: it is compiled for ahead of time"):
         compiled.run(np.ones((256, 256), np.float32))
     with pytest.raises(TargetError, match="is not here"):
-        compiled.runtime_executable()
+        load_executable(compiled)
 
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
@@ -158,7 +162,7 @@ def test_several_targets_at_once() -> None:
     targets = ("cpu:2", "tpu:v5e:2x2", "tpu:v6e:2x2", "gpu:h100:2")
     lowered = {t: lower(step, F32, target=t) for t in targets}
     jobs = {
-        t: default_engine(low.program, inspector.Target.parse(t)).submit(low.request(None, t))
+        t: default_engine(low.program, inspector.Target.parse(t)).submit(compile_request(low, None, t))
         for t, low in lowered.items()
     }
     for target, job in jobs.items():
@@ -197,7 +201,7 @@ def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("inspector._jax.compiling.attached_devices.attached_platform", lambda: "gpu")
     monkeypatch.setattr("inspector._jax.compiling.ahead_of_time.attached_slice", lambda: attached)
     compiled = inspector.lower(step, F32, platform="gpu").compile(isolate=True)
-    assert (compiled.engine, str(compiled.target), compiled.devices) == (
+    assert (engine_of(compiled), str(compiled.target), compiled.devices) == (
         "worker",
         "attached",
         ("NVIDIA H100 80GB HBM3 0",),
@@ -215,13 +219,13 @@ def test_described_devices_are_the_same(target: str, one_device_python: RunPytho
         from jaxlib import _jax
         if not hasattr(_jax.DeviceTopology, "serialize"):
             print("older"); sys.exit()
-        from inspector._jax import absent
+        from inspector._jax.compiling import ahead_of_time
         from inspector.compilation.target import Target
         from inspector.engines.workers.environment import slice_of
-        absent.prepare_process(Target.parse({target!r}).platform, ())
-        devices = absent._devices(slice_of(Target.parse({target!r})))
+        ahead_of_time.prepare_process(Target.parse({target!r}).platform, ())
+        devices = ahead_of_time._devices(slice_of(Target.parse({target!r})))
         described = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
-        again = absent._devices(absent.Slice("", "", (), serialized=described))
+        again = ahead_of_time._devices(absent.Slice("", "", (), serialized=described))
         print([str(d) for d in again] == [str(d) for d in devices], len(again))
     """)
     said = one_device_python(script).stdout
@@ -261,7 +265,7 @@ def test_a_toolkit_of_the_machine_is_not_asked(one_device_python: RunPython, tmp
 def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPython) -> None:
     script = textwrap.dedent("""
         import json, jax, jax.numpy as jnp, tempfile
-        from inspector._jax import absent, cuda_plugin
+        from inspector._jax.compiling import ahead_of_time, cuda_plugin
         from inspector._jax.compiling.compiler import Watch
         from inspector._jax.compiling.slices import Slice
         from inspector.engines.workers.messages import plain_compile
@@ -271,9 +275,9 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
         lowered = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="gpu")
         whole = lowered.compile(target="gpu:h100:1")
         cuda_plugin.toolkit = lambda: Unavailable("no assembler", "install it")
-        absent.prepare_process("gpu", ())
-        compiler = absent.AbsentCompiler(Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1)))
-        plain = plain_compile(lowered.request(None, "gpu:h100:1"), {})
+        ahead_of_time.prepare_process("gpu", ())
+        compiler = ahead_of_time.AbsentCompiler(Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1)))
+        plain = plain_compile(compile_request(lowered, None, "gpu:h100:1"), {})
         directory = tempfile.mkdtemp() + "/hlo"
         watch = Watch(directory, take=lambda early: None)
         _, report = compiler.compile(plain.module, plain.build_options, platform="gpu", watch=watch)
@@ -290,7 +294,7 @@ def test_what_kills_libtpu_costs_a_worker(flag: str) -> None:
     with pytest.raises(WorkerDiedError, match=rf"killed by SIGABRT.* with the flags {flag}=true"):
         lowered.compile({flag: True}, target="tpu:v5e:2x2")
     with inspector.settings.scope(cache=False):
-        assert lowered.compile(target="tpu:v5e:2x2").engine == "worker"
+        assert engine_of(lowered.compile(target="tpu:v5e:2x2")) == "worker"
 
 
 @needs_tpu

@@ -16,7 +16,7 @@ import pytest
 
 from inspector import settings
 from inspector.compilation.caches.program_cache import DiskCache, MemoryCache, cache_key
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, is_from_cache
 from inspector.compilation.cost import Cost
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
@@ -28,7 +28,7 @@ from inspector.compilation.target import Target
 from inspector.engines.cached import CachedEngine
 from inspector.engines.workers.pending_executable import LOST
 from inspector.errors import CancelledError, CompilationError, Unavailable
-from inspector.support import packages
+from inspector.support import deferred, packages
 from tests.conftest import RunPython
 
 MB = 1 << 20
@@ -70,7 +70,7 @@ def request(module: bytes = b"module", flags: Any = None, **program: Any) -> Com
 
 def compiled(request: CompileRequest, executable: bytes = b"code") -> CompiledProgram:
     return CompiledProgram(
-        program=request.program, options=request.options, target=request.target, engine="fake", hlo="HloModule f",
+        program=request.program, options=request.options, target=request.target, _engine="fake", hlo="HloModule f",
         hlo_proto=b"proto", memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
         timings={"compile_s": 5.0, "queue_s": 1.0, "total_s": 7.0}, executable=executable, versions={"jaxlib": "1"},
     )  # fmt: skip
@@ -96,7 +96,7 @@ def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
     assert job.done()
     again = job.result()
     assert len(inner.requests) == 2
-    assert (first.from_cache, again.from_cache) == (False, True)
+    assert (is_from_cache(first), is_from_cache(again)) == (False, True)
     assert dataclasses.replace(again, timings=first.timings) == first
     assert again.timings["compile_s"] == 5.0
     assert 0 < again.timings["cache_s"] < time.perf_counter() - begun
@@ -116,7 +116,7 @@ def test_it_survives_the_process(directory: Path) -> None:
     job = engine(inner).submit(request())
     again = job.result(5)
     assert inner.requests == []
-    assert again.from_cache
+    assert is_from_cache(again)
     assert dataclasses.replace(again, timings=first.timings) == first
 
 
@@ -125,7 +125,7 @@ def test_the_program_is_the_requests_own() -> None:
     cached.submit(request()).result(5)
     named = request(arguments=(Argument("params['w']", (2,), "float32", 0),))
     again = cached.submit(named).result(5)
-    assert again.from_cache
+    assert is_from_cache(again)
     assert again.program is named.program
 
 
@@ -143,9 +143,9 @@ def test_what_differs_is_compiled(other: CompileRequest) -> None:
     inner = FakeEngine()
     cached = engine(inner)
     cached.submit(request()).result(5)
-    assert not cached.submit(other).result(5).from_cache
+    assert not is_from_cache(cached.submit(other).result(5))
     cached.close()
-    assert not engine(inner, "another jaxlib").submit(request()).result(5).from_cache
+    assert not is_from_cache(engine(inner, "another jaxlib").submit(request()).result(5))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_differs_is_compiled(other: CompileRequest) -> None:
 def test_callbacks_and_dumps_are_never_cached(never: CompileRequest, directory: Path) -> None:
     inner = FakeEngine()
     cached = engine(inner)
-    assert not any(cached.submit(never).result(5).from_cache for _ in range(2))
+    assert not any(is_from_cache(cached.submit(never).result(5)) for _ in range(2))
     cached.close()
     assert len(inner.requests) == 2
     assert not directory.exists()
@@ -172,16 +172,16 @@ def test_failures_are_not_cached(directory: Path) -> None:
     with pytest.raises(CompilationError):
         cached.submit(request()).result(5)
     inner.error = None
-    assert not cached.submit(request()).result(5).from_cache
+    assert not is_from_cache(cached.submit(request()).result(5))
 
 
 def test_it_can_be_turned_off(directory: Path) -> None:
     inner = FakeEngine()
     cached = engine(inner)
     with settings.scope(cache=False):
-        assert not any(cached.submit(request()).result(5).from_cache for _ in range(2))
+        assert not any(is_from_cache(cached.submit(request()).result(5)) for _ in range(2))
     with settings.scope(cache_directory=""):
-        assert [cached.submit(request()).result(5).from_cache for _ in range(2)] == [False, True]
+        assert [is_from_cache(cached.submit(request()).result(5)) for _ in range(2)] == [False, True]
     cached.close()
     assert not directory.exists()
 
@@ -215,7 +215,7 @@ def test_a_corrupted_entry_is_dropped_with_a_warning(
     assert job.preview().hlo == "HloModule f"
     assert "dropped and is compiled anew" in caplog.text
     cached.close()
-    assert engine(FakeEngine()).submit(request()).result(5).from_cache
+    assert is_from_cache(engine(FakeEngine()).submit(request()).result(5))
 
 
 def test_cancelling_a_compile_behind_a_corrupted_entry_reaches_the_engine(directory: Path) -> None:
@@ -310,10 +310,10 @@ def test_what_is_large_is_left_to_the_disk_and_drives_nothing_out(byte_size: int
             cached.submit(asked).result(5)
         assert cached._written is not None
         cached._written.result(60)
-        assert cached.submit(large).result(60).from_cache
+        assert is_from_cache(cached.submit(large).result(60))
         with settings.scope(cache_directory=""):
-            assert cached.submit(small).result(5).from_cache
-            assert not cached.submit(large).result(5).from_cache
+            assert is_from_cache(cached.submit(small).result(5))
+            assert not is_from_cache(cached.submit(large).result(5))
 
 
 def test_what_is_written_to_disk_is_handed_out_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,7 +328,7 @@ def test_what_is_written_to_disk_is_handed_out_meanwhile(monkeypatch: pytest.Mon
     with settings.scope(cache_memory_bytes=100):
         cached = engine(inner)
         cached.submit(request()).result(5)
-        assert cached.submit(request()).result(5).from_cache
+        assert is_from_cache(cached.submit(request()).result(5))
         go.set()
         cached.close()
     assert len(inner.requests) == 1
@@ -353,20 +353,20 @@ def test_who_asks_does_not_wait_for_an_executable_that_is_to_come(
             whole = compiled(request)
             fields = {f.name: getattr(whole, f.name) for f in dataclasses.fields(whole) if f.name != "executable"}
             job.show(Preview.of(whole, 0.1))
-            job.resolve(CompiledProgram.deferred({"executable": wait}, **fields))
+            job.resolve(deferred.defer(CompiledProgram, {"executable": wait}, **fields))
             return job
 
     inner = Telling()
     with settings.scope(cache_directory=str(directory) if has_disk else ""):
         cached = engine(inner)
         first, second = cached.submit(request()).result(5), cached.submit(request()).result(5)
-        assert second.from_cache
+        assert is_from_cache(second)
         assert not come.is_set()
         come.set()
         assert first.executable == second.executable == executable
         assert cached._written is not None
         cached._written.result(60)
-        assert cached.submit(request()).result(5).from_cache is (executable != LOST)
+        assert is_from_cache(cached.submit(request()).result(5)) is (executable != LOST)
     assert len([*directory.glob("*.compiled")] if directory.exists() else []) == (has_disk and executable != LOST)
 
 
@@ -379,7 +379,7 @@ def test_what_is_large_stays_where_no_disk_has_it(tmp_path: Path) -> None:
             cached.submit(request()).result(5)
             if cached._written is not None:
                 cached._written.result(5)
-            assert cached.submit(request()).result(5).from_cache
+            assert is_from_cache(cached.submit(request()).result(5))
             assert len(inner.requests) == 1
 
 
@@ -417,8 +417,9 @@ def test_a_restarted_kernel_gets_its_result_back_and_runs_it(one_device_python: 
     script = """
 import numpy as np, jax.numpy as jnp
 import inspector
+from inspector.compilation.compiled import is_from_cache
 compiled = inspector.lower(lambda x: jnp.sin(x) * 2, np.ones(3, np.float32)).compile()
-print(compiled.from_cache, compiled.run(np.zeros(3, np.float32), repeat=1).outputs[0].tolist())
+print(is_from_cache(compiled), compiled.run(np.zeros(3, np.float32), repeat=1).outputs[0].tolist())
 """
     environment = {"INSPECTOR_CACHE": "on", "INSPECTOR_CACHE_DIR": str(tmp_path / "kernels")}
     said = [one_device_python(script, environment).stdout.strip() for _ in range(2)]

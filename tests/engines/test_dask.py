@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from inspector.analysis.diff.fingerprint import code_digest
+from inspector.compilation.compiled import engine_of
 from inspector.compilation.engine import Job
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
@@ -31,7 +32,7 @@ from inspector.errors import (
     UnknownFlagError,
     WorkerDiedError,
 )
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, as_compiled
 from inspector.support.install_commands import install_command
 from tests.engines import programs
 
@@ -73,7 +74,7 @@ def program() -> Program:
 
 
 def compile_(engine: Any, program: Program, **options: Any) -> Compiled:
-    return Compiled.of(engine.submit(CompileRequest(program, Options(**options), CPU)).result(120))
+    return as_compiled(engine.submit(CompileRequest(program, Options(**options), CPU)).result(120))
 
 
 def test_the_same_as_a_worker_here(engine: DaskEngine, program: Program) -> None:
@@ -83,7 +84,7 @@ def test_the_same_as_a_worker_here(engine: DaskEngine, program: Program) -> None
         here = compile_(local, program, flags={"xla_disable_hlo_passes": "fusion"})
     finally:
         local.close()
-    assert there.engine == "dask"
+    assert engine_of(there) == "dask"
     for name in ("program", "options", "target", "hlo", "memory", "cost", "versions", "digest"):
         assert getattr(there, name) == getattr(here, name), name
     assert there.program is program

@@ -19,12 +19,13 @@ import pytest
 import inspector
 from inspector._jax.compiling.compiler import Compiler
 from inspector._jax.compiling.runtime import LoadedExecutable
+from inspector.compilation.compiled import engine_of
 from inspector.engines import executable
 from inspector.engines.executable import load_executable, save_executable
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ExecutionError, ModuleError, ParameterError, TargetError, Unavailable
 from inspector.hlo.executable import cpu_features
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, load_compiled
 from tests.conftest import RunPython
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -82,13 +83,13 @@ def replaced(path: Path, **changes: Any) -> None:
 
 
 def test_it_runs_here(compiled: Compiled) -> None:
-    check(compiled.runtime_executable())
+    check(load_executable(compiled))
 
 
 def test_what_a_worker_compiled_runs_here() -> None:
     compiled = inspector.lower(lambda x: (x @ x.T, x.sum()), X).compile(target="cpu")
-    assert compiled.engine == "worker"
-    check(compiled.runtime_executable())
+    assert engine_of(compiled) == "worker"
+    check(load_executable(compiled))
 
 
 def test_it_runs_after_a_file(saved: Path) -> None:
@@ -211,7 +212,7 @@ def test_a_pickle_is_not_run(tmp_path: Path) -> None:
 
 
 def test_without_bytes_there_is_no_file(compiled: Compiled, tmp_path: Path) -> None:
-    bare = dataclasses.replace(compiled, engine="worker", executable=Unavailable("the back-end keeps it"))
+    bare = dataclasses.replace(compiled, _engine="worker", executable=Unavailable("the back-end keeps it"))
     with pytest.raises(ExecutionError, match=r"cannot be saved: the back-end keeps it\. Compiled\.save"):
         save_executable(bare, tmp_path / "b")
     assert not list(tmp_path.iterdir())
@@ -219,7 +220,7 @@ def test_without_bytes_there_is_no_file(compiled: Compiled, tmp_path: Path) -> N
     with pytest.raises(ExecutionError, match="holds no executable: the back-end keeps it"):
         load_executable(tmp_path / "b")
     with pytest.raises(ExecutionError, match="cannot leave its process: the back-end keeps it"):
-        bare.runtime_executable()
+        load_executable(bare)
 
 
 def test_host_callbacks_are_compiled_anew(engine: InlineEngine, tmp_path: Path) -> None:
@@ -230,14 +231,14 @@ def test_host_callbacks_are_compiled_anew(engine: InlineEngine, tmp_path: Path) 
         return x + jax.pure_callback(lambda y: np.asarray(y) * 10, F32X2, x)
 
     compiled = inspector.lower(fun, F32X2).compile(target="cpu", engine=engine)
-    executable = compiled.runtime_executable()
+    executable = load_executable(compiled)
     outputs, token = executable.execute_with_token([jax.device_put(np.float32([1, 2]), executable.local_devices()[0])])
     token.block_until_ready()
     np.testing.assert_array_equal(outputs[0], [11, 22])
     assert seen == [[1.0, 2.0]]
     compiled.save(tmp_path / "c")
     with pytest.raises(ExecutionError, match="Lower the function again here"):
-        Compiled.load(tmp_path / "c").runtime_executable()
+        load_executable(load_compiled(tmp_path / "c"))
 
 
 def test_what_is_no_compiled_is_not_saved(tmp_path: Path) -> None:

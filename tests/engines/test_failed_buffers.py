@@ -20,6 +20,7 @@ from inspector.engines.inline import InlineEngine
 from inspector.engines.workers import messages
 from inspector.errors import CompilationError, Unavailable
 from inspector.hlo.allocation_totals import assigned_bytes
+from inspector.stages.lowered import timeline_until
 from tests.absent import needs_tpu
 
 GIB = 1 << 30
@@ -62,7 +63,7 @@ def test_nothing_is_made_up_where_nothing_was_told(recorded: Buffers) -> None:
     error = failed(recorded, is_told=False)
     assert error.buffers == b""
     lowered = inspector.lower(lambda x: x, jnp.ones(2))
-    found = lowered.timeline_until(error, inspector.Target("cpu"))
+    found = timeline_until(lowered, error, inspector.Target("cpu"))
     assert isinstance(found, Unavailable)
     assert "before it had assigned" in found.reason
 

@@ -18,6 +18,7 @@ from inspector.engines.workers.process_output import NOT_WRITTEN, warnings_in
 SCRIPT = """
 import json, sys
 import jax, jax.numpy as jnp, inspector
+from inspector.compilation.compiled import is_from_cache
 from inspector.errors import Unavailable
 inspector.settings.update(cache_directory=sys.argv[1])
 def f(x):
@@ -29,7 +30,7 @@ compiled = inspector.lower(f, jax.ShapeDtypeStruct((64, 64), jnp.float32)).compi
 found = {name: getattr(compiled, name) for name in products}
 said = {name: v.reason if isinstance(v, Unavailable) else v.byte_size for name, v in found.items()}
 count = None if isinstance(compiled.passes, Unavailable) else len(compiled.passes.table())
-print(json.dumps({"said": said, "count": count, "cached": compiled.from_cache, "peak": compiled.memory.peak_bytes}))
+print(json.dumps({"said": said, "count": count, "cached": is_from_cache(compiled), "peak": compiled.memory.peak_bytes}))
 """
 
 

@@ -152,7 +152,7 @@ def test_a_fork_of_the_kernel_has_engines_of_its_own(one_device_python: RunPytho
         from inspector.compilation.options.options import Options
         from inspector.compilation.request import CompileRequest
         from inspector.compilation.target import Target
-        from inspector.engines import shared as engines
+        from inspector.engines import shared_engines as engines
         request = CompileRequest(programs.lower(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32)), Options(), Target.parse("cpu"))
         first = engines.worker_engine()
         first.submit(request).result(120)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from inspector.compilation.compiled import is_from_cache
 from inspector.compilation.engine import Engine
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import PRODUCTS, CompileRequest
@@ -26,7 +27,7 @@ from inspector.engines.cached import CachedEngine
 from inspector.engines.inline import InlineEngine
 from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import CompilationError, OptionError, ParameterError, Unavailable
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, as_compiled, load_compiled
 from inspector.stages.passes import CompilerPasses
 from tests.conftest import ROOT
 from tests.engines import programs
@@ -61,7 +62,7 @@ def temporary() -> set[str]:
 
 @pytest.fixture(scope="module")
 def whole(engine: Engine) -> Compiled:
-    return Compiled.of(engine.submit(request(*PRODUCTS)).result(120))
+    return as_compiled(engine.submit(request(*PRODUCTS)).result(120))
 
 
 def test_nothing_is_recorded_unasked(engine: Engine) -> None:
@@ -247,7 +248,7 @@ def test_a_remembered_result_without_the_product_is_no_answer(tmp_path: Path) ->
             again, back = cached.submit(request("passes")).result(120), cached.submit(request()).result(120)
     finally:
         cached.close()
-    assert [c.from_cache for c in (plain, asked, again, back)] == [False, False, True, True]
+    assert [is_from_cache(c) for c in (plain, asked, again, back)] == [False, False, True, True]
     assert not isinstance(asked.passes, Unavailable)
     assert again.passes == asked.passes
     assert isinstance(back.passes, Unavailable)
@@ -263,11 +264,11 @@ def test_products_are_pickled(whole: Compiled) -> None:
 
 def test_a_saved_file_has_the_products(whole: Compiled, tmp_path: Path) -> None:
     whole.save(tmp_path / "with")
-    loaded = Compiled.load(tmp_path / "with")
+    loaded = load_compiled(tmp_path / "with")
     assert (loaded.passes, loaded.assembly, loaded.buffers) == (whole.passes, whole.assembly, whole.buffers)
     why_not = Unavailable("nobody wrote it", "try")
     dataclasses.replace(whole, passes=why_not).save(tmp_path / "without")
-    assert Compiled.load(tmp_path / "without").passes == why_not
+    assert load_compiled(tmp_path / "without").passes == why_not
 
 
 def test_products_are_read_where_jax_is_not_installed(whole: Compiled, tmp_path: Path) -> None:
@@ -276,7 +277,7 @@ def test_products_are_read_where_jax_is_not_installed(whole: Compiled, tmp_path:
 import sys
 sys.modules["jax"] = sys.modules["jaxlib"] = None
 from inspector.stages.compiled import Compiled
-compiled = Compiled.load({str(tmp_path / "saved")!r})
+compiled = load_compiled({str(tmp_path / "saved")!r})
 print(len(compiled.passes), len(compiled.passes[-1].after) > 100, compiled.assembly.stages[0])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)

@@ -16,6 +16,7 @@ import inspector
 from inspector.compilation.request import products_of
 from inspector.errors import ExpectationError, ParameterError, Unavailable
 from inspector.expectations.baseline_context import Keeping
+from inspector.stages.compiled import load_compiled
 from tests.absent import needs_tpu
 from tests.expectations.programs import (
     S,
@@ -284,7 +285,7 @@ def test_a_failure_names_the_file_that_shows_more(expected: Any, tmp_path: Path)
     path = re.search(r"see it:  inspector explore (\S+)$", text)
     assert path is not None
     assert path[1].startswith(str(tmp_path))
-    assert inspector.Compiled.load(path[1]).program.name == "jit_two_sums"
+    assert load_compiled(path[1]).program.name == "jit_two_sums"
     assert isinstance(ExpectationError("x"), AssertionError)
 
 

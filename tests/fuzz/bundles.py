@@ -26,6 +26,7 @@ from typing import Any
 import inspector
 from inspector import settings
 from inspector.api.exploration import Exploration
+from inspector.compilation.compiled import digest_of
 from inspector.errors import InspectorError
 from tests.fuzz.files import MAX_EXTRA_BYTES, Outcome, _containers, _largest, _spoilt, outcome
 from tests.fuzz.hostile import mutated_bytes
@@ -59,7 +60,7 @@ def use(path: Path) -> None:
 
 def _use(compiled: Any) -> None:
     for each in (
-        lambda: repr(compiled), lambda: compiled.digest, lambda: repr(compiled.collectives()), compiled.timeline,
+        lambda: repr(compiled), lambda: digest_of(compiled), lambda: repr(compiled.collectives()), compiled.timeline,
         lambda: [p.before for p in compiled.passes][:3] if compiled.passes else "", lambda: repr(compiled.memory),
     ):  # fmt: skip
         with contextlib.suppress(InspectorError):

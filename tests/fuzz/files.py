@@ -34,9 +34,10 @@ import jax.numpy as jnp
 import inspector
 from inspector import settings
 from inspector.api.sweep_ledger import Ledger
+from inspector.compilation.compiled import digest_of
 from inspector.engines.executable import load_executable
 from inspector.errors import InspectorError
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import load_compiled
 from inspector.stages.lowered import Lowered
 from tests.fuzz.hostile import mutated_bytes, mutated_text
 
@@ -84,10 +85,10 @@ def base(folder: Path) -> Base:
 
 def use(path: Path) -> None:
     """What people do with a file that loads."""
-    compiled = Compiled.load(path)
+    compiled = load_compiled(path)
     repr((compiled, compiled.program, compiled.memory, compiled.cost, compiled.passes, compiled.assembly))
     uses: tuple[Callable[[], object], ...] = (
-        lambda: compiled.digest, lambda: compiled.module().entry, lambda: repr(compiled.collectives()),
+        lambda: digest_of(compiled), lambda: compiled.module().entry, lambda: repr(compiled.collectives()),
         lambda: inspector.compare(compiled), lambda: [p.before for p in compiled.passes][:3] if compiled.passes else "",
         lambda: [c.text for c in compiled.assembly] if compiled.assembly else "", lambda: repr(compiled.buffers),
         lambda: compiled.graph().source,

@@ -30,6 +30,7 @@ from inspector._jax.lowering import traced
 from inspector._jax.lowering.jaxprs import print_jaxpr
 from inspector._jax.modules import conversions
 from inspector.errors import ArgumentError, ModuleError, ParameterError, Unavailable, UnboundAxisError
+from inspector.stages.lowered import lowered_for
 
 X = jax.ShapeDtypeStruct((4, 3), jnp.float32)
 
@@ -131,7 +132,7 @@ def test_a_lowered_stage_keeps_its_jaxpr_while_its_function_lives() -> None:
         warnings.simplefilter("ignore")  # that the donation is of no use
         lowered = inspector.lower(jitted.lower(PARAMS, X, 1.0))
         function = inspector.lower(jitted, PARAMS, X, 1.0)
-        again = lowered.suited("tpu:v5e:1x1")
+        again = lowered_for(lowered, "tpu:v5e:1x1")
     assert lowered.jaxpr == function.jaxpr
     assert lowered.kernels == function.kernels
     assert [a.parameter for a in again.inputs] == [0, 1, 2, None]
@@ -143,7 +144,7 @@ def test_a_weak_type_is_kept_when_a_stage_is_lowered_again() -> None:
     jitted = jax.jit(lambda x: x * 2)
     lowered = inspector.lower(jitted.lower(jnp.asarray(2.0)))
     assert [a.weak_type for a in lowered.inputs] == [True]
-    assert [a.weak_type for a in lowered.suited("tpu:v5e:1x1").inputs] == [True]
+    assert [a.weak_type for a in lowered_for(lowered, "tpu:v5e:1x1").inputs] == [True]
 
 
 def test_unused_arguments_have_no_parameter() -> None:

@@ -16,7 +16,7 @@ from inspector.compilation.tuning import AS_CALLED, Tuning, WhatIf, covers
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ParameterError
 from inspector.lowering.what_if import fitted
-from inspector.stages.lowered import Lowered
+from inspector.stages.lowered import Lowered, lowered_for, what_if_of
 
 Layer = Callable[[Any, Any], Any]
 
@@ -97,13 +97,13 @@ def test_suppositions_add_up(lowered: Lowered, arguments: Any) -> None:
     ws, x = arguments
     found = lowered.what_if(batch={"x": 32}).what_if(donate="ws").what_if(batch={"x": 8})
     assert same_module(found, inspector.lower(step, ws, x[:8], donate_argnums=0))
-    assert found.supposed == WhatIf(donate=("ws",), batch=(("x", 8),))
-    assert str(found.supposed) == "donated ws, x of 8"
-    assert lowered.supposed == AS_CALLED
+    assert what_if_of(found) == WhatIf(donate=("ws",), batch=(("x", 8),))
+    assert str(what_if_of(found)) == "donated ws, x of 8"
+    assert what_if_of(lowered) == AS_CALLED
 
 
 def test_another_platform_has_the_same_call(lowered: Lowered) -> None:
-    found = lowered.what_if(donate="ws", batch={"x": 8}).suited("tpu:v5e:1x1")
+    found = lowered_for(lowered.what_if(donate="ws", batch={"x": 8}), "tpu:v5e:1x1")
     assert found.program.platform == "tpu"
     assert [a.donated for a in found.inputs] == [True, True, True, False]
     assert found.inputs[3].shape == (8, 16)

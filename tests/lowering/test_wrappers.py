@@ -16,6 +16,7 @@ import pytest
 import inspector
 from inspector.errors import ExecutionError, ParameterError, Unavailable
 from inspector.lowering.wrappers import _AbstractArray
+from inspector.stages.lowered import compile_request, lowered_for
 
 X = jnp.arange(12.0).reshape(4, 3)
 
@@ -154,7 +155,7 @@ class TestWrappers:
     def test_its_platform_is_the_one_asked_for(self, wrapper: Any) -> None:
         lowered = inspector.lower(wrapper(forward), MODEL, X, target="tpu:v5e:2x4")
         assert lowered.program.platform == "tpu"
-        assert lowered.suited("cpu").program.platform == "cpu"
+        assert lowered_for(lowered, "cpu").program.platform == "cpu"
 
     def test_an_error_of_the_function_is_its_own(self, wrapper: Any) -> None:
         with pytest.raises(TypeError, match="dot_general requires contracting dimensions"):
@@ -357,7 +358,7 @@ class TestCallables:
         lowered = inspector.lower(lambda d, x: d.loc + x, Distribution(jnp.ones(3), jnp.ones(3)), X)
         assert len(lowered.inputs) == 3
         assert_equal(ran(lowered, Distribution(jnp.ones(3), jnp.ones(3)), X), X + 1)
-        assert lowered.suited("tpu:v5e:1x1").program.platform == "tpu"
+        assert lowered_for(lowered, "tpu:v5e:1x1").program.platform == "tpu"
 
 
 @jax.tree_util.register_pytree_node_class
@@ -382,14 +383,14 @@ class Distribution:
 class TestTargets:
     def test_a_program_for_another_platform_is_lowered_anew(self) -> None:
         lowered = inspector.lower(lambda x: jnp.sin(x) @ x.T, X)
-        assert lowered.request(target="tpu:v5e:2x4").program.platform == "tpu"
-        assert lowered.request(target="gpu:h100:8").program.platform == "gpu"
-        assert lowered.request(target="cpu:8").program is lowered.program
-        assert lowered.suited("tpu:v5e:2x4") is lowered.suited("tpu:v5e:2x4")
+        assert compile_request(lowered, target="tpu:v5e:2x4").program.platform == "tpu"
+        assert compile_request(lowered, target="gpu:h100:8").program.platform == "gpu"
+        assert compile_request(lowered, target="cpu:8").program is lowered.program
+        assert lowered_for(lowered, "tpu:v5e:2x4") is lowered_for(lowered, "tpu:v5e:2x4")
 
     def test_a_text_stays_what_it_is(self) -> None:
         opened = inspector.lower(inspector.lower(jnp.sin, X).stablehlo)
-        assert opened.request(target="tpu:v5e:2x4").program.platform == "cpu"
+        assert compile_request(opened, target="tpu:v5e:2x4").program.platform == "cpu"
 
     def test_arrays_are_not_kept_alive(self) -> None:
         x = X + 1
@@ -398,7 +399,7 @@ class TestTargets:
         del x
         gc.collect()
         assert gone() is None
-        assert lowered.suited("tpu:v5e:2x4").inputs == lowered.inputs
+        assert lowered_for(lowered, "tpu:v5e:2x4").inputs == lowered.inputs
 
     def test_target_and_platform_agree(self) -> None:
         assert inspector.lower(jnp.sin, X, target="gpu:h100:8", platform="cuda").program.platform == "gpu"

@@ -105,7 +105,7 @@ def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module()
 def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or_the_rooms() -> None:
     assert runners.by_name("inspector/hlo/shape.py") == ["tests/hlo/test_shape.py"]
     assert runners.by_name("inspector/engines/workers/worker_main.py") == [
-        f"tests/engines/test_{name}.py" for name in ("worker_main", "worker", "worker_lane")
+        f"tests/engines/workers/test_{name}.py" for name in ("worker_main", "worker_engine", "worker_lane")
     ]
     assert runners.by_name("inspector/hlo/reading/single_instructions.py") == [
         "tests/compilation/test_cost.py",

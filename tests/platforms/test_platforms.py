@@ -80,7 +80,7 @@ def test_its_plugin_offers_all_that_is_asked(platform: Platform) -> None:
         return
     from inspector._jax.compiling.ahead_of_time import Plugin
 
-    module = importlib.import_module(f"inspector._jax.{platform.plugin}")
+    module = importlib.import_module(f"inspector._jax.compiling.{platform.plugin}")
     asked = [name for name in vars(Plugin) if not name.startswith("_")]
     assert len(asked) >= 7
     assert [name for name in asked if not callable(getattr(module, name, None))] == []

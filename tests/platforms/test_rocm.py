@@ -14,6 +14,7 @@ from inspector.compilation.memory import space_name
 from inspector.engines.targets import offered_targets
 from inspector.errors import LoweringError, ParameterError, TargetError, Unavailable
 from inspector.platforms import ROCM, Chip, Peak, attached, named
+from inspector.stages.lowered import compile_request
 from inspector.support.install_commands import install_command
 
 X = jax.ShapeDtypeStruct((64, 64), jnp.float32)
@@ -31,7 +32,7 @@ def test_lowering(wanted: dict[str, str]) -> None:
     """As JAX itself lowers for ROCm."""
     lowered = inspector.lower(lambda x: jnp.tanh(x @ x), X, **wanted)
     assert lowered.program.platform == "rocm"
-    assert lowered.request(None, "gpu:mi300x:1").program.platform == "rocm"
+    assert compile_request(lowered, None, "gpu:mi300x:1").program.platform == "rocm"
     jitted = jax.jit(lambda x: jnp.linalg.cholesky(x @ x))
     theirs = jitted.trace(X).lower(lowering_platforms=("rocm",)).as_text()
     ours = inspector.lower(jitted, X, **wanted).stablehlo
@@ -49,8 +50,8 @@ def test_it_is_among_the_names() -> None:
 
 def test_lowering_again_for_another_gpu() -> None:
     lowered = inspector.lower(lambda x: x + 1, X, target="gpu:h100:1")
-    assert lowered.request(None, "gpu:mi300x:1").program.platform == "rocm"
-    assert lowered.request(None, "gpu:h100:1").program.platform == "gpu"
+    assert compile_request(lowered, None, "gpu:mi300x:1").program.platform == "rocm"
+    assert compile_request(lowered, None, "gpu:h100:1").program.platform == "gpu"
 
 
 @pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")  # by JAX 0.12

@@ -16,7 +16,7 @@ from inspector.api.exploration import Exploration
 from inspector.errors import CompilationError, InspectorError, ModuleError, Unavailable
 from inspector.reports import bundle
 from inspector.reports.serialization import LEFT_OUT
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import load_compiled
 from tests.conftest import RunPython
 from tests.reports.recorded import exploration, of_kernel
 from tests.without_jax import NO_JAX, WITHOUT_JAX
@@ -240,4 +240,4 @@ def test_a_compiled_of_a_bundle_is_saved_as_any_other(file: Path, tmp_path: Path
     loaded = inspector.load(file)
     assert isinstance(loaded, Exploration)
     loaded.baseline.compiled.save(tmp_path / "c")
-    assert Compiled.load(tmp_path / "c") == loaded.baseline.compiled
+    assert load_compiled(tmp_path / "c") == loaded.baseline.compiled

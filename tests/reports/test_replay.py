@@ -37,6 +37,7 @@ from inspector.reports.portable import PortableModule, ported
 from inspector.reports.recompile import Recompiler
 from inspector.reports.recorded_exploration import RecordedExploration
 from inspector.reports.replay import replay
+from inspector.stages.lowered import compile_request
 from inspector.support import files, install_commands, subprocesses
 from tests.reports.recorded import exploration
 
@@ -165,7 +166,7 @@ def test_a_target_names_another_jax_that_compiles_for_it(other: Path) -> None:
 
     lowered = exploration().lowered
     engine = OtherJax(find=find)
-    request = lowered.request({"xla_cpu_enable_fast_math": True}, Target("cpu").by(version))
+    request = compile_request(lowered, {"xla_cpu_enable_fast_math": True}, Target("cpu").by(version))
     compiled = engine.submit(dataclasses.replace(request, products=frozenset({"passes"}))).result(250)
     assert asked == [(version, "cpu")]
     assert compiled.versions["jax"] == version
@@ -174,7 +175,7 @@ def test_a_target_names_another_jax_that_compiles_for_it(other: Path) -> None:
     assert compiled.passes
     assert version in compiled.warnings[-1]
     with pytest.raises(Exception, match="xla_no_such"):
-        engine.submit(lowered.request({"xla_no_such": 1}, Target("cpu").by(version))).result(250)
+        engine.submit(compile_request(lowered, {"xla_no_such": 1}, Target("cpu").by(version))).result(250)
     with pytest.raises(TargetError, match=f"compiled for by JAX {version}, and not run"):
         engine.run(RunRequest(compiled, (), ())).result()
     engine.close()
@@ -185,7 +186,7 @@ def test_a_process_that_fails_says_what_it_said(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 3\n")
     script.chmod(0o700)
     engine = OtherJax(find=lambda *_: script)
-    job = engine.submit(exploration().lowered.request(None, "cpu@jax==0.9.1"))
+    job = engine.submit(compile_request(exploration().lowered, None, "cpu@jax==0.9.1"))
     assert "The process of JAX 0.9.1 ended with 3 and said: no such thing" in str(job.exception(60))
     engine.close()
 
@@ -194,7 +195,7 @@ def test_devices_of_this_process_are_not_another_jaxs() -> None:
     lowered = exploration().variants[3].lowered
     assert lowered is not None
     engine = OtherJax(find=lambda *_: Path("none"))
-    error = engine.submit(lowered.request(None, "tpu@jax==0.9.1")).exception(60)
+    error = engine.submit(compile_request(lowered, None, "tpu@jax==0.9.1")).exception(60)
     assert isinstance(error, TargetError)
     assert "Name their kind" in str(error)
     engine.close()
@@ -204,7 +205,7 @@ def test_a_file_that_was_opened_installs_nothing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(jax_versions, "install", lambda *_: pytest.fail("installed"))
     engine = Recompiler(exploration().portable)
-    error = engine.submit(exploration().lowered.request(None, "cpu@jax==0.9.1")).exception(60)
+    error = engine.submit(compile_request(exploration().lowered, None, "cpu@jax==0.9.1")).exception(60)
     assert f"JAX 0.9.1, which is not installed in {tmp_path}/inspector/jax/0.9.1-cpu" in str(error)
     assert list(tmp_path.iterdir()) == []
     engine.close()
@@ -240,8 +241,8 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
     assert capfd.readouterr().err == ""
     (tmp_path / "m").write_bytes(artifact)
     script = (
-        "import sys, pathlib; from inspector._jax import modules;"
-        " print(modules.full_text(modules.to_bytecode(modules.parse_stablehlo(pathlib.Path(sys.argv[2]).read_bytes()))))"
+        "import sys, pathlib; from inspector._jax.modules import conversions;"
+        " print(conversions.full_text(conversions.to_bytecode(conversions.parse_stablehlo(pathlib.Path(sys.argv[2]).read_bytes()))))"
     )
     assert "stablehlo.gather" in run(other, f"import sys; sys.path.insert(0, sys.argv[1]); {script}", tmp_path / "m")
 
@@ -347,12 +348,12 @@ def test_a_canceled_installation_ends_and_lets_the_next_request_go_on(
     with_uv(_SLOW_UV.replace("PIDS", str(pids)))
     engine = OtherJax()
     lowered = exploration().lowered
-    first = engine.submit(lowered.request(None, "cpu@jax==0.9.1"))
+    first = engine.submit(compile_request(lowered, None, "cpu@jax==0.9.1"))
     wait_for(lambda: list(pids.iterdir()))
-    other = engine.submit(lowered.request(None, "cpu@jax==0.9.0"))
+    other = engine.submit(compile_request(lowered, None, "cpu@jax==0.9.0"))
     wait_for(lambda: len(list(pids.iterdir())) == 2)  # another version does not wait
     first.cancel()
-    second = engine.submit(lowered.request(None, "cpu@jax==0.9.1"))
+    second = engine.submit(compile_request(lowered, None, "cpu@jax==0.9.1"))
     wait_for(lambda: len(list(pids.iterdir())) == 3)
     engine.close()
     wait_for(lambda: not any(is_alive(int(pid.name)) for pid in pids.iterdir()))

@@ -16,7 +16,7 @@ from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.engines import shared_engines
 from inspector.errors import Unavailable
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, as_compiled, instruction_costs
 from tests.modules import module_of
 from tests.widgets import fakes
 
@@ -25,7 +25,7 @@ def program(name: str) -> Compiled:
     text = f"HloModule {name}\nENTRY e {{\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}}\n"
     made = Program(name, b"module", (), (), Options(num_replicas=1), None, "cpu")
     request = CompileRequest(made, Options(), Target.parse("cpu"))
-    return Compiled.of(fakes.compiled(request, hlo_proto=module_of(text).columns.data))
+    return as_compiled(fakes.compiled(request, hlo_proto=module_of(text).columns.data))
 
 
 def test_who_asks_while_it_is_counted_waits_for_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_who_asks_while_it_is_counted_waits_for_the_same_count(monkeypatch: pyte
 
     def ask(compiled: Compiled) -> object:
         both.wait(60)
-        return compiled.instruction_costs()
+        return instruction_costs(compiled)
 
     monkeypatch.setattr(shared_engines, "try_to_count", count)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
@@ -67,7 +67,7 @@ def test_what_could_not_be_counted_is_tried_again(monkeypatch: pytest.MonkeyPatc
     replies: list[Any] = [Unavailable("no worker"), [{"flops": 4.0}]]
     monkeypatch.setattr(shared_engines, "try_to_count", lambda modules: replies.pop(0))
     compiled = program("counted_later")
-    assert compiled.instruction_costs()["y"].flops == Unavailable("no worker")
+    assert instruction_costs(compiled)["y"].flops == Unavailable("no worker")
     for _ in range(2):
-        assert compiled.instruction_costs()["y"].flops == 4.0
+        assert instruction_costs(compiled)["y"].flops == 4.0
     assert replies == []

@@ -12,8 +12,11 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector.compilation.compiled import digest_of, placed_mesh
 from inspector.compilation.placement import device_ids
 from inspector.hlo.devices.mesh import Mesh as NamedMesh
+from inspector.stages.compiled import load_compiled
+from inspector.stages.lowered import compile_request
 from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
 from tests.stages.permuted_meshes import check, parts_of, parts_on, parts_there, random_case
@@ -93,11 +96,11 @@ def test_two_orders_are_two_programs_of_one_module() -> None:
         lowered = inspector.lower(
             jnp.sin, jax.ShapeDtypeStruct((8,), jnp.float32, sharding=NamedSharding(mesh, P("x")))
         )
-        found.append((lowered.program, lowered.request(), lowered.compile(target="cpu:8")))
+        found.append((lowered.program, compile_request(lowered), lowered.compile(target="cpu:8")))
     (one, asked, compiled), (other, asked_too, compiled_too) = found
     assert one.digest == other.digest
     assert asked.digest != asked_too.digest
-    assert compiled.digest != compiled_too.digest
+    assert digest_of(compiled) != digest_of(compiled_too)
     assert device_ids(compiled.devices) == tuple(reversed(device_ids(compiled_too.devices)))
 
 
@@ -105,7 +108,7 @@ def test_devices_are_saved(tmp_path: object) -> None:
     x = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=NamedSharding(reversed_mesh(), P("x")))
     compiled = inspector.lower(jnp.sin, x).compile(target="cpu:8")
     compiled.save(f"{tmp_path}/one")
-    loaded = inspector.Compiled.load(f"{tmp_path}/one")
+    loaded = load_compiled(f"{tmp_path}/one")
     assert loaded.program.device_ids == (7, 6, 5, 4, 3, 2, 1, 0)
     assert [parts_of(each) for each in loaded.shardings()] == [parts_of(each) for each in compiled.shardings()]
     again = inspector.lower(loaded).compile(target="cpu:8")
@@ -116,9 +119,12 @@ def test_a_preview_has_the_devices_of_the_result() -> None:
     x = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=NamedSharding(reversed_mesh(), P("x")))
     lowered = inspector.lower(jnp.sin, x)
     preview = lowered.preview(target="cpu:8")
-    assert isinstance(preview.mesh, NamedMesh)
-    assert (preview.devices, preview.mesh) == ((compiled := lowered.compile(target="cpu:8")).devices, compiled.mesh)
-    assert preview.mesh.physical_ids == (7, 6, 5, 4, 3, 2, 1, 0)
+    assert isinstance(placed_mesh(preview), NamedMesh)
+    assert (preview.devices, placed_mesh(preview)) == (
+        (compiled := lowered.compile(target="cpu:8")).devices,
+        compiled.mesh,
+    )
+    assert placed_mesh(preview).physical_ids == (7, 6, 5, 4, 3, 2, 1, 0)
 
 
 @needs_tpu

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from inspector.support import deferred
 from inspector.support.deferred import Deferred
 
 
@@ -26,7 +27,7 @@ def text(made: list[str], title: str = "t") -> Text:
         made.append(of.title)
         return f"{of.title}: body"
 
-    return Text.deferred({"body": body, "length": lambda of: len(of.body)}, title=title)
+    return deferred.defer(Text, {"body": body, "length": lambda of: len(of.body)}, title=title)
 
 
 def test_a_field_is_made_once_and_when_it_is_asked_for() -> None:
@@ -49,12 +50,12 @@ def test_it_equals_pickles_and_is_replaced_as_what_was_made_as_a_whole() -> None
 def test_another_with_other_fields_shares_what_is_made() -> None:
     made: list[str] = []
     value = text(made)
-    other = value.changed(title="u", notes=("n",)).changed(kinds=["k"])
+    other = deferred.replace(deferred.replace(value, title="u", notes=("n",)), kinds=["k"])
     assert not made
     assert (other.title, other.body, other.notes, other.kinds) == ("u", "t: body", ("n",), ["k"])
     assert value.body is other.body
     assert made == ["t"]
-    assert Text("t", "b", 1).changed(length=2) == Text("t", "b", 2)
+    assert deferred.replace(Text("t", "b", 1), length=2) == Text("t", "b", 2)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,10 +66,10 @@ class Heading(Text):
 def test_the_same_as_another_class_makes_nothing() -> None:
     made: list[str] = []
     value = text(made)
-    heading = Heading.like(value, level=2)
+    heading = deferred.convert(Heading, value, level=2)
     assert (heading.title, heading.level, made) == ("t", 2, [])
     assert heading.body is value.body
-    assert Heading.like(Text("t", "b", 1)) == Heading("t", "b", 1)
+    assert deferred.convert(Heading, Text("t", "b", 1)) == Heading("t", "b", 1)
 
 
 def test_what_fails_is_tried_again_and_lets_go_of_nothing() -> None:
@@ -80,7 +81,7 @@ def test_what_fails_is_tried_again_and_lets_go_of_nothing() -> None:
             raise ValueError("not yet")
         return "body"
 
-    value = Text.deferred({"body": body}, title="t", length=4)
+    value = deferred.defer(Text, {"body": body}, title="t", length=4)
     with pytest.raises(ValueError, match="not yet"):
         _ = value.body
     assert value.body == "body"
@@ -96,7 +97,7 @@ def test_threads_that_ask_at_once_wait_for_the_same() -> None:
         made.append("body")
         return str(len(made))
 
-    value = Text.deferred({"body": body}, title="t", length=4)
+    value = deferred.defer(Text, {"body": body}, title="t", length=4)
     found: list[str] = []
     ask: Callable[[], None] = lambda: found.append(value.body)  # noqa: E731
     threads = [threading.Thread(target=ask) for _ in range(4)]
@@ -114,6 +115,6 @@ def test_what_there_is_not_is_said_as_of_any_value() -> None:
         with pytest.raises(AttributeError, match="has no attribute 'other'"):
             _ = value.other  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="'title' is neither known nor deferred"):
-        Text.deferred({"body": lambda _: "b"}, length=1)
-    with pytest.raises(TypeError, match="A Text has no 'other'"):
-        Text.deferred({}, title="t", body="b", length=1, other=2)
+        deferred.defer(Text, {"body": lambda _: "b"}, length=1)
+    with pytest.raises(TypeError, match="A Text has no field 'other'"):
+        deferred.defer(Text, {}, title="t", body="b", length=1, other=2)

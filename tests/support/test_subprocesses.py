@@ -29,7 +29,7 @@ print(lowered.compile(target="cpu:2"))
 print(lowered.compile().graph().pipe("svg")[:5])
 """
 OTHERS = """
-from inspector._jax import absent, flag_defaults, libtpu_defaults, pass_names
+from inspector._jax.compiling import ahead_of_time, flag_defaults, libtpu_defaults, pass_names
 from inspector.engines.workers.worker_engine import WorkerEngine, WorkerSettings
 def show(what, value):
     assert not isinstance(value, inspector.Unavailable), (what, value)
@@ -41,12 +41,12 @@ show("spawned", inspector.lower(f, x).compile(engine=spawned))
 spawned.close()
 show("defaults", flag_defaults.installed_defaults())
 show("passes", pass_names.observed_names())
-if absent.absent_platform("tpu") is None:
+if ahead_of_time.absent_platform("tpu") is None:
     from inspector._jax.libraries.libtpu_flags import libtpu_options
     show("libtpu's defaults", libtpu_defaults.libtpu_defaults(libtpu_options().flags))
     show("libtpu's passes", pass_names.libtpu_passes())
     show("tpu", inspector.lower(f, x, platform="tpu").compile(target="tpu:v5e:1x1"))
-if absent.absent_platform("cuda") is None:
+if ahead_of_time.absent_platform("cuda") is None:
     compiled = inspector.lower(f, x, platform="cuda").compile(target="gpu:h100", products=("assembly",))
     show("gpu", compiled)
     texts = [code.text for code in compiled.assembly]

@@ -85,7 +85,7 @@ def lowered(axes: Sequence[tuple[str, int]] = (), name: str = "jit_step", platfo
 
 def compiled(request: CompileRequest, hlo: str = HLO, **changes: Any) -> CompiledProgram:
     made = CompiledProgram(
-        program=request.program, options=request.options, target=request.target, engine="fake", hlo=hlo,
+        program=request.program, options=request.options, target=request.target, _engine="fake", hlo=hlo,
         hlo_proto=PROTO, memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
         timings={"compile_s": 0.5}, executable=b"", versions={"jax": "0"},
     )  # fmt: skip

@@ -39,6 +39,7 @@ from inspector._jax.lowering.callbacks import HostCallbacks, raw_callbacks
 from inspector._jax.lowering.signature import parse_module, read_signature
 from inspector._jax.values import Facts
 from inspector.errors import ExecutionError, InspectorError, OptionError, TargetError, Unavailable
+from inspector.support import deferred
 
 _log = logging.getLogger(__name__)
 
@@ -168,7 +169,7 @@ class Compiler:
             "compile_s": reading - compiling,
             "read_s": time.perf_counter() - reading,
         }
-        return runnable, report.changed(timings=timings)
+        return runnable, deferred.replace(report, timings=timings)
 
     def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
         """The devices of a program, [num_replicas, num_partitions]."""

@@ -27,7 +27,7 @@ from inspector._jax.libraries.library import cached_of
 from inspector._jax.values import Facts
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.platforms import CUDA, Chip
-from inspector.support import packages
+from inspector.support import deferred, packages
 from inspector.support.install_commands import install_command, sentence
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def compile_with(
             raise
         return None, _without_code(early.report, early.cost, compiler.versions, tools)
     if isinstance(tools, Unavailable):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
-        report = report.changed(executable=tools)
+        report = deferred.replace(report, executable=tools)
     return executable, report
 
 

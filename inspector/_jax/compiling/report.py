@@ -8,6 +8,7 @@ from typing import Any
 
 from inspector._jax.values import Facts
 from inspector.errors import Unavailable
+from inspector.support import deferred
 from inspector.support.deferred import Deferred
 
 Costing = Callable[[bytes, Mapping[str, float] | Unavailable], Facts | Unavailable]
@@ -104,7 +105,8 @@ def read_report(
     known = told if told is not None and told.hlo == text else None  # the same module
     hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
     counted = early.cost if known else None
-    return Report.deferred(
+    return deferred.defer(
+        Report,
         {"executable": lambda _: _serialized(raw, host_callbacks)},  # takes as long as all the rest
         hlo=known.hlo if known else text,
         hlo_proto=hlo_proto,

@@ -11,6 +11,7 @@ from jax.sharding import AbstractMesh, Mesh
 from inspector._jax.lowering.jaxprs import Place, collective_axes, equation_places, mesh_of, open_jaxpr, print_jaxpr
 from inspector._jax.lowering.pallas import kernel_equations, kernel_facts
 from inspector._jax.values import Facts
+from inspector.support import deferred
 from inspector.support.deferred import Deferred
 
 
@@ -110,7 +111,8 @@ def jaxpr_facts(jaxpr: Any, max_steps: int) -> JaxprFacts:
     def of_lines(_: JaxprFacts) -> Places:
         return tuple(tuple(place for eqn in line for place in places().get(id(eqn), ())) for line in printed()[1])
 
-    return JaxprFacts.deferred(
+    return deferred.defer(
+        JaxprFacts,
         {"text": lambda _: printed()[0], "places": of_lines},
         collectives=tuple(CollectiveFacts(*named) for named in collective_axes(opened)),
         mesh=None if mesh is None else mesh_facts(mesh),

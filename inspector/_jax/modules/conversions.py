@@ -20,6 +20,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _sdyMpmd, _stablehlo
 
 from inspector.errors import ModuleError
+from inspector.support import deferred
 from inspector.support.deferred import Deferred
 
 # More elements of a dense constant are left out of text that is for reading.
@@ -324,7 +325,7 @@ def forms(module: bytes, *, tuple_args: bool = False, return_tuple: bool = False
         computation = _to_computation(module, tuple_args=tuple_args, return_tuple=return_tuple)
         return bytes(computation.as_serialized_hlo_module_proto())
 
-    return ModuleForms.deferred({
+    return deferred.defer(ModuleForms, {
         "located": lambda _: located_text(parse_stablehlo(module)),
         "hlo": lambda made: hlo_text(made.hlo_proto),
         "hlo_proto": hlo_proto,

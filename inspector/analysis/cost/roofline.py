@@ -155,7 +155,7 @@ def roofline(
     return Roofline(peak, main, tuple(points), _total(module, flops, played, points, peak))
 
 
-def course(
+def schedule(
     module: Module,
     costs: Mapping[str, InstructionCost],
     peak: Peak,

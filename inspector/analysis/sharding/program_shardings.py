@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.sharding.array_sharding import Sharding
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, build_options_of, placed_mesh
 from inspector.compilation.preview import Preview
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.devices.sharding import sharding_text
@@ -143,7 +143,7 @@ def shardings(
       before: its HLO before optimization, where the constraints stand; without it there are none of these.
       whole: as the partitioner takes it; without it there are no values.
     """
-    mesh, options = compiled.mesh, compiled.build_options
+    mesh, options = placed_mesh(compiled), build_options_of(compiled)
     if (options.num_partitions or 1) == 1:
         return Shardings(())
     named = None if mesh is None or mesh.kind != "partition" else mesh

@@ -16,7 +16,7 @@ from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.sharding.needed_by import SplitInstruction, SplitInstructions
 from inspector.analysis.sharding.program_shardings import shardings
 from inspector.analysis.sharding.whole_arrays import WholeArray, WholeArrays
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, build_options_of, engine_of, placed_mesh
 from inspector.errors import Unavailable
 from inspector.hlo.devices.group_mode import GroupMode
 from inspector.hlo.devices.mesh import Mesh
@@ -148,7 +148,7 @@ def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: M
     """
     full = full_rematerializations(compiled)
     arrays = WholeArrays(compiled.module(), shardings(compiled))
-    inside = None if whole is None else SplitInstructions(whole, compiled.mesh)
+    inside = None if whole is None else SplitInstructions(whole, placed_mesh(compiled))
     told = {one.name: resharding(one, arrays, inside) for one in found}
     inserted = [each for each in told.values() if isinstance(each, Resharding)]
     left_out = {name: each.reason for name, each in told.items() if isinstance(each, Unavailable)}
@@ -222,15 +222,15 @@ def _named(dimensions: Sequence[int]) -> str:
 
 def full_rematerializations(compiled: CompiledProgram) -> tuple[Resharding, ...] | Unavailable:
     """What XLA's partitioner says of arrays that it replicates to shard them anew; or why it was not heard."""
-    if (compiled.build_options.num_partitions or 1) == 1:
+    if (build_options_of(compiled).num_partitions or 1) == 1:
         return ()
-    if compiled.engine == "inline":
+    if engine_of(compiled) == "inline":
         return Unavailable(
             "XLA warns of it, and a compile in this process does not hear XLA",
             'compile with isolate=True, or for a target that a worker compiles for, such as "cpu:8"',
         )
     said = [warning for warning in compiled.warnings if _WARNING in warning]
-    return tuple(_full(warning, compiled.module(), compiled.mesh) for warning in said)
+    return tuple(_full(warning, compiled.module(), placed_mesh(compiled)) for warning in said)
 
 
 def _full(warning: str, module: Module, mesh: Mesh | None) -> Resharding:

@@ -14,6 +14,7 @@ from typing import Any
 
 from inspector.compilation.caches.kernel_pids import MARK
 from inspector.compilation.compiled import CompiledProgram
+from inspector.support import deferred
 from inspector.support.varints import read_mlir_varint
 from inspector.toolchain.schema import installed_schema
 
@@ -47,7 +48,7 @@ def renamed(compiled: CompiledProgram, module: bytes) -> CompiledProgram:
     hlo = compiled.hlo
     for before, after in names.items():
         hlo = hlo.replace(f'"{before}"', f'"{after}"')
-    return compiled.changed(hlo=hlo, hlo_proto=_renamed_proto(compiled.hlo_proto, names))
+    return deferred.replace(compiled, hlo=hlo, hlo_proto=_renamed_proto(compiled.hlo_proto, names))
 
 
 def _renamed_proto(data: bytes, names: Mapping[str, str]) -> bytes:

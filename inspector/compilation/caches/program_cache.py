@@ -19,7 +19,7 @@ from pathlib import Path
 
 from inspector.compilation.caches import readings
 from inspector.compilation.caches.cell_files import module_digest, renamed
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, build_options_of
 from inspector.compilation.files import saved_compiled
 from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
@@ -186,7 +186,7 @@ def _tell(text: str) -> None:
 def _is_of(compiled: CompiledProgram, request: CompileRequest) -> bool:
     held, asked = compiled.program.module, request.program.module
     same = held == asked or module_digest(held) == module_digest(asked)
-    return same and compiled.build_options == request.build_options
+    return same and build_options_of(compiled) == request.build_options
 
 
 def _bytes(compiled: CompiledProgram) -> int:

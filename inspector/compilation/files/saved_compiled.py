@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from inspector.compilation.compiled import CompiledProgram, not_asked_for
+from inspector.compilation.compiled import CompiledProgram, engine_of, not_asked_for
 from inspector.compilation.cost import Cost
 from inspector.compilation.files import archive, manifest
 from inspector.compilation.files.archive import Archive
@@ -173,7 +173,7 @@ def _saved(compiled: CompiledProgram) -> _Saved:
         ),
         options=compiled.options.to_json(),
         target=str(compiled.target),
-        engine=compiled.engine,
+        engine=engine_of(compiled),
         memory=compiled.memory,
         cost=compiled.cost,
         timings=compiled.timings,
@@ -202,7 +202,7 @@ def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> CompiledProgram:
         ),
         options=Options.from_json(saved.options),
         target=Target.parse(saved.target),
-        engine=saved.engine,
+        _engine=saved.engine,
         hlo=blobs["hlo"].decode(),
         hlo_proto=blobs["hlo_proto"],
         memory=saved.memory,

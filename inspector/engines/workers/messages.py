@@ -26,6 +26,7 @@ from inspector import errors
 from inspector._jax.compiling.slices import Slice
 from inspector.engines.workers.wire import Blob, WireError
 from inspector.errors import CompilationError, InspectorError, Unavailable
+from inspector.support import deferred
 
 if TYPE_CHECKING:
     from inspector._jax.compiling.execution import Execution
@@ -241,7 +242,8 @@ def read_report(
         early = told
     else:
         early, rest = read_early(header, rest), rest[3:]
-    return Report.deferred(
+    return deferred.defer(
+        Report,
         {"executable": lambda _: executable()},
         hlo=early.hlo,
         hlo_proto=early.hlo_proto,

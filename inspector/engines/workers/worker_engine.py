@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, build_options_of
 from inspector.compilation.engine import Job
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
@@ -71,7 +71,7 @@ class WorkerEngine:
                     f"The device of {compiled.target} belongs to this process: a worker cannot run on it. Use"
                     " engine='inline', or the target 'cpu'."
                 )
-            return Environment.of(compiled.target, compiled.build_options)
+            return Environment.of(compiled.target, build_options_of(compiled))
 
         return self._put(where, running(request), lambda lane, job: self._run(lane, job, request))
 

@@ -15,13 +15,13 @@ from inspector.analysis.sharding.needed_by import SplitInstructions
 from inspector.analysis.sharding.program_shardings import shardings
 from inspector.analysis.sharding.reshardings import full_rematerializations
 from inspector.analysis.sharding.whole_arrays import WholeArrays
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, build_options_of, placed_mesh
 from inspector.compilation.placement import device_ids
 from inspector.compilation.preview import Preview
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import whole_program
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.panes.collective_parts.collective_rows import Collective, Mesh, mesh_of, rows_of
@@ -150,13 +150,13 @@ class CollectivesPane(CountedPane):
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
         """Both stages."""
-        options = program.build_options
+        options = build_options_of(program)
         assert variant.lowered is not None, "what has a program was lowered"
         before = variant.lowered.module()
         peak = peak_of(program.target, program.devices)
         found = partial(
             collectives,
-            mesh=program.mesh,
+            mesh=placed_mesh(program),
             num_replicas=options.num_replicas or 1,
             num_partitions=options.num_partitions or 1,
             devices=device_ids(program.devices),
@@ -170,10 +170,10 @@ class CollectivesPane(CountedPane):
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """What the partitioner inserted each for, once it is known what that took."""
-        known, whole = self._programs.get(variant.number), Compiled.of(compiled).whole
+        known, whole = self._programs.get(variant.number), whole_program(compiled)
         if known is not None and whole is not None:
             arrays = WholeArrays(compiled.module(), shardings(compiled))
-            inside = SplitInstructions(whole, compiled.mesh)
+            inside = SplitInstructions(whole, placed_mesh(compiled))
             yield _message(
                 variant.number, "optimized", known, peak_of(compiled.target, compiled.devices), arrays, inside
             )

@@ -19,6 +19,7 @@ from inspector.analysis.graph.hierarchy import Hierarchy, hierarchy
 from inspector.analysis.graph.hierarchy_costs import HierarchyCosts, hierarchy_costs
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
+from inspector.stages.compiled import instruction_costs
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.framework.counted import CountedPane
@@ -160,7 +161,7 @@ class GraphPane(CountedPane):
     def _counted(self, variant: Variant) -> tuple[Hierarchy, HierarchyCosts]:
         module, compiled = self._module(variant), variant.compiled_now
         found, points = hierarchy(module), compiled.roofline().points
-        return found, hierarchy_costs(found, module, compiled.instruction_costs(), points)
+        return found, hierarchy_costs(found, module, instruction_costs(compiled), points)
 
     def _send_before(self, number: int, baseline: int) -> None:
         with contextlib.suppress(ValueError):  # one is gone

@@ -12,7 +12,8 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.program import Argument
 from inspector.errors import CompilationError, ModuleError, Unavailable
 from inspector.hlo.source import Origin
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import as_compiled
+from inspector.stages.lowered import timeline_until
 from inspector.widgets.cells import display_file
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.framework.pane import Entry, PackedMessage, Pane
@@ -107,7 +108,7 @@ class MemoryPane(Pane):
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """All of it: what is asked of it is answered in the browser."""
         try:
-            found = Compiled.of(compiled).timeline()
+            found = as_compiled(compiled).timeline()
         except ModuleError as error:
             found = Unavailable(str(error))
         if isinstance(found, Unavailable):
@@ -119,7 +120,7 @@ class MemoryPane(Pane):
         """What was to lie there, of a program that does not fit or that fails behind the buffer assignment."""
         if variant.lowered is None or not isinstance(error, CompilationError):
             return []
-        found = variant.lowered.timeline_until(error, variant.target)
+        found = timeline_until(variant.lowered, error, variant.target)
         return [] if isinstance(found, Unavailable) else [_entry(variant, found, variant.lowered.program.arguments)]
 
 

@@ -22,6 +22,7 @@ from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.text import display_text
+from inspector.stages.compiled import instruction_costs
 from inspector.support import memory_release
 from inspector.widgets import messages
 from inspector.widgets.documents import document, packed
@@ -210,7 +211,7 @@ class OptimizedPane(TextPane):
         )
         try:
             programs = [self.context.variant(number).compiled_now for number in pair]
-            found = self._compared[pair].diff.counted(lambda: tuple(p.instruction_costs() for p in programs))  # type: ignore[arg-type, return-value]
+            found = self._compared[pair].diff.counted(lambda: (instruction_costs(programs[0]), instruction_costs(programs[1])))
             for change in found.changes[:_MOST_CHANGES]:
                 numbers = found.cost(change).values()
                 reply["costs"].append([None if isinstance(each, Unavailable) else float(each) for each in numbers])

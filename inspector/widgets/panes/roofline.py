@@ -12,7 +12,8 @@ from inspector.analysis.cost.roofline_point import Point
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Partial, Unavailable
 from inspector.platforms import Peak
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import as_compiled
+from inspector.stages.lowered import line_costs_under
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.panes.framework.counted import CountedPane
@@ -156,8 +157,8 @@ class RooflinePane(CountedPane):
             self._told.add(variant.number)
             lowered, recorded = variant.lowered, self._recorded.get(variant.number)
             roofs = self._roofs(variant, request["is_measured"] or self._measured is not None)
-            compiled = variant.compiled_now if recorded is None else Compiled.of(recorded)
-            found = lowered.line_costs_under(roofs, variant.compiled_now, compiled.timeline())
+            compiled = variant.compiled_now if recorded is None else as_compiled(recorded)
+            found = line_costs_under(lowered, roofs, variant.compiled_now, compiled.timeline())
             return message_of(variant.number, found, can_measure=_can_measure(roofs, variant))
         except Exception as error:  # whatever it is, it belongs in the panes
             return failed(request["variant"], error)

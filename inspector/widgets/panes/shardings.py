@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, TypedDict
 
 from inspector.analysis.sharding.program_shardings import MOST_DEVICES, ArraySharding, shardings
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, placed_mesh
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import whole_program
 from inspector.support.units import format_array
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
@@ -74,13 +74,13 @@ class ShardingsPane(Pane):
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """The values inside too."""
-        if (whole := Compiled.of(compiled).whole) is not None:
+        if (whole := whole_program(compiled)) is not None:
             yield from self._list(variant, compiled, whole)
 
     def _list(self, variant: Variant, compiled: CompiledProgram, whole: Module | None) -> Iterator[Entry]:
         assert variant.lowered is not None, "what was compiled was lowered"
         found = shardings(compiled, variant.lowered.module(), whole)
-        mesh = compiled.mesh if len(found) else None
+        mesh = placed_mesh(compiled) if len(found) else None
         ids = mesh.physical_id_of_position.tolist() if mesh is not None and mesh.size <= MOST_DEVICES else []
         rows = [row for kind, most in _MOST.items() for row in [each for each in found if each.kind == kind][:most]]
         yield ShardingList(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, TypedDict
 
 from inspector.analysis.cost.stats import Stat, program_stats, stats
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, is_from_cache
 from inspector.compilation.preview import Preview
 from inspector.errors import Partial, Unavailable
 from inspector.widgets.panes.framework.pane import Entry, Pane
@@ -72,6 +72,6 @@ def _message(variant: Variant, rows: Iterable[Stat]) -> Stats:
 def _total(compiled: CompiledProgram) -> tuple[Stat, ...]:
     """What a variant's chip shows, beside the compile's own time; of what came from the cache it was another's."""
     total_s = compiled.timings.get("total_s")
-    if total_s is None or compiled.from_cache:
+    if total_s is None or is_from_cache(compiled):
         return ()
     return (Stat("total_s", "total time, with waiting and starting", "seconds", total_s),)

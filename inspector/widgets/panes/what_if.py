@@ -13,7 +13,7 @@ from inspector.analysis.cost.scopes import names_above, scope_of
 from inspector.compilation.program import Argument
 from inspector.compilation.tuning import WhatIf, leading_dimensions, listed
 from inspector.errors import Unavailable
-from inspector.stages.lowered import Lowered
+from inspector.stages.lowered import Lowered, relowering_of
 from inspector.support.units import format_array
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Entry, Pane
@@ -122,7 +122,7 @@ class WhatIfPane(Pane):
 
 def suppositions(lowered: Lowered) -> Suppositions:
     """What can be supposed of a program's call."""
-    if lowered.again is None:
+    if relowering_of(lowered) is None:
         note = "The program was given without its function, so it cannot be lowered for another call."
         return Suppositions(type="suppositions", arguments=[], shared=[], scopes=[], note=note)
     below: dict[str, list[Argument]] = {}

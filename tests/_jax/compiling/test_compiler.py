@@ -17,11 +17,14 @@ from inspector._jax.compiling.final_hlo import FinalHlo
 from inspector._jax.compiling.report import EarlyReport
 from inspector.engines.workers.messages import plain_compile
 from inspector.lowering.lower import lower
+from inspector.stages.lowered import compile_request
 from tests.conftest import RunPython
 
 
 def compile_watched(directory: Path) -> tuple[list[EarlyReport], str]:
-    plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+    plain = plain_compile(
+        compile_request(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)), None, "cpu"), read_config()
+    )
     taken: list[EarlyReport] = []
     _, report = Compiler("cpu", 1).compile(
         plain.module, plain.build_options, platform="cpu", watch=Watch(str(directory), taken.append)
@@ -47,7 +50,9 @@ def test_a_system_without_watches_costs_the_preview_and_is_told(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")
 def test_the_hlo_is_told_before_anything_is_counted(tmp_path: Path) -> None:
-    plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+    plain = plain_compile(
+        compile_request(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)), None, "cpu"), read_config()
+    )
     told: list[Any] = []
 
     def costing(hlo_proto: bytes, reported: Any) -> dict[str, float]:
@@ -82,7 +87,9 @@ def test_texts_that_nobody_reads_are_not_written(tmp_path: Path, monkeypatch: py
 def test_a_count_that_fails_early_is_made_again_with_the_result(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+    plain = plain_compile(
+        compile_request(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)), None, "cpu"), read_config()
+    )
     fails = iter([True, False])
     early: list[EarlyReport] = []
 
@@ -108,7 +115,7 @@ from inspector._jax.compiling.configuration import read_config
 from inspector.engines.workers.messages import plain_compile
 from inspector.lowering.lower import lower
 
-plain = plain_compile(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)).request(None, "cpu"), read_config())
+plain = plain_compile(compile_request(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)), None, "cpu"), read_config())
 compiler = Compiler("cpu", 1)
 compiler.compile(plain.module, plain.build_options, platform="cpu")
 print("scipy" in sys.modules)
@@ -120,6 +127,6 @@ print("scipy" in sys.modules)
 def test_lapack_is_looked_for_when_a_module_names_it(one_device_python: RunPython, tmp_path: Path) -> None:
     lowered = lower(jnp.linalg.cholesky, jax.ShapeDtypeStruct((4, 4), jnp.float32))
     module = tmp_path / "cholesky"
-    module.write_bytes(plain_compile(lowered.request(None, "cpu"), read_config()).module)
+    module.write_bytes(plain_compile(compile_request(lowered, None, "cpu"), read_config()).module)
     script = f"PATH = {str(module)!r}\n{NAMED_LATER}"
     assert one_device_python(script).stdout.split() == ["False", "True"]

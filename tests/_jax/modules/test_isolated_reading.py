@@ -65,7 +65,7 @@ def test_what_ends_its_reader_ends_nothing_else(
 
 @pytest.mark.parametrize("module", [NOT_UTF8, NESTED], ids=["not UTF-8", "nested"])
 def test_it_does_end_a_process_that_reads_it(module: str | bytes) -> None:
-    script = f"from inspector._jax import modules; modules.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
+    script = f"from inspector._jax.modules import conversions; conversions.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert child.returncode < 0
 
@@ -152,12 +152,12 @@ print(largest() - before)
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limits")
 def test_a_reader_has_so_much_memory_and_time() -> None:
     limits = (
-        "import resource; from inspector._jax import expendable; expendable.need_less(1 << 30, 100);"
+        "import resource; from inspector._jax.compiling import child_process; child_process.need_less(1 << 30, 100);"
         " print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])"
     )
     said = subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True, check=True).stdout
     assert said.split() == [str(1 << 30), "100"]
-    busy = "from inspector._jax import expendable; expendable.need_less(1 << 30, 1)\nwhile True: pass"
+    busy = "from inspector._jax.compiling import child_process; child_process.need_less(1 << 30, 1)\nwhile True: pass"
     status = subprocess.run([sys.executable, "-c", busy], check=False).returncode
     assert isolated_reading._how(status) == "was ended: it took more processor time than a module of this size should"
 
@@ -165,8 +165,8 @@ def test_a_reader_has_so_much_memory_and_time() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_a_reader_goes_with_who_asked() -> None:
     script = (
-        "import sys; sys.stdin.close(); from inspector._jax import reading; print(flush=True);"
-        " reading.read('module {' * 1000 + '}' * 1000 + ' ' * (512 << 20), 'StableHLO')"
+        "import sys; sys.stdin.close(); from inspector._jax.modules import isolated_reading; print(flush=True);"
+        " isolated_reading.read('module {' * 1000 + '}' * 1000 + ' ' * (512 << 20), 'StableHLO')"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as asker:
         assert asker.stdout is not None

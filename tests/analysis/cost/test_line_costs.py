@@ -23,6 +23,7 @@ from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.hlo.source import Root
 from inspector.platforms import Peak
+from inspector.stages.compiled import instruction_costs
 from tests.modules import module_of
 
 NONE = Unavailable("none")
@@ -156,7 +157,7 @@ def test_unknown_parts_are_named_and_times_without_roofs_are_missing() -> None:
     lowered = inspector.lower(fused, A, A)
     compiled = lowered.compile(engine=InlineEngine())
     first = compiled.roofline(ROOFS).points[0].name
-    costs = compiled.instruction_costs() | {first: InstructionCost(NONE, NONE, NONE, NONE)}
+    costs = instruction_costs(compiled) | {first: InstructionCost(NONE, NONE, NONE, NONE)}
     found = lowered.line_costs(compiled)
     assert isinstance(found.least_s, Unavailable)
     assert found.table("source")["least_s"].isna().all()

@@ -21,7 +21,7 @@ from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import About, ParameterError, Partial, Unavailable
 from inspector.platforms import TPU, Peak
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, instruction_costs
 from tests.modules import module_of
 from tests.peaks import PEAKS
 
@@ -117,7 +117,7 @@ def test_without_a_peak_there_is_a_reason_and_a_figure(compiled: Compiled) -> No
 
 def test_a_type_without_a_peak(compiled: Compiled) -> None:
     only_int = Peak("toy", {"s8": 1e6}, 1e5, 1, NONE, NONE, "this test")
-    roof = roofline(compiled.module(), compiled.instruction_costs(), only_int)
+    roof = roofline(compiled.module(), instruction_costs(compiled), only_int)
     assert roof.peak_name == Unavailable("no peak of the toy for f32 is known; there are s8")
     assert isinstance(roof.total.least_s, About)
     assert "kernel of uncertain arithmetic" in roof.total.least_s.reason

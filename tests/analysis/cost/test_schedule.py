@@ -47,7 +47,7 @@ def test_a_course_takes_the_time_of_the_roofline(target: str) -> None:
     step = jax.jit(jax.grad(layers), out_shardings=[NamedSharding(MESH, P("data"))] * 3)
     lowered = inspector.lower(step, [split(1024, 1024)] * 3, split(2048, 1024), target=target)
     compiled = lowered.compile(target=target)
-    course, total = compiled.course(), compiled.roofline().total
+    course, total = compiled.schedule(), compiled.roofline().total
     assert not isinstance(course, Unavailable)
     assert course.seconds == pytest.approx(float(total.least_s))  # type: ignore[arg-type]
     assert course.exposed_s == pytest.approx(float(total.exposed_s))  # type: ignore[arg-type]
@@ -91,17 +91,17 @@ def test_the_body_of_a_loop_has_a_course_of_its_own() -> None:
     x = jax.ShapeDtypeStruct((512, 512), jnp.float32)
     compiled = inspector.lower(looped, x, target="tpu:v5e:1x1").compile(target="tpu:v5e:1x1")
     (loop,) = (i for i in compiled.module().instructions() if i.opcode == "while")
-    body, whole = compiled.course(computation=loop.called_computations[0].name), compiled.course()
+    body, whole = compiled.schedule(computation=loop.called_computations[0].name), compiled.schedule()
     assert not isinstance(body, Unavailable)
     assert not isinstance(whole, Unavailable)
     named = {each.name: each for each in whole}
     assert named[loop.name].end_s - named[loop.name].start_s == pytest.approx(5 * body.seconds, rel=0.05)
     with pytest.raises(ModuleError, match="no computation 'nowhere'"):
-        compiled.course(computation="nowhere")
+        compiled.schedule(computation="nowhere")
 
 
 def test_a_chip_without_published_figures_has_none() -> None:
-    course = inspector.lower(jnp.sin, 1.0).compile().course()
+    course = inspector.lower(jnp.sin, 1.0).compile().schedule()
     assert isinstance(course, Unavailable)
 
 

@@ -22,7 +22,7 @@ from inspector.analysis.graph.hierarchy_costs import hierarchy_costs
 from inspector.engines.inline import InlineEngine
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.module import Instruction, Module
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, instruction_costs
 from tests.loops import counted_loop
 from tests.modules import changed, module_of, proto_of
 from tests.peaks import PEAKS
@@ -136,7 +136,7 @@ def test_the_parts_sum_to_the_totals(programs: dict[str, Compiled], name: str) -
     program = programs[name]
     module, found = program.module(), hierarchy(program.module())
     points = program.roofline(PEAKS["v5e"]).points
-    costs = hierarchy_costs(found, module, program.instruction_costs(), points)
+    costs = hierarchy_costs(found, module, instruction_costs(program), points)
     nodes, top = inside(found), found.row_count
     whole = {"flops": program.cost.flops, "bytes_accessed": program.cost.bytes_accessed}
     for metric, total in whole.items():
@@ -155,7 +155,7 @@ def test_the_parts_sum_to_the_totals(programs: dict[str, Compiled], name: str) -
 def test_a_loop_costs_all_its_rounds(programs: dict[str, Compiled]) -> None:
     program = programs["scan"]
     module, found = program.module(), hierarchy(program.module())
-    costs = hierarchy_costs(found, module, program.instruction_costs(), program.roofline(PEAKS["v5e"]).points)
+    costs = hierarchy_costs(found, module, instruction_costs(program), program.roofline(PEAKS["v5e"]).points)
     loops = [i for i in module.entry.instructions if i.opcode == "while"]
     assert loops
     for loop in loops:
@@ -170,7 +170,7 @@ def test_branches_are_boxes_and_their_times_are_no_sum(programs: dict[str, Compi
     module, found = program.module(), hierarchy(program.module())
     choice = next(i for i in module.instructions() if i.opcode == "conditional")
     assert titles(found, choice.row) == ["branch 0", "branch 1", "branch 2"]
-    costs = hierarchy_costs(found, module, program.instruction_costs(), program.roofline(PEAKS["v5e"]).points)
+    costs = hierarchy_costs(found, module, instruction_costs(program), program.roofline(PEAKS["v5e"]).points)
     each = [costs.least_s.known[n] for n in inside(found)[choice.row]]
     assert costs.least_s.known[choice.row] == min(each)
     assert costs.least_s.at_least[choice.row]

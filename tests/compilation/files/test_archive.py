@@ -15,7 +15,7 @@ import pytest
 from inspector.compilation.files import archive
 from inspector.compilation.files.archive import Archive
 from inspector.errors import ModuleError
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import load_compiled
 
 BOMB = bytes(200 << 20)
 
@@ -74,7 +74,7 @@ def test_bombs_cost_nothing(make: Callable[[Path], Path], tmp_path: Path) -> Non
     tracemalloc.start()
     try:
         with pytest.raises(ModuleError, match="is not a saved Compiled"):
-            Compiled.load(path)
+            load_compiled(path)
         assert tracemalloc.get_traced_memory()[1] < 40 << 20
     finally:
         tracemalloc.stop()
@@ -108,7 +108,7 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path, "a folder|Is a directory"), ("/dev/zero", "a device")):
         with pytest.raises(ModuleError, match=kind):
-            Compiled.load(path)
+            load_compiled(path)
 
 
 def test_what_is_refused_is_not_unpacked_first() -> None:

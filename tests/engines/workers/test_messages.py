@@ -18,6 +18,7 @@ from inspector.engines.workers import messages
 from inspector.engines.workers.messages import PlainCompile, PlainRun
 from inspector.engines.workers.wire import WireError
 from inspector.errors import CompilationError, ModuleError, OptionError, Unavailable
+from inspector.support import deferred
 
 COMPILE = PlainCompile("key", b"module", {"flags": {"a": True}}, "tpu", {"jax_x": 1}, None, ("assembly", "passes"))
 REPORT = Report(
@@ -77,7 +78,8 @@ def test_the_executable_follows_a_report_that_does_not_wait_for_it() -> None:
         asked.append("executable")
         return b"executable"
 
-    written = Report.deferred(
+    written = deferred.defer(
+        Report,
         {"executable": lambda _: never()},
         **{
             field.name: getattr(REPORT, field.name)

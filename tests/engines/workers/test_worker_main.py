@@ -252,7 +252,7 @@ def run_worker(script: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_spawned_worker_that_fails_ends_and_does_not_wait_for_its_parent(tmp_path: Path) -> None:
     done = run_worker(f"""
-from inspector.engines import worker_main
+from inspector.engines.workers import worker_main
 def fail(*_):
     raise RuntimeError("it cannot serve")
 worker_main._serve = fail
@@ -266,7 +266,7 @@ def test_a_spawned_worker_keeps_the_protocol_from_what_is_printed(tmp_path: Path
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = run_worker(f"""
-from inspector.engines import worker_main
+from inspector.engines.workers import worker_main
 def serve(reader, writer, environment):
     print("printed", flush=True)
     writer.write(b"said " + reader.read() + environment["scratch"].encode())
@@ -315,7 +315,7 @@ class Serving:
         self.done: list[str] = []
         self.error: Exception | None = None
         for name in ("leave_no_core_file", "go_first"):
-            monkeypatch.setattr(worker_main.expendable, name, lambda name=name: self.done.append(name))
+            monkeypatch.setattr(worker_main.child_process, name, lambda name=name: self.done.append(name))
         monkeypatch.setattr(worker_main.signal, "signal", lambda *sent: self.done.append(f"signal {sent}"))
         monkeypatch.setattr(worker_main, "_exit_at_once", lambda: self.done.append("exit at once"))
         monkeypatch.setattr(worker_main, "_Limits", FakeLimits)

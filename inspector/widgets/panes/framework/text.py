@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
-from inspector.stages.lowered import Lowered
+from inspector.stages.lowered import Lowered, what_if_of
 from inspector.widgets import messages
 from inspector.widgets.documents import document
 from inspector.widgets.panes.framework.pane import Entry, Pane
@@ -26,7 +26,7 @@ class TextPane(Pane):
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
         """The text, or why there is none."""
-        is_known = self.is_shared and variant is not None and not lowered.supposed
+        is_known = self.is_shared and variant is not None and not what_if_of(lowered)
         return [] if is_known else [self._entry(self.listing(lowered), variant)]
 
     def listing(self, lowered: Lowered) -> Listing | Unavailable:
