@@ -1,29 +1,30 @@
-"""What inspector raises, and how it says that something is not known, or known in part.
+"""The exceptions of inspector, and values for unknown and partly known numbers.
 
     InspectorError
     ├── LoweringError                 the function could not be traced or lowered
     │   ├── ArgumentError             an argument is not what the function can be lowered with  (TypeError)
-    │   ├── ParameterError            a parameter of ours cannot be honored                    (ValueError)
     │   ├── UnsupportedError          JAX has no lowering rule for this platform                (NotImplementedError)
     │   └── UnboundAxisError          a collective names an axis that nothing binds             (NameError)
+    ├── ParameterError                a parameter of an inspector function has an invalid value (ValueError)
     ├── ModuleError                   malformed or unreadable HLO, StableHLO or saved file      (ValueError)
     ├── OptionError                   an option that cannot be given to this compiler           (ValueError)
     │   ├── UnknownFlagError          no such flag in the installed jaxlib
     │   └── FlagTypeError             a flag's value has the wrong type                         (TypeError)
     ├── TargetError                   a target that is unknown, absent or too small             (ValueError)
-    ├── CompilationError              XLA refused the request                                   (RuntimeError)
-    │   └── WorkerDiedError           XLA took its process down; the notebook kernel lives
-    │       ├── TimeLimitError        it took longer than the limit, and was stopped
-    │       ├── WorkerLostError       its process was ended from outside, or never began: to be tried again
-    │       └── StartLimitError       both: the limit was over before its process had started
+    ├── CompilationError              XLA refused the program                                   (RuntimeError)
+    ├── WorkerDiedError               the worker process ended while it compiled or ran         (RuntimeError)
+    │   ├── TimeLimitError            it exceeded the time limit and was stopped
+    │   ├── WorkerLostError           it was ended from outside, or did not start: try again
+    │   └── StartLimitError           both: the time limit ended before the process had started
     ├── ExecutionError                a compiled program could not be run                       (RuntimeError)
-    ├── ExpectationError              a program is not what is expected of it                   (AssertionError)
+    ├── ResourceError                 the system ran out of memory, files, processes or threads (RuntimeError)
+    ├── ExpectationError              a program failed a check                                  (AssertionError)
     ├── CancelledError                the job was cancelled
-    ├── ClosedError                   an Explorer was asked for something after it was closed   (RuntimeError)
+    ├── ClosedError                   a closed Explorer was used                                (RuntimeError)
     ├── UnavailableError              a value that is `Unavailable` was used                    (AttributeError, TypeError)
     └── MissingPackageError           an optional package is not installed                      (ImportError)
 
-Every message says what was got, what was expected and what to do. Foreign errors are mapped
+Every message states the value received, the expected one and the remedy. Errors of other libraries are converted
 where they enter (`_jax/`, `engines/`), with the original as `__cause__`.
 """
 
@@ -70,12 +71,12 @@ class UnsupportedError(LoweringError, NotImplementedError):
     """JAX cannot lower an operation of the function for this platform."""
 
 
-class ParameterError(LoweringError, ValueError):
-    """A parameter of inspector's own functions has a value that cannot be honored."""
-
-
 class UnboundAxisError(LoweringError, NameError):
     """A collective names an axis that neither the axis environment nor a mesh binds."""
+
+
+class ParameterError(InspectorError, ValueError):
+    """A parameter of an inspector function has an invalid value."""
 
 
 class ModuleError(InspectorError, ValueError):
@@ -99,7 +100,7 @@ class TargetError(InspectorError, ValueError):
 
 
 class CompilationError(InspectorError, RuntimeError):
-    """XLA refused the request.
+    """XLA refused the program.
 
     Attributes:
       buffers: the buffer assignment that there was by then, for `Buffers.from_bytes`; b"" where there was none.
@@ -128,11 +129,17 @@ def of_resources(error: BaseException, doing: str) -> InspectorError | None:
         found = f"No thread can be started{what}. Raise the limit of threads (ulimit -u) or free memory, and try again."
     else:
         return None
-    return ExecutionError(found)
+    return ResourceError(found)
 
 
-class WorkerDiedError(CompilationError):
-    """The compiler took its worker process down. Nothing else was lost."""
+class WorkerDiedError(InspectorError, RuntimeError):
+    """The worker process ended while it compiled or ran a program, for example because XLA crashed. Nothing else was lost.
+
+    Attributes:
+      buffers: the buffer assignment known by then, for `Buffers.from_bytes`; b"" for none.
+    """
+
+    buffers: bytes = b""
 
 
 class TimeLimitError(WorkerDiedError):
@@ -149,6 +156,10 @@ class StartLimitError(TimeLimitError, WorkerLostError):
 
 class ExecutionError(InspectorError, RuntimeError):
     """A compiled program could not be run."""
+
+
+class ResourceError(InspectorError, RuntimeError):
+    """The system ran out of memory, open files, processes or threads."""
 
 
 class ExpectationError(InspectorError, AssertionError):

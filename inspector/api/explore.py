@@ -1,4 +1,4 @@
-"""`explore`: joins the rooms. Lowers a function, starts compiling it, and shows both."""
+"""`explore`: lowers a function, starts compiling it, and shows both in an Explorer."""
 
 from __future__ import annotations
 
@@ -44,36 +44,43 @@ def explore(
     interpret: bool = False,
     **keywords: Any,
 ) -> Explorer:
-    """What did XLA make of this function? One line, every stage, in the notebook.
+    """Opens an Explorer: shows every stage of a function's compilation in the notebook.
+
+    Example:
+      >>> import jax, jax.numpy as jnp
+      >>> from inspector import explore
+      >>> def loss(w, x):
+      ...     return jnp.mean(jnp.tanh(x @ w) ** 2)
+      >>> w = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+      >>> x = jax.ShapeDtypeStruct((32, 256), jnp.float32)
+      >>> explorer = explore(jax.grad(loss), w, x, compare=["--xla_cpu_enable_fast_math=true", "tpu:v5e:2x2"])
+      >>> explorer  # in a notebook, the last line of a cell
 
     Args:
-      fun: whatever `inspector.lower` takes: a function, a JAX stage, a module text.
-      args: example arguments. Arrays are also the inputs of the Run button; for ShapeDtypeStructs it
-        makes inputs.
-      kwargs: keyword arguments of the function, those with the names of the parameters here included.
-      axis_env: axis names and sizes for collectives, such as `[('i', 4)]`. With the target
-        "attached", the program then compiles for as many virtual CPU devices as it has replicas,
-        unless the attached devices suffice.
-      target: for what the baseline is compiled: "attached", "cpu:8", "tpu:v5e:2x4", "gpu:h100:8" (see
-        `inspector.targets()`).
-      options: of the baseline.
-      compare: more variants: options, or targets' texts; one, or a list. For a target of another platform the function is
-        lowered for that. "jax==0.12.0" is the same program as that version of JAX compiles it, which uv installs into
-        this user's cache the first time; for another target "tpu:v5e:2x4@jax==0.12.0".
-      static_argnums: positions of arguments that are settings.
-      static_argnames: names of arguments that are.
-      donate_argnums: positions of arguments whose buffers may be reused.
-      height_px: initial height of the panes.
-      compiler_params: of Pallas kernels, in place of the program's own; as `inspector.lower` takes them.
-      interpret: let JAX's interpreter run the Pallas kernels, so that they can run on a CPU.
-      keywords: more keyword arguments of the function.
+      fun: a function or anything else that `inspector.lower` accepts: a JAX stage, a module's text, a file.
+      args: example arguments. Arrays are also the inputs of *Run*; inputs are generated for ShapeDtypeStructs.
+      kwargs: keyword arguments of the function. Use it for keywords that are also parameters of `explore`.
+      axis_env: axis names and sizes for collectives, e.g. `[("i", 4)]`. With the target "attached", the program is
+        compiled for one virtual CPU device per replica, unless enough devices are attached.
+      target: the target of the baseline: "attached", "cpu:8", "tpu:v5e:2x4", "gpu:h100:8" (see `inspector.targets()`).
+      options: compile options of the baseline.
+      compare: further variants: compile options or targets, one or a list. For a target of another platform the function
+        is lowered again. "jax==0.12.0" compiles the same program with that version of JAX, which uv installs into
+        the user's cache on first use; "tpu:v5e:2x4@jax==0.12.0" also chooses the target.
+      static_argnums: positions of static arguments.
+      static_argnames: names of static arguments.
+      donate_argnums: positions of donated arguments.
+      height_px: initial height of the panes in CSS pixels.
+      compiler_params: compiler parameters for Pallas kernels, in the form that `inspector.lower` accepts.
+      interpret: run Pallas kernels in JAX's interpreter, for example on a CPU.
+      keywords: further keyword arguments of the function.
 
     Returns:
-      The Explorer: a widget, with everything on it as Python values too.
+      The Explorer, a widget. Everything that it shows is also available as Python values.
 
     Raises:
       LoweringError, ModuleError: the program cannot be lowered or read.
-      OptionError, TargetError: a request is wrong.
+      OptionError, TargetError: an invalid option or target.
       ParameterError: a keyword that neither the function nor `explore` has.
     """
     if not packages.folders("jax"):
@@ -82,7 +89,7 @@ def explore(
         raise no_jax("inspector.explore")
     from inspector.engines.shared_engines import begin_workers
 
-    begin_workers()  # takes a second the first time, as long as all that follows, the imports included
+    begin_workers()  # first: the first start takes a second, as long as everything below, imports included
 
     from inspector._jax.caches.retraces import RetraceWatch
     from inspector.compilation.target import Target

@@ -34,6 +34,7 @@ from inspector.errors import (
     OptionError,
     ParameterError,
     Unavailable,
+    WorkerDiedError,
     WorkerLostError,
 )
 from inspector.settings import check_time_limit
@@ -344,7 +345,9 @@ def _finding(job: Job[CompiledProgram]) -> VariantResult:
 
 def _is_verdict(error: BaseException) -> bool:
     """Whether a failure is the compiler's, and not of the machine, of another process or of what is not installed."""
-    return isinstance(error, (CompilationError, OptionError)) and not isinstance(error, WorkerLostError)
+    return isinstance(error, (CompilationError, WorkerDiedError, OptionError)) and not isinstance(
+        error, WorkerLostError
+    )
 
 
 def _error_text(error: BaseException) -> str:

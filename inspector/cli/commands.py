@@ -16,6 +16,7 @@ from inspector.cli.programs import collectives, compile_, lower
 from inspector.cli.reports import explore, replay, report
 from inspector.cli.scan import scan
 from inspector.cli.targets import options, targets
+from inspector.errors import ResourceError, WorkerDiedError
 from inspector.support.packages import is_library_file
 
 FAILED, WRONG_USE = 1, 2
@@ -47,7 +48,11 @@ def _end(ctx: click.Context, error: Exception) -> None:
         ctx.exit(FAILED)
     if isinstance(error, InspectorError | OSError):
         click.echo(f"{command}: {_in_shell_words(error)}", err=True)
-        ctx.exit(FAILED if isinstance(error, CompilationError | ExecutionError) else WRONG_USE)
+        ctx.exit(
+            FAILED
+            if isinstance(error, CompilationError | WorkerDiedError | ExecutionError | ResourceError)
+            else WRONG_USE
+        )
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_library_file(f.filename)]
     click.echo("".join(traceback.format_list(frames)).rstrip(), err=True)
     error.__notes__ = []  # JAX's on its own frames, of which none is shown

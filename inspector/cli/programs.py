@@ -135,7 +135,7 @@ def collectives(
     if as_json:
         say_json(records(frame))
         return
-    click.echo(repr(found).strip("<>"))
+    click.echo(repr(found).partition("\n")[0].strip("<>"))
     if len(found):
         say_frame(frame, [*frame.columns] if totals else _COLUMNS)
 

@@ -24,6 +24,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.support.deferred import Deferred
+from inspector.support.notebook import described, with_hint
 from inspector.support.units import format_bytes, format_count, format_seconds
 
 
@@ -99,10 +100,38 @@ class CompiledProgram(Deferred):
         memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"
         flops = "" if isinstance(self.cost, Unavailable) else f", {format_count(self.cost.flops, 'flop')}"
         seconds = format_seconds(self.timings.get("compile_s", 0.0))
-        return f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{memory}{flops}>"
+        text = f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{memory}{flops}>"
+        return with_hint(text, ".hlo, .memory, .cost, .instructions(), .roofline(), .run(*args)")
+
+    def _repr_html_(self) -> str:
+        numbers = (
+            {}
+            if isinstance(self.memory, Unavailable)
+            else {
+                "peak memory per device": format_bytes(self.memory.peak_bytes),
+                "arguments": format_bytes(self.memory.argument_bytes),
+                "results": format_bytes(self.memory.output_bytes),
+                "temporaries": format_bytes(self.memory.temp_bytes),
+            }
+        )
+        costs = (
+            {}
+            if isinstance(self.cost, Unavailable)
+            else {
+                "FLOPs": _number(self.cost.flops, "flop"),
+                "bytes accessed": _number(self.cost.bytes_accessed, "B"),
+            }
+        )
+        compiled_in = {"compile time": format_seconds(self.timings.get("compile_s", 0.0))}
+        warnings = {f"warning {i}": warning for i, warning in enumerate(self.warnings, 1)}
+        return described(repr(self), {**numbers, **costs, **compiled_in, **warnings})
 
 
 # Functions and not methods, so that the public members of the class are those that users need.
+
+
+def _number(value: float | Unavailable, unit: str) -> str:
+    return str(value) if isinstance(value, Unavailable) else format_count(value, unit)
 
 
 class Built(Protocol):

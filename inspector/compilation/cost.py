@@ -35,6 +35,7 @@ from inspector.hlo.reading.field_numbers import (
 from inspector.hlo.reading.fusion_summaries import Brief
 from inspector.hlo.reading.single_instructions import FLOW, FREE, Single, singles
 from inspector.hlo.shape import Shape
+from inspector.support.notebook import described, with_hint
 from inspector.support.units import format_bytes, format_count
 
 Counts = Mapping[str, float]
@@ -79,6 +80,13 @@ class Cost:
         return tuple(dict.fromkeys(p for n in numbers if isinstance(n, Partial) for p in missing(n)))
 
     def __repr__(self) -> str:
+        return with_hint(self._line(), ".instructions() or .roofline() of the compiled program")
+
+    def _repr_html_(self) -> str:
+        numbers = {"FLOPs": self.flops, "transcendentals": self.transcendentals, "bytes accessed": self.bytes_accessed}
+        return described(repr(self), {name: _text(number, format_count) for name, number in numbers.items()})
+
+    def _line(self) -> str:
         flops, transcendentals = (_text(n, format_count) for n in (self.flops, self.transcendentals))
         said = f"{flops} flop, {transcendentals} transcendentals, {_text(self.bytes_accessed, format_bytes)} accessed"
         parts = self.missing

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from inspector import platforms
 from inspector.errors import AtLeast, Missing, Unavailable
 from inspector.hlo.allocation_totals import SpaceBytes
+from inspector.support.notebook import described, with_hint
 from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import format_bytes
 
@@ -180,7 +181,11 @@ class Memory:
 
     def __repr__(self) -> str:
         parts = "; ".join(f"{name} {_described(space)}" for name, space in self.spaces.items() if space.allocated_bytes)
-        return f"<Memory: {parts or f'{self.main} 0 B'}; by {self.source}>"
+        text = f"<Memory: {parts or f'{self.main} 0 B'}; by {self.source}>"
+        return with_hint(text, ".table(); .timeline() of the compiled program")
+
+    def _repr_html_(self) -> str:
+        return described(repr(self), table=self.table())
 
 
 SPACE_COLUMNS: Mapping[str, Kind] = {

@@ -24,7 +24,7 @@ from inspector.engines.unreadable_parts import readable
 from inspector.engines.workers import messages
 from inspector.engines.workers.pending_executable import Awaited
 from inspector.engines.workers.process_output import warnings_in
-from inspector.errors import CompilationError, OptionError, TargetError, Unavailable
+from inspector.errors import CompilationError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.platforms import PLATFORMS
 from inspector.support import deferred, json_values
 
@@ -179,7 +179,7 @@ class Shower:
         """That report, which refers to what came before it."""
         return messages.read_report(header, blobs, self.executable.get, self._told)
 
-    def failed(self, error: CompilationError) -> None:
+    def failed(self, error: CompilationError | WorkerDiedError) -> None:
         """There is none: the error takes along what was told of the buffers, as of a program that does not fit."""
         if self._told is not None and self._told.buffer_assignment:
             proto = joined_hlo_proto(self._told.hlo_proto, self._told.buffer_assignment)

@@ -15,6 +15,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import ExecutionError, Unavailable
 from inspector.execution.inputs import Input, given_inputs, made_inputs
+from inspector.support.notebook import described, with_hint
 from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
@@ -96,10 +97,25 @@ class Run:
         made = sum(given.made for given in self.inputs)
         note = f", {made} of {len(self.inputs)} inputs made" if made else ""
         replicas = f" x {self.num_replicas} replicas" if self.num_replicas > 1 else ""
-        return (
+        text = (
             f"<Run {self.program.name} on {self.device_kind}{replicas}: median {format_seconds(self.median_s)}, spread"
             f" (IQR) {format_seconds(self.iqr_s)}, {len(self.durations_s)} executions{note}>"
         )
+        return with_hint(text, ".result, .durations_s, inspector.compare_runs(run, other)")
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "median": format_seconds(self.median_s),
+            "shortest": format_seconds(self.min_s),
+            "spread (IQR)": format_seconds(self.iqr_s),
+            "executions": str(len(self.durations_s)),
+            "device": self.device_kind,
+            **{
+                f"output {i}": f"{each.dtype}[{','.join(map(str, each.shape))}]"
+                for i, each in enumerate(self.outputs[:10])
+            },
+        }
+        return described(repr(self), facts)
 
 
 def run(

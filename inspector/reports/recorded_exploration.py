@@ -16,7 +16,14 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
-from inspector.errors import CancelledError, CompilationError, InspectorError, LoweringError, Unavailable
+from inspector.errors import (
+    CancelledError,
+    CompilationError,
+    InspectorError,
+    LoweringError,
+    Unavailable,
+    WorkerDiedError,
+)
 from inspector.execution.outcome import Outcome
 from inspector.reports.installation import Installation
 from inspector.reports.portable import PortableModules, portable_modules
@@ -56,7 +63,7 @@ class RecordedError:
         if not (isinstance(kind, type) and issubclass(kind, InspectorError)):
             return LoweringError(f"{self.kind}: {self.text}")
         error = kind(self.text)
-        if isinstance(error, CompilationError):
+        if isinstance(error, (CompilationError, WorkerDiedError)):
             error.buffers = self.buffers
         return error
 

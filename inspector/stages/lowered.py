@@ -28,7 +28,15 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.request import CompileRequest, products_of
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf, batch_by_path
-from inspector.errors import CompilationError, ModuleError, ParameterError, Unavailable, check_bool, needs_jax
+from inspector.errors import (
+    CompilationError,
+    ModuleError,
+    ParameterError,
+    Unavailable,
+    WorkerDiedError,
+    check_bool,
+    needs_jax,
+)
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Module
@@ -39,6 +47,7 @@ from inspector.stages.compiled import Compiled, as_compiled, whole_program
 from inspector.stages.kernel import Kernel
 from inspector.support.cross_process import TRAVELS, Portable
 from inspector.support.deferred import Deferred
+from inspector.support.notebook import described, with_hint
 
 if TYPE_CHECKING:
     import graphviz
@@ -46,6 +55,13 @@ if TYPE_CHECKING:
     from inspector._jax.lowering.observing import Logged, ObserveLimits
     from inspector.execution.collective_values import Observed
     from inspector.stages.observing import Observing
+
+
+_SHOWN = 20  # arguments and results of a program in a notebook
+
+
+def _shape_text(dtype: str, shape: tuple[int, ...]) -> str:
+    return f"{dtype}[{','.join(map(str, shape))}]"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +200,7 @@ class Lowered(Deferred, Portable):
         if not isinstance(found, MemoryOverflow):
             return found
         parsed = Target.parse(target)
-        if found.is_of_program and isinstance(error, CompilationError):
+        if found.is_of_program and isinstance(error, (CompilationError, WorkerDiedError)):
             found = dataclasses.replace(found, timeline=timeline_until(self, error, parsed, "tpu"))
         return dataclasses.replace(found, advice=advice(found, self.kernels, parsed.chip, self.program.arguments))
 
@@ -332,7 +348,16 @@ class Lowered(Deferred, Portable):
 
     def __repr__(self) -> str:
         mesh = f", {self.program.mesh}" if self.program.mesh else ""
-        return f"<Lowered {self.program.signature} for {self.program.platform}{mesh}>"
+        text = f"<Lowered {self.program.signature} for {self.program.platform}{mesh}>"
+        return with_hint(text, ".compile(), .jaxpr, .stablehlo, .hlo, .collectives()")
+
+    def _repr_html_(self) -> str:
+        facts = {
+            **{argument.path: _shape_text(argument.dtype, argument.shape) for argument in self.inputs[:_SHOWN]},
+            **{f"result {i}": _shape_text(each.dtype, each.shape) for i, each in enumerate(self.outputs[:_SHOWN])},
+            **{f"note {i}": note for i, note in enumerate(self.notes, 1)},
+        }
+        return described(repr(self), facts)
 
 
 def check_lowered(given: object) -> None:
@@ -399,7 +424,7 @@ def what_if_of(lowered: Lowered) -> WhatIf:
 
 
 def timeline_until(
-    lowered: Lowered, error: CompilationError, target: Target, platform: str = ""
+    lowered: Lowered, error: CompilationError | WorkerDiedError, target: Target, platform: str = ""
 ) -> Timeline | Unavailable:
     """Returns the memory timeline of a compile that failed after XLA had assigned the buffers.
 

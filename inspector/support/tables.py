@@ -7,7 +7,6 @@ it is missing stands in the same row, in the text column `unknown`.
 from __future__ import annotations
 
 import dataclasses
-import html
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.errors import Partial, Unavailable
+from inspector.support.notebook import described
 from inspector.support.value_ids import numbered
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ Kind = Literal["int", "float", "bool", "text", "object", "reasons"]
 
 _NUMBERS: Mapping[Kind, Any] = {"int": "Int64", "float": "Float64", "bool": "boolean"}
 
-_MAX_ROWS = 60  # that a notebook shows, as of any table of pandas
 
 UNKNOWN = "unknown"
 """The column that says what is not known in its row, and why: `column, column: reason`, joined by `; `."""
@@ -101,7 +100,7 @@ class Tabular:
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(max_rows=_MAX_ROWS, notebook=True)}"
+        return described(repr(self), table=self.table())
 
 
 def _column(column: Column, kind: Kind) -> Any:

@@ -61,6 +61,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     _is_closed = True  # until it is made: a widget whose making failed closes itself too
 
+    def __dir__(self) -> list[str]:
+        """Lists the Explorer's own members. Those of ipywidgets, such as `observe` and `layout`, work but are not listed."""
+        special = (name for name in super().__dir__() if name.startswith("_"))
+        return sorted({*special, *(name for name in vars(Explorer) if not name.startswith("_"))})
+
     def __init__(
         self,
         lowered: Lowered,

@@ -28,6 +28,7 @@ from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.execution_counts import executions
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import Frame, Origin, library_text, merged_names
+from inspector.support.notebook import with_hint
 from inspector.support.tables import Kind, Tabular, make_table
 from inspector.support.units import format_list
 
@@ -61,7 +62,8 @@ class Collectives(Tabular):
     def __repr__(self) -> str:
         kinds = collections.Counter(f"{one.opcode}{over(one.axes)}" for one in self.items)
         said = format_list([f"{count} {kind}" for kind, count in kinds.items()]) or "none"
-        return f"<Collectives{f' on the {self.mesh}' if self.mesh else ''}: {said}>"
+        text = f"<Collectives{f' on the {self.mesh}' if self.mesh else ''}: {said}>"
+        return with_hint(text, ".table(), .plot(0), .members(0)") if self.items else text
 
     def __len__(self) -> int:
         return len(self.items)

@@ -37,6 +37,7 @@ from inspector.hlo.fused_instructions import Fused
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import Origin, library_text
 from inspector.platforms import Peak
+from inspector.support.notebook import described, with_hint
 from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import format_seconds
 
@@ -115,14 +116,18 @@ class Roofline:
 
     def __repr__(self) -> str:
         if isinstance(self.peak, Unavailable):
-            return f"<Roofline of {self.total.name}: {self.peak}>"
+            return with_hint(f"<Roofline of {self.total.name}: {self.peak}>", "roofline(inspector.measured_peak())")
         least = self.total.least_s
         if isinstance(least, Unavailable):
             said = f"time at the roofs unknown: {least.reason}"
         else:
             said = f"bound by {self.total.bound_by}, about {format_seconds(float(least))} at the roofs"
         unknown = f"; {least.reason}" if isinstance(least, Partial) else ""
-        return f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): {said}{unknown}; {self.peak.source}>"
+        text = f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): {said}{unknown}; {self.peak.source}>"
+        return with_hint(text, ".table(), .by('line'), .plot()")
+
+    def _repr_html_(self) -> str:
+        return described(repr(self), table=None if isinstance(self.peak, Unavailable) else self.table())
 
 
 _COLUMNS: Mapping[str, Kind] = {

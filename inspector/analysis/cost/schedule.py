@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from inspector.analysis.cost.schedule_simulation import Interval, Lane
 from inspector.errors import About, Missing
 from inspector.platforms import Peak
+from inspector.support.notebook import described, with_hint
 from inspector.support.tables import Kind, Tabular, make_table
 from inspector.support.units import format_seconds
 
@@ -63,14 +64,18 @@ class Schedule(Tabular):
         return max(0.0, sum(_length(each) for each in self.items if each.lane == "links") - self.exposed_s)
 
     def __repr__(self) -> str:
-        about, unknown = f"Course of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason
+        about, unknown = f"Schedule of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason
         if self.missing and not self.seconds:
             return f"<{about}: time unknown: {unknown}>"
-        return (
+        text = (
             f"<{about}: about {format_seconds(self.seconds)} at the roofs, of it waiting for links"
             f" {format_seconds(self.exposed_s)}; hidden exchanges {format_seconds(self.hidden_s)}"
             f"{f'; {unknown}' if unknown else ''}; an estimate>"
         )
+        return with_hint(text, ".table(), .plot()")
+
+    def _repr_html_(self) -> str:
+        return described(repr(self), table=self.table())
 
     def table(self) -> pd.DataFrame:
         """One row an interval; of a wait `bound_by` is what is waited for."""

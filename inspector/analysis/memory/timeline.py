@@ -20,6 +20,7 @@ from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.buffer_assignment import Allocation, BufferAssignment, HeapEvent, Slot
 from inspector.hlo.source import NOWHERE, Origin, library_text, phases
 from inspector.platforms import Peak
+from inspector.support.notebook import described, with_hint
 from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import format_bytes
 
@@ -103,7 +104,10 @@ class Timeline:
 
     def __repr__(self) -> str:
         spaces = ", ".join(f"{name} {format_bytes(space.allocated_bytes)}" for name, space in self.spaces.items())
-        return f"<Timeline of {len(self.lives)} buffers: {spaces}>"
+        return with_hint(f"<Timeline of {len(self.lives)} buffers: {spaces}>", ".table(), .plot()")
+
+    def _repr_html_(self) -> str:
+        return described(repr(self), table=self.table())
 
 
 def _without_covered(lives: Sequence[Life]) -> tuple[Life, ...]:

@@ -136,7 +136,7 @@ class WorkerEngine:
         show = Shower(job, request, self.name, queue_s, warnings)
         try:
             lane.ask(job, WorkerRequest(message, compiling(request), request.options, show.report, show))
-        except CompilationError as e:
+        except (CompilationError, WorkerDiedError) as e:
             show.failed(e)
             if not warnings or not isinstance(e, WorkerDiedError):
                 raise

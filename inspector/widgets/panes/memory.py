@@ -10,7 +10,7 @@ from inspector.analysis.memory.live_ranges import Life
 from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.program import Argument
-from inspector.errors import CompilationError, ModuleError, Unavailable
+from inspector.errors import CompilationError, ModuleError, Unavailable, WorkerDiedError
 from inspector.hlo.source import Origin
 from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import timeline_until
@@ -118,7 +118,7 @@ class MemoryPane(Pane):
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
         """What was to lie there, of a program that does not fit or that fails behind the buffer assignment."""
-        if variant.lowered is None or not isinstance(error, CompilationError):
+        if variant.lowered is None or not isinstance(error, (CompilationError, WorkerDiedError)):
             return []
         found = timeline_until(variant.lowered, error, variant.target)
         return [] if isinstance(found, Unavailable) else [_entry(variant, found, variant.lowered.program.arguments)]

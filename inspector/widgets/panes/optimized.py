@@ -211,7 +211,9 @@ class OptimizedPane(TextPane):
         )
         try:
             programs = [self.context.variant(number).compiled_now for number in pair]
-            found = self._compared[pair].diff.counted(lambda: (instruction_costs(programs[0]), instruction_costs(programs[1])))
+            found = self._compared[pair].diff.counted(
+                lambda: (instruction_costs(programs[0]), instruction_costs(programs[1]))
+            )
             for change in found.changes[:_MOST_CHANGES]:
                 numbers = found.cost(change).values()
                 reply["costs"].append([None if isinstance(each, Unavailable) else float(each) for each in numbers])

@@ -38,8 +38,8 @@ from inspector.engines.workers.worker_engine import WorkerEngine, WorkerSettings
 from inspector.errors import (
     CancelledError,
     CompilationError,
-    ExecutionError,
     InspectorError,
+    ResourceError,
     StartLimitError,
     TargetError,
     TimeLimitError,
@@ -519,7 +519,7 @@ def test_a_corrupt_executable_is_an_error(engine: WorkerEngine) -> None:
         compiled, executable=b"junk", options=Options(flags={"xla_llvm_disable_expensive_passes": True})
     )
     job = engine.run(RunRequest(broken, (np.zeros(3, np.float32),), (False,)))
-    assert isinstance(job.exception(60), (ExecutionError, WorkerDiedError))
+    assert isinstance(job.exception(60), (ResourceError, WorkerDiedError))
 
 
 def _prints(x: jax.Array) -> jax.Array:
