@@ -1,1 +1,1 @@
-"""What users hold of a program: lowered, compiled, its passes and kernels, as values with what can be asked of them."""
+"""Programs as users hold them, with their analyses as methods: lowered, compiled, compiler passes and Pallas kernels."""

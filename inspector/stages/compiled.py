@@ -1,4 +1,4 @@
-"""`Compiled`: a compiled program as users hold it: the value, with what can be asked of it as methods."""
+"""`Compiled`: a compiled program with its analyses as methods."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _counting: weakref.WeakKeyDictionary[Module, threading.Lock] = weakref.WeakKeyDi
 
 
 class Compiled(CompiledProgram):
-    """A compiled program; its fields are those of `CompiledProgram`, which an engine made."""
+    """A compiled program. Its fields are those of `CompiledProgram`, which an engine made."""
 
     __slots__ = ()
 
     passes: CompilerPasses | Unavailable
 
     def collectives(self) -> Collectives:
-        """The collectives of the optimized HLO, with their replica groups and the axes that these mean."""
+        """Returns the collectives of the optimized HLO with their replica groups and mesh axes."""
         options = build_options_of(self)
         return collectives(
             self.module(),
@@ -63,30 +63,29 @@ class Compiled(CompiledProgram):
         )
 
     def reshardings(self) -> Reshardings:
-        """Where the partitioner changes how an array is split: from what to what, at which line, and what helps.
+        """Returns the changes of sharding that the partitioner made: from which sharding to which, at which line, and the remedy.
 
-        Where the compile recorded its passes (`products=("passes",)`), also for which instruction, on which whole arrays.
+        With recorded passes (`products=("passes",)`) also the instruction that needs the change, and the whole arrays.
         """
         return reshardings(self, self.collectives(), whole_program(self))
 
     def shardings(self) -> Shardings:
-        """How the arrays of a partitioned program lie over its devices: arguments, results, and values inside.
+        """Returns the shardings of arguments, results and intermediate values over the devices.
 
-        The values are those that the partitioner takes, which is known where the compile recorded its passes
-        (`products=("passes",)`); `Lowered.shardings` has besides what the user constrains.
+        Intermediate values need recorded passes (`products=("passes",)`). `Lowered.shardings` also has the user's constraints.
         """
         return shardings(self, whole=whole_program(self))
 
     def instructions(self) -> pd.DataFrame:
-        """Every instruction of the optimized HLO, one row each, with what it costs.
+        """Returns every instruction of the optimized HLO with its cost, one row each.
 
-        The columns are described at `inspector.analysis.instructions.instructions`. XLA counts in a
-        worker process; where it cannot, the costs say why.
+        The columns are described at `inspector.analysis.instructions.instructions`. XLA counts the costs in a worker process; an
+        unknown cost has its reason in the column `unknown`.
         """
         return instructions(self.module(), instruction_costs(self))
 
     def roofline(self, peak: Peak | None = None) -> Roofline:
-        """Each kernel under the roofs of the target's chip: bound by arithmetic, memory or links, and the least time.
+        """Returns the roofline: each kernel's bound (arithmetic, memory or links) and estimated time on the target's chip.
 
         Args:
           peak: the roofs; None for the published ones of the target (`inspector.analysis.cost.peaks`).
@@ -97,14 +96,16 @@ class Compiled(CompiledProgram):
         return roofline(self.module(), instruction_costs(self), found, self.collectives())
 
     def schedule(self, peak: Peak | None = None, computation: str | None = None) -> Schedule | Unavailable:
-        """What is under way when in one execution, each kernel as fast as its roof lets it be: exchanges hidden and exposed.
+        """Returns the estimated schedule of one execution: each kernel's start and end, and exposed and hidden communication.
+
+        Each kernel takes its time at the roof.
 
         Args:
-          peak: the roofs; None for the published ones of the target, Unavailable where there are none.
-          computation: a loop's body, say, by its name; None for the entry.
+          peak: the roofs; None for the published ones of the target, Unavailable if there are none.
+          computation: the name of a computation, such as the body of a loop; None for the entry computation.
 
         Raises:
-          ModuleError: there is no such computation.
+          ModuleError: no such computation.
         """
         found = peak or peak_of(self.target, self.devices)
         if isinstance(found, Unavailable):
@@ -112,9 +113,9 @@ class Compiled(CompiledProgram):
         return schedule(self.module(), instruction_costs(self), found, self.collectives(), computation)
 
     def timeline(self) -> Timeline | Unavailable:
-        """What lies in which memory, when: XLA's heaps replayed, with a table and a figure.
+        """Returns the contents of each memory over time, from XLA's heap traces, with a table and a figure.
 
-        Where the compile recorded the buffer assignment (`products=("buffers",)`), else why there is none.
+        Needs a recorded buffer assignment (`products=("buffers",)`); Unavailable with the reason otherwise.
         """
         if isinstance(self.buffers, Unavailable):
             return self.buffers
@@ -122,15 +123,15 @@ class Compiled(CompiledProgram):
         return timeline(self.buffers.hlo_proto, self.program.platform, peak)
 
     def diff(self, other: CompiledProgram) -> Diff:
-        """How another program differs from this one: `baseline.diff(variant)`.
+        """Returns the differences of another program from this one: `baseline.diff(variant)`.
 
-        Both may be of any options, targets and versions of JAX (`Compiled.load`). Instructions are matched by what they
-        compute and what becomes of it, so a program that is only renamed, reordered or numbered anew is the same. Where
-        the optimized HLO is the same, `Diff.other_code` and the headline state whether the machine code is.
+        The programs may have different options, targets and JAX versions. Instructions are matched by what they compute and how
+        they are used, so renamed, reordered or renumbered instructions are equal. If the optimized HLO is the same,
+        `Diff.other_code` and the headline state whether the machine code differs.
 
         Raises:
-          ParameterError: it is not compiled.
-          ModuleError: one of the modules is damaged.
+          ParameterError: `other` is not a compiled program.
+          ModuleError: a damaged module.
         """
         if not isinstance(other, CompiledProgram):
             raise ParameterError(f"diff() takes a Compiled, got {other!r} ({type(other).__name__}).")
@@ -142,12 +143,12 @@ class Compiled(CompiledProgram):
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
     ) -> graphviz.Source:
-        """The optimized HLO as a graph.
+        """Returns the optimized HLO as a graph that a notebook draws.
 
         Args:
-          mode: "whole" (every instruction of the entry computation), "scopes" (one node a named
-            scope), "around" (what is near `selection`), or "auto" for whole where it is readable.
-          selection: an instruction's name, for "around".
+          mode: "whole" (every instruction of the entry computation), "scopes" (one node per name scope), "around" (the
+            neighborhood of `selection`), or "auto" for whole if it is small enough to read.
+          selection: the name of an instruction, for "around".
 
         Raises:
           ModuleError: no such instruction.
@@ -161,16 +162,16 @@ class Compiled(CompiledProgram):
         """Runs the program and measures it.
 
         Args:
-          args: the function's arguments, static ones left out. Under an axis environment each array
-            has one replica's shape, for all replicas, or a leading axis with one value a replica.
-            No arguments at all: inputs are made (and the result says so).
+          args: the function's arguments without static ones. Under an axis environment an array has either the shape of one
+            replica, used by all, or a leading axis with one value per replica. Without any arguments, inputs are
+            generated, and the result states it.
           repeat: measured executions, at least 1.
-          warmup: executions before them.
-          engine: who runs, as for `Lowered.compile`; None for the one that suits program and target.
+          warmup: executions before the measured ones.
+          engine: the engine, as for `Lowered.compile`; None for the default.
           kwargs: the function's keyword arguments.
 
         Raises:
-          ExecutionError: arguments that the program does not take, or a failure at run time.
+          ExecutionError: arguments that the program does not accept, or a failure at run time.
         """
         from inspector.engines.choice import engine_for
         from inspector.execution.run import run
@@ -204,10 +205,10 @@ class Compiled(CompiledProgram):
         return types.SimpleNamespace(**memory.reported)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one file that `load` reads, also where JAX is not installed.
+        """Writes the program to one file that `inspector.load` reads, also where JAX is not installed.
 
         Raises:
-          OSError: the place cannot be written.
+          OSError: the file cannot be written.
         """
         saved_compiled.save(self, path)
 

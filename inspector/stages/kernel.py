@@ -1,4 +1,4 @@
-"""`Kernel`: a Pallas kernel as users hold it: the value, with what can be asked of it as methods."""
+"""`Kernel`: a Pallas kernel with its analyses as methods."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 
 class Kernel(PallasKernel, Tabular):
-    """One `pallas_call` of a program; its fields are those of `PallasKernel`."""
+    """One `pallas_call` of a program. Its fields are those of `PallasKernel`."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, kernel: PallasKernel) -> Self:
-        """The same kernel with these methods."""
+        """Returns a `PallasKernel` as a `Kernel`."""
         return cls(**{field.name: getattr(kernel, field.name) for field in dataclasses.fields(kernel)})
 
     def table(self) -> pd.DataFrame:
-        """One row an operand: its blocks, how often the grid makes the pipeline copy them, and what is odd about them."""
+        """Returns one row per operand: its blocks, the number of copies that the pipeline makes, and remarks."""
         return operand_table(self)
 
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know of its blocks, a sentence each: races, lost writes, parts that are never written."""
+        """Returns remarks on the blocks, one sentence each: races, lost writes, parts that are never written."""
         return remarks(self)
 
     def vmem(self, chip: str, module: Module | None = None) -> VmemBudget | Unavailable:
-        """The vector memory that it takes on a TPU generation ("v5e"), against its limit.
+        """Returns the VMEM use on a TPU generation and its limit.
 
         Args:
-          chip: the generation.
-          module: its program's optimized HLO for that chip, `compiled.module()`: then the compiler's own figure,
-            else an estimate.
+          chip: the TPU generation, e.g. "v5e".
+          module: the program's optimized HLO for that chip, `compiled.module()`, for the compiler's own figure; without it, the
+            use is estimated.
 
         Raises:
           TargetError: no such generation.
@@ -50,7 +50,7 @@ class Kernel(PallasKernel, Tabular):
         return vmem_budget(self, chip, module)
 
     def used_vmem(self, module: Module) -> int | Unavailable:
-        """Bytes of vector memory that the compiler gave it, its own needs included, in a program that it compiled.
+        """Returns the bytes of VMEM that the compiler allocated for the kernel, including its own use.
 
         Args:
           module: the optimized HLO for a TPU, `compiled.module()`.
@@ -58,9 +58,9 @@ class Kernel(PallasKernel, Tabular):
         return used_vmem(self, module)
 
     def plot(self, step: int = 0) -> Figure:
-        """Every array as a rectangle, and the blocks that one grid step works on.
+        """Returns a figure of every array as a rectangle, with the blocks of one grid step.
 
         Raises:
-          ParameterError: there is no such step.
+          ParameterError: no such step.
         """
         return plot_blocks(self, step)

@@ -1,7 +1,7 @@
-"""`Lowered`: a function after JAX and before XLA. A frozen value of text, bytes and numbers.
+"""`Lowered`: a traced and lowered function that XLA has not compiled yet. A frozen value of text, bytes and numbers.
 
-Made by `lowering/`. Goes to engines as `Lowered.program`, to `analysis/` as HLO and listings. Loads and is read where JAX
-is not installed.
+Made by `lowering/`. Engines receive `Lowered.program`; analyses read its HLO and listings. Loads where JAX is not
+installed.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def _shape_text(dtype: str, shape: tuple[int, ...]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Relowering:
-    """How a program is lowered for another platform, or of another call, in the process where its function is.
+    """Lowers a function again for another platform or another call, in the process that has the function.
 
     Attributes:
-      lower: for a platform and a chip ("" for the usual one), of such a call.
-      observe: for CPUs, with a log of what collectives take and give behind its results, and what is in it.
-      chip: what Pallas kernels took for their device.
-      what_if: what the call was supposed to be.
+      lower: lowers for a platform and a chip ("" for the platform's default chip).
+      observe: lowers for CPUs with the values of the collectives as further results; also returns their descriptions.
+      chip: the chip that Pallas kernels were lowered for.
+      what_if: changes of the call that `Lowered.what_if` made.
     """
 
     lower: Callable[[str, str, WhatIf], Lowered]
@@ -82,7 +82,7 @@ class Relowering:
     _done: dict[tuple[str, str], Lowered] = dataclasses.field(default_factory=dict)
 
     def __call__(self, platform: str, chip: str) -> Lowered:
-        """The program for a platform; the same one when asked again."""
+        """Returns the program lowered for a platform; the same value for the same arguments."""
         key = (platform, chip)
         if key not in self._done:
             self._done[key] = self.lower(platform, chip, self.what_if)
@@ -91,24 +91,22 @@ class Relowering:
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class Lowered(Deferred, Portable):
-    """A lowered function. Its texts and `hlo_proto` are made when they are first asked for.
+    """A lowered function. Its texts and `hlo_proto` are made on first access.
 
     Attributes:
-      program: the module and its ends: what a compiler gets.
-      source: the user's own code that the module came from.
+      program: the module with its arguments and results: the part that engines compile.
+      source: the user's Python source of the module.
       jaxpr_listing: the jaxpr with the origin of each line.
-      stablehlo_listing: StableHLO with the origin of each line; long constants left out.
-      hlo: HLO before any optimization, with metadata.
-      hlo_proto: the same as a serialized HloModuleProto.
-      root: where the program begins on the Python stack; listings end there, `hlo` goes on.
-      out_shape: the result's pytree with shapes and dtypes as leaves, or None when the module came
-        without. Its containers are the user's own, so it never leaves the process and is never compared.
-      kernels: the Pallas kernels that it calls, in the order of the program; none where the program
-        came without a jaxpr.
-      notes: arguments that are no arrays, with their values, which are part of the program; and what else is to be
-        known of how it was lowered.
-      timings: seconds by step: `trace_s` (the function to a jaxpr), `lower_s` (that to StableHLO); what is not there was
-        not done here.
+      stablehlo_listing: StableHLO with the origin of each line, without long constants.
+      hlo: HLO before optimization, with metadata.
+      hlo_proto: the same module as a serialized `xla.HloModuleProto`.
+      root: the frame of the Python stack where the program begins. Listings omit the frames above it.
+      out_shape: the result's pytree with shapes and dtypes as leaves, or None for a module without one. It contains the user's
+        own containers, so it is neither pickled nor compared.
+      kernels: the Pallas kernels, in program order; empty for a program without a jaxpr.
+      notes: remarks on the lowering, such as non-array arguments and their values, which are part of the program.
+      timings: seconds by step: `trace_s` (function to jaxpr) and `lower_s` (jaxpr to StableHLO); steps that were not done
+        are missing.
     """
 
     program: Program
@@ -116,7 +114,7 @@ class Lowered(Deferred, Portable):
     jaxpr_listing: Listing | Unavailable
     stablehlo_listing: Listing
     hlo: str
-    hlo_proto: bytes = dataclasses.field(compare=False, metadata=TRAVELS)  # XLA numbers instructions anew each time
+    hlo_proto: bytes = dataclasses.field(compare=False, metadata=TRAVELS)  # XLA renumbers instructions each time
     root: Root = dataclasses.field(default_factory=Root)
     out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
     kernels: tuple[Kernel, ...] = ()
@@ -131,48 +129,48 @@ class Lowered(Deferred, Portable):
 
     @property
     def jaxpr(self) -> str | Unavailable:
-        """The jaxpr's text."""
+        """The text of the jaxpr."""
         return self.jaxpr_listing if isinstance(self.jaxpr_listing, Unavailable) else self.jaxpr_listing.text
 
     @property
     @needs_jax("The StableHLO text of a module")
     def stablehlo(self) -> str:
-        """The whole StableHLO module as MLIR text, every constant included."""
+        """The complete StableHLO module as MLIR text, including all constants."""
         from inspector._jax.modules import isolated_reading
 
         return isolated_reading.full_text(self.program.module)
 
     @property
     def inputs(self) -> tuple[Argument, ...]:
-        """The array arguments."""
+        """The array arguments of the program."""
         return self.program.arguments
 
     @property
     def outputs(self) -> tuple[Result, ...]:
-        """The array results."""
+        """The array results of the program."""
         return self.program.results
 
     @property
     def axis_env(self) -> Mesh | None:
-        """The axis environment, or None."""
+        """The axis environment as a mesh, or None."""
         mesh = self.program.mesh
         return mesh if mesh is not None and mesh.kind == "replica" else None
 
     @property
     @needs_jax("An XlaComputation")
     def computation(self) -> Any:
-        """Jaxlib's own `XlaComputation`: `as_hlo_text()`, `as_serialized_hlo_module_proto()`, ..."""
+        """The module as jaxlib's `XlaComputation`, with `as_hlo_text()`, `as_serialized_hlo_module_proto()` and so on."""
         from inspector._jax.modules import conversions
 
         return conversions.computation_from_proto(self.hlo_proto)
 
     def module(self) -> Module:
-        """The HLO before optimization as a model. Read once, as long as there is room."""
+        """Returns the HLO before optimization as a `Module`: computations, instructions, shapes. Parsed once while memory allows."""
         return held.module(self, self.hlo_proto)
 
     @needs_jax("XLA's own graph")
     def dot(self) -> str:
-        """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
+        """Returns XLA's own graph of the HLO as DOT text. `graph` returns one that a notebook draws."""
         from inspector._jax.modules import conversions
 
         return conversions.hlo_dot(self.hlo_proto)
@@ -180,23 +178,26 @@ class Lowered(Deferred, Portable):
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
     ) -> graphviz.Source:
-        """The HLO as a graph, which notebooks draw; arguments as for `Compiled.graph`."""
+        """Returns the HLO as a graph that a notebook draws; arguments as for `Compiled.graph`."""
         return graph(self.module(), mode, selection).source
 
     def explain(
         self, error: BaseException | str, target: str | Target = "attached"
     ) -> MemoryOverflow | KernelRefused | Unavailable:
-        """What a TPU's compiler had against the program or one of its Pallas kernels, as numbers, with what can be done about it.
+        """Explains why a TPU compiler refused the program or one of its Pallas kernels, with figures and remedies.
 
-        Of a program that does not fit into the device's memory, `MemoryOverflow.timeline` has what was to lie there when.
+        For a program that exceeds the device's memory, `MemoryOverflow.timeline` shows the contents of the memory over time.
 
         Args:
-          error: what `compile` raised, or its text.
-          target: what was compiled for; says how much memory there is.
+          error: the exception that `compile` raised, or its text.
+          target: the target of that compile. Determines the memory size.
+
+        Returns:
+          A `MemoryOverflow` or `KernelRefused`; Unavailable for any other error.
         """
         found = explain(str(error))
         if found is None:
-            return Unavailable("it is no error of a TPU's compiler that has numbers", "its own text says all")
+            return Unavailable("it is not a TPU compiler error that contains figures", "read the error's own text")
         if not isinstance(found, MemoryOverflow):
             return found
         parsed = Target.parse(target)
@@ -205,7 +206,7 @@ class Lowered(Deferred, Portable):
         return dataclasses.replace(found, advice=advice(found, self.kernels, parsed.chip, self.program.arguments))
 
     def collectives(self) -> Collectives:
-        """The collectives of the HLO, with their replica groups and the axes that these mean."""
+        """Returns the collectives of the HLO with their replica groups and mesh axes."""
         options = self.program.options
         return collectives(
             self.module(),
@@ -217,38 +218,38 @@ class Lowered(Deferred, Portable):
         )
 
     def observe(self, *args: Any, executions: int = 16, **kwargs: Any) -> Observed:
-        """What every device puts into each collective of the function, and gets out of it, when it runs on inputs.
+        """Runs the function and returns the values that enter and leave each collective on every device.
 
-        The function is evaluated anew with its collectives' values beside its results, inside loops, branches and
-        `shard_map`s too, and run on virtual CPU devices in another process. Nothing of it is changed, and it runs once.
-        Collectives that the partitioner inserts are not among them.
+        The function is traced again with the values of its collectives as further results, also inside loops, branches and
+        `shard_map`, and runs once on virtual CPU devices in another process. The function itself is not changed. Collectives
+        that the partitioner inserts are not observed.
 
         Args:
-          args: as of `Compiled.run`: the function's arguments; none at all for made ones.
-          executions: values to keep of a collective in a loop: of the first so many rounds, fewer where all of them
-            would be more than 256 MiB; what one round alone is too large for is not kept, and says so.
+          args: the function's arguments, as for `Compiled.run`; without any, inputs are generated.
+          executions: number of loop iterations to keep for a collective in a loop, from the first on; fewer if they exceed 256 MiB
+            together. If a single one exceeds it, none is kept, and the result states it.
           kwargs: the function's keyword arguments.
 
         Raises:
-          ParameterError: it calls no collective, or its function is gone; or more than 256 devices.
-          ExecutionError: arguments that the program does not take, or a failure at run time.
+          ParameterError: the function calls no collective or is not available; or it needs more than 256 devices.
+          ExecutionError: arguments that the program does not accept, or a failure at run time.
         """
         return begin_observing(self, *args, executions=executions, **kwargs).result()
 
     def shardings(self, compiled: Compiled) -> Shardings:
-        """How arguments, results and values inside lie over the devices, once this is compiled.
+        """Returns the shardings of arguments, results and intermediate values over the devices.
 
         Args:
-          compiled: what it was compiled to, as XLA shards what nobody asked for.
+          compiled: the compiled program. XLA chooses the shardings that the user left open.
         """
         return shardings(compiled, self.module(), whole_program(compiled))
 
     def line_costs(self, compiled: Compiled, peak: Peak | None = None) -> LineCosts:
-        """What each line of source, jaxpr, StableHLO, HLO and optimized HLO costs, once this is compiled.
+        """Returns the cost of each line of source, jaxpr, StableHLO, HLO and optimized HLO.
 
         Args:
-          compiled: what it was compiled to; where that has buffers, the memory at the peak is known too.
-          peak: the roofs for the times; None for the published ones of the target.
+          compiled: the compiled program. With recorded buffers, the memory at the peak is included.
+          peak: the roofs for the estimated times; None for the published ones of the target.
         """
         return line_costs_under(self, compiled.roofline(peak), compiled, compiled.timeline())
 
@@ -260,22 +261,22 @@ class Lowered(Deferred, Portable):
         batch: Mapping[str | int, int] | None = None,
         rematerialize: str | Sequence[str] = (),
     ) -> Lowered:
-        """The same program of another call: what would it take if ...?
+        """Returns the program lowered for a changed call.
 
-        Arguments are named by their paths, such as "x" or "params['w']"; "params" means all below it.
+        Arguments are named by path, e.g. "x" or "params['w']"; "params" means every array below it.
 
         Args:
           donate: arguments whose buffers the program may reuse.
-          dtype: dtypes by argument; of several arrays those that are floating-point numbers get it.
-          batch: lengths of the leading dimension by argument, such as `{"x": 32}`, or by the present length of all
-            arrays that share it: `{4096: 32}` changes each array whose leading dimension is 4096.
-          rematerialize: name scopes whose values are computed again for the backward pass in place of being kept, as
-            `jax.checkpoint` around them does; "*" stands for anything in a name. A scope that is entered anew right after
-            its end is taken for one: layers of a stack need names of their own.
+          dtype: dtypes by argument. A name that means several arrays changes the floating-point ones.
+          batch: leading dimensions by argument, e.g. `{"x": 32}`, or by the present leading dimension: `{4096: 32}` changes
+            every array whose leading dimension is 4096.
+          rematerialize: name scopes whose values are recomputed in the backward pass instead of saved, as with `jax.checkpoint`
+            around them; "*" matches any part of a name. A scope that is entered again directly after its end counts as one
+            scope, so the layers of a stack need names of their own.
 
         Raises:
-          ParameterError: no such argument, dtype or scope; nothing of it is kept for a backward pass; or the function is gone.
-          LoweringError: it cannot be lowered so.
+          ParameterError: an unknown argument, dtype or scope; a scope without saved values; or the function is not available.
+          LoweringError: the changed call cannot be lowered.
         """
         again = _relowering(self)
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
@@ -291,25 +292,25 @@ class Lowered(Deferred, Portable):
         products: Collection[str] = (),
         isolate: bool = False,
     ) -> Compiled:
-        """Compiles and waits.
+        """Compiles the program and waits for the result.
 
         Args:
-          options: an `Options`, a dict of flags by name, or the text of an XLA_FLAGS variable.
-          target: "attached" (this process's device), "cpu:N" (N virtual CPU devices), or devices that are not here,
-            such as "tpu:v5e:2x4" or "gpu:h100:8" (see `inspector.targets()`).
-          engine: who compiles: "worker" (a process of its own), "inline" (this process), "dask" or a Dask client, or
-            an engine; None for the one that suits program and target, which remembers what it compiled.
-          products: what to record besides: "passes" (what each compiler pass did), "assembly" (the
-            back-end's code), "buffers" (the buffer assignment). The compile takes longer then.
-          isolate: compile for an attached accelerator in a worker, ahead of time for that very chip, so that a flag that
-            crashes the compiler costs only the worker; `run` then loads the result. Without the device at hand,
-            XLA cannot autotune. CPU devices and devices that are not here are always compiled for like this.
+          options: an `Options`, a dict of flags by name, or text in the form of XLA_FLAGS.
+          target: "attached" (this process's device), "cpu:N" (N virtual CPU devices), or a target that need not be attached, e.g.
+            "tpu:v5e:2x4" or "gpu:h100:8" (see `inspector.targets()`).
+          engine: "worker" (a separate process), "inline" (this process), "dask", a Dask client or an engine object; None for the
+            default engine of the program and target, which caches results.
+          products: additional recordings: "passes" (the module after each compiler pass), "assembly" (machine code at each stage),
+            "buffers" (the buffer assignment). They make the compile slower.
+          isolate: compile for an attached accelerator in a worker process, ahead of time for that chip, so that a flag that
+            crashes the compiler ends only the worker; `run` then loads the result. XLA cannot autotune this way. CPU targets and
+            targets that are not attached always compile like this.
 
         Raises:
-          OptionError, TargetError: the request is wrong.
-          ParameterError: an engine that is none; `isolate` is neither True nor False.
-          CompilationError: XLA refused it.
-          WorkerDiedError: XLA crashed; its worker is lost, nothing else.
+          OptionError, TargetError: an invalid option or target.
+          ParameterError: an unknown engine, or an `isolate` that is not a bool.
+          CompilationError: XLA refused the program.
+          WorkerDiedError: XLA crashed and its worker process ended. Nothing else was lost.
         """
         from inspector.engines.choice import engine_for
 
@@ -325,9 +326,9 @@ class Lowered(Deferred, Portable):
         target: str | Target = "attached",
         engine: EngineLike | None = None,
     ) -> Preview:
-        """What XLA's passes make of the program, without waiting for machine code: HLO, memory, cost.
+        """Returns the optimized HLO with memory and cost, without waiting for machine code.
 
-        Code generation, most of a compile's time on a CPU, is then stopped where the engine can.
+        Where the engine can, code generation is then stopped. On a CPU it is most of the compile time.
 
         Args:
           options: as for `compile`.
@@ -335,8 +336,9 @@ class Lowered(Deferred, Portable):
           engine: as for `compile`.
 
         Raises:
-          OptionError, TargetError: the request is wrong.
-          CompilationError: XLA refused it, or crashed.
+          OptionError, TargetError: an invalid option or target.
+          CompilationError: XLA refused the program.
+          WorkerDiedError: XLA crashed.
         """
         from inspector.engines.choice import engine_for
 
@@ -361,10 +363,10 @@ class Lowered(Deferred, Portable):
 
 
 def check_lowered(given: object) -> None:
-    """Refuses what is no `Lowered`, such as the function itself.
+    """Raises an error for a value that is not a `Lowered`, such as the function itself.
 
     Raises:
-      ParameterError: with how one is made.
+      ParameterError: the value, and how to make a `Lowered`.
     """
     if not isinstance(given, Lowered):
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""A program that logs what its collectives take and give: where it runs, and what its log says."""
+"""Runs a program that also returns the values of its collectives, and assigns the values to the collectives."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _MOST_EXECUTIONS = 1 << 16
 
 
 def limits(program: Program, executions: int) -> ObserveLimits:
-    """Of a log that keeps so many executions of each collective.
+    """Returns the limits of a run that keeps a number of executions of each collective.
 
     Raises:
-      ParameterError: no such number, or more devices than can run here at once.
+      ParameterError: an invalid number, or more devices than can run here at once.
     """
     is_number = hasattr(type(executions), "__index__") and not isinstance(executions, bool)
     if not is_number or not 0 < executions <= _MOST_EXECUTIONS:
@@ -50,11 +50,11 @@ def limits(program: Program, executions: int) -> ObserveLimits:
 
 
 def target_of(program: Program, logged: Sequence[Logged]) -> Target:
-    """The virtual devices that a program with a log runs on.
+    """Returns the target of virtual CPU devices for the run.
 
     Raises:
-      ParameterError: there is nothing to log.
-      ExecutionError: only this process can run it.
+      ParameterError: the program calls no collective.
+      ExecutionError: the program calls back into this process.
     """
     if not logged:
         raise ParameterError(
@@ -70,7 +70,7 @@ def target_of(program: Program, logged: Sequence[Logged]) -> Target:
 
 
 class Observing:
-    """A program with a log under way: its compile, then its run. Any thread may cancel it."""
+    """The compile and the run of a program that returns the values of its collectives. Any thread may cancel it."""
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class Observing:
         """Starts the compile.
 
         Args:
-          request: of the program with the log.
-          logged: what is in the log.
-          found: the collectives of the same program without it.
-          args: as of `Compiled.run`.
-          kwargs: likewise.
+          request: the compile request of that program.
+          logged: descriptions of the values that it returns.
+          found: the collectives of the original program.
+          args: arguments as for `Compiled.run`.
+          kwargs: keyword arguments as for `Compiled.run`.
         """
         self._logged, self._found, self._given = logged, found, (args, kwargs)
         self._engine = engine_for(None, request.program, request.target)
@@ -95,14 +95,14 @@ class Observing:
         self._job: Job[Any] = self._engine.submit(request)
 
     def cancel(self) -> None:
-        """Stops it; who waits for the result gets a CancelledError."""
+        """Cancels the compile or the run. `result` then raises a CancelledError."""
         with self._lock:
             self._is_cancelled = True
             job = self._job
         job.cancel()
 
     def result(self) -> Observed:
-        """Waits for the compile, runs it, and waits for that."""
+        """Waits for the compile, runs the program, and returns the observed values."""
         compiled = self._job.result()
         inputs = choose_inputs(compiled, *self._given)
         with self._lock:
@@ -113,12 +113,12 @@ class Observing:
 
 
 def observed(run: Run, logged: Sequence[Logged], found: Collectives) -> Observed:
-    """What a run of a program with a log says.
+    """Returns the observed values of a run.
 
     Args:
-      run: its outputs end with the log.
-      logged: what is in that.
-      found: the collectives of the same program without it.
+      run: the run; its last outputs are the values.
+      logged: descriptions of these values.
+      found: the collectives of the original program.
     """
     log = iter(run.outputs[len(run.outputs) - sum(_arrays(one) for one in logged) :])
     values = [list(itertools.islice(log, _arrays(one))) for one in logged]
@@ -167,7 +167,7 @@ def _observation(
 def _logical_ids(
     names: Sequence[str], places: Sequence[Sequence[int]], mesh: Mesh | None
 ) -> tuple[int, ...] | Unavailable:
-    """Logical ids of places along axes."""
+    """Returns the logical device ids of places along axes."""
     if mesh is None or len(set(names)) != len(names):
         return Unavailable("the program has no mesh with these axes")
     rest = [name for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True) if size > 1 and name not in names]
@@ -184,7 +184,7 @@ def _logical_ids(
 
 
 def _names(logged: Sequence[Logged], found: Collectives) -> list[str | Unavailable]:
-    """The instruction of each collective: by primitive, line, groups and size, in order; calls of one function share theirs."""
+    """Returns the instruction of each collective, matched in order by primitive, line, groups and size. Calls of one function share them."""
     left, shared = list(found), list[Collective]()
     names: list[str | Unavailable] = []
     for one in logged:
@@ -200,7 +200,7 @@ def _names(logged: Sequence[Logged], found: Collectives) -> list[str | Unavailab
 
 
 def _instruction(one: Logged, among: Sequence[Collective], mesh: Mesh | None) -> Collective | Unavailable | None:
-    """The first that it can be; nobody's where those differ in more than the order of their groups, which it knows."""
+    """Returns the first candidate, or Unavailable if the candidates differ in more than the order of their groups."""
     candidates = [collective for collective in among if _is_of(one, collective, mesh)]
     if _kinds(candidates) > 1:
         groups = _groups(one, mesh)
@@ -211,7 +211,7 @@ def _instruction(one: Logged, among: Sequence[Collective], mesh: Mesh | None) ->
 
 
 def _kinds(collectives: Sequence[Collective]) -> int:
-    """How many of them do other things."""
+    """Returns the number of different operations among collectives."""
     return len({(str(c.participants), c.dimensions, c.operand_shapes, c.result_shapes) for c in collectives})
 
 
@@ -220,7 +220,7 @@ def _written(collective: Collective) -> set[tuple[int, ...]]:
 
 
 def _is_of(one: Logged, collective: Collective, mesh: Mesh | None) -> bool:
-    """Whether it is of the same primitive, line, size, and groups as far as these are known."""
+    """Reports whether a collective has the same primitive, line and size, and the same groups as far as they are known."""
     line = collective.origin.innermost
     if line is None or not one.frames or (line.file, line.line) != one.frames[0][:2]:
         return False
@@ -239,7 +239,7 @@ def _is_of(one: Logged, collective: Collective, mesh: Mesh | None) -> bool:
 
 
 def _groups(one: Logged, mesh: Mesh | None) -> set[tuple[int, ...]] | None:
-    """The ids that exchange with each other, in order, by the axes that it names; None where the mesh has not all of them."""
+    """Returns the ids that communicate with each other along the named axes, in order; None if the mesh lacks one of the axes."""
     if mesh is None or not set(one.axes) <= set(mesh.axis_names):
         return None
     ids = mesh.id_of_position
@@ -250,7 +250,7 @@ def _groups(one: Logged, mesh: Mesh | None) -> set[tuple[int, ...]] | None:
     return {tuple(row[position] for position in group) for row in rows for group in positions}
 
 
-_NO_LINE = Unavailable("no line of the user's is on its stack")
-_NO_INDEX = Unavailable("a device reads its index off its own id, which is no exchange")
-_SEVERAL = Unavailable("several instructions from its line could be it")
+_NO_LINE = Unavailable("its call stack has no line of the user's code")
+_NO_INDEX = Unavailable("a device computes its index from its own id, without communication")
+_SEVERAL = Unavailable("several instructions of its line match")
 _NO_NAME = Unavailable("no instruction of the HLO before optimization is from its line")

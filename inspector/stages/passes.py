@@ -1,4 +1,4 @@
-"""`CompilerPasses`: the passes of one compile as users hold them: the value, with what can be asked of it as methods."""
+"""`CompilerPasses`: the passes of one compile with their analyses as methods."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from inspector.analysis.figures import Picture
 
 _PROPAGATIONS = ("shardy-xla", "sharding-propagation")
-"""Passes that give every value a sharding, just before the program is partitioned; compilers call that by other names."""
+"""Passes that propagate shardings to every value, directly before partitioning. The names differ between compilers."""
 
 
 class CompilerPasses(Passes):
-    """The passes of one compile; its fields are those of `Passes`, which a compiler's worker recorded."""
+    """The passes of one compile. Its fields are those of `Passes`, which a worker process recorded."""
 
     __slots__ = ("_history", "_whole")
 
     @classmethod
     def of(cls, passes: Passes) -> Self:
-        """The same passes with these methods; themselves where they have them."""
+        """Returns recorded passes as `CompilerPasses`; the same value if they are."""
         if isinstance(passes, cls):
             return passes
         return cls(**{field.name: getattr(passes, field.name) for field in dataclasses.fields(passes)})
 
     @property
     def history(self) -> History:
-        """All snapshots, read once; what each pass did is worked out when it is first asked for."""
+        """All snapshots, parsed once. The changes of each pass are computed on first access."""
         known: History | None = getattr(self, "_history", None)
         if known is None:
             known = History(self)
@@ -46,14 +46,14 @@ class CompilerPasses(Passes):
 
     @property
     def steps(self) -> tuple[Pass, ...]:
-        """Those that changed the module themselves; a pipeline of passes is left out for what is in it."""
+        """The passes that changed the module themselves, without pipelines whose passes changed it."""
         return steps(self)
 
     def at(self, chosen: int | Pass) -> Pass:
-        """One of these, by its index.
+        """Returns a pass by its index.
 
         Raises:
-          ParameterError: there is no such pass.
+          ParameterError: no such pass.
         """
         index: Any = chosen.index if isinstance(chosen, Pass) else chosen
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self):
@@ -61,26 +61,26 @@ class CompilerPasses(Passes):
         return self[index]
 
     def module(self, chosen: int | Pass, *, before: bool = False) -> Module:
-        """The module after a pass, for all that can be asked of one.
+        """Returns the module after a pass.
 
         Args:
-          chosen: one of these, or its index.
-          before: the module before it instead.
+          chosen: a pass or its index.
+          before: return the module before the pass instead.
 
         Raises:
-          ParameterError: there is no such pass.
-          ModuleError: the installed jaxlib cannot read what the compiler wrote.
+          ParameterError: no such pass.
+          ModuleError: the installed jaxlib cannot parse the snapshot.
         """
-        from inspector._jax.modules import isolated_reading  # saved passes are read where jaxlib is not
+        from inspector._jax.modules import isolated_reading  # deferred: saved passes load without jaxlib
 
         one = self.at(chosen)
         return Module.from_proto(isolated_reading.hlo_proto(one.before if before else one.after))
 
     def before_partitioning(self) -> Module | Unavailable:
-        """The program as the partitioner takes it: of whole arrays, each of which says how it is to be split.
+        """Returns the program before partitioning: whole arrays, each with its sharding.
 
         Raises:
-          ModuleError: the installed jaxlib cannot read what the compiler wrote.
+          ModuleError: the installed jaxlib cannot parse the snapshot.
         """
         known: Module | Unavailable | None = getattr(self, "_whole", None)
         if known is None:
@@ -95,26 +95,26 @@ class CompilerPasses(Passes):
         return self.module(spread[-1])
 
     def change(self, chosen: int | Pass) -> PassChange:
-        """What a pass did, in words and line by line.
+        """Returns the changes that a pass made, described and line by line.
 
         Args:
-          chosen: one of these, or its index.
+          chosen: a pass or its index.
 
         Raises:
-          ParameterError: there is no such pass.
+          ParameterError: no such pass.
         """
         one = self.at(chosen)
         return pass_change(self.history, one.before_index, one.after_index)
 
     def between(self, first: int | Pass | None, last: int | Pass | None = None) -> PassChange:
-        """What changed from the module after one pass to that after another.
+        """Returns the changes from the module after one pass to the module after another.
 
         Args:
-          first: a pass, or its index; None for the module before all passes.
-          last: likewise; None for the module after all passes.
+          first: a pass or its index; None for the module before all passes.
+          last: a pass or its index; None for the module after all passes.
 
         Raises:
-          ParameterError: there is no such pass.
+          ParameterError: no such pass.
         """
         before = self.history.text_at(0) if first is None else self.at(first).after_index
         after = self.history.text_at(len(self.history.steps)) if last is None else self.at(last).after_index
@@ -128,17 +128,17 @@ class CompilerPasses(Passes):
         line: str | None = None,
         at: int | None = None,
     ) -> Following:
-        """The story of an instruction, or of all that a name stack or a Python line stands for, through all passes.
+        """Follows an instruction through all passes, or every instruction of a name stack or a Python line.
 
         Args:
-          instruction: its name, in any snapshot.
-          op_name: JAX's name stack, such as `jit(f)/jvp()/mul`.
-          line: a Python line, such as `model.py:12`.
-          at: the index of the pass after which `instruction` is called so, where passes use a name more than once; the
-            last one that has it by default.
+          instruction: the name of an instruction in any snapshot.
+          op_name: a JAX name stack, e.g. `jit(f)/jvp()/mul`.
+          line: a Python line, e.g. `model.py:12`.
+          at: the index of the pass after which `instruction` has this name, if passes reuse it; by default the last one that has
+            it.
 
         Raises:
-          ParameterError: none, or more than one of the three; or what no snapshot has.
+          ParameterError: none or more than one of the three is given, or no snapshot has it.
         """
         history = self.history
         given = [value for value in (instruction, op_name, line) if value is not None]
@@ -158,33 +158,34 @@ class CompilerPasses(Passes):
         return history.follow(names, 0, given[0])
 
     def without(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
-        """Options that leave out a pass: this run of it where the installed XLA tells runs apart, else all of its runs.
+        """Returns options that leave out a pass: this run of it if the installed XLA can tell runs apart, otherwise all of its runs.
 
         Args:
-          chosen: one of these, or its index.
-          options: of the compile; they are kept.
+          chosen: a pass or its index.
+          options: options of the compile to keep.
 
         Raises:
-          ParameterError: there is no such pass.
+          ParameterError: no such pass.
         """
         return pass_switches.without(self, self.at(chosen).index, options)
 
     def until(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
-        """Options that leave out what changed the module after a pass.
+        """Returns options that leave out the passes that changed the module after a pass.
 
-        XLA has no flag that stops. What the back end needs still runs: `inspector.compilation.options.pass_switches`.
+        XLA has no flag to stop after a pass. Passes that the backend needs still run: see
+        `inspector.compilation.options.pass_switches`.
 
         Args:
-          chosen: one of these, or its index.
-          options: of the compile; they are kept.
+          chosen: the last pass to run, or its index.
+          options: options of the compile to keep.
 
         Raises:
-          ParameterError: there is no such pass.
+          ParameterError: no such pass.
         """
         return pass_switches.until(self, self.at(chosen).index, options)
 
     def plot(self) -> Picture:
-        """Durations of the passes, and the module's instructions, fusions, bytes and collectives after each."""
+        """Returns a figure of the durations of the passes, and of the module's instructions, fusions, bytes and collectives after each."""
         return pass_plot(self)
 
     def _is_line(self, text: str) -> Callable[[str, int], bool]:
