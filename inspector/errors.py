@@ -44,7 +44,7 @@ _MOST_CHARACTERS = 100_000  # more than any compiler says for people to read
 
 
 def cut(text: str, most: int) -> str:
-    """A text of at most so many characters: its beginning and its end, and how much is left out."""
+    """Shortens a text to a number of characters: keeps its beginning and end, and states how much is left out."""
     if len(text) <= most:
         return text
     kept = most - 60  # for what is said between the two
@@ -53,7 +53,7 @@ def cut(text: str, most: int) -> str:
 
 
 class InspectorError(Exception):
-    """Base of everything that inspector raises on purpose. A message may quote what it got, so it is bounded."""
+    """Base class of every error that inspector raises on purpose. Messages may quote their input, so their length is bounded."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(cut(each, _MOST_CHARACTERS) if isinstance(each, str) else each for each in args))
@@ -96,25 +96,25 @@ class FlagTypeError(OptionError, TypeError):
 
 
 class TargetError(InspectorError, ValueError):
-    """A target is unknown, not available here, or has too few devices."""
+    """A target is unknown, not available on this machine, or has too few devices."""
 
 
 class CompilationError(InspectorError, RuntimeError):
     """XLA refused the program.
 
     Attributes:
-      buffers: the buffer assignment that there was by then, for `Buffers.from_bytes`; b"" where there was none.
+      buffers: the buffer assignment known by then, for `Buffers.from_bytes`; b"" for none.
     """
 
     buffers: bytes = b""
 
 
 def of_resources(error: BaseException, doing: str) -> InspectorError | None:
-    """An error of ours for one of Python that means that memory, descriptors or threads ran out; None for any other.
+    """Returns the ResourceError for a Python error that means exhausted memory, descriptors or threads; None for any other.
 
     Args:
-      error: of Python.
-      doing: the work, such as "compiling 'jit_f' for cpu".
+      error: the Python error.
+      doing: the work, e.g. "compiling 'jit_f' for cpu".
     """
     what = f" while {doing}" if doing else ""
     if isinstance(error, MemoryError):
@@ -143,15 +143,15 @@ class WorkerDiedError(InspectorError, RuntimeError):
 
 
 class TimeLimitError(WorkerDiedError):
-    """A request took longer than its engine's time limit, and its process was stopped. Nothing else was lost."""
+    """A request exceeded its engine's time limit and its process was stopped. Nothing else was lost."""
 
 
 class WorkerLostError(WorkerDiedError):
-    """The process was ended from outside, or could not be started. That says nothing of the request: try it again."""
+    """The process was ended from outside or could not be started, which has nothing to do with the request. Try again."""
 
 
 class StartLimitError(TimeLimitError, WorkerLostError):
-    """The time limit was over before the request's process had started."""
+    """The time limit ended before the request's process had started."""
 
 
 class ExecutionError(InspectorError, RuntimeError):
@@ -163,7 +163,7 @@ class ResourceError(InspectorError, RuntimeError):
 
 
 class ExpectationError(InspectorError, AssertionError):
-    """A program is not what is expected of it, or nobody can tell."""
+    """A program failed a check, or the checked quantity is unknown."""
 
 
 class CancelledError(InspectorError):
@@ -171,14 +171,14 @@ class CancelledError(InspectorError):
 
 
 class ClosedError(InspectorError, RuntimeError):
-    """An Explorer was asked for something after it was closed."""
+    """A closed Explorer was used."""
 
 
 class UnavailableError(InspectorError, AttributeError, TypeError):
-    """A value that is `Unavailable` was used as if it were there. The message has the reason and the remedy.
+    """An `Unavailable` value was used as if it were known. The message states the reason and the remedy.
 
-    An AttributeError, so that `hasattr` and `getattr` with a default keep working; a TypeError, as for any value that
-    does not support an operation.
+    An AttributeError, so that `hasattr` and `getattr` with a default keep working; a TypeError, as for any value that does
+    not support an operation.
     """
 
 
@@ -187,11 +187,11 @@ class MissingPackageError(InspectorError, ImportError):
 
 
 def missing_jax(error: BaseException, what: str) -> MissingPackageError | None:
-    """Returns the error to raise instead of one that importing JAX raised; None for all other errors.
+    """Returns the error to raise instead of an error that importing JAX raised; None for all other errors.
 
     Args:
       error: any error.
-      what: needs JAX, in the error's words: "Compiling", "inspector.lower".
+      what: the thing that needs JAX, in the words of the message: "Compiling", "inspector.lower".
     """
     if not isinstance(error, ModuleNotFoundError) or (error.name or "").partition(".")[0] not in ("jax", "jaxlib"):
         return None
@@ -199,7 +199,7 @@ def missing_jax(error: BaseException, what: str) -> MissingPackageError | None:
 
 
 def no_jax(what: str) -> MissingPackageError:
-    """Returns the error of something that needs JAX where it is not installed; its argument as for `missing_jax`."""
+    """Returns the error of a feature that needs JAX where it is not installed; its argument as for `missing_jax`."""
     return MissingPackageError(
         f"{what} needs JAX, which is not installed in this environment. Saved files can be loaded, shown and compared"
         " without it. For anything else, install the package jax."
@@ -226,15 +226,15 @@ def needs_jax(what: str) -> Iterator[None]:
 
 
 def check_bool(name: str, value: object, error: type[ValueError] = ParameterError) -> bool:
-    """A parameter that is yes or no: a text such as "no" counts as true in a condition, and is refused.
+    """Checks a boolean parameter. A text such as "no" would count as true in a condition, so it is refused.
 
     Args:
-      name: of the parameter.
-      value: what was given.
-      error: what to raise.
+      name: name of the parameter.
+      value: value of the parameter.
+      error: type of the error to raise.
 
     Raises:
-      ValueError: of that type; it is neither True nor False.
+      ValueError: (or `error`) the value is neither True nor False.
     """
     if not isinstance(value, bool | np.bool_):
         raise error(f"{name} must be True or False, got {value!r}.")
@@ -243,14 +243,14 @@ def check_bool(name: str, value: object, error: type[ValueError] = ParameterErro
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A value that is not known, with the reason. False in a condition, never a number.
+    """An unknown value, with the reason. False in a condition, never a number.
 
     It can be printed, compared with `==`, hashed, copied and pickled. Any other use raises `UnavailableError` with the
     reason: public attributes, calls, `len`, iteration, indexing, `<`, arithmetic, conversion to a number, numeric formats.
 
     Attributes:
-      reason: why there is no value, a sentence for the user.
-      remedy: what would bring it, or "" when nothing here can.
+      reason: the reason, a sentence for the user.
+      remedy: the way to get the value, or "" if there is none.
     """
 
     reason: str
@@ -263,7 +263,7 @@ class Unavailable:
         return f"unavailable: {self.reason}" + (f" ({self.remedy})" if self.remedy else "")
 
     def __format__(self, spec: str) -> str:
-        """As text: a width and an alignment apply to it, a format for numbers does not."""
+        """Formats it as text: width and alignment apply, numeric formats do not."""
         if "." not in spec:
             with contextlib.suppress(ValueError):
                 return format(str(self), spec)
@@ -312,12 +312,12 @@ for _name, _operator in {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Missing:
-    """A part that a sum leaves out, or does not know well.
+    """A part that a sum leaves out or only estimates.
 
     Attributes:
-      name: of the part, such as an instruction.
-      kind: what it is, in the singular, such as "custom call".
-      counted: how the sum takes it.
+      name: name of the part, such as an instruction.
+      kind: kind of the part in the singular, e.g. "custom call".
+      counted: how the sum treats it.
     """
 
     name: str
@@ -326,13 +326,13 @@ class Missing:
 
 
 class Partial(float):
-    """A number of which some parts are not known: the known part, a number like any other, and what is missing.
+    """A number with unknown parts: the known part, a number like any other, and the missing parts.
 
-    Either `AtLeast` or `About`. Sums, and products and quotients with positive numbers, keep what is missing, and are
-    `About` where a part of them is. All other arithmetic gives a plain `float` of the known part.
+    Either `AtLeast` or `About`. Sums, and products and quotients with positive numbers, keep the missing parts, and are
+    `About` if one of their parts is. All other arithmetic gives a plain `float` of the known part.
 
     Attributes:
-      missing: the parts that are not known, each once.
+      missing: the unknown parts, each once.
     """
 
     __slots__ = ("missing",)
@@ -342,14 +342,14 @@ class Partial(float):
     """Precedes the number in text."""
 
     def __new__(cls, known: float, missing: Iterable[Missing]) -> Self:
-        """The known part, in the sum's unit, and at least one that is missing."""
+        """Makes one from the known part, in the unit of the sum, and at least one missing part."""
         number = super().__new__(cls, known)
         number.missing = tuple(dict.fromkeys(missing))
         return number
 
     @property
     def reason(self) -> str:
-        """What is missing, counted by kind: "1 custom call not counted"."""
+        """The missing parts, counted by kind: "1 custom call not counted"."""
         kinds = collections.Counter((part.kind, part.counted) for part in self.missing)
         return ", ".join(f"{n} {_plural(kind) if n > 1 else kind} {counted}" for (kind, counted), n in kinds.items())
 
@@ -378,7 +378,7 @@ class Partial(float):
 
 
 class AtLeast(Partial):
-    """A lower bound: whatever the missing parts are, the number is not less."""
+    """A lower bound: the number is not less, whatever the missing parts are."""
 
     __slots__ = ()
     word = "at least"
@@ -392,23 +392,23 @@ class About(Partial):
 
 
 def partial(known: float, missing: Iterable[Missing], of: Iterable[float] = ()) -> Partial:
-    """A number of which parts are not known: `About` where it is made of such a number, else `AtLeast`.
+    """Returns a number with unknown parts: `About` if it is made of such a number, else `AtLeast`.
 
     Args:
       known: the known part.
-      missing: at least one part that is not known.
+      missing: at least one unknown part.
       of: the numbers that it is made of.
     """
     return (About if any(isinstance(value, About) for value in of) else AtLeast)(known, missing)
 
 
 def missing(value: float) -> tuple[Missing, ...]:
-    """The parts that a number leaves out: () of one that is known."""
+    """Returns the parts that a number leaves out; () for a known number."""
     return value.missing if isinstance(value, Partial) else ()
 
 
 def total(values: Iterable[float]) -> float:
-    """The sum, `AtLeast` or `About` where one of the values is."""
+    """Returns the sum, `AtLeast` or `About` if one of the values is."""
     listed = list(values)
     parts = [part for value in listed for part in missing(value)]
     known = math.fsum(listed)

@@ -1,7 +1,6 @@
-"""`cache_status`: what JAX's next compile of a function would find in its persistent cache, and why.
+"""`cache_status`: predicts whether JAX's next compile of a function hits its persistent cache, and explains a miss.
 
-Joins what the wall tells of JAX's compiler and cache with the names of options. Nothing is compiled,
-and JAX's cache is left as it is. What compiles then did, `watch_compiles` tells.
+Nothing is compiled, and JAX's cache is not changed. `watch_compiles` reports actual compiles.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ _PROFILE_GUIDED = Unavailable(
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CacheStatus:
-    """What a compile would find. The words are those of `CompileEvent`, which tells what one did.
+    """The predicted result of a cache lookup, in the words of `CompileEvent`, which reports an actual one.
 
     Attributes:
-      name: the module's.
-      cache: "hit": an entry would be loaded, "miss": there is none, or none that helps, "unused": JAX
-        would compile without its cache.
-      source: where the executable would come from: "cache", "compiler", "process": another one
-        compiles and sends it, "memory": it was sent before.
-      reasons: why it would be no hit; none for a hit.
-      key: the key.
-      directory: of the cache.
-      entry: what is stored under the key.
-      unwritten: why a compile would in no case be written; none when it may be.
-      written_if: what must hold for it to be written.
-      sharing: who compiles for all processes.
-      detailed_logging: whether XLA would log in detail, as JAX asks it to for modules with more
-        operations than jax_compiler_detailed_logging_min_ops.
-      notices: what else to know.
+      name: name of the module.
+      cache: "hit": an entry would be loaded; "miss": there is no entry or no usable one; "unused": JAX would compile
+        without its cache.
+      source: source of the executable: "cache", "compiler", "process" (another process compiles and sends it) or "memory"
+        (it was sent before).
+      reasons: reasons for a miss; empty for a hit.
+      key: the cache key.
+      directory: the cache directory.
+      entry: the entry stored under the key.
+      unwritten: reasons why a compile would never be written; empty if it may be.
+      written_if: conditions for writing it.
+      sharing: the process that compiles for all processes.
+      detailed_logging: True if XLA would log in detail, which JAX requests for modules with more operations than
+        jax_compiler_detailed_logging_min_ops.
+      notices: further remarks.
     """
 
     name: str
@@ -70,7 +69,7 @@ class CacheStatus:
 
     @property
     def autotune_sharing(self) -> Unavailable:
-        """Sharing of autotune results between processes: gone from JAX; what does it today."""
+        """Unavailable: JAX no longer shares autotuning results between processes. The remedy names the present mechanism."""
         return _AUTOTUNE_SHARING
 
     def __str__(self) -> str:
@@ -96,20 +95,20 @@ def cache_status(
     options: Options | Mapping[str, Any] | str | None = None,
     **keywords: Any,
 ) -> CacheStatus:
-    """Would `jax.jit(fun).lower(*args).compile(options)` hit JAX's persistent cache? If not, why?
+    """Predicts whether `jax.jit(fun).lower(*args).compile(options)` hits JAX's persistent cache, and explains a miss.
 
     Args:
       fun: a plain or jitted function, or a `jax.stages.Traced` or `Lowered`.
-      args: the arguments of a function, as for `jax.jit`; the devices that they are on count.
-      kwargs: keyword arguments of the function, those with the names of the parameters here included.
-      options: flags for this compile, `compiler_options` of `jax.stages.Lowered.compile`; an `Options` or the text
-        of an XLA_FLAGS variable too.
-      keywords: more keyword arguments of the function.
+      args: arguments of the function, as for `jax.jit`; their devices are part of the key.
+      kwargs: keyword arguments of the function. Use it for keywords that are also parameters of `cache_status`.
+      options: flags of this compile, as `compiler_options` of `jax.stages.Lowered.compile`; also an `Options` or text in the
+        form of XLA_FLAGS.
+      keywords: further keyword arguments of the function.
 
     Raises:
-      OptionError: options besides flags, which JAX's compile does not take.
-      ParameterError: something else than a function, or arguments for what is lowered already; or a keyword that
-        neither the function nor `cache_status` has.
+      OptionError: options other than flags, which JAX's compile does not accept.
+      ParameterError: `fun` is not a function, arguments were given for a lowered program, or a keyword is neither the
+        function's nor `cache_status`'s.
     """
     named = function_keywords(fun, args, kwargs, keywords, cache_status)
     found = look_up(_lowered(fun, args, named), _flags(options))
@@ -243,7 +242,7 @@ def _key(found: Lookup, facts: KeyFacts) -> CacheKey:
 
 
 def _values(found: Lookup, facts: KeyFacts) -> dict[str, str | Unavailable]:
-    """What the ingredients say, by JAX's names of them."""
+    """Returns the values of the key's ingredients by JAX's names."""
     lines = "with" if cache_key.keeps_source_lines() else "without"
     options = facts.compile_options
     return {
@@ -265,6 +264,6 @@ def _devices_text(found: Lookup) -> str:
 
 
 def _compression(digest: str) -> str | Unavailable:
-    """How entries are packed: by what is installed, zstandard or Python's zlib."""
+    """Returns the compression of entries: zstandard if it is installed, else Python's zlib."""
     known = {hashlib.sha256(name.encode()).hexdigest(): name for name in ("zstandard", "zlib")}
     return known.get(digest, Unavailable("inspector does not know this compression"))

@@ -1,4 +1,4 @@
-"""`Exploration`: one that was recorded, as users hold it. A notebook shows it as an Explorer that answers from the record."""
+"""`Exploration`: a recorded exploration. A notebook shows it as an Explorer that answers from the recording."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
-    """Opens a file of `Explorer.save`, or one of `Compiled.save`. Nothing in it is executed.
+    """Opens a file that `Explorer.save` or `Compiled.save` wrote. Nothing in it is executed.
 
-    Also where JAX is not installed: what was saved can be shown, not compiled or run again.
+    It also works where JAX is not installed: the content can then be shown, but not compiled or run.
 
     Args:
-      path: of the file.
+      path: path of the file.
 
     Returns:
-      What was saved: an `Exploration`, which a notebook shows as an Explorer, or a `Compiled`.
+      An `Exploration`, which a notebook shows as an Explorer, or a `Compiled`.
 
     Raises:
-      FileNotFoundError: there is none.
+      FileNotFoundError: no such file.
       ModuleError: not such a file, damaged, or of a newer version.
     """
     name = repr(os.fspath(path))
@@ -49,13 +49,13 @@ def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
 
 
 class Exploration(RecordedExploration):
-    """A recorded exploration; its fields are those of `RecordedExploration`. `inspector.load` gives one."""
+    """A recorded exploration. Its fields are those of `RecordedExploration`. `inspector.load` returns one."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, recorded: RecordedExploration) -> Self:
-        """The same with these methods."""
+        """Returns a `RecordedExploration` as an `Exploration`."""
         return cls(**{field.name: getattr(recorded, field.name) for field in dataclasses.fields(recorded)})
 
     @property
@@ -64,7 +64,7 @@ class Exploration(RecordedExploration):
         return self.variants[0]
 
     def compare(self) -> pd.DataFrame:
-        """Memory, cost and compile time of the variants that compiled, side by side."""
+        """Returns memory, cost and compile time of the compiled variants side by side."""
         from inspector.analysis.cost.stats import compare
 
         done = [variant for variant in self.variants if variant.program is not None]
@@ -81,19 +81,18 @@ class Exploration(RecordedExploration):
 
     @needs_jax("Compiling")
     def replay(self, jax: str = "", *, allow: Collection[str] = ()) -> Replay:
-        """Compiles every variant again and waits: what does another JAX make of the same programs?
+        """Compiles every variant again, with another JAX version if one is named, and returns the differences.
 
-        The programs are the recorded ones, in StableHLO: it is the compiler that differs. What the other JAX would lower
-        differently does not show.
+        The recorded StableHLO is compiled, so only the compiler differs. Differences in the lowering by another JAX do not
+        show.
 
         Args:
-          jax: a version, such as "0.12.0.1", which uv installs into this user's cache the first time; "" for the installed
-            one.
-          allow: names of options that you trust. Without it, variants whose options can make a compiler use files or pass
-            arguments on to another program fail with the reason: somebody else may have made the file.
+          jax: a version, e.g. "0.12.0.1", which uv installs into the user's cache on first use; "" for the installed one.
+          allow: names of options that you trust. The file may come from somebody else, so variants fail if their options can make
+            a compiler access files or pass arguments to another program.
 
         Raises:
-          TargetError: no such version can be.
+          TargetError: the version cannot be installed.
           ParameterError: `allow` names an option that no variant has.
         """
         from inspector.reports.guarded_engine import Guarded
@@ -107,10 +106,10 @@ class Exploration(RecordedExploration):
         return replay(self, Guarded(engine, self, allow), other)
 
     def explorer(self, height_px: int = 700, *, allow: Collection[str] = ()) -> Explorer:
-        """An Explorer that answers from what was recorded; other options and targets are compiled here.
+        """Returns an Explorer that answers from the recording. Other options and targets are compiled on this machine.
 
         Args:
-          height_px: initial height of the panes.
+          height_px: initial height of the panes in CSS pixels.
           allow: names of recorded options that you trust, as for `replay`.
 
         Raises:
@@ -121,7 +120,7 @@ class Exploration(RecordedExploration):
         return explorer_of(self, height_px, allow)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Called by IPython to show it in a cell."""
+        """Shows the Explorer in a cell; called by IPython."""
         self.explorer()._ipython_display_(**kwargs)
 
     def __repr__(self) -> str:

@@ -156,14 +156,14 @@ def _warm(target: Target) -> None:
 
 
 def platform_of(target: Target) -> str:
-    """What programs for a target are lowered for."""
+    """Returns the platform that programs for a target are lowered for."""
     from inspector._jax.compiling.attached_devices import attached_platform
 
     return target.platform or attached_platform()
 
 
 def _suitable(lowered: Lowered, target: str | Target) -> Target:
-    """The target itself, or virtual CPU devices where the attached ones are too few for the program."""
+    """Returns the target, or virtual CPU devices if too few devices are attached for the program."""
     import jax
 
     from inspector.compilation.target import Target
@@ -175,7 +175,7 @@ def _suitable(lowered: Lowered, target: str | Target) -> Target:
 
 
 def _with_devices(lowered: Lowered, target: Target) -> Target:
-    """The same, or one with enough devices; for a program that was lowered again."""
+    """Returns the target, or one with enough devices, for a program that was lowered again."""
     needed = lowered.program.device_count
     if target.device_count is not None and needed > target.device_count:
         return target.with_devices(needed) or target
@@ -205,7 +205,7 @@ def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwarg
 
 
 def _of_replicas(leaf: Any, replicas: int) -> Any:
-    """Numbers plus each replica's, one row a replica; anything else as it is. What has a shape only gets 0 to 7, again and again."""
+    """Adds the replica number to numeric inputs, one row per replica. Inputs without values count from 0 to 7 repeatedly."""
     import jax
     import numpy as np
 
@@ -239,7 +239,7 @@ def _with_buffers(request: CompileRequest) -> CompileRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RunJob:
-    """An engine's job whose reply becomes a `Run`."""
+    """A job of an engine whose reply is converted to a `Run`."""
 
     job: Job[RunReply]
     finish: Callable[[RunReply], Run]

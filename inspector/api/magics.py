@@ -1,4 +1,4 @@
-"""`%explore f(x, w)`: the call that follows, explored instead of made."""
+"""`%explore f(x, w)`: explores a call instead of making it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def load_ipython_extension(ipython: Any) -> None:
 
 
 def explore_call(line: str, names: dict[str, Any]) -> Explorer:
-    """Explores the call that a line of Python makes.
+    """Explores the call in a line of Python.
 
     Args:
-      line: a call, such as `train_step(params, batch)`. Positional and keyword arguments become
-        those of the function; `f(x), dict(target='cpu:8')` passes more to `explore`.
+      line: a call, e.g. `train_step(params, batch)`. Its positional and keyword arguments become those of the function;
+        `f(x), dict(target='cpu:8')` passes further arguments to `explore`.
       names: the user's variables.
 
     Raises:
-      ParameterError: the line is not a call, or what follows it names no option of `explore`.
+      ParameterError: the line is not a call, or the dict names no parameter of `explore`.
     """
     from inspector.api.explore import explore
     from inspector.lowering.keywords import check_options

@@ -1,6 +1,6 @@
-"""How far a long piece of work is: a bar in a notebook, a line on a terminal's stderr, else nothing.
+"""Progress of long work: a bar in a notebook, a line on a terminal's stderr, otherwise nothing.
 
-Knows nothing of the work. Used by `sweeps.py` and `effects/`, from any thread.
+Used by `sweep` and `flag_effects`, from any thread.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ _BAR_COLUMNS = 30
 
 
 class Progress(Protocol):
-    """Shows how far work is."""
+    """Shows the progress of work."""
 
     def update(self, done: int, text: str) -> None:
-        """So many pieces are done; `text` says what goes on."""
+        """Shows the number of finished pieces; `text` describes the present one."""
         ...
 
     def close(self, text: str) -> None:
-        """The work has ended; `text` stays."""
+        """Ends the display; `text` stays."""
         ...
 
 
 class Quiet:
-    """Shows nothing: for scripts, tests and pipes."""
+    """Shows nothing, for scripts, tests and pipes."""
 
     def update(self, done: int, text: str) -> None: ...
 
@@ -33,7 +33,7 @@ class Quiet:
 
 
 class TerminalLine:
-    """One line on a terminal, written over until the work ends."""
+    """One line on a terminal, overwritten until the work ends."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
         self._total = max(total, 1)
@@ -55,7 +55,7 @@ class TerminalLine:
 
 
 class Bar:
-    """A bar under the notebook's cell, with a button that stops the work where it can be stopped."""
+    """A bar below the notebook's cell, with a Stop button where the work can be stopped."""
 
     def __init__(self, total: int, stop: Callable[[], object] | None = None) -> None:
         import ipywidgets
@@ -79,19 +79,19 @@ class Bar:
 
 
 def foreground_progress(total: int) -> Progress:
-    """For work that the caller waits for: a bar in a notebook, a line on a terminal."""
+    """Returns the display for work that the caller waits for: a bar in a notebook, a line on a terminal."""
     if in_notebook():
         return Bar(total)
     return TerminalLine(total, sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else Quiet()
 
 
 def background_progress(total: int, stop: Callable[[], object]) -> Progress:
-    """For work that goes on while the user types: a bar in a notebook, nothing on a terminal."""
+    """Returns the display for background work: a bar in a notebook, nothing on a terminal."""
     return Bar(total, stop) if in_notebook() else Quiet()
 
 
 def in_notebook() -> bool:
-    """Whether a notebook kernel shows what this process displays."""
+    """Reports whether a notebook kernel shows the output of this process."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and getattr(shell, "kernel", None) is not None

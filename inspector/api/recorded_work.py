@@ -1,4 +1,4 @@
-"""The work of an Explorer over a recorded exploration: answers from the record, and compiles here what is not in it."""
+"""The work of an Explorer over a recorded exploration: answers from the recording, and compiles everything else."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _WARMUP = 2
 
 
 def explorer_of(exploration: RecordedExploration, height_px: int, allow: Collection[str] = ()) -> Explorer:
-    """A live Explorer over it; the targets say which JAX compiled, where that is not the one that is here.
+    """Returns a live Explorer of an exploration. Targets name the JAX version that compiled, if it is not the installed one.
 
     Args:
-      exploration: what was recorded.
-      height_px: initial height of the panes.
+      exploration: the recorded exploration.
+      height_px: initial height of the panes in CSS pixels.
       allow: names of recorded options that the user trusts.
 
     Raises:
@@ -68,7 +68,7 @@ class _Record:
         self._engine = ReplayEngine(filter(None, map(_answer, variants)), lambda *_: self._recompiler)
 
     def work(self) -> Work:
-        """What an Explorer may ask for."""
+        """Returns the operations that an Explorer may request."""
         recorded = (str(variant.target) for variant in self._exploration.variants)
         return Work(
             lower=lambda _, platform: self._lower(platform, AS_IT_IS),
@@ -82,7 +82,7 @@ class _Record:
         )
 
     def _request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
-        """Options are checked unless they were recorded: the compiler whose flags they have need not be here."""
+        """Returns a request. Recorded options are not checked: their compiler need not be installed."""
         request = CompileRequest(lowered.program, options, target)
         return request if self._engine.has(request) else compile_request(lowered, options, target)
 
@@ -101,7 +101,7 @@ class _Record:
         )
 
     def _run(self, compiled: CompiledProgram, repeat: int) -> Job[Run]:
-        """What was recorded the first time that a variant is run, then measurements on this machine."""
+        """Returns the recorded run when a variant is run for the first time, then measurements on this machine."""
         for place, (program, outcome) in enumerate(self._outcomes):
             if digest_of(program) == digest_of(compiled):
                 del self._outcomes[place]
@@ -130,7 +130,7 @@ def _answer(variant: RecordedVariant) -> Answer | None:
 
 
 def _recorded_run(compiled: CompiledProgram, outcome: Outcome) -> Run:
-    """A run of which the inputs are not known."""
+    """Returns a run whose inputs are unknown."""
     outputs = () if isinstance(outcome.outputs, Unavailable) else outcome.outputs
     return Run(
         program=compiled.program,

@@ -1,4 +1,4 @@
-"""`inspector.sharding`: which device holds which part of an array, as a table and as pictures of any rank."""
+"""`inspector.sharding`: the device of each part of an array, as a table and as pictures."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def sharding(
     shape: Sequence[int] | None = None,
     devices: Sequence[int] | None = None,
 ) -> Sharding:
-    """Which device holds which part of an array.
+    """Returns which device holds which part of an array.
 
     Args:
-      what: an array or a `jax.ShapeDtypeStruct` with a sharding; a `NamedSharding`, or a `PartitionSpec` with `mesh`,
-        both with `shape`.
-      mesh: a `jax.sharding.Mesh` or `AbstractMesh`, or axes with their sizes, `{"data": 4, "model": 2}`, whose devices
-        are 0, 1, 2, ...
-      shape: of the whole array.
-      devices: ids at the places of a mesh that has none of its own, in its order.
+      what: an array or a `jax.ShapeDtypeStruct` with a sharding; a `NamedSharding` with `shape`; or a `PartitionSpec` with
+        `mesh` and `shape`.
+      mesh: a `jax.sharding.Mesh` or `AbstractMesh`, or axes with their sizes, e.g. `{"data": 4, "model": 2}`, on devices
+        0, 1, 2, ...
+      shape: shape of the whole array.
+      devices: device ids in the order of a mesh that has none.
 
     Raises:
-      ParameterError: one of these is missing or of another kind, or they do not go together.
+      ParameterError: an argument is missing or of the wrong kind, or the arguments do not fit together.
     """
     given, spec = what, what
     if not isinstance(what, PartitionSpec | NamedSharding):

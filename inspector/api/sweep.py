@@ -1,6 +1,6 @@
-"""`sweep`: one program under many options and targets, as a tidy table. Joins the rooms.
+"""`sweep`: compiles one program with many options and targets and returns a table.
 
-Compiles go to engines; rows go to a table, and to a file where the sweep is to outlive its process.
+Engines compile; rows go to the table and, for a sweep that should survive its process, to a file.
 """
 
 from __future__ import annotations
@@ -71,39 +71,36 @@ def sweep(
     path: str | os.PathLike[str] | None = None,
     time_limit_s: float | None = None,
 ) -> pd.DataFrame:
-    """Compiles a program under every option set for every target.
+    """Compiles a program with every option set for every target.
 
-    Shows a progress bar in a notebook and on a terminal. Ctrl-C ends it and raises `SweepInterrupt`, a
+    Shows a progress bar in a notebook and on a terminal. Ctrl-C stops it and raises `SweepInterrupt`, a
     `KeyboardInterrupt` whose `rows` has the finished rows.
 
     Args:
       lowered: the program.
-      options: a grid, a dict of flag (or field of `Options`) to the list of its values, of which
-        every combination is tried, None among the values for "do not say"; or a list of option sets
-        as `Lowered.compile` takes them; or one.
-      targets: what is compiled for.
-      engine: an engine; "worker", "inline" or "dask" (this process's Dask client); or a Dask client.
-        None for what suits each target: workers of its own for CPUs, so that an Explorer's compiles
-        do not wait for a sweep's.
-      path: a file for finished rows, made if need be. A later sweep with the same file compiles
-        only what is not in it, by digest of program (without source lines), options, target and
-        JAX (version and configuration), whatever stopped the first. Failures that the compiler decided count as
-        finished; a worker that was killed from outside does not. Several sweeps may share a file.
-      time_limit_s: a compile that takes longer is stopped and becomes a row with an error. Not with
-        an engine of yours, which has its own, nor with "inline", which cannot be stopped.
+      options: a grid: a dict of flags (or fields of `Options`) to lists of values, of which every combination is compiled,
+        None for the default; or a list of option sets as `Lowered.compile` accepts them; or one option set.
+      targets: the targets.
+      engine: an engine, "worker", "inline" or "dask" (this process's Dask client), or a Dask client. None for the default of
+        each target: separate workers for CPUs, so that an Explorer's compiles do not wait for the sweep.
+      path: a file for finished rows, created if necessary. A later sweep with the same file compiles only the missing rows, by
+        a digest of program (without source lines), options, target and JAX (version and configuration). Failures that
+        the compiler reported count as finished, a worker that was killed from outside does not. Several sweeps may
+        share a file.
+      time_limit_s: seconds after which a compile is stopped and becomes a row with an error. Not with an engine object, which
+        has its own limit, nor with "inline", which cannot be stopped.
 
     Returns:
-      One row a variant, in the order of the grid, each target's together: `target`, one column a
-      flag, `compile_s, flops, bytes_accessed, temp_bytes, peak_bytes, collectives` (how many one execution
-      does), `error`, "" for none, `warnings`, such as that no pass has a name, and `unknown`: why a number is
-      missing, or that it is "at least" that much. Failed variants have no numbers.
+      One row per variant, in the order of the grid for each target: `target`, one column per flag, `compile_s, flops,
+      bytes_accessed, temp_bytes, peak_bytes, collectives` (executed collectives), `error` ("" for none), `warnings`, and
+      `unknown` (the reason for a missing or partial number). Failed variants have no numbers.
 
     Raises:
-      UnknownFlagError, FlagTypeError: before anything is compiled.
+      UnknownFlagError, FlagTypeError: an invalid flag; nothing is compiled.
       TargetError: an unknown target, or a Dask cluster that cannot be used.
-      ParameterError: an engine that is none, or a `lowered`.
-      ValueError: no time limit.
-      ModuleError: `path` is another file.
+      ParameterError: an unknown engine, or `lowered` is not a `Lowered`.
+      ValueError: an invalid time limit.
+      ModuleError: `path` is another kind of file.
     """
     check_lowered(lowered)
     check_time_limit(time_limit_s)
@@ -133,19 +130,19 @@ def sweep(
 
 
 class SweepInterrupt(KeyboardInterrupt):
-    """Ctrl-C during a sweep.
+    """Raised by Ctrl-C during a sweep.
 
     Attributes:
-      rows: the table of the variants that had ended.
+      rows: the table of the finished variants.
     """
 
     def __init__(self, rows: pd.DataFrame, total: int, *, is_kept: bool) -> None:
-        """Says where the rows are.
+        """Makes the message.
 
         Args:
           rows: see `rows`.
           total: number of variants.
-          is_kept: whether the rows are in a file too.
+          is_kept: True if the rows are also in a file.
         """
         kept = (
             "A sweep with the same path= continues."
@@ -157,10 +154,10 @@ class SweepInterrupt(KeyboardInterrupt):
 
 
 def expand(options: Any) -> tuple[Options, ...]:
-    """The option sets of a grid or a list, in order; see `sweep`.
+    """Returns the option sets of a grid or a list, in order; see `sweep`.
 
     Raises:
-      OptionError: not options.
+      OptionError: invalid options.
     """
     if isinstance(options, Mapping):
         names = [name.removeprefix("--") for name in options]
@@ -185,7 +182,7 @@ def _point(said: Mapping[str, Any]) -> Options:
 
 
 def finding_of(compiled: CompiledProgram) -> VariantResult:
-    """What a compiled program's row says."""
+    """Returns the row of a compiled program."""
     memory, cost = compiled.memory, compiled.cost
     unmeasured = Unavailable("the engine did not measure it")
     return VariantResult(
@@ -209,7 +206,7 @@ def _count_collectives(compiled: CompiledProgram) -> Number:
 
 
 class _Engines:
-    """The engines of one sweep; those that it made end with it."""
+    """The engines of one sweep. Those that it started are closed with it."""
 
     def __init__(self, lowered: Lowered, engine: Any, time_limit_s: float | None) -> None:
         self._program = lowered.program
@@ -220,7 +217,7 @@ class _Engines:
         self._engine = self._resolve(engine)
 
     def engine_for(self, target: Target) -> Engine:
-        """Who compiles for a target."""
+        """Returns the engine that compiles for a target."""
         engine = self._engine
         if engine is None:
             suited = default_engine(self._program, target)
@@ -270,7 +267,7 @@ class _Engines:
 def _requests(
     lowered: Lowered, variants: Sequence[Variant], findings: dict[Variant, VariantResult], ledger: Ledger | None
 ) -> list[tuple[CompileRequest, list[Variant]]]:
-    """What is to be compiled, and for which variants; puts what is known already among the findings."""
+    """Returns the requests with their variants, and adds known rows to the results."""
     wanted: dict[str, tuple[CompileRequest, list[Variant]]] = {}
     for target, options in variants:
         try:
@@ -289,9 +286,9 @@ def _requests(
 def _compile_all(
     requests: Sequence[CompileRequest], engine_for: Callable[[Target], Engine], ledger: Ledger | None
 ) -> Generator[tuple[int, VariantResult], None, None]:
-    """Compiles, yielding each request's index and finding as it ends, or as another sweep has written it meanwhile.
+    """Compiles, and yields each request's index and result when it ends or when another sweep has written it.
 
-    What loses its worker is tried again. What still runs when the caller stops is cancelled.
+    Requests whose worker was lost are tried again. Running compiles are cancelled when the caller stops.
     """
     ended: queue.SimpleQueue[tuple[int, Job[CompiledProgram]]] = queue.SimpleQueue()
     running: dict[int, Job[CompiledProgram]] = {}
@@ -323,7 +320,7 @@ def _compile_all(
 
 
 def _write(ledger: Ledger, request: CompileRequest, finding: VariantResult) -> None:
-    """A file that cannot be written any more costs the next sweep its rows, and this one nothing."""
+    """Writes a row. If the file cannot be written, the next sweep compiles the row again; this sweep goes on."""
     try:
         ledger.write(request, finding)
     except OSError as e:
@@ -344,7 +341,7 @@ def _finding(job: Job[CompiledProgram]) -> VariantResult:
 
 
 def _is_verdict(error: BaseException) -> bool:
-    """Whether a failure is the compiler's, and not of the machine, of another process or of what is not installed."""
+    """Reports whether a failure is the compiler's, not one of the machine, another process or a missing package."""
     return isinstance(error, (CompilationError, WorkerDiedError, OptionError)) and not isinstance(
         error, WorkerLostError
     )

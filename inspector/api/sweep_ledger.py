@@ -1,11 +1,11 @@
-"""`Ledger`: the file of a sweep's finished rows, which several sweeps may share. Joins programs, options and files.
+"""`Ledger`: the file of a sweep's finished rows, which several sweeps may share.
 
     first line   {"format": "inspector-sweep", "format_version": 1}
     others       {"key": .., "target": .., "options": .., "numbers": {..}, "error": .., "warnings": [..]}
 
-JSON, a line each. A key is a digest of the program without source locations (a notebook's cell has others
-after a restart), of options, target, JAX's version, and what JAX's configuration and XLA_FLAGS add to every compile.
-A line that is no row, cut off by a kill or damaged, is as if it were not there: its variant is compiled again.
+One JSON document per line. A key is a digest of the program without source locations (a notebook cell has other ones after
+a restart), options, target, JAX version, and the parts of JAX's configuration and XLA_FLAGS that affect every compile. Lines
+that are damaged or cut off are ignored, and their variants are compiled again.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MAX_LINE_BYTES = 16 << 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VariantResult:
-    """What one variant came to.
+    """The result of one variant.
 
     Attributes:
-      numbers: by the names of a sweep's columns, none where `error` says why.
+      numbers: by the names of a sweep's columns; empty if `error` gives a reason.
       error: "" for none.
-      warnings: of the compiler.
-      is_final: whether a later sweep would find the same. Not so, say, when a worker was killed by a person.
+      warnings: warnings of the compiler.
+      is_final: True if a later sweep would get the same result, unlike after a killed worker.
     """
 
     numbers: Mapping[str, Number]
@@ -58,7 +58,7 @@ class _Header:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Row:
-    """`target` and `options` are for people."""
+    """One line of the file. `target` and `options` are for readers."""
 
     key: str
     target: str
@@ -69,14 +69,14 @@ class _Row:
 
 
 class Ledger:
-    """The rows of one program. Several processes may have the same file."""
+    """The rows of one program. Several processes may share the file."""
 
     def __init__(self, path: str | os.PathLike[str], lowered: Lowered) -> None:
-        """Reads the file, or makes it.
+        """Reads the file, or creates it.
 
         Raises:
           ModuleError: the file is something else, or of a newer version.
-          OSError: it cannot be read or made.
+          OSError: the file cannot be read or created.
         """
         self._path = path
         versions = [f"{name}={metadata.version(name)}" for name in ("jax", "jaxlib")]
@@ -91,13 +91,13 @@ class Ledger:
                 self._append(file, json_values.encode(_Header(FORMAT, FORMAT_VERSION)))
 
     def read(self, request: CompileRequest) -> VariantResult | None:
-        """What an earlier sweep found, or another one meanwhile."""
+        """Returns the result of an earlier or concurrent sweep."""
         with contextlib.suppress(OSError), self._held():
             pass
         return self._found.get(self._key(request))
 
     def write(self, request: CompileRequest, finding: VariantResult) -> None:
-        """Adds a final row that is not there yet; it is on the disk when this returns. Raises OSError."""
+        """Adds a final row that the file lacks; it is on disk when this returns. Raises OSError."""
         key = self._key(request)
         if not finding.is_final:
             return
@@ -113,7 +113,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[BinaryIO]:
-        """The file, held against other sweeps, with what these have added read."""
+        """Locks the file against other sweeps, after reading the rows that they added."""
         try:
             file = files.open_shared(self._path)
         except files.RefusedError as e:

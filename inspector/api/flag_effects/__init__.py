@@ -1,9 +1,9 @@
-"""What did a flag do? `flag_effect` for one, `scan` for all of a target, in the background. Joins the rooms.
+"""`flag_effect` finds the effect of one flag on a program, `scan` the flags that matter, in the background.
 
-A flag is compiled with each value and held against the program without it, by the fingerprints of
-`analysis/diff/fingerprint.py`. The program without it is compiled twice: what differs between those two
-tells nothing of any flag. A scan stops each compile where its optimized HLO, memory and cost are known, because
-generating machine code takes most of a compile. Flags that changed nothing up to there are "unknown", not "nothing".
+A flag is compiled with each value and compared with the program without it, by the fingerprints of
+`analysis/diff/fingerprint.py`. The baseline is compiled twice: differences between these two compiles are noise. A scan stops
+each compile once its optimized HLO, memory and cost are known, because machine code takes most of the compile time. Flags that
+changed nothing up to there are "unknown", not "nothing".
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ def flag_effect(
     engine: EngineLike | None = None,
     time_limit_s: float | None = 60.0,
 ) -> pd.DataFrame:
-    """Compiles a program with each value of a flag and says what that changed.
+    """Compiles a program with each value of a flag and reports the changes.
 
     Args:
       lowered: the program.
-      flag: its name.
-      values: to try; None for those that a bool or an enum has beside the present one.
-      target: for what is compiled.
-      options: what holds besides; the baseline.
-      engine: who compiles, as for `Lowered.compile`; None for workers of its own where workers suit the target.
-      time_limit_s: a compile that takes longer is stopped; None for no limit.
+      flag: name of the flag.
+      values: values to try; None for all other values of a bool or an enum.
+      target: the target.
+      options: options of the baseline, which every compile uses.
+      engine: the engine, as for `Lowered.compile`; None for separate workers where workers suit the target.
+      time_limit_s: seconds after which a compile is stopped; None for no limit.
 
     Returns:
-      One row a value, in their order, with the columns of `ScanJob.table`.
+      One row per value, in order, with the columns of `ScanJob.table`.
 
     Raises:
-      UnknownFlagError, FlagTypeError: before anything is compiled.
-      OptionError: no values, and the flag's type has too many to try; or no list of values.
-      ParameterError: `lowered` is none.
-      CompilationError: the baseline itself cannot be compiled.
+      UnknownFlagError, FlagTypeError: an invalid flag or value; nothing is compiled.
+      OptionError: no values for a flag whose type has too many to try, or `values` is not a list.
+      ParameterError: `lowered` is not a `Lowered`.
+      CompilationError: the baseline cannot be compiled.
     """
     check_lowered(lowered)
     check_time_limit(time_limit_s)
@@ -89,39 +89,36 @@ def scan(
     machine_code: bool = False,
     show_progress: bool = True,
 ) -> ScanJob:
-    """Finds the flags that matter for this program: tries each, in the background, side by side where there are cores.
+    """Finds the flags that matter for a program: tries each in the background, on several cores.
 
-    Each compile is stopped where its optimized HLO, memory and cost are known, which for a large program is a fraction
-    of its time. A flag that crashes the compiler or hangs becomes a row like any other. In a notebook, a bar with
-    a Stop button shows how far it is.
+    Each compile is stopped once its optimized HLO, memory and cost are known, which for a large program is a fraction of its
+    time. A flag that crashes the compiler or hangs becomes a row like any other. A notebook shows a bar with a Stop button.
 
     Args:
       lowered: the program.
-      flags: names (of bool or enum flags), or names with values to try, in this order; None for every boolean flag
-        but those of other back ends (`boolean_flags`), those first that are about the program's collectives and
-        the target, and those last that are about what the program has not, or about the compiler itself.
-      target: for what is compiled.
-      options: what holds besides; the baseline.
-      engine: who compiles, as for `Lowered.compile`, one program at a time; None for workers of its own where workers
-        suit the target, one for each core, four at most.
-      time_limit_s: of the whole scan, the compiles without a flag included; what is not tried by then is a row that
-        says so, and `resume` goes on. None for no limit.
-      trial_limit_s: what a hang costs at most; None for five times as long as the program takes without a flag, and at
-        least 10 s.
-      machine_code: whether to compile to the end, so that flags are found too that change nothing but that, such as
-        `xla_cpu_enable_fast_math` and `xla_gpu_ftz`. Without it, flags that change nothing else are "unknown".
-      show_progress: whether a notebook shows the bar.
+      flags: names (of bool or enum flags), or names with values, in the order to try; None for every boolean flag of the
+        target's compiler (`boolean_flags`): first those about the program's collectives and the target, last those about
+        operations that the program lacks or about the compiler itself.
+      target: the target.
+      options: options of the baseline, which every compile uses.
+      engine: the engine, as for `Lowered.compile`, for one compile at a time; None for separate workers where workers suit the
+        target, one per core and at most four.
+      time_limit_s: time limit of the whole scan in seconds, baseline included. Flags that are not tried by then become rows with
+        that reason, and `resume` continues. None for no limit.
+      trial_limit_s: time limit of one compile in seconds; None for five times the time of the baseline, at least 10 s.
+      machine_code: compile to the end, to find flags that change only the machine code, such as `xla_cpu_enable_fast_math`
+        and `xla_gpu_ftz`. Otherwise such flags are "unknown".
+      show_progress: show the bar in a notebook.
 
     Returns:
-      The job: `table()` has the rows so far, `result()` waits for all of them, `cancel()` stops it,
-      `resume()` goes on.
+      The job: `table()` has the rows so far, `result()` waits for all of them, `cancel()` stops it, `resume()` continues.
 
     Raises:
-      UnknownFlagError, FlagTypeError: before anything is compiled.
-      OptionError: a flag whose type has too many values to try, or no flag's name; no boolean.
-      ValueError: no time limit.
-      ParameterError: `lowered` is none.
-      TargetError: no worker can compile this, and in this process a flag that crashes XLA would end it.
+      UnknownFlagError, FlagTypeError: an invalid flag or value; nothing is compiled.
+      OptionError: a flag whose type has too many values to try, or `flags` names no flag; or a boolean that is not one.
+      ValueError: an invalid time limit.
+      ParameterError: `lowered` is not a `Lowered`.
+      TargetError: no worker can compile the program, and in this process a flag that crashes XLA would end the process.
     """
     check_lowered(lowered)
     check_time_limit(time_limit_s)
@@ -144,7 +141,7 @@ def scan(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Scan:
-    """What a scan is asked for."""
+    """The parameters of a scan."""
 
     lowered: Lowered
     target: Target
@@ -157,13 +154,13 @@ class _Scan:
 
 
 class ScanJob(Job["pd.DataFrame"]):
-    """A scan under way. Thread-safe; `result` is the whole table.
+    """A running scan. Thread-safe; `result` is the whole table.
 
-    Its stage says how far it is, such as "compiling 3 of 77: xla_cpu_enable_fast_math=True".
+    Its stage describes the progress, e.g. "compiling 3 of 77: xla_cpu_enable_fast_math=True".
     """
 
     def __init__(self, asked: _Scan, known: Sequence[FlagEffect] = ()) -> None:
-        """Made by `scan` and `resume`; starts at once."""
+        """Starts the scan; called by `scan` and `resume`."""
         super().__init__(cancel=lambda: self._laboratory.stop())
         self._asked = asked
         self._lock = threading.Lock()
@@ -180,50 +177,49 @@ class ScanJob(Job["pd.DataFrame"]):
 
     @property
     def total(self) -> int:
-        """How many values are tried in all."""
+        """The number of values to try."""
         return len(self._asked.tried)
 
     @property
     def effects(self) -> tuple[FlagEffect, ...]:
-        """What was found so far, in the order in which it was."""
+        """The effects so far, in the order of their compiles."""
         with self._lock:
             return tuple(self._effects)
 
     @property
     def ranked(self) -> tuple[FlagEffect, ...]:
-        """What was found so far, the flags that matter first."""
+        """The effects so far, most important first."""
         return tuple(sorted(self.effects, key=rank))
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How many flags of the installed compilers are not among those to try, by the reason in words."""
+        """The number of flags that are not tried, by reason."""
         return {} if self._asked.is_ordered else left_out(self._asked.lowered.program.platform)
 
     @property
     def not_tried(self) -> tuple[Trial, ...]:
-        """Flags with values that are still to be tried, in that order."""
+        """The flags with the values still to be tried, in order."""
         found = {(effect.flag, str(effect.value)) for effect in self.effects}
         return tuple((flag, value) for flag, value in self._left if (flag, str(value)) not in found)
 
     def table(self) -> pd.DataFrame:
-        """What was found so far, the flags that matter first.
+        """Returns the effects so far, the flags that matter first.
 
         Returns:
-          One row a value tried, and once the time is over one for each that was not: `flag`, `value`, `outcome` (one of
-          `OUTCOMES`, in that order), `hlo, memory, cost, code` (whether each changed), `headline` (what changed, by
-          structure), `instructions` (how they differ in number), `changed_instructions`, then differences to the
-          baseline: `temp_bytes, peak_bytes, flops, bytes_accessed, kernels, collectives` (of these two what is
-          executed), each with `delta_` before it, and `compile_s`, `error`, `warnings`. A number that is not known is
-          missing, and `unknown` says why.
+          One row per value tried, and after the time limit one per value that was not: `flag`, `value`, `outcome` (one of
+          `OUTCOMES`, in that order), `hlo, memory, cost, code` (True if changed), `headline` (the structural change),
+          `instructions` (the change in instruction counts), `changed_instructions`, then the differences from the baseline
+          `temp_bytes, peak_bytes, flops, bytes_accessed, kernels, collectives` (executed kernels and collectives), each prefixed
+          with `delta_`, and `compile_s`, `error`, `warnings`. Unknown numbers are missing, with the reason in `unknown`.
         """
         rows = self.ranked
         return table([*rows, *(not_tried(*trial) for trial in self.not_tried)] if self._is_over else rows)
 
     def resume(self) -> ScanJob:
-        """A new job that tries what this one has not, for as long again, and knows what it found.
+        """Returns a new job that tries the remaining values with the same time limit, and includes the results of this one.
 
         Raises:
-          OptionError: this one still runs.
+          OptionError: this job is still running.
         """
         if not self.done():
             raise OptionError(f"The scan still runs ({self.stage}). Cancel it first, or wait for its result.")
@@ -261,7 +257,7 @@ class ScanJob(Job["pd.DataFrame"]):
             raise self._error
 
     def _try_some(self, waiting: Iterator[tuple[int, Trial]]) -> None:
-        """Tries what nobody else does, until there is nothing left."""
+        """Tries values that no other thread tries, until none is left."""
         try:
             while (trial := self._next(waiting)) is not None:
                 number, (flag, value) = trial
@@ -283,7 +279,7 @@ class ScanJob(Job["pd.DataFrame"]):
 
     @property
     def summary(self) -> str:
-        """How far it is and what came of it, in words."""
+        """Returns the progress and the results as a sentence."""
         said = summary(self.effects, self.total)
         left = len(self.not_tried) if self._is_over else 0
         return f"{said}; the time was over for {left}, resume() goes on" if left else said

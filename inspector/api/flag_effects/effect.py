@@ -1,4 +1,4 @@
-"""`FlagEffect`: what one value of one flag did to a program, and a table of many."""
+"""`FlagEffect`: the effect of one value of one flag on a program, and tables of effects."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ Found = CompiledProgram | Preview
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FlagEffect:
-    """What one value of one flag did to a program.
+    """The effect of one value of one flag on a program.
 
     Attributes:
-      flag, value: what was tried.
+      flag, value: the flag and its value.
       outcome: one of `OUTCOMES`.
-      hlo, memory, cost, code: whether each changed, names and metadata apart, or why that is not known.
-      headline: what sets the optimized HLO apart, by structure, in a sentence; "" where it did not change.
-      instructions: how the instructions differ in number, in words; "" where the HLO did not change.
-      changed_instructions: how many of both programs the other does not have; 0 where only their
-        order, wiring or backend configuration changed.
-      deltas: differences to the baseline by the names in `DELTAS`; empty where it failed.
-      compile_s: XLA's time for it, where it went on to the machine code.
-      error: how it failed, "" where it did not.
-      warnings: what the compile warned of and the baseline did not, such as that no pass has a name.
+      hlo, memory, cost, code: True if changed (names and metadata aside), or the reason why that is unknown.
+      headline: the structural difference of the optimized HLO, a sentence; "" for none.
+      instructions: the differences in instruction counts as text; "" if the HLO did not change.
+      changed_instructions: number of instructions of either program that the other lacks; 0 if only order, operands or backend
+        configuration changed.
+      deltas: differences from the baseline by the names in `DELTAS`; empty for a failure.
+      compile_s: XLA's compile time in seconds, if it compiled to machine code.
+      error: the error; "" for none.
+      warnings: warnings of this compile that the baseline lacks, e.g. about an unknown pass name.
     """
 
     flag: str
@@ -82,32 +82,32 @@ class FlagEffect:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FailedEffect:
-    """Why there is nothing to compare."""
+    """The reason why there is no comparison."""
 
     outcome: Literal["refused", "crashed", "timed out"]
     error: str
 
 
 def failed(flag: str, value: FlagValue, failure: FailedEffect) -> FlagEffect:
-    """The effect of a value with which the program cannot be compiled."""
+    """Returns the effect of a value with which the program cannot be compiled."""
     no = _NOT_COMPILED
     return FlagEffect(flag, value, failure.outcome, hlo=no, memory=no, cost=no, code=no, error=failure.error)
 
 
 def not_tried(flag: str, value: FlagValue) -> FlagEffect:
-    """What stands for a value that a scan's time limit left out."""
+    """Returns the row of a value that was not tried because of the time limit."""
     no = _NOT_TRIED
     return FlagEffect(flag, value, "not tried", hlo=no, memory=no, cost=no, code=no, compile_s=no)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Baseline:
-    """The program without the flag that is tried.
+    """The program without the flag.
 
     Attributes:
-      found: what its compile gave.
-      digests: as far as they are the same each time that it is compiled.
-      warnings: of its request.
+      found: the compiled program.
+      digests: its fingerprint, as far as repeated compiles agree.
+      warnings: warnings of its request.
     """
 
     found: Found
@@ -118,14 +118,14 @@ class Baseline:
 def compare(
     flag: str, value: FlagValue, baseline: Baseline, found: Found, warnings: tuple[str, ...] = ()
 ) -> FlagEffect:
-    """What a value changed.
+    """Returns the effect of a value.
 
     Args:
-      flag: its name.
-      value: what it was given.
+      flag: name of the flag.
+      value: its value.
       baseline: the program without it.
       found: the program with it.
-      warnings: of its request.
+      warnings: warnings of its request.
     """
     base, digests = baseline.found, baseline.digests
     changed = changes(digests, fingerprint(found, digests if found.hlo == base.hlo else None))
@@ -157,7 +157,7 @@ def _outcome(changed: Mapping[str, bool | Unavailable]) -> Outcome:
 
 
 def _difference(base: Found, found: Found) -> tuple[str, str, int]:
-    """How two programs differ: by structure, in the number of instructions, and how many that are."""
+    """Returns the structural difference of two programs, the differences in instruction counts, and the number of changed instructions."""
     ours, theirs = base.module(), found.module()
     moved = instruction_changes(instruction_multiset(ours), instruction_multiset(theirs))
     count = moved.only_before.total() + moved.only_after.total()
@@ -189,26 +189,26 @@ def _number(compiled: Found, name: str) -> float | Unavailable:
 
 
 def rank(effect: FlagEffect) -> tuple[Any, ...]:
-    """A key that sorts the effects that matter first."""
+    """Returns a sort key that puts the most important effects first."""
     deltas = (effect.deltas.get(name, 0.0) for name in DELTAS)
     sizes = (0.0 if isinstance(delta, Unavailable) else -abs(delta) for delta in deltas)
     return OUTCOMES.index(effect.outcome), -effect.changed_instructions, *sizes, effect.flag
 
 
 def summary(effects: Sequence[FlagEffect], total: int) -> str:
-    """How many were tried and what came of them, in words."""
+    """Returns the number of tried values and the results as a sentence."""
     counts = {outcome: sum(effect.outcome == outcome for effect in effects) for outcome in OUTCOMES}
     said = [f"{count} {outcome}" for outcome, count in counts.items() if count]
     return f"{len(effects)} of {total} tried" + (f" ({', '.join(said)})" if said else "")
 
 
 def _absence(effect: FlagEffect) -> Unavailable:
-    """Why there are no numbers."""
+    """Returns the reason for missing numbers."""
     return effect.hlo if isinstance(effect.hlo, Unavailable) else _NOT_COMPILED
 
 
 def table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
-    """One row an effect, with the columns of `ScanJob.table`."""
+    """Returns one row per effect, with the columns of `ScanJob.table`."""
     before: dict[str, Kind] = {
         "flag": "text", "value": "object", "outcome": "text", **dict.fromkeys(ASPECTS, "bool"), "headline": "text",
         "instructions": "text", "changed_instructions": "int",

@@ -1,4 +1,4 @@
-"""In which order flags are tried: those that may concern a program before those that cannot."""
+"""The order in which flags are tried: those that may affect a program before those that cannot."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _ABOUT_ITSELF = ("crash", "debug", "detect", "graph", "log", "logging", "print",
 
 
 def in_order(trials: Iterable[Trial], kind: str, module: Module) -> tuple[Trial, ...]:
-    """Trials with those first whose flags are about a program's collectives, its target and what it does.
+    """Sorts trials: flags about the program's collectives, target and operations first.
 
     Args:
-      trials: any.
-      kind: of the compiler: "cpu", "gpu" or "tpu".
+      trials: the trials.
+      kind: kind of compiler: "cpu", "gpu" or "tpu".
       module: the program's optimized HLO.
     """
     opcodes = {*module.columns.opcodes.values, *(operation.opcode for operation in operations(module))}
@@ -70,9 +70,9 @@ def in_order(trials: Iterable[Trial], kind: str, module: Module) -> tuple[Trial,
 
 
 def subjects(flag: str) -> frozenset[str]:
-    """The opcodes that a flag is about, as far as its name or its compiler tells; none where neither does.
+    """Returns the opcodes that a flag's name or compiler refers to; none if neither does.
 
-    The longest words count: `all_gather` is about that collective, and no `gather`.
+    The longest match wins: `all_gather` refers to that collective, not to `gather`.
     """
     found: set[str] = set()
     rest = f"_{flag}_"
@@ -86,7 +86,7 @@ def subjects(flag: str) -> frozenset[str]:
 
 
 def _rank(flag: str, kind: str, opcodes: set[str]) -> tuple[bool | str, ...]:
-    """A key that sorts the flags that may matter first."""
+    """Returns a sort key that puts flags that may matter first."""
     targets, about = flag_targets(flag), subjects(flag)
     present = about & opcodes
     return (
@@ -101,7 +101,7 @@ def _rank(flag: str, kind: str, opcodes: set[str]) -> tuple[bool | str, ...]:
 
 
 def is_about_itself(flag: str) -> bool:
-    """Whether a flag has the compiler watch itself, as far as its name tells."""
+    """Reports whether a flag's name refers to the compiler's own monitoring."""
     words = flag.split("_")
     topics = libtpu_flags()[flag].topics if is_flag_of_libtpu(flag) else ()
     return any(word in words for word in _ABOUT_ITSELF) or "debugging" in topics

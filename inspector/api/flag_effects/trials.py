@@ -1,4 +1,4 @@
-"""Which values of which flags are tried."""
+"""The flags and values that a scan tries."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Trial = tuple[str, FlagValue]
 
 
 def boolean_flags(platform: str) -> tuple[str, ...]:
-    """The boolean flags of XLA, and of libtpu for a TPU, that the compiler for a platform may read, by name.
+    """Returns the boolean flags of XLA, and of libtpu for a TPU, that a platform's compiler may read, by name.
 
-    Those that dump are left out: they change no program, and some write into the folder one is in.
+    Dump flags are excluded: they change no program, and some write into the current folder.
 
     Args:
-      platform: such as "cpu", "gpu" or "tpu".
+      platform: e.g. "cpu", "gpu" or "tpu".
     """
     return tuple(name for name, reason in _reasons(platform).items() if not reason)
 
 
 def left_out(platform: str) -> dict[str, int]:
-    """Why other flags are none of `boolean_flags`, and how many for each reason, in words."""
+    """Returns the number of other flags by the reason for excluding them."""
     counts = collections.Counter(reason for reason in _reasons(platform).values() if reason)
     return dict(counts.most_common())
 
 
 def _reasons(platform: str) -> dict[str, str]:
-    """Every flag of the installed compilers, and why it is not tried unasked; "" where it is."""
+    """Returns the reason why each flag of the installed compilers is not tried by default; "" if it is."""
     own = platforms.named(platform)
     others = tuple(p.flag_prefix for p in platforms.PLATFORMS if p.kind != own.kind)
     names = flag_types.flag_names() if own is platforms.TPU else flag_types.xla_flag_names()
@@ -55,7 +55,7 @@ def _reason(name: str, others: tuple[str, ...]) -> str:
 
 
 def trials(flags: Iterable[str] | Mapping[str, Iterable[FlagValue]], options: Options) -> tuple[Trial, ...]:
-    """Flags with each value to try, checked."""
+    """Returns flags with each value to try, checked."""
     tried = [
         trial
         for name in flags
@@ -75,7 +75,7 @@ def _listed(flag: str, values: Iterable[FlagValue]) -> list[FlagValue]:
 
 
 def _values(flag: str, options: Options) -> list[FlagValue]:
-    """The values of a bool or an enum beside the one that it has."""
+    """Returns the other values of a bool or an enum."""
     type_ = flag_types.flag_type(flag)
     name = flag.removeprefix("--")
     if type_.repeated or type_.kind not in ("bool", "enum"):

@@ -1,4 +1,4 @@
-"""Compiles variants of one program, and holds each against the program as it is."""
+"""Compiles variants of one program and compares each with the baseline."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _LEAST_LIMIT_S = 10.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """How far and how long compiles go.
+    """Limits of the compiles.
 
     Attributes:
-      has_code: whether to their machine code; else they are stopped once the optimized HLO is known and counted.
-      total_s: of all compiles together, None for no limit.
-      trial_s: of each; "auto" for a few times as long as the program takes without a flag, None for no limit.
+      has_code: compile to machine code; otherwise compiles stop when the optimized HLO is known and counted.
+      total_s: time limit of all compiles in seconds, None for none.
+      trial_s: time limit of each compile in seconds; "auto" for a multiple of the baseline's time, None for none.
     """
 
     has_code: bool
@@ -60,9 +60,9 @@ class OverError(Exception):
 
 
 class Laboratory:
-    """Compiles variants of one program, each on one of its engines, and compares it with the baseline. Thread-safe.
+    """Compiles variants of one program, each on one engine, and compares them with the baseline. Thread-safe.
 
-    Engines of its own are workers, one for each core as far as they suit the target.
+    Its own engines are workers, one per core, where workers suit the target.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class Laboratory:
         limits: ScanLimits,
         width: int = 1,
     ) -> None:
-        """Starts nothing yet.
+        """Prepares the compiles; starts nothing yet.
 
         Args:
           lowered: the program.
-          target: for what it is compiled.
-          options: the baseline's.
-          engine: who compiles, one program at a time; None for engines of its own.
-          limits: of compiles.
-          width: how many engines of its own there may be.
+          target: the target.
+          options: options of the baseline.
+          engine: the engine, for one compile at a time; None for own engines.
+          limits: limits of the compiles.
+          width: maximum number of own engines.
         """
         options.check()
         self._request = CompileRequest(lowered.program, options, target)
@@ -101,22 +101,22 @@ class Laboratory:
 
     @property
     def width(self) -> int:
-        """How many programs are compiled side by side."""
+        """The number of simultaneous compiles."""
         return len(self._engines)
 
     @property
     def module(self) -> Module:
-        """The baseline's optimized HLO, once it is prepared."""
+        """The baseline's optimized HLO; `prepare` must have returned."""
         assert self._baseline is not None, "it was prepared"
         return self._baseline.found.module()
 
     def prepare(self) -> None:
-        """Compiles the baseline, twice: in what these two differ, a flag tells nothing.
+        """Compiles the baseline twice. Differences between the two are not attributed to flags.
 
         Raises:
           CancelledError: `stop` was called.
-          CompilationError: it cannot be compiled.
-          TimeLimitError: it alone takes longer than there is time for all.
+          CompilationError: the baseline cannot be compiled.
+          TimeLimitError: the baseline alone exceeds the total time limit.
         """
         if self._baseline is not None:
             return
@@ -134,12 +134,12 @@ class Laboratory:
             self._trial_s = max(_LEAST_LIMIT_S, _TIMES_BASELINE * (time.monotonic() - began))
 
     def effect(self, flag: str, value: FlagValue) -> FlagEffect:
-        """What a value does.
+        """Returns the effect of a value.
 
         Raises:
           CancelledError: `stop` was called.
-          OverError: there is no time left.
-          CompilationError, TimeLimitError: as of `prepare`.
+          OverError: no time is left.
+          CompilationError, TimeLimitError: as for `prepare`.
         """
         self.prepare()
         assert self._baseline is not None, "it was prepared"
@@ -150,7 +150,7 @@ class Laboratory:
         return compare(flag, value, self._baseline, found, self._warnings(found, options))
 
     def stop(self) -> None:
-        """Ends the compiles under way. From any thread."""
+        """Cancels the running compiles. May be called from any thread."""
         with self._lock:
             self._stopped = True
             jobs = tuple(self._jobs)
@@ -158,7 +158,7 @@ class Laboratory:
             job.cancel()
 
     def close(self) -> None:
-        """Ends the engines, if they are its own."""
+        """Closes the engines that it started."""
         for engine in self._engines:
             if self._given is None and engine.name == "worker":
                 engine.close()
@@ -189,16 +189,16 @@ class Laboratory:
             return first(self._trial_s), second(self._trial_s)
 
     def _compile(self, options: Options, limit_s: float | None) -> Found:
-        """Compiles on the next engine that is idle. Raises as what `_compiling` gives."""
+        """Compiles on the next idle engine. Raises what the context of `_compiling` raises."""
         with self._compiling(options) as wait:
             return wait(limit_s)
 
     @contextlib.contextmanager
     def _compiling(self, options: Options) -> Iterator[Callable[[float | None], Found]]:
-        """A compile under way, and what waits for it so many seconds.
+        """Starts a compile and yields a function that waits for it for a number of seconds.
 
-        It ends with the block: XLA cannot be interrupted, so that may cost its worker. What waits raises TimeoutError
-        where it takes longer, and OverError where there is no time left for any.
+        The compile ends with the block. XLA cannot be interrupted, so that may end its worker. The function raises TimeoutError
+        when its time is over, and OverError when no time is left for any compile.
         """
         engine = self._idle.get()
         job: Job[CompiledProgram] | None = None
@@ -252,10 +252,10 @@ class Laboratory:
 
 
 def check_isolated(program: Program, target: Target) -> None:
-    """Refuses what only this process can compile.
+    """Refuses programs that only this process can compile.
 
     Raises:
-      TargetError: a flag that crashes XLA would end it.
+      TargetError: a flag that crashes XLA would end this process.
     """
     from inspector.engines.shared_engines import default_engine
 
@@ -269,13 +269,13 @@ def check_isolated(program: Program, target: Target) -> None:
 
 
 def cores() -> int:
-    """How many programs this process may compile side by side without one waiting for another."""
+    """Returns the number of programs that this process can compile at the same time."""
     known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(known, _MOST_WORKERS)
 
 
 def _own_engines(program: Program, target: Target, width: int) -> tuple[Engine, ...]:
-    """Workers that nobody else waits for, where workers suit; else the engine that does."""
+    """Returns separate workers where workers suit the target; otherwise the default engine."""
     from inspector.engines.shared_engines import default_engine
     from inspector.engines.workers.fork_server import Starter
     from inspector.engines.workers.worker_engine import WorkerEngine
