@@ -47,7 +47,7 @@ def cut(text: str, most: int) -> str:
     """Shortens a text to a number of characters: keeps its beginning and end, and states how much is left out."""
     if len(text) <= most:
         return text
-    kept = most - 60  # for what is said between the two
+    kept = most - 60  # room for the words between the two
     head, tail = kept * 3 // 4, kept // 4
     return f"{text[:head]}\n… {len(text) - head - tail:,} characters left out …\n{text[-tail:]}"
 

@@ -182,7 +182,7 @@ def _why_missed(found: Lookup, key: str, entry: Entry | Unavailable) -> Iterator
         return
     if found.only_compiles:
         yield (
-            f"JAX cannot load an executable for {found.platform} devices that are not here: it warns,"
+            f"JAX cannot load an executable for {found.platform} devices that are not attached: it warns,"
             " and compiles every time"
         )
     if cache_state.compiles_to_compare(key):

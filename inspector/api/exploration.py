@@ -41,7 +41,7 @@ def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
         found = manifest.format_of(path)
     except ModuleError as e:
         raise ModuleError(
-            f"{name} is no file of inspector: {e}. Expected one that Explorer.save or Compiled.save wrote."
+            f"{name} is not an .inspector file: {e}. Expected one that Explorer.save or Compiled.save wrote."
         ) from e
     if found == saved_compiled.FORMAT:
         return load_compiled(path)

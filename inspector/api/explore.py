@@ -227,9 +227,9 @@ def _scan(lowered: Lowered, target: Target, options: Options, limits: ScanLimits
 
 
 def _with_buffers(request: CompileRequest) -> CompileRequest:
-    """Asks for the buffer assignment too, where a device has several memories to show and nobody dumps elsewhere.
+    """Requests the buffer assignment for devices with several memories, unless the user's flags dump to another folder.
 
-    XLA writes it beside the HLO that a preview is made of, so it costs next to nothing.
+    XLA writes it together with the HLO of the preview, at almost no cost.
     """
     theirs = (*request.build_options.flags, *os.environ.get("XLA_FLAGS", "").split())
     if not request.target.is_absent or any("xla_dump_" in flag or "xla_enable_dumping" in flag for flag in theirs):

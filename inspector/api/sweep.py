@@ -51,9 +51,9 @@ NUMBERS = ("compile_s", "flops", "bytes_accessed", "temp_bytes", "peak_bytes", "
 """Columns with what a compile gave, after `target` and the flags and before `error`."""
 
 DEFAULT = "default"
-"""In a flag's column: this variant does not say."""
+"""In a flag's column: the variant does not set the flag."""
 
-# So many are asked for at once: enough to keep a cluster's workers busy, few enough to hold in memory.
+# Requests in flight: enough to keep a cluster's workers busy, few enough to hold in memory.
 _IN_FLIGHT = 64
 
 _log = logging.getLogger(__name__)

@@ -200,7 +200,7 @@ def test_an_entry_that_is_not_what_its_name_says_is_refused(file: Path, tmp_path
 
 def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"HloModule m")
-    with pytest.raises(ModuleError, match=r"is no file of inspector: .* Expected one that Explorer\.save or Compiled"):
+    with pytest.raises(ModuleError, match=r"is not an .inspector file: .* Expected one that Explorer\.save or Compiled"):
         inspector.load(tmp_path / "x")
     with pytest.raises(FileNotFoundError):
         inspector.load(tmp_path / "none")

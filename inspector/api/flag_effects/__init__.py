@@ -266,7 +266,7 @@ class ScanJob(Job["pd.DataFrame"]):
                 effect = self._laboratory.effect(flag, value)
                 with self._lock:
                     self._effects.append(effect)
-                self.advance(self.stage)  # whoever follows hears of it
+                self.advance(self.stage)  # notifies followers
         except OverError:
             self._is_over = True
         except BaseException as error:  # raised where all have ended

@@ -51,7 +51,7 @@ _TOPICS: Mapping[str, frozenset[str]] = {
     "sparse core": _SUBJECTS["sparse_core"],
     "mosaic": _SUBJECTS["mosaic"],
 }
-"""The same for what libtpu says that its flags are about."""
+"""The same for the topics that libtpu gives its flags."""
 
 _ABOUT_ITSELF = ("crash", "debug", "detect", "graph", "log", "logging", "print", "profile", "test", "trace", "verify")
 """Words of flags that have a compiler watch itself, and change no program."""

@@ -35,7 +35,7 @@ from inspector.stages.lowered import Lowered
 
 _MOST_WORKERS = 4
 _GRACE_S = 0.2
-"""How long machine code that nobody waits for may still take: about as long as another worker takes to start."""
+"""Seconds that unneeded machine code may still take: about the time in which another worker starts."""
 _TIMES_BASELINE = 5.0
 _LEAST_LIMIT_S = 10.0
 
