@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inspector.stages.lowered import begin_observing
 from inspector.support import packages
 from inspector.support.tracebacks import without_own_frames
 
@@ -201,6 +200,8 @@ def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwarg
     replicas = lowered.program.options.num_replicas or 1
     if apart and replicas > 1:
         given, named = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (given, named))
+    from inspector.stages.lowered import begin_observing
+
     return begin_observing(lowered, *given, **named)
 
 

@@ -154,8 +154,8 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
     old = write(tmp_path / "old", {**contents, "manifest.json": json.dumps(manifest).encode()})
     with pytest.raises(ModuleError, match=r"content\.variants\[0\]: a RecordedVariant has no 'name'"):
         bundle.load(old)
-    monkeypatch.setattr(bundle, "FORMAT_VERSION", 3)
-    monkeypatch.setattr(bundle, "_UPGRADES", {1: {"RecordedExploration": renamed}, 2: {}})
+    monkeypatch.setattr(bundle, "FORMAT_VERSION", 4)
+    monkeypatch.setattr(bundle, "_UPGRADES", {2: {"RecordedExploration": renamed}, 3: {}})
     assert [v.label for v in bundle.load(old).variants] == ["baseline", "fast", "bad", "tpu"]
 
 
@@ -200,7 +200,9 @@ def test_an_entry_that_is_not_what_its_name_says_is_refused(file: Path, tmp_path
 
 def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"HloModule m")
-    with pytest.raises(ModuleError, match=r"is not an .inspector file: .* Expected one that Explorer\.save or Compiled"):
+    with pytest.raises(
+        ModuleError, match=r"is not an .inspector file: .* Expected one that Explorer\.save or Compiled"
+    ):
         inspector.load(tmp_path / "x")
     with pytest.raises(FileNotFoundError):
         inspector.load(tmp_path / "none")

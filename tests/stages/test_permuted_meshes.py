@@ -122,7 +122,7 @@ def test_a_preview_has_the_devices_of_the_result() -> None:
     assert isinstance(placed_mesh(preview), NamedMesh)
     assert (preview.devices, placed_mesh(preview)) == (
         (compiled := lowered.compile(target="cpu:8")).devices,
-        compiled.mesh,
+        placed_mesh(compiled),
     )
     assert placed_mesh(preview).physical_ids == (7, 6, 5, 4, 3, 2, 1, 0)
 

@@ -51,7 +51,7 @@ class FakeLowered:
     root: Root = Root()  # noqa: RUF009 - frozen
     kernels: tuple[Kernel, ...] = ()
     notes: tuple[str, ...] = ()
-    again: None = None
+    _again: None = None
     supposed: WhatIf = AS_CALLED
     timings: Mapping[str, float] = dataclasses.field(default_factory=lambda: {"trace_s": 0.1, "lower_s": 0.2})
 

@@ -31,7 +31,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
         known = {name: InstructionCost(float(n), 0.0, 8.0 * n, 0.0) for n, name in enumerate(names)}
         return known | {names[0]: InstructionCost(NOT_COUNTED, 0.0, NOT_COUNTED, 0.0)}
 
-    monkeypatch.setattr(Compiled, "instruction_costs", count)
+    monkeypatch.setattr("inspector.stages.compiled.instruction_costs", count)
     return asked
 
 

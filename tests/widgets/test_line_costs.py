@@ -13,7 +13,6 @@ import pytest
 import inspector
 from inspector.errors import Unavailable
 from inspector.platforms import Peak
-from inspector.stages.lowered import Lowered
 from inspector.widgets import messages
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import roofline
@@ -106,7 +105,7 @@ def test_an_error_is_told(explorer: Explorer, told: Told, monkeypatch: pytest.Mo
     def fail(*_: object) -> None:
         raise RuntimeError("no worker")
 
-    monkeypatch.setattr(Lowered, "line_costs_under", fail)
+    monkeypatch.setattr("inspector.widgets.panes.roofline.line_costs_under", fail)
     ask(explorer)
     until(lambda: bool(told) and told[-1][0]["error"] is not None)
     message, columns = told[-1]

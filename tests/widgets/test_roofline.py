@@ -36,7 +36,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
         return known | {last: InstructionCost(NONE, NONE, NONE, NONE)}
 
     monkeypatch.setattr(roofline, "measured_peak", measure)
-    monkeypatch.setattr(Compiled, "instruction_costs", count)
+    monkeypatch.setattr("inspector.stages.compiled.instruction_costs", count)
     return asked
 
 
@@ -112,7 +112,7 @@ def test_a_failure_and_a_variant_that_is_gone_are_told(explorer: Explorer, monke
     def fail(*_: object) -> None:
         raise RuntimeError("no worker")
 
-    monkeypatch.setattr(Compiled, "instruction_costs", fail)
+    monkeypatch.setattr("inspector.stages.compiled.instruction_costs", fail)
     reply = ask(explorer, 2, is_measured=True)
     assert reply["error"]["message"] == "no worker"
     assert reply["rows"] == []

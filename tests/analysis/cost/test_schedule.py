@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.analysis.cost.peaks import peak_of
-from inspector.analysis.cost.roofline import course, roofline
+from inspector.analysis.cost.roofline import roofline, schedule
 from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.cost.schedule_simulation import KernelWork, intervals
 from inspector.compilation.cost import InstructionCost
@@ -117,7 +117,7 @@ ENTRY main {
     costs["call"] = InstructionCost(unknown, unknown, unknown, unknown)
     peak = peak_of(Target("tpu:v5e:1x1"))
     assert isinstance(peak, Peak)
-    found = course(module, costs, peak)
+    found = schedule(module, costs, peak)
     assert repr(found) == "<Course of main on v5e: time unknown: 1 custom call not counted>"
     said = repr(roofline(module, costs, peak))
     assert "time at the roofs unknown" in said

@@ -321,7 +321,7 @@ class Serving:
         monkeypatch.setattr(worker_main, "_Limits", FakeLimits)
         monkeypatch.setattr(worker_main, "_start", self._start)
         monkeypatch.setattr(worker_main, "_answer", self._answer)
-        monkeypatch.setattr(worker_main.freed, "give_back_in", self._give_back_in)
+        monkeypatch.setattr(worker_main.memory_release, "give_back_in", self._give_back_in)
 
     def _start(self, environment: Any) -> str:
         if self.error is not None:
