@@ -121,7 +121,9 @@ class _Digests:
         columns = module.columns
         self._module = module
         self._scheduled = set(module.proto.schedule.sequences)
-        has_channel = (columns.integers(CHANNEL_ID)[module.alike.first] > 0).tolist()  # decides the meaning of group ids
+        has_channel = (
+            columns.integers(CHANNEL_ID)[module.alike.first] > 0
+        ).tolist()  # decides the meaning of group ids
         kinds = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
         self._attributes = [_digest([attributes, b"channel"] if has else [attributes]) for attributes, has in kinds]
         self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # without operands

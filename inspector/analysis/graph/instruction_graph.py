@@ -83,7 +83,7 @@ def graph(module: Module, mode: Mode = "auto", selection: str | None = None) -> 
         raise ParameterError(f"Unknown mode {mode!r}. Expected one of {', '.join(map(repr, get_args(Mode)))}.")
     if mode == "around":
         if not isinstance(selection, str):
-            raise ModuleError('The mode "around" requires a selection: the name of the instruction in the center.')
+            raise ModuleError('The mode "around" needs a selection: the name of the instruction in the center.')
         return _around(module.instruction(selection))
     entry = module.entry
     if mode == "whole" or (mode == "auto" and len(entry.rows) <= WHOLE_LIMIT):
