@@ -1,1 +1,1 @@
-"""Pure functions of what was lowered and compiled: tables, graphs, differences."""
+"""Pure functions of lowered and compiled programs: tables, graphs and differences."""

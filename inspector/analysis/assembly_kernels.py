@@ -1,4 +1,4 @@
-"""Which instructions of the HLO a kernel of the back-end is for, by names."""
+"""Matches the backend's kernels with HLO instructions, by name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from inspector.hlo.module import Instruction, Module
 
 
 def instructions_of_kernels(assembly: Assembly, module: Module) -> Mapping[str, tuple[str, ...]]:
-    """The instructions that a kernel computes: the one it has its name from, then those inside of that.
+    """Maps kernels to the instructions that they compute: the instruction that names the kernel, then those inside of it.
 
-    Kernels are named after a fusion or another instruction, or after a computation that one applies, such as
-    the comparison of a sort; one whose name tells nothing is left out.
+    Kernels are named after a fusion, another instruction, or a computation that an instruction applies, such as the
+    comparison of a sort. Kernels with other names are omitted.
 
     Args:
-      assembly: the code.
+      assembly: the generated code.
       module: the optimized HLO of the same compile.
     """
     by_symbol = {as_symbol(c.name): c.instructions for c in module.computations}
@@ -32,7 +32,7 @@ def instructions_of_kernels(assembly: Assembly, module: Module) -> Mapping[str, 
     return found
 
 
-_SUFFIX = "_kernel"  # of the one kernel that the CPU's compiler makes of a small call
+_SUFFIX = "_kernel"  # of the single kernel that the CPU compiler generates for a small call
 
 
 def _with_inner(instruction: Instruction) -> Iterator[Instruction]:

@@ -1,4 +1,4 @@
-"""A matplotlib figure that notebooks draw, also where nothing has imported pyplot."""
+"""A matplotlib figure that notebooks display even if pyplot has not been imported."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _DOTS_PER_INCH = 96
 
 
 class Picture(Figure):
-    """A `Figure` of its own: in no pyplot registry, so any thread may make one.
+    """A `Figure` that is not registered with pyplot, so any thread may create one.
 
     IPython shows plain figures as pictures only after `%matplotlib inline` or an import of pyplot.
     """
 
     @property
     def alternative_text(self) -> str:
-        """What it says, for who cannot see it: its titles, and the labels of its axes."""
-        said = [self.get_suptitle()]
+        """Returns the text alternative for screen readers: the titles and the axis labels."""
+        texts = [self.get_suptitle()]
         for axes in self.axes:
-            said += [axes.get_title(loc) for loc in ("left", "center", "right")]
-            said += [axes.get_ylabel(), axes.get_xlabel()]
-        return "; ".join(dict.fromkeys(" ".join(text.split()) for text in said if text.strip()))
+            texts += [axes.get_title(loc) for loc in ("left", "center", "right")]
+            texts += [axes.get_ylabel(), axes.get_xlabel()]
+        return "; ".join(dict.fromkeys(" ".join(text.split()) for text in texts if text.strip()))
 
     def __repr__(self) -> str:
         return f"<Picture: {self.alternative_text or 'without a title'}>"

@@ -24,33 +24,38 @@ if TYPE_CHECKING:
 
 
 def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.DataFrame:
-    """One row an instruction, in the module's order.
+    """Returns one row per instruction, in the module's order.
 
     Columns: `name, opcode, computation, shape, operand_bytes, output_bytes, flops, fusion, scope,
     source_file, source_line, transcendentals, bytes_accessed, main_memory_bytes, counted_in, executions,
     estimated_cycles, phase, library_line, total_flops, total_transcendentals, total_bytes_accessed,
     total_main_memory_bytes, unknown`.
 
-    `fusion` is the fusion instruction that holds it or None, `scope` the JAX name stack without the
-    primitive, the source the innermost line of the user's own code or None; `library_line` is the line of a library
-    that it led to, such as `flax/linen/linear.py:287`. `flops`, `transcendentals`, `bytes_accessed` and
-    the part of these in the main memory are of one execution and hold what the instruction calls, a loop's body
-    as often as it runs. So a loop's row, or a fusion's, and the rows of what it calls count the same work: sum the
-    `total_*` columns instead. These are of all executions, in the row of the instruction that the device executes, and
-    missing elsewhere: in the rows of loops, calls and conditionals, of which their computations' rows have the cost, and of
-    fused instructions, of which their fusion has it. Each of these columns sums over all rows to the program's total, so it
-    can be summed by opcode, scope or line too; where `executions` is unknown, in branches and in loops of unknown length,
-    its cells are missing and `unknown` has the reason. The rows whose `counted_in` is missing sum to the totals too, and on TPUs their `main_memory_bytes`
-    to `Compiled.cost.bytes_accessed`.
-    `executions` is how often it runs in one execution of the module, from the trip counts of the loops around
-    it. `estimated_cycles` is the TPU compiler's. `phase` is the part of a differentiated program: "forward",
-    "backward", "recomputed" (by `jax.checkpoint`), "rest" (not differentiated), several joined by " + " where XLA
-    merged them, or None. `unknown` says why a number is missing, and of one that is known in part that it is
-    "at least" that much; what only TPUs have is left out of it.
+    - `fusion`: the fusion instruction that contains the instruction, or None.
+    - `scope`: the JAX name stack without the primitive.
+    - `source_file`, `source_line`: the innermost line of the user's own code, or None.
+    - `library_line`: the library line called from there, such as `flax/linen/linear.py:287`.
+    - `flops`, `transcendentals`, `bytes_accessed`, `main_memory_bytes` (the part of `bytes_accessed` in main memory): the
+      cost of one execution. They include the computations that the instruction calls, a loop's body times its trip
+      count. So the rows of a loop or fusion and the rows of its computations count the same work: to sum costs, use the
+      `total_*` columns.
+    - `total_*`: the cost of all executions, in the row of the instruction that the device executes. These columns are
+      missing for loops, calls and conditionals, whose computations' rows have the cost, and for fused instructions, whose
+      fusion has it. Each column sums over all rows to the program's total, so it can also be summed by opcode, scope or
+      line. Where `executions` is unknown, in branches and in loops of unknown length, the cells are missing and `unknown`
+      has the reason.
+    - `counted_in`: the instruction whose row includes the cost of this one. The rows where it is missing sum to the totals
+      too; on TPUs their `main_memory_bytes` sum to `Compiled.cost.bytes_accessed`.
+    - `executions`: number of executions in one execution of the module, from the trip counts of the loops around it.
+    - `estimated_cycles`: the TPU compiler's estimate.
+    - `phase`: the part of a differentiated program: "forward", "backward", "recomputed" (by `jax.checkpoint`), "rest" (not
+      differentiated), several joined by " + " if XLA merged them, or None.
+    - `unknown`: the reasons for missing numbers, and a note for partly known numbers that they are "at least" that much;
+      columns that only TPUs have are not mentioned.
 
     Args:
       module: the module.
-      costs: of each instruction by name (`compilation.cost.costs`).
+      costs: cost of each instruction by name (`compilation.cost.costs`).
     """
     columns = _of_computations(module) | _of_kinds(module) | _of_origins(module) | _of_costs(module, costs)
     return table_of(_COLUMNS, {"name": Column(module.columns.names), **columns})
@@ -71,7 +76,7 @@ _NOWHERE = Place("", _NEVER, 0, fused=False)
 
 
 def _of_computations(module: Module) -> dict[str, Column]:
-    """What all instructions of a computation share."""
+    """Returns the columns that all instructions of a computation share."""
     where = places(module)
     here = [where.get(name, _NOWHERE) for name in module.columns.computation_names]
     fusions = {
@@ -90,7 +95,7 @@ def _of_computations(module: Module) -> dict[str, Column]:
 
 
 def _of_kinds(module: Module) -> dict[str, Column]:
-    """What all instructions of a kind share."""
+    """Returns the columns that all instructions of a kind share."""
     columns, rows = module.columns, module.alike.first.tolist()
     first, codes = [*map(module.at, rows)], columns.shapes.codes
     texts, sizes = ([*map(of, module.known_shapes)] for of in (str, operator.attrgetter("byte_size")))
@@ -107,7 +112,7 @@ def _of_kinds(module: Module) -> dict[str, Column]:
 
 
 def _of_origins(module: Module) -> dict[str, Column]:
-    """What all instructions from the same place share; for each calling phase, of those that are called from there."""
+    """Returns the columns that all instructions of the same origin share; the phase also depends on that of the callers."""
     codes, origins, phases = module.columns.metadata.codes, (*module.known_origins, NOWHERE), Phases(module)
     frames = [origin.line for origin in origins]
     cells: dict[str, list[object]] = {
@@ -125,17 +130,17 @@ def _of_origins(module: Module) -> dict[str, Column]:
 
 
 def _of_costs(module: Module, costs: Mapping[str, InstructionCost]) -> dict[str, Column]:
-    """What each costs; equal costs are mostly the same object."""
+    """Returns the cost columns; equal costs are mostly the same object."""
     listed = [costs[name] for name in module.columns.names]
     known = {id(cost): cost for cost in listed}
     place = {number: code for code, number in enumerate(known)}
     codes = np.fromiter(map(place.__getitem__, map(id, listed)), np.int64, len(listed))
     different = list(known.values())
     columns: dict[str, Column] = {name: Column([getattr(c, name) for c in different], codes) for name in _OPERATIONS}
-    # What is fused has no memory of its own.
+    # Fused instructions do not access memory themselves.
     where = places(module)
     here = [where.get(name, _NOWHERE) for name in module.columns.computation_names]
-    parts = [Unavailable(f"it is a part of {place.counted_in} and has no memory of its own") for place in here]
+    parts = [Unavailable(f"it is part of {place.counted_in}, which accesses memory as a whole") for place in here]
     fused = np.array([place.fused for place in here], bool)[module.columns.in_computation]
     moved = np.where(fused, len(different) + module.columns.in_computation, codes)
     columns |= {name: Column([*(getattr(c, name) for c in different), *parts], moved) for name in _MEMORY}
@@ -149,14 +154,14 @@ def _totals(
     here: Sequence[Place],
     fused: npt.NDArray[np.bool_],
 ) -> dict[str, Column]:
-    """The costs of all executions, each in one row only.
+    """Returns the costs of all executions, each counted in one row only.
 
     Args:
       module: the module.
-      different: the costs that instructions have.
-      codes: which of them each row has.
+      different: the distinct costs.
+      codes: for each row the index of its cost in `different`.
       here: the place of each computation.
-      fused: whether each row is a part of a fusion.
+      fused: whether each row is part of a fusion.
     """
     in_computation = module.columns.in_computation
     counts = list(dict.fromkeys(place.executions for place in here))

@@ -460,7 +460,7 @@ PLANTED = (
             ("transpose(less)", "transpose(again)"),
             ("  turned", "  again = f32[8,16]{1,0} subtract(sines, cosines)\n  turned"),
         ),
-        (("duplicated", "", "again|less", "does"),),
+        (("duplicated", "", "again|less", "computes the same as"),),
     ),
     Planted(
         "asynchronous",
@@ -470,7 +470,7 @@ PLANTED = (
                 "  ag.s = (f32[8,16]{1,0}, f32[32,16]{1,0}) all-gather-start(out), channel_id=2, replica_groups={{0,1,2,3}}, dimensions={0}, use_global_device_ids=true\n  gathered = f32[32,16]{1,0} all-gather-done(ag.s)\n",
             ),
         ),
-        (("rewritten", "gathered", "ag.s,gathered", "started"),),
+        (("rewritten", "gathered", "ag.s,gathered", "became asynchronous"),),
     ),
 )
 

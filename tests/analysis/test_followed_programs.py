@@ -147,10 +147,10 @@ def test_where_no_step_leads_on_the_op_name_does_and_says_so() -> None:
     passes = CompilerPasses.of(recorded(BEFORE, WITHOUT, AGAIN))
     found = passes.follow("sin")
     assert (found.last, found.certainty) == (("new",), Certainty.NAMED)
-    assert found.fate == "in the compiled program as new, by op_name: no step is known from pass 0 pass-0 to there"
+    assert found.fate == "in the compiled program as new, matched by op_name: no steps are known after pass 0 pass-0"
     other = passes.follow("shift")
     assert (other.last, other.certainty) == ((), Certainty.LOST)
-    assert "of jit(f)/sin the compiled program has new" in other.fate
+    assert "the compiled program computes jit(f)/sin in new" in other.fate
     assert CompilerPasses.of(recorded(BEFORE, WITHOUT)).follow("sin").fate.startswith("gone since pass 0")
 
 
@@ -165,7 +165,7 @@ def test_of_several_alike_those_that_are_left_are_not_taken_for_the_one_that_is_
     assert passes.follow("a").last == ("a",)
     found = passes.follow("dead")
     assert (found.last, found.certainty) == ((), Certainty.LOST)
-    assert found.fate == "removed by pass 0 pass-0, dead: nothing used it; of jit(f)/sin the compiled program has a"
+    assert found.fate == "removed by pass 0 pass-0, dead: it was unused; the compiled program computes jit(f)/sin in a"
 
 
 def branches(entry_lines: str, *, with_branches: bool) -> str:

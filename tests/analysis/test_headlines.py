@@ -43,7 +43,7 @@ LONG = Aspect("value", "1" * 30, "2" * 30)
 
 def test_nothing_is_said_in_words(base: Module) -> None:
     assert headline(base, []) == "the same program"
-    assert headline(base, [], reordered=1234) == "the same program, 1,234 instructions run in another order"
+    assert headline(base, [], reordered=1234) == "the same program, 1,234 instructions run in a different order"
     assert headline(base, [change(base, "gone", "call")], reordered=3) == "1 custom-call gone"
 
 
@@ -52,7 +52,7 @@ def test_nothing_is_said_in_words(base: Module) -> None:
     [
         (None, "the same program", False),
         (False, "the same program", False),
-        (True, "the same optimized HLO, other machine code", True),
+        (True, "the same optimized HLO, different machine code", True),
         (Unavailable("it was lost"), "the same optimized HLO, machine code not compared (it was lost)", False),
     ],
 )
@@ -80,18 +80,18 @@ TABLE: Mapping[str, tuple[Sequence[tuple[Any, ...]], str]] = {
     "at length": ([("altered", "none", "none", LONG)], "1 constant altered (value)"),
     "not told of groups": ([("split", "gelu.f", "gelu.f pair.f")], "1 fusion split"),
     "words without aspects": ([("split", "gelu.f", "gelu.f pair.f")], "1 fusion split"),
-    "the module": ([("altered", "", "", Aspect("buffer donor", "", "x"))], "the module altered"),
+    "the module": ([("altered", "", "", Aspect("buffer donor", "", "x"))], "module attributes altered"),
     "the module and an instruction": (
         [("altered", "part", "part", LAYOUT), ("altered", "", "", Aspect("buffer donor", "", "x"))],
-        "the module altered, 1 slice altered (layout {0} → {1})",
+        "module attributes altered, 1 slice altered (layout {0} → {1})",
     ),
     "said otherwise": (
         [("regrouped", "gelu.f", "pair.f"), ("duplicated", "", "less"), ("deduplicated", "less", "")],
-        "1 fusion exchanged, 1 subtract computed once more, 1 subtract computed once less",
+        "1 fusion regrouped, 1 subtract duplicated, 1 subtract deduplicated",
     ),
     "collectives first": (
         [("split", "gelu.f", "pair.f"), ("configured", "gathered", "gathered"), ("gone", "loop"), ("gone", "gathered")],
-        "1 all-gather gone, 1 fusion split, 1 while gone, 1 all-gather configured",
+        "1 all-gather gone, 1 fusion split, 1 while gone, 1 all-gather reconfigured",
     ),
     "the heavy before the rest": (
         [("gone", "part"), ("altered", "pair.f", "pair.f"), ("gone", "body.dot"), ("gone", "call")],
@@ -195,7 +195,7 @@ def test_a_change_costs_the_sum_of_what_it_is_about(base: Module) -> None:
     }  # fmt: skip
     inside = found.cost(change(base, "gone", "gelu.m"))
     assert inside["flops_before"] == 4.0
-    assert inside["bytes_before"] == Unavailable("gelu.m runs within gelu.f, which alone accesses memory")
+    assert inside["bytes_before"] == Unavailable("gelu.m is part of gelu.f, which accesses memory as a whole")
     assert found.cost(change(base, "gone", "rows part"))["flops_before"] == Unavailable("why")
     assert found.cost(change(base, "gone", "rows part"))["bytes_before"] == 90.0
     assert found.cost(change(base, "gone", "top"))["flops_before"] is NOT_COUNTED

@@ -98,7 +98,7 @@ def test_what_a_refusal_counted_is_a_lower_bound_and_no_remark_contradicts_it(li
     found = explain(str(refused.value))
     assert isinstance(found, MemoryOverflow)
     assert found.asked_bytes == (192 if limit < 192 else 448) * KIB  # scratch alone, then scratch and blocks
-    assert str(found).startswith("at least ")
+    assert "needs at least " in str(found)
     budget = known(vmem_budget(lowered.kernels[0], "v5e", refused_bytes=found.asked_bytes))
     assert (budget.total_bytes, budget.fits) == (448 * KIB, False)
     assert advice(found, lowered.kernels, "v5e")[0].endswith("vmem_limit_bytes=2 << 20.")
@@ -106,7 +106,7 @@ def test_what_a_refusal_counted_is_a_lower_bound_and_no_remark_contradicts_it(li
     memory = message["rows"][0]["memory"]
     assert memory is not None
     assert (memory["total_bytes"], memory["fits"]) == (448 * KIB, False)
-    assert "stops counting at the first part that is too much" in memory["remark"]
+    assert "stops counting at the first part that exceeds the limit" in memory["remark"]
 
 
 def test_the_limit_that_is_advised_is_enough() -> None:
@@ -120,7 +120,7 @@ def test_a_kernel_whose_arrays_all_lie_in_vmem_says_so() -> None:
     lowered = inspector.lower(_flash, *[array(1, 1, 512, 64)] * 3, platform="tpu")
     budget = known(lowered.kernels[0].vmem("v5e", lowered.compile(target="tpu:v5e:1x1").module()))
     assert budget.total_bytes == 192 * KIB
-    assert "into VMEM whole, so that no block of it is fetched" in budget.remark
+    assert "in VMEM, so no blocks of it are fetched" in budget.remark
     assert {a.buffer_count for a in budget.allocations if a.role in ("input", "output")} == {0}
 
 
@@ -160,5 +160,5 @@ def test_an_estimate_is_no_verdict() -> None:
     estimate = known(whole.kernels[0].vmem("tpu7x"))
     assert estimate.total_bytes > estimate.limit_bytes
     assert isinstance(estimate.fits, Unavailable)
-    assert "unless XLA puts an array into VMEM whole" in str(estimate)
+    assert "unless XLA places a whole array in VMEM" in str(estimate)
     assert known(whole.kernels[0].vmem("tpu7x", whole.compile(target="tpu:tpu7x:2x2x1").module())).fits is True

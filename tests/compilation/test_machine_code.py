@@ -91,7 +91,7 @@ def test_a_flag_changes_the_code_where_its_text_is_another(target: str, flag: st
         return
     assert row["code"] == differs
     assert row["outcome"] == ("code" if differs else "nothing")
-    said = "the same optimized HLO, other machine code" if differs else "the same program"
+    said = "the same optimized HLO, different machine code" if differs else "the same program"
     assert base.diff(other).headline == said
     assert bool(base.diff(other)) is differs
 

@@ -95,7 +95,7 @@ def test_what_was_to_lie_in_a_memory_that_is_too_small(fun: Any, shape: tuple[in
     preview = lowered.preview(target=target)
     assert not isinstance(preview.memory, Unavailable)
     assert preview.memory.spaces["HBM"].allocated_bytes == space.allocated_bytes
-    assert "The largest at the peak: " in found.advice[1]
+    assert "Largest buffers at the peak: " in found.advice[1]
     assert (len(found.advice) == 3) == (space.argument_bytes + space.output_bytes > found.limit_bytes)
 
 

@@ -103,7 +103,7 @@ def test_a_refusal_comes_first_and_brings_its_kernel_to_the_front(pane: Page) ->
     pane.get_by_label("Kernel").select_option("0")
     pane.evaluate("message => demo.emit(message)", kernels(CompilationError(REFUSAL.read_text())))
     trouble = pane.locator(".insp-trouble")
-    said = "at least 18.4 MiB of vmem of matmul.1, at least 2.36 MiB more than the limit of a kernel, 16 MiB"
+    said = "matmul.1 needs at least 18.4 MiB of vmem, at least 2.36 MiB more than the kernel limit of 16 MiB"
     expect(trouble).to_contain_text(said)
     expect(trouble.locator("li").first).to_contain_text("vmem_limit_bytes=20 << 20")
     expect(pane.get_by_label("Kernel")).to_have_value("1")

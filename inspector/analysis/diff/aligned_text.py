@@ -1,4 +1,4 @@
-"""The texts of two modules beside each other by what is the same in them, not by their names and order."""
+"""Aligns the texts of two modules by their matched instructions, not by names and order."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NONE = -1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aligned:
-    """What to put in the places of some lines of the second text to have the first, in the second's order and names.
+    """The replacements that turn the second text into the first, in the second's order and with its names.
 
     Attributes:
-      hunks: lines a0 to a1 (exclusive) of the first became b0 to b1 of the second.
-      removed: the lines of the first that are in hunks, in order, with the second's names for what is matched.
-      following: the hunks, by number, of which nothing is told: they only take what another hunk made.
-      lines: for each change the line of the second at which it shows, -1 for none.
+      hunks: lines a0 to a1 (exclusive) of the first text became b0 to b1 of the second.
+      removed: the lines of the first text in hunks, in order, with the second text's names for matched instructions.
+      following: indices of the hunks without a change of their own: they only use the result of another hunk.
+      lines: for each change the line of the second text that shows it, -1 for none.
     """
 
     hunks: tuple[Hunk, ...]
@@ -36,15 +36,15 @@ def aligned(diff: Diff, before: DisplayText, after: DisplayText) -> Aligned:
     """Aligns the texts of two modules.
 
     Args:
-      diff: how they differ.
+      diff: the differences between the modules.
       before: the first module's text.
-      after: the second's.
+      after: the second module's text.
     """
     return _Texts(diff, before, after).aligned()
 
 
 class _Texts:
-    """Two texts, their lines and who is whose partner."""
+    """Two texts, their lines and the matches between these."""
 
     def __init__(self, diff: Diff, before: DisplayText, after: DisplayText) -> None:
         self._diff = diff
@@ -52,7 +52,7 @@ class _Texts:
         self._of_ours, self._of_theirs = _by_name(before), _by_name(after)
         self._before, self._after = before, after
         self._told = {i.row for c in diff.changes for i in c.before}, {i.row for c in diff.changes for i in c.after}
-        self._places: dict[int, int] = {}  # of lines that went: where in the second text
+        self._places: dict[int, int] = {}  # of removed lines, in the second text
 
     def aligned(self) -> Aligned:
         partners = self._partners()
@@ -72,7 +72,7 @@ class _Texts:
         return self._hunks(taken, gone, changed)
 
     def _partners(self) -> list[int]:
-        """For each line of the first text that of the second, -1 for none."""
+        """Returns for each line of the first text the matched line of the second, -1 for none."""
         columns, other = self._diff.before.columns, self._diff.after.columns
         rows = {name: row for row, name in enumerate(columns.names)}
         partners: list[int] = self._diff.partners.tolist()
@@ -95,7 +95,7 @@ class _Texts:
 
     @staticmethod
     def _ends(text: DisplayText) -> dict[str, tuple[int, int]]:
-        """The first and the last line of each computation."""
+        """Maps each computation to its first and last line."""
         found: dict[str, tuple[int, int]] = {}
         for number, name in enumerate(text.computation_names):
             if name is not None:
@@ -103,7 +103,7 @@ class _Texts:
         return found
 
     def _may_differ(self, number: int, line: int) -> bool:
-        """Whether lines of partners may say something else, names apart."""
+        """Reports whether two matched lines may differ in more than names."""
         name = self._before.instruction_names[number]
         if name is None:
             return number == 0 and self._is_other_heading()
@@ -111,7 +111,7 @@ class _Texts:
         return x in self._told[0] or y in self._told[1] or self._is_rewired(x, y)
 
     def _is_other_heading(self) -> bool:
-        """Whether the modules' first lines differ in more than the name."""
+        """Reports whether the first lines of the modules differ in more than the name."""
         ours, theirs = (text[0].partition(",")[2] for text in (self._ours, self._theirs))
         return ours != theirs
 
@@ -130,7 +130,7 @@ class _Texts:
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
-        """What the second module calls what the first calls otherwise."""
+        """Maps names of the first module to the names of the second for matched instructions and computations."""
         columns, other = self._diff.before.columns, self._diff.after.columns
         pairs = enumerate(self._diff.partners.tolist())
         found = {columns.names[x]: other.names[y] for x, y in pairs if y >= 0}

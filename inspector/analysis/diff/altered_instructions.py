@@ -1,4 +1,4 @@
-"""What two instructions that are matched say differently, in words."""
+"""Describes the differences between two matched instructions in words."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LONGEST = 60
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aspect:
-    """One thing that differs.
+    """One property that differs.
 
     Attributes:
-      name: such as "element type", "layout", "replica groups", "operand 0".
-      before, after: what each says; "" for nothing.
+      name: name of the property, such as "element type", "layout", "replica groups", "operand 0".
+      before, after: its values; "" for none.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Aspect:
 
     @property
     def is_of_shape(self) -> bool:
-        """Whether it is of the value that an instruction makes, not of how it makes that."""
+        """Reports whether it is a property of the result's shape, not of the operation."""
         return self.name.startswith(("element", "dimensions", "layout", "shape")) or self.name.endswith(" elements")
 
     def __str__(self) -> str:
@@ -42,9 +42,9 @@ class Aspect:
 
 
 def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
-    """How the opcode, shape and attributes of two instructions differ; what they take and call apart.
+    """Compares the opcodes, shapes and attributes of two instructions, not their operands and called computations.
 
-    Groups, pairs and shardings differ where they mean something else; see `respelled`.
+    Replica groups, source-target pairs and shardings count as different only if their meanings differ; see `respelled`.
     """
     a, b = before.proto, after.proto
     found = []
@@ -62,23 +62,23 @@ def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
 
 
 def respelled(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
-    """The replica groups, source-target pairs and shardings that are written differently and mean the same."""
+    """Returns the replica groups, source-target pairs and shardings that are written differently and mean the same."""
     return tuple(aspect for aspect, is_same in _spelled(before, after) if is_same)
 
 
 def _spelled(before: Instruction, after: Instruction) -> Iterator[tuple[Aspect, bool]]:
-    """Differences in the text of what has several spellings, each with whether the meaning is the same."""
+    """Yields textual differences of properties with several spellings, each with whether the meaning is the same."""
     sides = (before, after)
     counts = [DeviceCounts.of(each.module) for each in sides]
     forms = [CanonicalForms(counts[0].completed(counts[1])), CanonicalForms(counts[1].completed(counts[0]))]
     meanings = [form.of(each) for form, each in zip(forms, sides, strict=True)]
     texts = [(_groups(each), _pairs(each), each.sharding) for each in sides]
     rows = zip(_SPELLED_NAMES, meanings[0], meanings[1], texts[0], texts[1], strict=True)
-    for name, ours, theirs, *said in rows:
-        if said[0] != said[1] or ours != theirs:
-            if said[0] == said[1]:  # `{}`, of other numbers of devices
-                said = [f"{text} of {_count(n)}" for text, n in zip(said, counts, strict=True)]
-            yield Aspect(name, *_parted(*said)), ours == theirs
+    for name, ours, theirs, *spelled in rows:
+        if spelled[0] != spelled[1] or ours != theirs:
+            if spelled[0] == spelled[1]:  # `{}` for different numbers of devices
+                spelled = [f"{text} of {_count(n)}" for text, n in zip(spelled, counts, strict=True)]
+            yield Aspect(name, *_parted(*spelled)), ours == theirs
 
 
 _SPELLED_NAMES = ("replica groups", "source target pairs", "sharding")
@@ -90,7 +90,7 @@ def _count(counts: DeviceCounts) -> str:
 
 
 def _is_default(aspect: Aspect) -> bool:
-    """Whether one compiler writes out what another leaves to the operands' type."""
+    """Reports whether the difference is only a comparison type that one compiler writes and another infers from the operands."""
     return (
         aspect.name == "comparison type"
         and {aspect.before, aspect.after} & {""} != set()
@@ -99,7 +99,7 @@ def _is_default(aspect: Aspect) -> bool:
 
 
 def configured(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
-    """How what the front and the back end noted differs."""
+    """Compares the backend configs and frontend attributes of two instructions."""
     found = []
     if before.backend_config != after.backend_config:
         texts = [each.backend_config.decode(errors="replace") for each in (before, after)]
@@ -112,7 +112,7 @@ def configured(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
 
 
 def shape_aspects(before: Shape, after: Shape) -> list[Aspect]:
-    """How two shapes differ: element type, dimensions, layout, or the elements of tuples."""
+    """Compares two shapes: element type, dimensions, layout, or the elements of tuples."""
     if before == after:
         return []
     if before.is_tuple != after.is_tuple:
@@ -143,10 +143,10 @@ def _tuple_aspects(before: Shape, after: Shape) -> list[Aspect]:
 
 
 def _only(ours: Sequence[Shape], theirs: Sequence[Shape]) -> str:
-    """Which elements there are more of on one side, in brackets."""
+    """Lists the additional elements of one side, in brackets."""
     mine, its = (Counter(str(shape.without_layout()) for shape in side) for side in (ours, theirs))
-    said = ", ".join(shape if n == 1 else f"{n} {shape}" for shape, n in (mine - its).items())
-    return f" ({_short(said)} more)" if said else ""
+    extra = ", ".join(shape if n == 1 else f"{n} {shape}" for shape, n in (mine - its).items())
+    return f" (extra: {_short(extra)})" if extra else ""
 
 
 def _dimensions(shape: Shape) -> str:
@@ -154,7 +154,7 @@ def _dimensions(shape: Shape) -> str:
 
 
 def _channel(instruction: Instruction) -> str:
-    return "" if instruction.channel_id is None else "one"
+    return "" if instruction.channel_id is None else "present"
 
 
 def _groups(instruction: Instruction) -> str:
@@ -168,7 +168,7 @@ def _pairs(instruction: Instruction) -> str:
 
 def _differs(name: str, a: Any, b: Any) -> bool:
     if name.endswith("sharding") and a.HasField(name) != b.HasField(name):
-        return True  # "replicated" has no fields of its own
+        return True  # a "replicated" sharding has no fields set
     return bool(getattr(a, name) != getattr(b, name))
 
 
@@ -197,7 +197,7 @@ def _aspect(name: str, a: Any, b: Any) -> Aspect:
 
 
 def _text(message: Any, name: str) -> str:
-    """A field as text; "" where it says nothing."""
+    """Formats a field as text; "" if it is unset."""
     value = getattr(message, name)
     field = message.DESCRIPTOR.fields_by_name[name]
     if field.is_repeated:
@@ -215,7 +215,7 @@ def _plain(value: Any) -> str:
 
 
 def _literal(literal: Any) -> str:
-    """The elements of a constant, or their bytes in hexadecimal where protobuf holds them so."""
+    """Lists the elements of a constant, in hexadecimal if protobuf stores them as bytes."""
     for field, value in literal.ListFields():
         if field.name == "shape":
             continue
@@ -228,7 +228,7 @@ def _literal(literal: Any) -> str:
 
 
 def _parted(before: str, after: str) -> tuple[str, str]:
-    """Two long texts from a little before the place where they part."""
+    """Shortens two long texts to begin shortly before their first difference."""
     if max(len(before), len(after)) <= _LONGEST:
         return before, after
     same = next(
@@ -249,12 +249,12 @@ _OF_MODULES = (
 
 
 def module_aspects(before: Module, after: Module) -> tuple[Aspect, ...]:
-    """How what two modules say as a whole differs: which arguments are donated, how parameters are sharded."""
+    """Compares the attributes of two modules, such as donated arguments and the shardings of parameters."""
     return tuple(aspect for aspect, is_same in _of_modules(before, after) if not is_same)
 
 
 def respelled_modules(before: Module, after: Module) -> tuple[Aspect, ...]:
-    """The shardings of two modules that are written differently and mean the same."""
+    """Returns the shardings of two modules that are written differently and mean the same."""
     return tuple(aspect for aspect, is_same in _of_modules(before, after) if is_same)
 
 

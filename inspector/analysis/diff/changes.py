@@ -1,7 +1,7 @@
-"""`changes`: what differs between two matched modules, each thing once and by its kind.
+"""`changes`: the differences between two matched modules, each reported once and by kind.
 
-A change is told where it is. What only follows from it is not: that users now take what appeared, that a fusion that
-grew has a parameter more, that a loop's body is handed the loop's new tuple.
+A change is reported where it occurs; its consequences are not. Examples of consequences: users that take a new
+instruction, the additional parameter of a fusion that grew, the new tuple that a loop passes to its body.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ Kind = Literal[
 ]  # fmt: skip
 
 KINDS: Mapping[Kind, str] = {
-    "split": "what one fusion or call held is in several",
-    "merged": "what several fusions or calls held is in one",
-    "regrouped": "something went from one fusion or call to another",
-    "grown": "a fusion or call took in what stood outside",
-    "shrunk": "a fusion or call let go of something that now stands outside",
-    "formed": "what stood alone is in a fusion or call",
-    "dissolved": "what a fusion or call held stands alone",
+    "split": "the instructions of one fusion or call are in several",
+    "merged": "the instructions of several fusions or calls are in one",
+    "regrouped": "instructions moved from one fusion or call to another",
+    "grown": "a fusion or call has additional instructions from outside",
+    "shrunk": "some instructions of a fusion or call are outside of it",
+    "formed": "instructions from outside are in a new fusion or call",
+    "dissolved": "the instructions of a fusion or call are outside of any",
     "appeared": "only the second module has it",
     "gone": "only the first module has it",
-    "rewritten": "another operation stands in its place",
+    "rewritten": "replaced by another operation",
     "altered": "the same operation with another shape, attribute, operand or called computation",
     "moved": "the same operation in another computation",
-    "duplicated": "what was computed before is computed once more",
-    "deduplicated": "what was computed more than once is computed once less",
-    "configured": "only what the front and the back end note of it differs",
+    "duplicated": "an additional copy of a computation that both modules have",
+    "deduplicated": "one copy less of a computation that both modules have",
+    "configured": "only the frontend attributes or the backend config differ",
 }
-"""What may happen, the most telling first."""
+"""Kinds of changes with their meanings, the most informative first."""
 
 
-_MOST_COUNTS = 6  # that anybody reads one by one
+_MOST_COUNTS = 6  # more counts are shown as their sum
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that differs.
+    """One difference.
 
     Attributes:
       kind: one of `KINDS`.
-      before, after: the instructions that it is about on either side, the most telling first; () for none.
-      aspects: how they differ, where that can be said.
-      held: further instructions that came or went with them, on either side: those of a fusion, of a loop's body.
-      words: what else there is to say.
+      before, after: the affected instructions of either module, the most informative first; () for none.
+      aspects: the properties that differ, where applicable.
+      held: numbers of further instructions of either module that appeared or disappeared with them, such as those of a
+        fusion or a loop's body.
+      words: further details, or "".
     """
 
     kind: Kind
@@ -68,38 +69,38 @@ class Change:
 
     @property
     def opcode(self) -> str:
-        """Of what it is about; "" of the module itself."""
-        told = self.before or self.after
-        return told[0].opcode if told else ""
+        """Returns the opcode of the affected instruction; "" for the module itself."""
+        instructions = self.before or self.after
+        return instructions[0].opcode if instructions else ""
 
     @property
     def what(self) -> str:
-        """What differs, in words; "" where the kind says it all."""
+        """Describes the difference in words; "" if there is nothing to add to the kind."""
         held = [f"with {count:,} more" for count in self.held if count]
         return "; ".join(filter(None, [*map(str, self.aspects), self.words, *held]))
 
     @property
     def respects(self) -> str:
-        """In what it differs, such as "layout, dimensions"."""
+        """Lists the names of the properties that differ, such as "layout, dimensions"."""
         return ", ".join(dict.fromkeys(aspect.name for aspect in self.aspects))
 
     @property
     def count(self) -> int:
-        """Instructions of both modules that it is about."""
+        """Returns the number of affected instructions in both modules."""
         return len(self.before) + len(self.after) + sum(self.held)
 
 
 def changes(matching: Matching) -> tuple[Change, ...]:
-    """What differs between two modules, by kind and in the second module's order; empty for the same program."""
-    found = [*_of_modules(matching), *_Told(matching).all()]
+    """Returns the differences between two modules, by kind and in the second module's order; empty for the same program."""
+    found = [*_of_modules(matching), *_Changes(matching).all()]
     order = {kind: number for number, kind in enumerate(KINDS)}
     return tuple(sorted(found, key=lambda change: order[change.kind]))
 
 
 def respellings(matching: Matching) -> tuple[Change, ...]:
-    """Matched instructions whose groups, pairs or shardings are written differently and mean the same.
+    """Returns matched instructions whose replica groups, source-target pairs or shardings are written differently and mean the same.
 
-    They are no changes: their kind, "respelled", is not among `KINDS`.
+    These are not changes: their kind, "respelled", is not among `KINDS`.
     """
     before, after = matching.before.module, matching.after.module
     found = []
@@ -119,8 +120,8 @@ def _of_modules(matching: Matching) -> Iterator[Change]:
         yield Change("altered", (), (), aspects)
 
 
-class _Told:
-    """The changes of two modules, each told once."""
+class _Changes:
+    """Collects the changes between two modules, each once."""
 
     def __init__(self, matching: Matching) -> None:
         self._matching = matching
@@ -128,7 +129,7 @@ class _Told:
         self._before, self._after = (ModuleSide(matching, is_after=is_after) for is_after in (False, True))
 
     def all(self) -> Iterator[Change]:
-        """Every change once; what explains others before these."""
+        """Yields every change once; changes that explain others come before these."""
         m = self._matching
         yield from map(self._of_groups, regrouped(m))
         yield from filter(None, [self._of_pair(x, y) for x, y in enumerate(m.to_after) if y >= 0])
@@ -140,13 +141,13 @@ class _Told:
         for side, touched in zip(sides, self._touched(), strict=True):
             yield from [self._of_one(side, each) for each in side.plumbing_alone(touched)]
 
-    def _change(self, kind: Kind, before: Iterable[int], after: Iterable[int], **said: Any) -> Change:
-        """A change of rows, which are told from now on."""
+    def _change(self, kind: Kind, before: Iterable[int], after: Iterable[int], **details: Any) -> Change:
+        """Makes a change of some rows and marks these as reported."""
         ours, theirs = tuple(before), tuple(after)
         self._before.told.update(ours)
         self._after.told.update(theirs)
         a, b = self._matching.before.module, self._matching.after.module
-        return Change(kind, tuple(map(a.at, ours)), tuple(map(b.at, theirs)), **said)
+        return Change(kind, tuple(map(a.at, ours)), tuple(map(b.at, theirs)), **details)
 
     def _of_groups(self, found: Regrouped) -> Change:
         held = 0, 0
@@ -173,7 +174,7 @@ class _Told:
         return self._change("rewritten" if is_other else "altered", (x,), (y,), aspects=aspects)
 
     def _results(self) -> Iterator[Change]:
-        """Computations that give something else, which was there before too."""
+        """Yields computations that return a different value, one that was computed before too."""
         m = self._matching
         for region, other in m.regions.items():
             x, y = m.before.roots[region], m.after.roots[other]
@@ -183,22 +184,22 @@ class _Told:
                 yield self._change("altered", (x,), (y,), aspects=(aspect,))
 
     def _asynchronous(self) -> Iterator[Change]:
-        """What is started and awaited instead of done at once, or the other way round."""
+        """Yields operations that became asynchronous (a start and a done instruction) or synchronous."""
         m = self._matching
         for x, started in _started(m.before, m.to_after, m.after, m.to_before):
-            yield self._change("rewritten", (x,), started, words="started and awaited now")
+            yield self._change("rewritten", (x,), started, words="became asynchronous")
         for y, started in _started(m.after, m.to_before, m.before, m.to_after):
-            yield self._change("rewritten", started, (y,), words="done at once now")
+            yield self._change("rewritten", started, (y,), words="became synchronous")
 
     def _of_one(self, side: ModuleSide, found: Alone) -> Change:
         kinds: tuple[Kind, Kind] = ("appeared", "duplicated") if side.is_after else ("gone", "deduplicated")
-        words = "" if found.twin is None else f"as {side.flow.module.columns.names[found.twin]} does"
+        words = "" if found.twin is None else f"computes the same as {side.flow.module.columns.names[found.twin]}"
         if side.is_after:
             return self._change(kinds[found.twin is not None], (), (found.row,), held=(0, found.held), words=words)
         return self._change(kinds[found.twin is not None], (found.row,), (), held=(found.held, 0), words=words)
 
     def _touched(self) -> tuple[set[int], set[int]]:
-        """The fusions and calls, of either side, in which something is told, or in the one that is matched with them."""
+        """Returns the fusions and calls of either side that have a reported change inside, or whose match has one."""
         m = self._matching
         ours, theirs = (
             {side.flow.groups[row] for row in side.told if side.flow.groups[row] >= 0}
@@ -221,7 +222,7 @@ def _region_name(flow: Dataflow, row: int) -> str:
 def _started(
     flow: Dataflow, partners: list[int], other: Dataflow, other_partners: list[int]
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """What stands alone in a flow, and what starts and awaits it in the other."""
+    """Yields the synchronous operations of a flow with the start and done instructions that replace them in the other."""
     waiting: dict[tuple[str, tuple[int, ...]], int] = {}
     for rows in flow.nodes.values():
         for row in rows:

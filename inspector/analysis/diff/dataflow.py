@@ -1,9 +1,9 @@
-"""`Dataflow`: which value feeds which in a module, fusions and calls seen through.
+"""`Dataflow`: the dataflow of a module, with fusions and calls flattened.
 
-What a compiler fuses differently computes the same values from the same values: only what holds them differs. So the
-instructions of a fusion are taken as if they stood where the fusion does, a parameter of it is the value that is given
-for it, and an element taken out of a tuple is what was put in. What is left, the *nodes*, is compared by
-`analysis/diff/matching.py`; the rest is *plumbing*.
+Differently fused programs compute the same values from the same values; only the fusions around them differ. So the
+instructions of a fusion are treated as if they replaced the fusion, a parameter of a fusion is its operand, and a tuple
+element is the value that was put into the tuple. The remaining instructions are the *nodes*, which
+`analysis/diff/matching.py` compares; all others are *plumbing*.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from inspector.hlo.reading.field_numbers import (
 )
 
 _OPENED = frozenset({"fusion", "call", "async-start"})
-_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name what `async-start` called
+_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they repeat the called computation of `async-start`
 
 _NOWHERE = -1
 
 
 class Dataflow:
-    """The values of a module. All lists go by rows of the module's columns.
+    """The values of a module. All lists are indexed by rows of the module's columns.
 
-    A *region* is a computation that is not opened, with all that is opened in it: the entry computation, a loop's body,
-    a reduction's sum. It goes by the computation's number.
+    A *region* is a computation that is not flattened, with all computations flattened into it: the entry computation, a
+    loop's body, the function of a reduction. It is identified by the computation's number.
 
     Attributes:
-      module: whose it is.
-      opcodes: of each row.
-      sources: the row that makes each row's value: its own for a node.
+      module: the module.
+      opcodes: opcode of each row.
+      sources: the row that computes each row's value; the row itself for a node.
       operands: the values that each node takes; () for plumbing.
-      users: the nodes that take each node, with the places at which they do.
-      regions: of each row, by number; -1 of what nothing calls.
-      groups: the fusion, call or `async-start` that each row stands in, by its row; -1 for none.
-      nodes: of each region, operands before users.
-      roots: of each region, the node that makes its value.
+      users: the nodes that use each node, with the operand positions.
+      regions: region of each row, by number; -1 in computations that nothing calls.
+      groups: the fusion, call or `async-start` that contains each row, by its row; -1 for none.
+      nodes: nodes of each region, operands before users.
+      roots: for each region the node that computes its result.
       calls: the regions that a row calls, such as a loop's.
-      opened: the computation of each fusion, call and `async-start` that is seen through.
+      opened: the computation of each flattened fusion, call and `async-start`.
     """
 
     def __init__(self, module: Module) -> None:
         """Reads a module.
 
         Raises:
-          ModuleError: it is damaged: computations call each other in a circle, or it lacks what it refers to.
+          ModuleError: the module is damaged: computations call each other in a cycle, or references are dangling.
         """
         columns = module.columns
         count = len(columns)
@@ -72,12 +72,12 @@ class Dataflow:
                 self._read(number)
 
     def taken(self, row: int) -> list[int]:
-        """The rows that a row takes, as the module has it."""
+        """Returns the operand rows of a row in the module, without flattening."""
         found: list[int] = self._rows[self._offsets[row] : self._offsets[row + 1]]
         return found
 
     def groups_of(self, row: int) -> list[int]:
-        """The fusions, calls and `async-start`s around a row, the outermost last."""
+        """Returns the fusions, calls and `async-start`s around a row, the outermost last."""
         found: list[int] = []
         while (row := self.groups[row]) >= 0:
             found.append(row)
@@ -85,7 +85,7 @@ class Dataflow:
 
     @functools.cached_property
     def members(self) -> dict[int, list[int]]:
-        """The nodes in each fusion, call and `async-start` that is seen through, those of fusions in it among them."""
+        """Maps each flattened fusion, call and `async-start` to its nodes, those of inner fusions included."""
         found: dict[int, list[int]] = {group: [] for group in self.opened}
         for rows in self.nodes.values():
             for row in rows:
@@ -106,7 +106,7 @@ class Dataflow:
                 self.users[operand] = [use for use in self.users[operand] if use[0] != row]
 
     def _walk(self, region: int) -> Iterator[int]:
-        """The rows of a region, operands before users, those of what is opened before their caller."""
+        """Yields the rows of a region, operands before users, flattened computations before their caller."""
         computations = self.module.computations
         waiting: list[tuple[Iterator[int], int]] = [(iter(computations[region].rows), _NOWHERE)]
         while waiting:
@@ -124,7 +124,7 @@ class Dataflow:
             yield row
 
     def _value(self, row: int) -> int:
-        """Notes where a row's value comes from; the row if it is a node, else -1."""
+        """Records the source of a row's value. Returns the row if it is a node, else -1."""
         opcode, sources = self.opcodes[row], self.sources
         taken = self.taken(row)
         caller = self.groups[row]
@@ -134,7 +134,7 @@ class Dataflow:
             sources[row] = sources[self._given(row, caller)]
         elif opcode in _NAMED_AGAIN and taken and self.opcodes[taken[0]] in ("async-start", *_NAMED_AGAIN):
             sources[row] = sources[taken[0]]
-            if sources[row] == taken[0]:  # not seen through: the start is a node, and so is this
+            if sources[row] == taken[0]:  # not flattened: the start is a node, and so is this
                 sources[row] = row
         elif opcode == "get-tuple-element" and taken and self.opcodes[sources[taken[0]]] == "tuple":
             elements, index = self.operands[sources[taken[0]]], self.indices[row]
@@ -145,7 +145,7 @@ class Dataflow:
         return row
 
     def _given(self, parameter: int, caller: int) -> int:
-        """The row that a caller gives for a parameter; the parameter itself where it gives none."""
+        """Returns the row that a caller passes for a parameter; the parameter itself if it passes none."""
         given, number = self.taken(caller), self.parameters[parameter]
         return given[number] if 0 <= number < len(given) else parameter
 
@@ -160,12 +160,12 @@ class Dataflow:
         return found
 
     def _is_bypassed(self, row: int, root: int) -> bool:
-        """Whether a tuple is only ever taken apart again."""
+        """Reports whether all uses of a tuple only extract its elements."""
         return self.opcodes[row] == "tuple" and row != root and not self.users[row]
 
 
 def _calls(module: Module, opcodes: list[str]) -> tuple[dict[int, int], dict[int, tuple[int, ...]]]:
-    """What is opened, and what is called otherwise; of each row its computations."""
+    """Returns the flattened computation of each row that has one, and the other computations that each row calls."""
     called = module.columns.called
     calling = [row for row in called.having.tolist() if opcodes[row] not in _NAMED_AGAIN]
     callers = collections.Counter(number for row in calling for number in called.of(row))
@@ -182,7 +182,11 @@ def _calls(module: Module, opcodes: list[str]) -> tuple[dict[int, int], dict[int
 
 
 def _check_ends(module: Module, opened: dict[int, int], calls: dict[int, tuple[int, ...]]) -> None:
-    """Raises ModuleError where computations call each other in a circle."""
+    """Checks that the call graph has no cycle.
+
+    Raises:
+      ModuleError: computations call each other in a cycle.
+    """
     calling: dict[int, list[int]] = collections.defaultdict(list)
     inside = module.columns.in_computation
     for row, numbers in [*((row, (number,)) for row, number in opened.items()), *calls.items()]:
@@ -197,4 +201,4 @@ def _check_ends(module: Module, opened: dict[int, int], calls: dict[int, tuple[i
             if not waited[number]:
                 ready.append(number)
     if finished < len(module.computations):
-        raise ModuleError(f"Computations of module {module.name} call each other in a circle: the module is damaged.")
+        raise ModuleError(f"Computations of module {module.name} call each other in a cycle: the module is damaged.")

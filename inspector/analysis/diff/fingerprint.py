@@ -1,8 +1,7 @@
-"""What a compiled program is, in four digests: optimized HLO, memory, cost and machine code.
+"""Four digests of a compiled program: optimized HLO, memory, cost and machine code.
 
-Equal digests mean that nothing changed but names and metadata, so two option sets can be told
-apart by what they did rather than by how XLA numbered its instructions. Digests hold across
-processes and JAX sessions of one jaxlib.
+Equal digests mean that nothing changed except names and metadata. So option sets can be compared by their effect
+rather than by how XLA numbered the instructions. Digests are stable across processes and JAX sessions of one jaxlib.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from inspector.hlo.reading.field_numbers import (
 )
 
 ASPECTS = ("hlo", "memory", "cost", "code")
-"""What is told apart, most telling first. Fields of `Fingerprint`."""
+"""The compared aspects, the most informative first. Fields of `Fingerprint`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,11 +37,11 @@ class Fingerprint:
     """Digests of a compiled program, SHA-256 in hex.
 
     Attributes:
-      hlo: the optimized HLO: what each instruction computes, from what, and in which order where the
-        module is scheduled. Without names, ids, channel numbers and metadata.
-      memory: what lies in each memory space; not the size of the code.
-      cost: every number of `Compiled.cost`.
-      code: the machine code of the kernels and what launches them, without the names of what it defines; see
+      hlo: the optimized HLO: the operation and operands of each instruction, and the order if the module is scheduled.
+        Without names, ids, channel numbers and metadata.
+      memory: the contents of each memory space, without the size of the code.
+      cost: all numbers of `Compiled.cost`.
+      code: the machine code of the kernels and of the code that launches them, without the names of symbols; see
         `inspector.compilation.machine_code`.
     """
 
@@ -53,11 +52,11 @@ class Fingerprint:
 
 
 def fingerprint(compiled: CompiledProgram | Preview, same: Fingerprint | None = None) -> Fingerprint:
-    """The digests of a compiled program, or of what is known before there is machine code.
+    """Computes the digests of a compiled program, or of a preview without machine code.
 
     Args:
       compiled: the program.
-      same: of a program with the very same text, whose module need not be read again.
+      same: fingerprint of a program with exactly the same text, so that the module is not read again.
     """
     return Fingerprint(
         hlo=module_digest(compiled.module()) if same is None else same.hlo,
@@ -68,19 +67,19 @@ def fingerprint(compiled: CompiledProgram | Preview, same: Fingerprint | None = 
 
 
 def reliable(first: Fingerprint, second: Fingerprint) -> Fingerprint:
-    """The digests that two compiles of the very same request agree on; the others are unavailable."""
+    """Returns the digests that two compiles of the same request agree on; the others are unavailable."""
     return Fingerprint(**{aspect: _agreed(getattr(first, aspect), getattr(second, aspect)) for aspect in ASPECTS})
 
 
 def changes(baseline: Fingerprint, variant: Fingerprint) -> dict[str, bool | Unavailable]:
-    """For each of `ASPECTS` whether the variant's differs, or why that is not known."""
+    """Reports for each of `ASPECTS` whether the variant differs, or why that is unknown."""
     return {aspect: _differ(getattr(baseline, aspect), getattr(variant, aspect)) for aspect in ASPECTS}
 
 
 def module_digest(module: Module) -> str:
-    """The digest of an HLO module, equal for modules that differ in names, ids and metadata only.
+    """Computes the digest of an HLO module, equal for modules that differ only in names, ids and metadata.
 
-    Replica groups, source-target pairs and shardings that mean the same are equal in every spelling.
+    Different spellings of the same replica groups, source-target pairs or shardings have the same digest.
 
     Raises:
       ModuleError: the module is damaged: an instruction refers to one that does not precede it.
@@ -96,7 +95,7 @@ def module_digest(module: Module) -> str:
 
 
 def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
-    """The digest of an executable's machine code, without names and the order in which kernels were compiled."""
+    """Computes the digest of an executable's machine code, ignoring names and the order in which kernels were compiled."""
     return _code_digest(machine_code.of_executable(executable))
 
 
@@ -106,10 +105,10 @@ def _code_digest(code: machine_code.MachineCode | Unavailable) -> str | Unavaila
     return _digest([part.encode() for item in sorted(code.items()) for part in item]).hex()
 
 
-# Of HloModuleProto, what says more than the computations do.
+# Fields of HloModuleProto that carry information beyond the computations.
 _MODULE_FIELDS = ("input_output_alias", "buffer_donor")
 
-# What names or places an instruction. What refers to others counts by what it refers to.
+# Fields that name or place an instruction. References count by their targets.
 _NAMES = (
     NAME, ID, METADATA, ORIGINAL_VALUE, CHANNEL_ID, OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS,
 )  # fmt: skip
@@ -122,10 +121,12 @@ class _Digests:
         columns = module.columns
         self._module = module
         self._scheduled = set(module.proto.schedule.sequences)
-        has_channel = (columns.integers(CHANNEL_ID)[module.alike.first] > 0).tolist()  # which decides what ids are
-        said = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
-        self._attributes = [_digest([attributes, b"channel"] if has else [attributes]) for attributes, has in said]
-        self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # of what takes nothing
+        has_channel = (
+            columns.integers(CHANNEL_ID)[module.alike.first] > 0
+        ).tolist()  # decides the meaning of group ids
+        kinds = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
+        self._attributes = [_digest([attributes, b"channel"] if has else [attributes]) for attributes, has in kinds]
+        self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # without operands
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._operands, self._called, self._before = (
             (links.offsets.tolist(), links.rows.tolist())
@@ -138,7 +139,7 @@ class _Digests:
         self._known: dict[tuple[object, ...], bytes] = {}
 
     def of(self, computation: Computation) -> bytes:
-        """The digest of the next computation."""
+        """Returns the digest of the next computation."""
         key = self._key(computation)
         if key not in self._known:
             self._known[key] = self._computation(computation)
@@ -146,7 +147,7 @@ class _Digests:
         return self._bodies[-1]
 
     def _key(self, computation: Computation) -> tuple[object, ...]:
-        """What is equal for computations with the same digest, though not for all of them."""
+        """Returns a key whose equality implies the same digest; the converse does not hold."""
         body = self._module.alike.bodies.get(computation.number, f"only {computation.number}")
         first, last, (offsets, before) = computation.rows.start, computation.rows.stop, self._before
         called = [self._body(each) for row in self._calling[computation.number] for each in _of(self._called, row)]
@@ -178,8 +179,8 @@ class _Digests:
         return self._bodies[computation] if computation < len(self._bodies) else b""
 
     def _instruction(self, row: int, computation: Computation) -> bytes:
-        """Of one that takes more than operands."""
-        # Control predecessors are a set; operands and called computations have places.
+        """Returns the digest of an instruction with called computations or control predecessors."""
+        # Control predecessors are a set; operands and called computations are ordered.
         operands = [self._rows[other] for other in _of(self._operands, row)]
         called = [*map(self._body, _of(self._called, row))]
         before = sorted(self._rows[other] for other in _of(self._before, row))
@@ -189,7 +190,9 @@ class _Digests:
 
     def _misplaced(self, row: int, computation: Computation) -> ModuleError:
         name = self._module.columns.names[row]
-        return ModuleError(f"{name} in {computation.name} refers to what does not precede it: the module is damaged.")
+        return ModuleError(
+            f"{name} in {computation.name} refers to an instruction or computation that does not precede it: the module is damaged."
+        )
 
 
 def _of(links: tuple[list[int], list[int]], row: int) -> list[int]:
@@ -207,12 +210,12 @@ def _numbers_digest(values: object) -> str | Unavailable:
     if isinstance(values, Unavailable):
         return values
     fields = dataclasses.fields(values)  # type: ignore[arg-type]  # Cost
-    said = [(field.name, getattr(values, field.name)) for field in fields]
-    return _digest([repr(said).encode()]).hex()
+    pairs = [(field.name, getattr(values, field.name)) for field in fields]
+    return _digest([repr(pairs).encode()]).hex()
 
 
 def _digest(parts: Iterable[bytes]) -> bytes:
-    """SHA-256 of parts, each with its length, so that no two lists give the same bytes."""
+    """Returns the SHA-256 of some parts, each prefixed with its length so that different lists give different bytes."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
@@ -223,7 +226,7 @@ def _digest(parts: Iterable[bytes]) -> bytes:
 def _agreed(first: str | Unavailable, second: str | Unavailable) -> str | Unavailable:
     if isinstance(first, Unavailable) or first == second:
         return first
-    return Unavailable("it differs between two compiles of the same program, so a difference says nothing")
+    return Unavailable("it differs between two compiles of the same program, so a difference means nothing")
 
 
 def _differ(baseline: str | Unavailable, variant: str | Unavailable) -> bool | Unavailable:

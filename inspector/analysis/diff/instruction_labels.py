@@ -1,7 +1,7 @@
-"""What instructions of two modules say of themselves, as numbers that are equal for equal ones of both.
+"""Labels of the instructions of two modules: numbers that are equal for instructions with equal properties.
 
-Names, ids, metadata, and what an instruction takes or calls do not count: those are matched, not compared. Replica
-groups, source-target pairs and shardings count by their meaning, not by their spelling.
+Names, ids, metadata, operands and called computations are ignored: these are matched, not compared. Replica groups,
+source-target pairs and shardings are compared by meaning, not by spelling.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ NAMING = (
 """Fields of `xla.HloInstructionProto` that name or place an instruction."""
 
 CONFIGURING = (BACKEND_CONFIG, FRONTEND_ATTRIBUTES)
-"""Fields in which front and back end note what they like."""
+"""Fields with free-form notes of frontends and backends."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Labels:
-    """Numbers of the instructions of a module, by row.
+    """Labels of the instructions of a module, by row.
 
     Attributes:
-      exact: equal where opcode, shape and attributes are.
-      notes: equal where front and back end note the same.
-      levels: `exact`, then ever less that counts: opcode and shape but for its layout; opcode and attributes; opcode.
+      exact: equal if opcode, shape and attributes are equal.
+      notes: equal if backend configs and frontend attributes are equal.
+      levels: `exact`, then progressively weaker labels: opcode and shape without layout; opcode and attributes; opcode.
     """
 
     exact: list[int]
@@ -56,7 +56,7 @@ class Labels:
 
 
 def labels(before: Module, after: Module) -> tuple[Labels, Labels]:
-    """The labels of two modules."""
+    """Computes the labels of two modules."""
     known: dict[Hashable, int] = {}
     counts, others = DeviceCounts.of(before), DeviceCounts.of(after)
     return _labels(before, known, counts.completed(others)), _labels(after, known, others.completed(counts))
@@ -72,10 +72,10 @@ def _labels(module: Module, known: dict[Hashable, int], counts: DeviceCounts) ->
     has_channel = (columns.integers(CHANNEL_ID)[alike.first] > 0).tolist()
     shapes = [(shape, _plain(shape)) for shape in module.known_shapes]
     levels: tuple[list[int], ...] = ([], [], [], [])
-    for row, said, channel in zip(first, attributes, has_channel, strict=True):
+    for row, attribute, channel in zip(first, attributes, has_channel, strict=True):
         opcode = columns.opcode_texts[row]
         shape, plain = shapes[columns.shapes.codes[row]]
-        keys = (said, channel, shape), (opcode, plain), (said, channel), opcode
+        keys = (attribute, channel, shape), (opcode, plain), (attribute, channel), opcode
         for level, key in zip(levels, keys, strict=True):
             level.append(number(key))
     exact, *others = (np.array(level, np.int64)[alike.kinds].tolist() for level in levels)
@@ -85,9 +85,9 @@ def _labels(module: Module, known: dict[Hashable, int], counts: DeviceCounts) ->
 def _notes(module: Module, number: Callable[[Hashable], int]) -> list[int]:
     columns = module.columns
     config, attributes = (columns.coded(field) for field in CONFIGURING)
-    said = [frozenset(columns.message("xla.FrontendAttributes", data).map.items()) for data in attributes.values]
+    maps = [frozenset(columns.message("xla.FrontendAttributes", data).map.items()) for data in attributes.values]
     configs = np.array([*map(number, config.values), number(b"")], np.int64)[config.codes]
-    noted = np.array([*map(number, said), number(frozenset())], np.int64)[attributes.codes]
+    noted = np.array([*map(number, maps), number(frozenset())], np.int64)[attributes.codes]
     codes, first = numbered(configs * (noted.max(initial=0) + 1) + noted)
     pairs = [number((int(configs[row]), int(noted[row]))) for row in first.tolist()]
     found: list[int] = np.array(pairs, np.int64)[codes].tolist()

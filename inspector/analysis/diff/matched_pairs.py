@@ -1,4 +1,4 @@
-"""How two matched instructions differ: in what they say, and in what they take and call."""
+"""Differences between two matched instructions: opcode, shape, attributes, operands and called computations."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ Aspects = tuple[Aspect, ...]
 
 
 class Pairs:
-    """The matched pairs of two modules. `x` is a row of the first, `y` its partner in the second."""
+    """The matched pairs of two modules. `x` is a row of the first module, `y` its match in the second."""
 
     def __init__(self, matching: Matching) -> None:
-        """Compares nothing yet."""
+        """Stores a matching; pairs are compared on demand."""
         self._matching = matching
         self._names = tuple(flow.module.columns.names for flow in (matching.before, matching.after))
-        self._said: dict[tuple[int, int], Aspects] = {}
+        self._own: dict[tuple[int, int], Aspects] = {}
         self._noted: dict[tuple[int, int], Aspects] = {}
 
     def aspects(self, x: int, y: int) -> Aspects:
-        """How they differ; without what only follows from something else, such as another parameter's number."""
+        """Returns the differences, without consequences of other changes, such as a different parameter number."""
         m = self._matching
-        said = self._of_themselves(x, y)
+        own = self._own_aspects(x, y)
         if m.before.sources[x] != x or m.after.sources[y] != y:
-            said = tuple(aspect for aspect in said if not _is_handed_on(aspect))
-            return (*said, *self._order(x, y))
-        if said and self._is_carried(x, y):
-            said = tuple(aspect for aspect in said if not (aspect.is_of_shape or aspect.name == "tuple index"))
-        return (*said, *self._operands(x, y), *self._calls(x, y), *self._order(x, y))
+            own = tuple(aspect for aspect in own if not _is_handed_on(aspect))
+            return (*own, *self._order(x, y))
+        if own and self._is_carried(x, y):
+            own = tuple(aspect for aspect in own if not (aspect.is_of_shape or aspect.name == "tuple index"))
+        return (*own, *self._operands(x, y), *self._calls(x, y), *self._order(x, y))
 
     def notes(self, x: int, y: int) -> Aspects:
-        """How what the front and the back end noted of them differs; the same for all that have these notes."""
+        """Returns the differences in backend config and frontend attributes; cached by label."""
         m = self._matching
         key = m.labels_before.notes[x], m.labels_after.notes[y]
         if key[0] == key[1]:
@@ -42,7 +42,7 @@ class Pairs:
         return self._noted[key]
 
     def is_same_value(self, o: int, p: int) -> bool:
-        """Whether two values are matched, computed alike, or told of themselves: new, gone or moved."""
+        """Reports whether two values are matched, computed in the same way, or reported themselves as new, gone or moved."""
         m = self._matching
         here, there = m.to_after[o], m.to_before[p]
         if here == p or here < 0 or there < 0:
@@ -52,7 +52,7 @@ class Pairs:
         return m.values_after[here] == m.values_after[p] or m.values_before[there] == m.values_before[o]
 
     def other_calls(self, x: int, y: int) -> list[tuple[int, int]]:
-        """The regions that are called instead of others."""
+        """Returns the pairs of called regions that differ."""
         m = self._matching
         ours, theirs = m.before.calls.get(x, ()), m.after.calls.get(y, ())
         return [
@@ -61,29 +61,29 @@ class Pairs:
             if m.regions.get(a) != b and m.bodies_before.get(a) != m.bodies_after.get(b)
         ]
 
-    def _of_themselves(self, x: int, y: int) -> Aspects:
-        """What they say differently; the same for all that say this."""
+    def _own_aspects(self, x: int, y: int) -> Aspects:
+        """Returns the differences in opcode, shape and attributes; cached by label."""
         m = self._matching
         key = m.labels_before.exact[x], m.labels_after.exact[y]
         if key[0] == key[1]:
             return ()
-        if key not in self._said:
-            self._said[key] = altered(m.before.module.at(x), m.after.module.at(y))
-        return self._said[key]
+        if key not in self._own:
+            self._own[key] = altered(m.before.module.at(x), m.after.module.at(y))
+        return self._own[key]
 
     def _is_carried(self, x: int, y: int) -> bool:
-        """Whether they are what a loop starts with or hands to its body: what is said of the loop is not said of them again."""
+        """Reports whether they are the initial values of a loop or parts of its body tuple, whose changes the loop reports."""
         m = self._matching
         opcode, region = m.before.opcodes[x], m.before.regions[x]
         if opcode == "get-tuple-element":
             tuples = m.before.taken(x)[0], m.after.taken(y)[0]
-            return any(aspect.name == "elements" for aspect in self._of_themselves(*tuples))
+            return any(aspect.name == "elements" for aspect in self._own_aspects(*tuples))
         if opcode == "parameter" or x == m.before.roots[region]:
             callers = self._callers.get(region, [])
-        else:  # what a loop starts with
+        else:  # the initial values of a loop
             callers = [user for user, _ in m.before.users[x] if opcode == "tuple" and m.before.opcodes[user] == "while"]
         callers = [row for row in callers if m.to_after[row] >= 0]
-        return any(aspect.is_of_shape for row in callers for aspect in self._of_themselves(row, m.to_after[row]))
+        return any(aspect.is_of_shape for row in callers for aspect in self._own_aspects(row, m.to_after[row]))
 
     @functools.cached_property
     def _callers(self) -> dict[int, list[int]]:
@@ -94,15 +94,15 @@ class Pairs:
         return found
 
     def _operands(self, x: int, y: int) -> Aspects:
-        """What is taken from elsewhere, though both are still there."""
+        """Returns the operands that differ although both modules have the old and the new operand."""
         m = self._matching
         ours, theirs = m.before.operands[x], m.after.operands[y]
-        if len(ours) != len(theirs):  # of a tuple its shape says it
+        if len(ours) != len(theirs):  # the shape of a tuple shows this already
             return () if m.before.opcodes[x] == "tuple" else (Aspect("operands", str(len(ours)), str(len(theirs))),)
         other = [n for n, (o, p) in enumerate(zip(ours, theirs, strict=True)) if not self.is_same_value(o, p)]
         before, after = [self._names[0][ours[n]] for n in other], [self._names[1][theirs[n]] for n in other]
         if any(one == another for one, another in zip(before, after, strict=True)):
-            after = [self._names[0][m.to_before[theirs[n]]] for n in other]  # equal names of different instructions
+            after = [self._names[0][m.to_before[theirs[n]]] for n in other]  # different instructions with equal names
         if len(other) == 2 and [m.to_after[ours[n]] for n in other] == [theirs[n] for n in reversed(other)]:
             return (Aspect("operands", ", ".join(before), ", ".join(after)),)
         return tuple(Aspect(f"operand {n}", *names) for n, *names in zip(other, before, after, strict=True))
@@ -118,7 +118,7 @@ class Pairs:
         return found if ours == theirs else (*found, Aspect("called computations", str(ours), str(theirs)))
 
     def _order(self, x: int, y: int) -> Aspects:
-        """What has to run before, though nothing of it is taken."""
+        """Returns the differences in control predecessors."""
         m = self._matching
         ours, theirs = (flow.module.columns.predecessors.of(row) for flow, row in ((m.before, x), (m.after, y)))
         if not ours and not theirs:
@@ -130,10 +130,10 @@ class Pairs:
 
 
 def distinct(before: str, after: str) -> str:
-    """The name of something in the second module, marked where something else has it in the first."""
-    return f"{after} (another one)" if before == after else after
+    """Returns the name of an object in the second module, marked if a different object has this name in the first."""
+    return f"{after} (a different one)" if before == after else after
 
 
 def _is_handed_on(aspect: Aspect) -> bool:
-    """Whether it is of the value that is handed on, or of how."""
+    """Reports whether a difference concerns only the passed-on value or its position."""
     return aspect.is_of_shape or aspect.name in ("tuple index", "parameter number")

@@ -1,9 +1,9 @@
-"""`match`: which instruction of one module is which of another, by what they compute and what becomes of it.
+"""`match`: matches the instructions of two modules by what they compute and how the result is used.
 
-Names, order and what is fused do not count. Values are matched from both ends: what is computed in the same way from
-the same parameters, and what is used in the same way for the same result. From these anchors on, what takes a matched
-value at the same place, or is taken by one, is matched too, first where it says exactly the same, then where it says
-ever less (`analysis/diff/instruction_labels.py`). Computations are matched by the instructions that call them.
+Names, order and fusion are ignored. Values are matched from both ends: values computed in the same way from the same
+parameters, and values used in the same way for the same result. From these anchors, users and operands of matched values
+at the same positions are matched too, first if their labels are exactly equal, then with progressively weaker labels
+(`analysis/diff/instruction_labels.py`). Computations are matched by the instructions that call them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Rows: TypeAlias = Sequence[int]
 T = TypeVar("T")
 
 _EXACT = 0
-_MOST_ALIKE = 64  # of which one after the other is tried
+_MOST_ALIKE = 64  # candidates that are compared
 
-# What stands in many places and says little of where it belongs.
+# Opcodes that occur in many places and are weak evidence for a match.
 _COMMON = frozenset({
     "bitcast", "broadcast", "constant", "convert", "copy", "get-tuple-element", "iota", "parameter", "reshape",
     "transpose", "tuple",
@@ -36,16 +36,16 @@ _COMMON = frozenset({
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Matching:
-    """Which row of one module is which of another.
+    """The matched rows and regions of two modules.
 
     Attributes:
       before, after: the modules.
-      labels_before, labels_after: what their instructions say.
-      to_after: of each row of `before` that of `after`, -1 for none.
+      labels_before, labels_after: the labels of their instructions.
+      to_after: for each row of `before` the matched row of `after`, -1 for none.
       to_before: the inverse.
-      regions: computations that are not seen through, by number; see `Dataflow`.
-      values_before, values_after: of each node a number, equal where the same is computed from the same.
-      bodies_before, bodies_after: of each region a number, equal where it computes the same.
+      regions: maps matched regions of `before` to those of `after`, by number; see `Dataflow`.
+      values_before, values_after: value number of each node, equal for nodes that compute the same from the same values.
+      bodies_before, bodies_after: number of each region, equal for regions that compute the same.
     """
 
     before: Dataflow
@@ -62,12 +62,12 @@ class Matching:
 
 
 def match(before: Module, after: Module) -> Matching:
-    """Matches two modules; the other way round it finds the same pairs.
+    """Matches two modules; swapping the modules gives the same pairs.
 
     Raises:
-      ModuleError: one is damaged.
+      ModuleError: a module is damaged.
     """
-    is_turned = after.columns.data < before.columns.data  # of what is alike, the first is tried first
+    is_turned = after.columns.data < before.columns.data  # equal candidates are tried in order
     first, second = (after, before) if is_turned else (before, after)
     ours, theirs = labels(first, second)
     sides = ValueNumbers(Dataflow(first), ours, is_second=False), ValueNumbers(Dataflow(second), theirs, is_second=True)
@@ -81,21 +81,21 @@ def match(before: Module, after: Module) -> Matching:
 
 
 class _Matcher:
-    """Two sides being matched."""
+    """The state of matching two sides."""
 
     def __init__(self, a: ValueNumbers, b: ValueNumbers) -> None:
         self.a, self.b = a, b
         self.regions: dict[int, int] = {}
         self._taken: set[int] = set()  # regions of `b`
         self._level = _EXACT
-        self._elements: list[tuple[int, int]] = []  # of loops that are matched
-        self._new: list[tuple[int, int]] = []  # whose operands are to be looked at
-        self._seen: collections.deque[tuple[int, int]] = collections.deque()  # whose users are
+        self._elements: list[tuple[int, int]] = []  # elements of matched loops
+        self._new: list[tuple[int, int]] = []  # pairs whose operands must still be matched
+        self._seen: collections.deque[tuple[int, int]] = collections.deque()  # pairs whose users must still be matched
         self._same: collections.deque[tuple[int, int]] = collections.deque()  # regions that compute the same
         self._unlike: collections.deque[tuple[int, int]] = collections.deque()
 
     def run(self) -> None:
-        """Matches regions from the entry computation on, then what has gone to another region."""
+        """Matches regions, starting from the entry computation, then instructions that moved to another region."""
         a, b = self.a, self.b
         entry = a.flow.module.entry.number, b.flow.module.entry.number
         self._unlike.append(entry)
@@ -111,13 +111,13 @@ class _Matcher:
         match_plumbing(self.a.flow, self.b.flow, self.a.partners, self.b.partners)
 
     def _left(self) -> list[tuple[int, int]]:
-        """Regions that nothing led to, and that compute the same."""
+        """Returns unmatched regions that compute the same."""
         ours = [region for region in self.a.flow.nodes if region not in self.regions]
         theirs = {self.b.bodies[region]: region for region in self.b.flow.nodes if region not in self._taken}
         return [(region, theirs[self.a.bodies[region]]) for region in ours if self.a.bodies[region] in theirs]
 
     def pair(self, x: int, y: int) -> None:
-        """Notes that two nodes are the same, which are not matched yet."""
+        """Records a match between two unmatched nodes."""
         a, b = self.a, self.b
         a.partners[x], b.partners[y] = y, x
         self._new.append((x, y))
@@ -149,10 +149,10 @@ class _Matcher:
                 self._match_rest(ours, theirs)
         self._match_origins(a.free(ours), b.free(theirs))
         self._match_rewritten(a.free(ours), b.free(theirs))
-        self._match_said(a.flow.nodes[region], b.flow.nodes[other])
+        self._match_labels(a.flow.nodes[region], b.flow.nodes[other])
 
     def _match_parameters(self, ours: Rows, theirs: Rows) -> None:
-        """By their numbers; where these no longer mean the same, first by the paths that JAX notes of arguments."""
+        """Matches parameters by number; if the numbers mean different parameters, first by JAX's paths of the arguments."""
         mine, its = _parameters(self.a.flow, ours), _parameters(self.b.flow, theirs)
         of_a, of_b = self._level_labels
         if {n: of_a[x] for n, x in mine.items()} != {n: of_b[y] for n, y in its.items()}:
@@ -168,13 +168,13 @@ class _Matcher:
                 self.pair(mine[number], its[number])
 
     def _match_elements(self, region: int) -> None:
-        """What takes the same elements of a loop's tuple, wherever these stand in it."""
+        """Matches instructions that extract the same elements of a loop's tuple, at any position in the tuple."""
         for x, y in self._elements:
             if self.a.flow.regions[x] == region and self._is_open(x, y):
                 self.pair(x, y)
 
     def _match_anchors(self, ours: Rows, theirs: Rows) -> None:
-        """What nothing else is like: by what it computes, by what becomes of it, by both."""
+        """Matches unique nodes: by what they compute, by how they are used, by both."""
         a, b = self.a, self.b
         is_exact = self._level == _EXACT
         values = a.values if is_exact else self._values(a, ours)
@@ -185,7 +185,7 @@ class _Matcher:
         self._match_unique(ours, theirs, lambda x: (values[x], a.uses[x]), lambda y: (others[y], b.uses[y]))
 
     def _values(self, side: ValueNumbers, rows: Rows) -> dict[int, int]:
-        """What nodes compute from what is matched, by what they say at this level."""
+        """Maps nodes to what they compute from matched values, with the labels of the current level."""
         found: dict[int, int] = {}
         numbers, partners, shared = side.labels.levels[self._level], side.partners, side.shared
 
@@ -208,7 +208,7 @@ class _Matcher:
         *,
         is_moved: bool = False,
     ) -> int:
-        """Pairs what has a key that nothing else on its side has; how much that is."""
+        """Matches nodes whose keys are unique on both sides. Returns the number of new pairs."""
         found = 0
         for x, y in _alone(self.a.free(ours), self.b.free(theirs), key, other_key):
             if self._is_alike(x, y) and not (is_moved and self._is_near(x, y)):
@@ -217,7 +217,7 @@ class _Matcher:
         return found
 
     def _follow(self) -> None:
-        """From what was matched to what it takes, as far as that goes; then to what takes it."""
+        """Extends new matches to their operands as far as possible, then to their users."""
         while self._new or self._seen:
             if self._new:
                 x, y = self._new.pop()
@@ -232,7 +232,7 @@ class _Matcher:
             for o, p in zip(ours, theirs, strict=True):
                 if self._is_open(o, p) and self._is_alike(o, p):
                     self.pair(o, p)
-        else:  # such as of a tuple with one element more
+        else:  # for example a tuple with an additional element
             of_a, of_b = self._level_labels
             self._match_unique([*dict.fromkeys(ours)], [*dict.fromkeys(theirs)], of_a.__getitem__, of_b.__getitem__)
 
@@ -248,7 +248,7 @@ class _Matcher:
                 self.pair(x, y)
 
     def _match_neighbors(self, ours: Rows, theirs: Rows) -> None:
-        """What has the same matched neighbors at the same places; of several alike, one after the other."""
+        """Matches nodes with the same matched neighbors at the same positions; several equal ones in sequence."""
         while True:
             ours, theirs = self.a.free(ours), self.b.free(theirs)
             mine, its = self._around(self.a, ours), self._around(self.b, theirs)
@@ -263,13 +263,13 @@ class _Matcher:
         for y, key in its.items():
             groups[key].append(y)
         found = False
-        for x in reversed([*mine]):  # users before operands: these are given by those
+        for x in reversed([*mine]):  # users before operands: users determine their operands
             if self.a.partners[x] < 0 and self._pair_with_best(x, groups, mine[x]):
                 found = True
         return found
 
     def _pair_with_best(self, x: int, groups: dict[Hashable, list[int]], key: Hashable) -> bool:
-        """Matches a node with the one of a group that is most like it, and what follows from that."""
+        """Matches a node with the most similar one of a group, and extends the match."""
         others = self.b.free(groups.get(key, ()))
         if not others:
             return False
@@ -279,13 +279,13 @@ class _Matcher:
         return True
 
     def _best(self, x: int, others: Sequence[int]) -> int:
-        """Which of several is most like a node: in its value, its use."""
+        """Returns the candidate that is most similar to a node: in its value, then in its uses."""
         a, b = self.a, self.b
         likeness = lambda y: (a.values[x] == b.values[y], a.uses[x] == b.uses[y])  # noqa: E731
         return max(reversed(others[-_MOST_ALIKE:]), key=likeness)
 
     def _around(self, side: ValueNumbers, rows: Rows) -> dict[int, Hashable]:
-        """Of nodes what they say and their matched neighbors with the places; without those that have none."""
+        """Maps nodes to their labels and their matched neighbors with positions; nodes without such neighbors are omitted."""
         numbers, flow, partners, shared = side.labels.levels[self._level], side.flow, side.partners, side.shared
         found: dict[int, Hashable] = {}
         for row in rows:
@@ -297,7 +297,7 @@ class _Matcher:
         return found
 
     def _match_rest(self, ours: Rows, theirs: Rows) -> None:
-        """What computes the same, whatever becomes of it."""
+        """Matches nodes that compute the same, regardless of their uses."""
         groups: dict[Hashable, list[int]] = collections.defaultdict(list)
         for y in self.b.free(theirs):
             groups[self.b.values[y]].append(y)
@@ -305,8 +305,8 @@ class _Matcher:
             if self.a.partners[x] < 0:
                 self._pair_with_best(x, groups, self.a.values[x])
 
-    def _match_said(self, ours: Rows, theirs: Rows) -> None:
-        """What says what nothing else in its region says, though all around it differs."""
+    def _match_labels(self, ours: Rows, theirs: Rows) -> None:
+        """Matches nodes whose labels are unique in their regions, even if all their neighbors differ."""
         a, b = self.a, self.b
         mine, its = (
             [row for row in rows if s.flow.opcodes[row] not in _COMMON] for s, rows in ((a, ours), (b, theirs))
@@ -318,7 +318,7 @@ class _Matcher:
                 self._follow()
 
     def _match_origins(self, ours: Rows, theirs: Rows) -> None:
-        """What alone came of the same operation of the program, as of a product for two platforms."""
+        """Matches nodes that are the only results of the same operation of the program, such as a dot on two platforms."""
         sides = []
         for flow, rows in ((self.a.flow, ours), (self.b.flow, theirs)):
             names = {row: flow.module.at(row).op_name for row in rows if flow.opcodes[row] not in _COMMON}
@@ -332,14 +332,14 @@ class _Matcher:
         self._new.clear()
 
     def _match_rewritten(self, ours: Rows, theirs: Rows) -> None:
-        """What stands where something else stood: between the same values and the same users."""
+        """Matches nodes that replace others: they have the same operands and the same users."""
         mine, its = self._between(self.a, ours), self._between(self.b, theirs)
         for x, y in _alone(mine, its, mine.__getitem__, its.__getitem__):
             self.pair(x, y)
-        self._new.clear()  # what is alike around them is matched
+        self._new.clear()  # equal neighbors are matched already
 
     def _between(self, side: ValueNumbers, rows: Rows) -> dict[int, Hashable]:
-        """Of nodes what they stand between, where all of that is matched."""
+        """Maps nodes to their operands and users; nodes with an unmatched neighbor are omitted."""
         flow, partners, shared = side.flow, side.partners, side.shared
         found: dict[int, Hashable] = {}
         for row in rows:
@@ -351,7 +351,7 @@ class _Matcher:
         return found
 
     def _match_moved(self) -> None:
-        """What has gone to another region: what computes the same, or says what nothing else says."""
+        """Matches nodes that moved to another region: nodes that compute the same, or whose labels are unique."""
         a, b = self.a, self.b
         self._level = _EXACT
         of_a, of_b = self._level_labels
@@ -366,7 +366,7 @@ class _Matcher:
         self._follow()
 
     def _is_near(self, x: int, y: int) -> bool:
-        """Whether two nodes are in the same region."""
+        """Reports whether two nodes are in matched regions."""
         return self.regions.get(self.a.flow.regions[x]) == self.b.flow.regions[y]
 
     @property
@@ -384,7 +384,7 @@ class _Matcher:
 def _alone(
     ours: Iterable[T], theirs: Iterable[T], key: Callable[[T], Hashable], other_key: Callable[[T], Hashable]
 ) -> Iterator[tuple[T, T]]:
-    """Pairs of what alone has a key, on either side."""
+    """Yields pairs of items whose keys are unique on both sides."""
     mine = _unique(ours, key)
     its = _unique(theirs, other_key) if mine else {}
     for value, x in mine.items():
@@ -394,7 +394,7 @@ def _alone(
 
 
 def _unique(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Hashable, T | None]:
-    """By their keys; None where several have the same."""
+    """Maps keys to items; None for a key that several items share."""
     found: dict[Hashable, T | None] = {}
     for item in items:
         value = key(item)
@@ -407,5 +407,5 @@ def _parameters(flow: Dataflow, rows: Rows) -> dict[int, int]:
 
 
 def _movable(flow: Dataflow) -> list[int]:
-    """The nodes that may be in any computation; a parameter is its own's."""
+    """Returns the nodes that can move to another computation; parameters cannot."""
     return [row for rows in flow.nodes.values() for row in rows if flow.opcodes[row] != "parameter"]

@@ -1,6 +1,7 @@
-"""`Diff`: what sets one compiled module apart from another, whatever either calls and orders its instructions.
+"""`Diff`: the differences between two compiled modules, ignoring the names and the order of instructions.
 
-Found by matching both by structure (`analysis/diff/matching.py`) and telling what is left (`analysis/diff/changes.py`).
+The modules are matched by structure (`analysis/diff/matching.py`); the rest is reported as changes
+(`analysis/diff/changes.py`).
 """
 
 from __future__ import annotations
@@ -37,31 +38,27 @@ Number = float | Unavailable
 Costs = Mapping[str, InstructionCost]
 Totals: TypeAlias = "tuple[Total, ...]"
 
-NOT_COUNTED = Unavailable("it was not counted", "Compiled.diff counts")
+NOT_COUNTED = Unavailable("the costs of this comparison were not computed", "use Compiled.diff, which computes them")
 
 SAME = "the same program"
 SAME_HLO = "the same optimized HLO"
-OTHER_CODE = "other machine code"
+OTHER_CODE = "different machine code"
 
 _MOST_PHRASES = 4
 _LONGEST_DETAIL = 60
 _NEXT = ("while", "conditional", "custom-call", "dot", "convolution")
 _REGROUPING: frozenset[Kind] = frozenset({"split", "merged", "regrouped", "grown", "shrunk", "formed", "dissolved"})
-_SAID: Mapping[Kind, str] = {
-    "regrouped": "exchanged",
-    "duplicated": "computed once more",
-    "deduplicated": "computed once less",
-}
+_VERBS: Mapping[Kind, str] = {"configured": "reconfigured"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Total:
-    """A number of both programs as a whole.
+    """A quantity of both programs as a whole.
 
     Attributes:
-      name: in the headline, such as "peak".
-      before, after: of either program.
-      is_bytes: else it counts operations.
+      name: its name in the headline, such as "peak".
+      before, after: its values for both programs, in bytes or operations.
+      is_bytes: whether it counts bytes; otherwise it counts operations.
     """
 
     name: str
@@ -71,7 +68,7 @@ class Total:
 
     @property
     def words(self) -> str:
-        """Such as "peak +1.2 MiB"; "" where it is the same, or not known of both."""
+        """Returns the difference, such as "peak +1.2 MiB"; "" if it is zero or not known exactly for both programs."""
         known = not isinstance(self.before, (Unavailable, Partial)) and not isinstance(
             self.after, (Unavailable, Partial)
         )
@@ -82,20 +79,20 @@ class Total:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Diff(Tabular):
-    """How a module differs from another one; false where no difference is known, of modules or of machine code.
+    """The differences between two modules; false if no difference of modules or machine code is known.
 
     Attributes:
-      changes: by kind, the most telling first; empty for a module and the same one renamed and reordered.
+      changes: the changes by kind, the most informative first; empty if the modules differ only in names and order.
       before, after: the modules.
-      partners: which row of `after` each row of `before` is, -1 for none; `[instructions of before]`.
-      computations: which computation of `after` one of `before` is, by number.
-      totals: numbers of both programs as a whole, where they are known.
-      other_code: whether the machine code of two compiled programs differs, or why that is not known; None where modules
-        were compared, or where they differ.
-      reordered: instructions that XLA scheduled to run in another order than their partners: all but the most that keep
-        theirs. No change of what is computed.
+      partners: for each row of `before` the matched row of `after`, -1 for none; `[instructions of before]`.
+      computations: maps computations of `before` to the matched ones of `after`, by number.
+      totals: quantities of both programs as a whole, where known.
+      other_code: whether the machine code of two compiled programs differs, or why that is unknown; None if only modules
+        were compared, or if the modules differ.
+      reordered: number of instructions that XLA scheduled in a different order from their partners, outside the longest
+        sequence that keeps its order. Not a change of the computation.
       respelled: matched instructions whose replica groups, source-target pairs or shardings are written differently and
-        mean the same. No changes either.
+        mean the same. Not changes either.
     """
 
     changes: tuple[Change, ...]
@@ -114,28 +111,30 @@ class Diff(Tabular):
 
     @property
     def common(self) -> int:
-        """Instructions that both have, changed or not."""
+        """Returns the number of instructions that both modules have, changed or not."""
         return int((self.partners >= 0).sum())
 
     @property
     def changed(self) -> int:
-        """Instructions of both that a change is about; what is only configured otherwise apart."""
+        """Returns the number of changed instructions of both modules, without those of kind "configured"."""
         return sum(change.count for change in self.changes if change.kind != "configured")
 
     @property
     def headline(self) -> str:
-        """A sentence, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB".
+        """Returns a one-line summary, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB".
 
-        Without changes it begins with `SAME`, or of two compiled programs with `SAME_HLO` and what is known of their
-        machine code, unless that is the same too.
+        Without changes it begins with `SAME`. For two compiled programs whose machine code differs or was not compared, it
+        begins with `SAME_HLO` and states that.
         """
-        said = [*_phrases(self.changes), *filter(None, (each.words for each in self.totals))]
+        phrases = [*_phrases(self.changes), *filter(None, (each.words for each in self.totals))]
         if not self.changes:
-            said = [*self._same, *said]
-            said += [f"{self.reordered:,} instructions run in another order"] if self.reordered else []
+            phrases = [*self._same, *phrases]
+            if self.reordered:
+                noun = "instruction runs" if self.reordered == 1 else "instructions run"
+                phrases.append(f"{self.reordered:,} {noun} in a different order")
         if all(change.kind == "configured" for change in self.changes):
-            said += _respelled(self.respelled)
-        return ", ".join(said)
+            phrases += _respelled(self.respelled)
+        return ", ".join(phrases)
 
     @property
     def _same(self) -> tuple[str, ...]:
@@ -149,19 +148,23 @@ class Diff(Tabular):
 
     @functools.cached_property
     def costs(self) -> tuple[Costs, Costs] | Unavailable:
-        """What one execution of each instruction costs, by name, of both; counted when it is first asked for."""
+        """Returns the cost of one execution of each instruction of both modules, by name; computed at first use."""
         return NOT_COUNTED if self._count is None else self._count()
 
     def with_code(self, other_code: bool | Unavailable) -> Diff:
-        """The same, with whether the machine code differs."""
+        """Returns a copy with `other_code` set."""
         return dataclasses.replace(self, other_code=other_code)
 
     def counted(self, count: Callable[[], tuple[Costs, Costs] | Unavailable]) -> Diff:
-        """The same, with what counts instructions."""
+        """Returns a copy with the function that computes the costs of instructions."""
         return dataclasses.replace(self, _count=count)
 
     def cost(self, change: Change) -> Mapping[str, Number]:
-        """`flops_before, flops_after, bytes_before, bytes_after` of one execution of what a change is about."""
+        """Returns the cost of one execution of the changed instructions.
+
+        Returns:
+          `flops_before, flops_after, bytes_before, bytes_after`, in FLOPs and bytes.
+        """
         found: dict[str, Number] = {}
         for column, attribute in (("flops", "flops"), ("bytes", "bytes_accessed")):
             for side, instructions in enumerate((change.before, change.after)):
@@ -170,22 +173,23 @@ class Diff(Tabular):
         return found
 
     def table(self) -> pd.DataFrame:
-        """One row a change.
+        """Returns one row per change.
 
-        Columns: `kind, opcode, before, after` (instructions, a comma between several), `what` (in words),
-        `computation, flops_before, flops_after, bytes_before, bytes_after` (of one execution; of what runs within a
-        fusion no bytes are its own), `scope, source_file, source_line, library_line, unknown`.
+        Columns: `kind, opcode, before, after` (instructions, separated by commas), `what` (in words),
+        `computation, flops_before, flops_after, bytes_before, bytes_after` (of one execution; the bytes of fused
+        instructions are unavailable, since only the fusion as a whole accesses memory), `scope, source_file, source_line,
+        library_line, unknown`.
         """
         return make_table(_COLUMNS, map(self._row, self.changes))
 
     def _row(self, change: Change) -> tuple[object, ...]:
-        told = (change.after or change.before or (None,))[0]
-        frame = told.origin.line if told else None
+        first = (change.after or change.before or (None,))[0]
+        frame = first.origin.line if first else None
         cost = self.cost(change)
         return (
             change.kind, change.opcode or "module", _names(change.before), _names(change.after), change.what,
-            told.computation.name if told else "", *(cost[name] for name in _COSTS), told.op_name if told else "",
-            frame.file if frame else None, frame.line if frame else None, library_text(told.frames) if told else None,
+            first.computation.name if first else "", *(cost[name] for name in _COSTS), first.op_name if first else "",
+            frame.file if frame else None, frame.line if frame else None, library_text(first.frames) if first else None,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -200,14 +204,14 @@ _COLUMNS: Mapping[str, ColumnKind] = {
 
 
 def is_other(headline: str) -> bool:
-    """Reports whether a headline tells of a difference of programs or of their machine code."""
+    """Reports whether a headline states that the programs or their machine code differ."""
     if headline.startswith(SAME_HLO):
         return headline.startswith(f"{SAME_HLO}, {OTHER_CODE}")
     return not headline.startswith(SAME)
 
 
 def totals(before: Preview | CompiledProgram, after: Preview | CompiledProgram) -> Totals:
-    """The numbers of two programs that a headline tells."""
+    """Returns the quantities of two programs that a headline compares."""
     return tuple(
         Total(name, _number(getattr(before, of), key), _number(getattr(after, of), key), is_bytes=is_bytes)
         for name, of, key, is_bytes in (("peak", "memory", "peak_bytes", True), ("flops", "cost", "flops", False))
@@ -225,16 +229,16 @@ def diff(
     numbers: Sequence[Total] = (),
     count: Callable[[], tuple[Costs, Costs] | Unavailable] | None = None,
 ) -> Diff:
-    """How a module differs from another one.
+    """Compares two modules.
 
     Args:
-      before: a module.
-      after: another one, of any options, target and version of JAX.
-      numbers: of both as a whole, for the headline; see `totals`.
-      count: gives what instructions cost when that is asked for; None where nobody counts.
+      before: the first module.
+      after: the second module, compiled with any options, target and version of JAX.
+      numbers: quantities of both programs as a whole, for the headline; see `totals`.
+      count: computes the costs of the instructions, called on demand; None if costs are unavailable.
 
     Raises:
-      ModuleError: one is damaged.
+      ModuleError: a module is damaged.
     """
     matching = match(before, after)
     pairs = dict(matching.regions)
@@ -242,14 +246,14 @@ def diff(
         if (other := matching.after.opened.get(matching.to_after[group])) is not None:
             pairs[computation] = other
     partners = np.array(matching.to_after, np.int32)
-    told = changes(matching)
+    found = changes(matching)
     return Diff(
-        told, before, after, partners, pairs, tuple(numbers), _reordered(matching), respellings(matching), _count=count
+        found, before, after, partners, pairs, tuple(numbers), _reordered(matching), respellings(matching), _count=count
     )
 
 
 def _respelled(told: Sequence[Change]) -> list[str]:
-    """Describes the differences of spelling, such as "replica groups spelled differently in 2 instructions"."""
+    """Describes differences in spelling, such as "replica groups spelled differently in 2 instructions"."""
     if not told:
         return []
     names = ", ".join(dict.fromkeys(aspect.name for change in told for aspect in change.aspects))
@@ -258,7 +262,7 @@ def _respelled(told: Sequence[Change]) -> list[str]:
 
 
 def _phrases(told: Sequence[Change]) -> list[str]:
-    """What happened, the most telling first, each with how often; what does not fit is counted."""
+    """Summarizes changes with their counts, the most informative first; changes beyond the limit are only counted."""
     groups: dict[tuple[int, str, Kind], list[Change]] = collections.defaultdict(list)
     for change in told:
         rank = _rank(change)
@@ -267,9 +271,9 @@ def _phrases(told: Sequence[Change]) -> list[str]:
     order = {kind: number for number, kind in enumerate(KINDS)}
     ranked = sorted(groups, key=lambda key: (key[0], order[key[2]], -len(groups[key])))
     shown, rest = ranked[:_MOST_PHRASES], ranked[_MOST_PHRASES:]
-    said = [_phrase(groups[key], key[1], key[2]) for key in shown]
+    phrases = [_phrase(groups[key], key[1], key[2]) for key in shown]
     left = sum(len(groups[key]) for key in rest)
-    return [*said, f"{left:,} other change{'s' if left > 1 else ''}"] if left else said
+    return [*phrases, f"{left:,} other change{'s' if left > 1 else ''}"] if left else phrases
 
 
 def _rank(change: Change) -> int:
@@ -291,21 +295,21 @@ def _phrase(told: Sequence[Change], opcode: str, kind: Kind) -> str:
     count = len(told)
     noun = counted(count, opcode or (told[0].opcode if len({c.opcode for c in told}) == 1 else "") or "instruction")
     if not any(change.before or change.after for change in told):
-        return "the module altered"
-    return f"{noun} {_SAID.get(kind, kind)}{_detail(told)}"
+        return "module attributes altered"
+    return f"{noun} {_VERBS.get(kind, kind)}{_detail(told)}"
 
 
 def _detail(told: Sequence[Change]) -> str:
-    """What differs, in brackets, where that is the same of all, or in the same respect."""
+    """Returns the description that all changes share, else the names of the properties if all share these, in brackets."""
     for words in ({change.what for change in told}, {change.respects for change in told}):
-        said = words.pop() if len(words) == 1 else ""
-        if said and len(said) <= _LONGEST_DETAIL and any(change.aspects for change in told):
-            return f" ({said})"
+        shared = words.pop() if len(words) == 1 else ""
+        if shared and len(shared) <= _LONGEST_DETAIL and any(change.aspects for change in told):
+            return f" ({shared})"
     return ""
 
 
 def counted(count: int, noun: str) -> str:
-    """`2, "fusion"` -> `2 fusions`."""
+    """Formats a number with a noun: `2, "fusion"` -> `2 fusions`."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith("copy"):
@@ -322,7 +326,7 @@ def _sum_of(
     for instruction in instructions:
         place = places(instruction.module).get(instruction.computation.name)
         if attribute == "bytes_accessed" and place is not None and place.fused:
-            return Unavailable(f"{instruction.name} runs within {place.counted_in}, which alone accesses memory")
+            return Unavailable(f"{instruction.name} is part of {place.counted_in}, which accesses memory as a whole")
         known = costs[side].get(instruction.name)
         value = NOT_COUNTED if known is None else getattr(known, attribute)
         if isinstance(value, Unavailable):
@@ -336,7 +340,7 @@ def _names(instructions: Sequence[Instruction]) -> str:
 
 
 def _reordered(matching: Matching) -> int:
-    """Scheduled instructions out of the order of their partners: all but the longest run that keeps it."""
+    """Counts the scheduled instructions outside the longest sequence that keeps the order of their partners."""
     before, after = matching.before.module, matching.after.module
     if not (before.proto.schedule.sequences and after.proto.schedule.sequences):
         return 0

@@ -1,4 +1,4 @@
-"""Matches what `Dataflow` sees through: fusions and calls by what they hold, and what only hands values on."""
+"""Matches the instructions that `Dataflow` flattens: fusions and calls by their contents, and plumbing by its values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from inspector.analysis.diff.dataflow import Dataflow
 
 COMMON = frozenset({"bitcast", "broadcast", "constant", "convert", "iota", "parameter", "reshape"})
-"""What compilers make again in every fusion that needs it, so that where it stands says little."""
+"""Opcodes that compilers duplicate into every fusion that needs them, so that their location is weak evidence."""
 
 _LITTLE, _MUCH = 1, 1000
 _NOWHERE = -1
@@ -20,8 +20,8 @@ def match_plumbing(before: Dataflow, after: Dataflow, to_after: list[int], to_be
     Args:
       before: the first module.
       after: the second.
-      to_after: of each row of the first that of the second, -1 for none; filled in.
-      to_before: the inverse; filled in.
+      to_after: for each row of the first module the matched row of the second, -1 for none; completed in place.
+      to_before: the inverse; completed in place.
     """
     for group, other in _group_pairs(before, after, to_after):
         to_after[group], to_before[other] = other, group
@@ -33,7 +33,7 @@ def match_plumbing(before: Dataflow, after: Dataflow, to_after: list[int], to_be
 
 
 def _group_pairs(before: Dataflow, after: Dataflow, to_after: list[int]) -> list[tuple[int, int]]:
-    """Fusions, calls and `async-start`s that share the most, each at most once."""
+    """Returns pairs of fusions, calls and `async-start`s that share the most nodes, each at most once."""
     shared: collections.Counter[tuple[int, int]] = collections.Counter()
     for rows in before.nodes.values():
         for row in rows:
@@ -58,7 +58,7 @@ def _group_pairs(before: Dataflow, after: Dataflow, to_after: list[int]) -> list
 def _match_insides(
     before: Dataflow, after: Dataflow, group: int, other: int, to_after: list[int], to_before: list[int]
 ) -> None:
-    """The tuples of the results of two fusions; their parameters by what is given for them, else by what takes them."""
+    """Matches the result tuples of two fusions, and their parameters by the operands passed, else by the users."""
     for key in (_given, _taking):
         sides: list[dict[Hashable, list[int]]] = []
         for flow, caller, own in ((before, group, to_after), (after, other, to_before)):
@@ -98,7 +98,7 @@ def _match_by(
     to_after: list[int],
     to_before: list[int],
 ) -> bool:
-    """What takes the same of what is matched, and hands on the same of it; whether there was any."""
+    """Matches plumbing with the same matched operands that passes on the same value. Reports whether anything matched."""
     sides: list[dict[Hashable, list[int]]] = []
     for flow, rows, own, is_after in zip(flows, rest, (to_after, to_before), (False, True), strict=True):
         found: dict[Hashable, list[int]] = collections.defaultdict(list)
@@ -117,7 +117,7 @@ def _match_by(
 
 
 def _value(flow: Dataflow, row: int, own: list[int], same: Sequence[int]) -> Hashable:
-    """What value it hands on; None where that is not matched."""
+    """Returns the value that a row passes on; None if that is unmatched."""
     source = flow.sources[row]
     if source == row:
         return _NOWHERE
@@ -125,7 +125,7 @@ def _value(flow: Dataflow, row: int, own: list[int], same: Sequence[int]) -> Has
 
 
 def _index(flow: Dataflow, row: int, _: list[int], __: Sequence[int]) -> Hashable:
-    """Which element of a tuple, whatever it is now."""
+    """Returns the tuple index of a row, regardless of the element's value; None if it is not a get-tuple-element."""
     return flow.indices[row] if flow.opcodes[row] == "get-tuple-element" else None
 
 

@@ -1,7 +1,7 @@
-"""Which fusions and calls were split, merged, grown, shrunk, formed and dissolved between two matched modules.
+"""Finds the fusions and calls that were split, merged, grown, shrunk, formed or dissolved between two matched modules.
 
-A fusion is matched with the one that shares the most with it. What else is in either came from somewhere: from another
-fusion, from outside, or it is new.
+A fusion is matched with the fusion that shares the most instructions with it. Its other instructions come from another
+fusion, come from outside, or are new.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _OUTSIDE = -1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Regrouped:
-    """Groups (fusions, calls, `async-start`s) of which some nodes went to others, came from others, or are all new.
+    """Groups (fusions, calls, `async-start`s) that exchanged nodes with other groups or with the outside, or that are new or gone.
 
     Attributes:
-      how: what happened to them.
-      before, after: their rows, the one with the most nodes first.
-      counts: of "split" and "merged", how many matched nodes are in each of several; of the others, how many went
-        together; () where none did.
+      how: the kind of change.
+      before, after: rows of the groups, the one with the most nodes first.
+      counts: for "split" and "merged" the number of matched nodes in each part; otherwise the number of nodes that moved
+        together; () for none.
     """
 
     how: How
@@ -38,14 +38,14 @@ class Regrouped:
 
 
 def regrouped(matching: Matching) -> tuple[Regrouped, ...]:
-    """What happened to the groups of two modules; those of which nodes are only altered or replaced are left out."""
+    """Returns the groups that changed; groups with only altered or replaced nodes are omitted."""
     return tuple(each for opcode in ("fusion", "call", "async-start") for each in _Groups(matching, opcode).all())
 
 
 class _Groups:
-    """The groups of one opcode on both sides, and the nodes that they share.
+    """The groups of one opcode on both sides, and the numbers of nodes that they share.
 
-    A group in a group of the same opcode counts as a part of that, unless nothing but its opcode's nesting changed.
+    A group inside a group of the same opcode counts as part of the outermost one.
     """
 
     def __init__(self, matching: Matching, opcode: str) -> None:
@@ -65,7 +65,7 @@ class _Groups:
         yield from self._exchanged()
 
     def _split(self) -> Iterator[Regrouped]:
-        """Of the second module's groups that are no group of the first."""
+        """Yields the changes that explain the groups of the second module without a match in the first."""
         parts: dict[int, list[int]] = collections.defaultdict(list)
         for group in sorted({*self._theirs.values()}):
             if self._to_before[group] >= 0:
@@ -84,7 +84,7 @@ class _Groups:
             yield Regrouped("split", (origin,), pieces, tuple(self._targets[origin].get(each, 0) for each in pieces))
 
     def _merged(self) -> Iterator[Regrouped]:
-        """Of the first module's groups that are no group of the second."""
+        """Yields the changes that explain the groups of the first module without a match in the second."""
         parts: dict[int, list[int]] = collections.defaultdict(list)
         for group in sorted({*self._ours.values()}):
             if self._to_after[group] >= 0:
@@ -103,7 +103,7 @@ class _Groups:
             yield Regrouped("merged", pieces, (target,), tuple(self._origins[target].get(each, 0) for each in pieces))
 
     def _exchanged(self) -> Iterator[Regrouped]:
-        """What went from one group to another, or came from outside, though both stayed what they were."""
+        """Yields the changes of groups that have a match: nodes that moved to another group, or from or to the outside."""
         grown: dict[int, int] = collections.Counter()
         shrunk: dict[int, int] = collections.Counter()
         for (group, other), count in self._shared.items():
@@ -126,7 +126,7 @@ class _Groups:
 
 
 def _outermost(flow: Dataflow, opcode: str) -> dict[int, int]:
-    """Of each group the outermost of an opcode around it, itself among them."""
+    """Maps each group to the outermost group of an opcode around it, which may be the group itself."""
     found: dict[int, int] = {}
     for group in flow.opened:
         around = [each for each in (group, *flow.groups_of(group)) if flow.opcodes[each] == opcode]
@@ -136,9 +136,9 @@ def _outermost(flow: Dataflow, opcode: str) -> dict[int, int]:
 
 
 def _shared(matching: Matching, ours: Mapping[int, int], theirs: Mapping[int, int]) -> dict[tuple[int, int], int]:
-    """How many matched nodes went from which group to which.
+    """Counts the matched nodes by their groups before and after.
 
-    What is common counts where a group has nothing else, and between groups that are matched.
+    Nodes with `COMMON` opcodes only count for groups that have no other nodes, and between matched groups.
     """
     before, after, to_after = matching.before, matching.after, matching.to_after
     telling: dict[tuple[int, int], int] = collections.Counter()
@@ -160,7 +160,7 @@ def _shared(matching: Matching, ours: Mapping[int, int], theirs: Mapping[int, in
 
 
 def _most(counts: Mapping[int, int]) -> int | None:
-    """Which group shares the most, one that is a group before what stands outside; None where nothing is shared."""
+    """Returns the group that shares the most nodes, groups preferred to the outside; None if no nodes are shared."""
     return max(counts, key=lambda group: (counts[group], group), default=None)
 
 

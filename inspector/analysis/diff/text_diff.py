@@ -1,7 +1,7 @@
-"""What differs between two texts, line by line, and between two modules, whatever their names.
+"""Differences between two texts, line by line, and between two modules, ignoring names.
 
-Instruction names renumber between option sets, so a line diff of two HLO texts overstates the
-change; `instruction_changes` compares what instructions compute, names and metadata left out.
+Option sets lead to different numbers in instruction names, so a line diff of two HLO texts overstates the
+change. `instruction_changes` compares the computed operations, without names and metadata.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from inspector.hlo.module import Computation, Module
 
 Hunk = tuple[int, int, int, int]
 
-# difflib is quadratic; larger gaps without a unique line stand as one hunk.
+# difflib is quadratic; a larger gap without unique lines becomes a single hunk.
 _DIFFLIB_CELLS = 1_000_000
 
 
 def line_hunks(before: Sequence[Hashable], after: Sequence[Hashable]) -> tuple[Hunk, ...]:
-    """Where two texts differ, given as lines or as what stands for them.
+    """Compares two texts, given as lines or as keys that represent lines.
 
-    Patience diff: lines that are unique on both sides anchor, the gaps are split again, and small
-    gaps without anchors go to difflib.
+    Uses patience diff: lines that are unique on both sides are anchors, the gaps between them are split again, and
+    small gaps without anchors are passed to difflib.
 
     Returns:
       `(a0, a1, b0, b1)`: lines a0 to a1 (exclusive) of `before` became b0 to b1 of `after`.
@@ -46,7 +46,7 @@ def line_hunks(before: Sequence[Hashable], after: Sequence[Hashable]) -> tuple[H
 
 
 def _matches(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs of equal lines, in no order; each line at most once, no two pairs crossing."""
+    """Returns pairs of equal lines, unordered; each line occurs at most once, and no two pairs cross."""
     found: list[tuple[int, int]] = []
     gaps = [(0, len(a), 0, len(b))]
     while gaps:
@@ -72,7 +72,7 @@ def _matches(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _anchors(a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
-    """The longest increasing run of lines that are unique on both sides."""
+    """Returns the longest increasing subsequence of lines that are unique on both sides."""
     count_a, count_b = collections.Counter(a[a0:a1]), collections.Counter(b[b0:b1])
     place_in_b = {b[j]: j for j in range(b0, b1) if count_b[b[j]] == 1}
     pairs = [(i, place_in_b[a[i]]) for i in range(a0, a1) if count_a[a[i]] == 1 and a[i] in place_in_b]
@@ -80,7 +80,7 @@ def _anchors(a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: 
 
 
 def longest_run(numbers: Sequence[int]) -> list[int]:
-    """Where a longest increasing run of different numbers stands."""
+    """Returns the positions of a longest increasing subsequence of distinct numbers."""
     tails: list[int] = []
     tail_places: list[int] = []
     previous: list[int] = []
@@ -106,12 +106,12 @@ def _difflib_matches(a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: i
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InstructionChanges:
-    """How the instructions of two modules differ, names and metadata apart.
+    """The differences between the instructions of two modules, ignoring names and metadata.
 
     Attributes:
-      only_before: opcode to number of instructions that `after` does not have.
-      only_after: opcode to number of instructions that `before` does not have.
-      common: instructions that both have.
+      only_before: number of instructions that `after` does not have, by opcode.
+      only_after: number of instructions that `before` does not have, by opcode.
+      common: number of instructions that both have.
     """
 
     only_before: collections.Counter[str]
@@ -120,7 +120,7 @@ class InstructionChanges:
 
     @property
     def same(self) -> bool:
-        """Whether both modules have the same instructions."""
+        """Reports whether both modules have the same instructions."""
         return not self.only_before and not self.only_after
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ def instruction_changes(
 
 
 def instruction_multiset(module: Module) -> collections.Counter[Hashable]:
-    """What the instructions compute: opcode, shapes and attributes, bodies included, names left out."""
+    """Counts the instructions by what they compute: opcode, shapes, attributes and called computations, without names."""
     keys, counts = _Keys(module), collections.Counter[Hashable]()
     for kind, count in enumerate(module.alike.counts.tolist()):
         counts[keys.of(kind)] += count
@@ -153,7 +153,7 @@ def instruction_multiset(module: Module) -> collections.Counter[Hashable]:
 
 
 class _Keys:
-    """What instructions of one module compute, to be compared with those of another."""
+    """Keys of the instructions of one module, equal for instructions of any module that compute the same."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -163,7 +163,7 @@ class _Keys:
         self._bodies: dict[int, int] = {}
 
     def of(self, kind: int) -> tuple[Hashable, ...]:
-        """The key of a kind of instructions."""
+        """Returns the key of a kind of instructions."""
         if kind not in self._keys:
             instruction, shapes = self._module.at(int(self._module.alike.first[kind])), self._module.columns.shapes
             operands = tuple(shapes.at(operand.row) for operand in instruction.operands)
@@ -173,7 +173,7 @@ class _Keys:
         return self._keys[kind]
 
     def _body(self, computation: Computation) -> int:
-        """A computation's fingerprint: its instructions, and which feeds which."""
+        """Returns the fingerprint of a computation: its instructions and the dataflow between them."""
         if computation.number not in self._bodies:
             rows, operands = computation.rows, self._module.columns.operands
             feeding = operands.rows[operands.offsets[rows.start] : operands.offsets[rows.stop]] - rows.start

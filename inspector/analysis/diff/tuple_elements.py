@@ -1,7 +1,7 @@
-"""Which element of a loop's tuple is which of another's, where one carries more than the other.
+"""Matches the elements of the tuples of two loops that carry different numbers of elements.
 
-Elements go by their places, which all shift behind one that came or went: so they are aligned by their shapes and by
-what body and condition do with them.
+An added or removed element shifts the positions of all later ones. So elements are aligned by their shapes and by their
+uses in body and condition.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _GET = "get-tuple-element"
 
 
 def count(side: ValueNumbers, row: int) -> int:
-    """Elements of the tuple that a row makes."""
+    """Returns the number of elements of the tuple that a row computes."""
     return len(side.flow.module.at(row).shape.tuple_shapes)
 
 
 def element_pairs(a: ValueNumbers, x: int, b: ValueNumbers, y: int) -> Iterator[tuple[int, int]]:
-    """Pairs of what takes the same element of two loops: of what they make, and of what they hand to body and condition.
+    """Yields pairs of instructions that extract the same element of two loops, from their results and inside body and condition.
 
     Args:
       a: one side.
@@ -30,7 +30,7 @@ def element_pairs(a: ValueNumbers, x: int, b: ValueNumbers, y: int) -> Iterator[
       y: its loop, which carries more or fewer elements.
     """
     ours, theirs = _handed(a, x), _handed(b, y)
-    matched = difflib.SequenceMatcher(None, _said(a, x, ours), _said(b, y, theirs), autojunk=False)
+    matched = difflib.SequenceMatcher(None, _element_keys(a, x, ours), _element_keys(b, y, theirs), autojunk=False)
     same = {block.a + n: block.b + n for block in matched.get_matching_blocks() for n in range(block.size)}
     for mine, its in zip((x, *ours), (y, *theirs), strict=False):
         found, others = _taking(a, mine), _taking(b, its)
@@ -39,14 +39,14 @@ def element_pairs(a: ValueNumbers, x: int, b: ValueNumbers, y: int) -> Iterator[
 
 
 def _handed(side: ValueNumbers, loop: int) -> list[int]:
-    """The parameter of what a loop calls, of each."""
+    """Returns the parameters of the regions that a loop calls."""
     flow = side.flow
     regions = flow.calls.get(loop, ())
     return [row for region in regions for row in flow.nodes[region] if flow.opcodes[row] == "parameter"]
 
 
-def _said(side: ValueNumbers, loop: int, handed: list[int]) -> list[Hashable]:
-    """Of each element its shape, and what takes it in body and condition."""
+def _element_keys(side: ValueNumbers, loop: int, handed: list[int]) -> list[Hashable]:
+    """Returns for each element its shape and its uses in body and condition."""
     flow, exact = side.flow, side.labels.exact
     shapes = flow.module.at(loop).shape.tuple_shapes
     uses: dict[int, set[Hashable]] = collections.defaultdict(set)
@@ -59,7 +59,7 @@ def _said(side: ValueNumbers, loop: int, handed: list[int]) -> list[Hashable]:
 
 
 def _taking(side: ValueNumbers, made: int) -> dict[int, list[int]]:
-    """What takes each element of a tuple, by index."""
+    """Maps the elements of a tuple, by index, to the instructions that extract them."""
     flow = side.flow
     found: dict[int, list[int]] = collections.defaultdict(list)
     for user, _ in flow.users[made]:

@@ -1,4 +1,4 @@
-"""What only one of two matched modules has."""
+"""Instructions that only one of two matched modules has."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Alone:
     """An instruction that only one module has.
 
     Attributes:
-      row: of that module.
-      held: how many more go with it, such as those of a loop's body.
-      twin: the matched row that computes the same; None where nothing does.
+      row: its row in that module.
+      held: number of further instructions that belong to it, such as those of a loop's body.
+      twin: the matched row that computes the same; None if there is none.
     """
 
     row: int
@@ -26,17 +26,17 @@ class Alone:
 
 
 class ModuleSide:
-    """One of two modules, and what is told of it.
+    """One of two modules, with the instructions that are already reported.
 
     Attributes:
-      is_after: whether it is the second.
+      is_after: whether it is the second module.
       flow, partners, values, bodies: as in `Matching`.
-      regions: those that are matched.
-      told: the rows that a change is about, or that go with one.
+      regions: the matched regions.
+      told: rows that a reported change includes.
     """
 
     def __init__(self, matching: Matching, *, is_after: bool) -> None:
-        """Tells nothing yet."""
+        """Starts without reported rows."""
         m = matching
         self.is_after = is_after
         self.flow, self.partners, self.values, self.bodies = (
@@ -51,13 +51,13 @@ class ModuleSide:
 
     @functools.cached_property
     def _known(self) -> dict[tuple[int, int], int]:
-        """What is matched, by region and value."""
+        """Maps regions and values to matched rows."""
         flow, partners = self.flow, self.partners
         rows = (row for nodes in flow.nodes.values() for row in nodes if partners[row] >= 0)
         return {(flow.regions[row], self.values[row]): row for row in rows}
 
     def take(self, region: int) -> int:
-        """Tells all that only this side has in a region and in those that it calls; how many that is."""
+        """Marks the unmatched rows of a region and of the regions that it calls as reported. Returns their number."""
         waiting, seen, count = [region], {region}, len(self.told)
         while waiting:
             for row in self.rows_of(waiting.pop()):
@@ -69,13 +69,13 @@ class ModuleSide:
         return len(self.told) - count
 
     def take_group(self, group: int) -> int:
-        """The same of a fusion or call."""
+        """Marks the unmatched rows of a fusion or call as reported. Returns their number."""
         count = len(self.told)
         self.told.update(row for row in self.rows_of(self.flow.opened[group]) if self.partners[row] < 0)
         return len(self.told) - count
 
     def rows_of(self, computation: int) -> Iterator[int]:
-        """The rows of a computation with those of all fusions in it."""
+        """Yields the rows of a computation and of all fusions in it."""
         waiting = [computation]
         while waiting:
             for row in self.flow.module.computations[waiting.pop()].rows:
@@ -84,12 +84,12 @@ class ModuleSide:
                     waiting.append(self.flow.opened[row])
 
     def alone(self) -> Iterator[Alone]:
-        """The nodes that only this side has; what is in a region that only it has goes with what calls it."""
+        """Yields the nodes that only this side has; nodes of an unmatched region are counted with its caller."""
         flow, told = self.flow, self.told
         for region in flow.nodes:
             if region not in self.regions and self.bodies[region] in self._other_bodies:
-                told.update(self.rows_of(region))  # one more copy of what the other side has too
-        # The entry computation first, so that what a loop's body has goes with the loop.
+                told.update(self.rows_of(region))  # an additional copy of a region that the other side has too
+        # The entry computation comes first, so that the instructions of a loop's body are counted with the loop.
         for row in [row for region in reversed(flow.nodes) for row in flow.nodes[region]]:
             if self.partners[row] < 0 and row not in told:
                 told.add(row)
@@ -99,7 +99,7 @@ class ModuleSide:
                 yield Alone(row, held, self._known.get((flow.regions[row], self.values[row])))
 
     def _is_of_other_tuple(self, row: int) -> bool:
-        """Whether it takes an element of a tuple that has more of them here, or fewer, which is told of that."""
+        """Reports whether a row extracts an element of a tuple whose number of elements changed; the tuple reports that."""
         if self.flow.opcodes[row] != "get-tuple-element":
             return False
         made = self.flow.operands[row][0]
@@ -111,10 +111,10 @@ class ModuleSide:
         return len(flow.module.at(row).shape.tuple_shapes)
 
     def plumbing_alone(self, touched: set[int]) -> Iterator[Alone]:
-        """What only hands on values, where nothing that is told explains it.
+        """Yields unmatched plumbing that no reported change explains.
 
         Args:
-          touched: fusions and calls in which something is told.
+          touched: fusions and calls with a reported change inside.
         """
         flow = self.flow
         nodes = {row for rows in flow.nodes.values() for row in rows}
@@ -126,7 +126,7 @@ class ModuleSide:
 
 
 def _following(flow: Dataflow, rest: set[int], told: set[int], touched: set[int]) -> set[int]:
-    """Of what hands on values that which touches something that is told, or stands in a fusion where something is."""
+    """Returns the plumbing that is connected to a reported row or is in a fusion or call with a reported change."""
     users, found = flow.module.columns.users, set[int]()
     new = {row for row in rest if flow.groups[row] in touched}
     known = told | new

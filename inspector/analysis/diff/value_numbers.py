@@ -1,4 +1,4 @@
-"""Value numbering of a module, from both ends: what each node computes, and what becomes of it."""
+"""Value numbering of a module from both ends: what each node computes, and how its result is used."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ _OPCODE = 3
 
 
 class ValueNumbers:
-    """One of two modules that are matched.
+    """The value numbers of one of two modules that are matched.
 
     Attributes:
-      partners: of each row the other side's, -1 for none.
-      shared: of each matched row what it is called on both sides: its row in the first.
-      values: of each node a number, equal where the same is computed from the same; of parameters by their numbers.
-      uses: the same for what becomes of it, up to the result of its region.
-      bodies: of each region a number, equal where it computes the same.
+      partners: for each row the matched row of the other side, -1 for none.
+      shared: for each matched row an identifier that both sides share: the row in the first module.
+      values: number of each node, equal for nodes that compute the same from the same values; parameters are identified
+        by their numbers.
+      uses: number of each node, equal for nodes that are used in the same way up to the result of the region.
+      bodies: number of each region, equal for regions that compute the same.
     """
 
     def __init__(self, flow: Dataflow, labels: Labels, *, is_second: bool) -> None:
-        """Numbers all values; nothing is matched yet."""
+        """Numbers all values, without matches."""
         self.flow, self.labels = flow, labels
         self.partners = [UNMATCHED] * len(flow.sources)
         self.shared: Sequence[int] = self.partners if is_second else range(len(self.partners))
@@ -50,7 +51,7 @@ class ValueNumbers:
         self.bodies[region] = hash((values[root], *last))
 
     def free(self, rows: Iterable[int]) -> list[int]:
-        """Those that have no partner."""
+        """Returns the rows without a match."""
         return [row for row in rows if self.partners[row] < 0]
 
 

@@ -1,1 +1,1 @@
-"""Modules as graphs: the nested hierarchy of the Graph pane, and drawings by Graphviz."""
+"""Graphs of modules: the nested hierarchy of the Graph pane, and Graphviz drawings."""

@@ -1,4 +1,4 @@
-"""The boxes of a hierarchy while it is made: none with one node in it, none with more than a reader takes in."""
+"""Builds the boxes of a hierarchy: removes boxes with a single node and divides boxes with too many nodes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from inspector.hlo.reading.byte_arrays import Numbers
 BoxKind = Literal["module", "scope", "inputs", "part", "computation"]
 
 MOST_NODES = 48
-"""Nodes in a box, so that three can be open in each other where 150 are shown."""
+"""Maximum number of nodes in a box, so that three nested boxes can be open when 150 nodes are shown."""
 
-_FOLDED = ("scope", "inputs")  # what is no box where it would hold one node
+_FOLDED = ("scope", "inputs")  # kinds of boxes that are removed if they hold a single node
 _GONE = -2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Box:
-    """A node that only holds others.
+    """A node that only contains other nodes.
 
     Attributes:
-      kind: the whole module; a scope; parameters and constants; neighbors in the schedule, where there are too many;
-        a computation that is not all of what its caller calls, or that nothing calls.
-      title: in words.
-      phase: the part of a differentiated program, "" where none tells.
+      kind: "module" for the whole module; "scope"; "inputs" for parameters and constants; "part" for neighbors in the
+        schedule, if a box has too many nodes; "computation" for one of several computations of a caller, or one that
+        nothing calls.
+      title: the displayed title.
+      phase: the part of a differentiated program, "" if unknown.
     """
 
     kind: BoxKind
@@ -36,10 +37,10 @@ class Box:
 
 
 class Boxes:
-    """The nodes of a hierarchy: instructions by row, then boxes. A box is made after the one that it is in."""
+    """The nodes of a hierarchy: instructions by row, then boxes. A box is created after the box that contains it."""
 
     def __init__(self, row_count: int) -> None:
-        """Instructions that are in nothing yet."""
+        """Starts with instructions outside of any box."""
         self._rows = np.full(row_count, _GONE)
         self._parents: list[int] = []
         self._boxes: list[Box] = []
@@ -47,22 +48,22 @@ class Boxes:
 
     @property
     def parents(self) -> Numbers:
-        """The node that each is in, -1 of what is in none."""
+        """Returns the node that contains each node, -1 for none."""
         return np.append(self._rows, np.array(self._parents, np.int64))
 
     @property
     def listed(self) -> tuple[Box, ...]:
-        """Of each node behind the instructions."""
+        """Returns the boxes, in the order of their nodes."""
         return tuple(self._boxes)
 
     def add(self, box: Box, parent: int) -> int:
-        """A new box in a node."""
+        """Adds a box to a node. Returns the new node."""
         self._boxes.append(box)
         self._parents.append(parent)
         return len(self._rows) + len(self._boxes) - 1
 
     def within(self, parent: int, box: Box) -> int:
-        """The box of that name in a node, made when first asked for."""
+        """Returns the node of a box in a node, and adds the box at first use."""
         key = parent, box
         if key not in self._known:
             self._known[key] = self.add(box, parent)
@@ -73,10 +74,10 @@ class Boxes:
         self._rows[rows] = nodes
 
     def settle(self, positions: Numbers) -> None:
-        """Folds boxes with one node in them into what they are in, and divides those with too many.
+        """Replaces boxes that hold a single node by that node, and divides those with too many nodes.
 
         Args:
-          positions: of each instruction in the schedule of its computation.
+          positions: position of each instruction in the schedule of its computation.
         """
         self._fold()
         self._split(positions)
@@ -102,12 +103,12 @@ class Boxes:
                 self._boxes[child - first] = dataclasses.replace(inner, title=_joined(box, inner))
 
     def _counts(self) -> Numbers:
-        """How many nodes each node has in it."""
+        """Counts the nodes inside each node."""
         parents = self.parents
         return np.bincount(parents[parents >= 0], minlength=len(parents))
 
     def _only(self, counts: Numbers) -> dict[int, int]:
-        """Of the nodes with one node in them that one."""
+        """Maps the nodes that contain exactly one node to that node."""
         parents = self.parents
         single = np.flatnonzero((parents >= 0) & (counts[parents] == 1))
         return dict(zip(parents[single].tolist(), single.tolist(), strict=True))
@@ -133,7 +134,7 @@ class Boxes:
             self._into_parts(node, (moved := inside[movable])[np.argsort(order[moved], kind="stable")])
 
     def _into_parts(self, node: int, inside: Numbers) -> None:
-        """Divides the nodes in a node into parts of neighbors."""
+        """Divides the nodes inside a node into parts of neighbors."""
         sizes = [len(inside)]
         while sizes[-1] > MOST_NODES:
             sizes.append(math.ceil(sizes[-1] / MOST_NODES))
@@ -163,7 +164,7 @@ class Boxes:
             self._parents[node - first] = parent
 
     def _renumber(self) -> None:
-        """Drops the boxes that are gone."""
+        """Drops the removed boxes."""
         first = len(self._rows)
         kept = np.array([parent != _GONE for parent in self._parents], bool)
         places = np.append(np.arange(first), first + np.cumsum(kept) - 1)
@@ -174,5 +175,5 @@ class Boxes:
 
 
 def _joined(outer: Box, inner: Box) -> str:
-    """A title for both; of one that says only a phase the other's."""
+    """Returns a combined title for two boxes; the inner title if the outer one is only a phase."""
     return inner.title if outer.title == outer.phase else f"{outer.title}/{inner.title}"

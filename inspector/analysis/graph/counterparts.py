@@ -1,4 +1,4 @@
-"""Which node of one hierarchy is which of another: boxes by their titles, instructions by what they compute."""
+"""Matches the nodes of two hierarchies: boxes by title, instructions by what they compute."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from inspector.hlo.reading.byte_arrays import Numbers
 
 
 def counterparts(found: Hierarchy, module: Module, other: Hierarchy, other_module: Module) -> Numbers:
-    """Of each node that of the other hierarchy, -1 for none. No two have the same.
+    """Returns for each node the matched node of another hierarchy, -1 for none. No two nodes have the same match.
 
     Args:
-      found: the nodes.
-      module: of which they are.
-      other: the nodes to find them among.
-      other_module: of which those are.
+      found: the hierarchy whose nodes are matched.
+      module: the module of `found`.
+      other: the hierarchy that contains the matches.
+      other_module: the module of `other`.
 
     Raises:
       ModuleError: a module is damaged.
@@ -41,7 +41,7 @@ def counterparts(found: Hierarchy, module: Module, other: Hierarchy, other_modul
 
 
 def _outer_first(found: Hierarchy) -> list[int]:
-    """The boxes but for the module's, each behind those that it is in."""
+    """Returns all boxes except the module's, outer boxes before inner ones."""
     above, depths = found.parents, np.zeros(len(found.parents), np.int64)
     while (above >= 0).any():
         depths += above >= 0

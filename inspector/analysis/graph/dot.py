@@ -1,4 +1,4 @@
-"""`dot`, as far as the graphviz package uses it, through pygraphviz's own Graphviz. Run as a script."""
+"""A replacement for `dot` that covers the options used by the graphviz package; draws with pygraphviz. Run as a script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 
 FONT_NOTES = b"Fontconfig warning:"
-"""How lines begin with which the wheel's fontconfig tells that it is older than the files of this system."""
+"""Prefix of the warnings of the wheel's fontconfig that it is older than the configuration files of the system."""
 
 _PACKAGES = (
     "Install it: `apt-get install libglib2.0-0 libxrender1` on Debian, `dnf install glib2 libXrender` on Fedora."
@@ -18,10 +18,10 @@ _PACKAGES = (
 
 
 def main(arguments: list[str]) -> None:
-    """Lays out a file or standard input; `-Kprog`, `-Tformat` and `-Ofile` as `dot` takes them."""
+    """Lays out a file or standard input; takes the options `-Kprog`, `-Tformat`, `-ofile` and `-O` of `dot`."""
     try:
         import pygraphviz
-    except ImportError as e:  # its wheel takes GLib and Xrender from the system, which a minimal container may not have
+    except ImportError as e:  # its wheel needs GLib and Xrender from the system, which a minimal container may lack
         sys.exit(f"pygraphviz cannot be loaded: {e}. {_PACKAGES if '.so' in str(e) else ''}".rstrip())
 
     program, output_format, output, files = "dot", "dot", None, []
@@ -53,22 +53,22 @@ def main(arguments: list[str]) -> None:
 
 @contextlib.contextmanager
 def _without_font_notes() -> Iterator[None]:
-    """Keeps `FONT_NOTES` off standard error, which notebooks show in red, and nothing else."""
+    """Removes lines with `FONT_NOTES` from standard error, which notebooks show in red; other lines stay."""
     with contextlib.ExitStack() as ends:
         try:
-            said = ends.enter_context(tempfile.TemporaryFile())
-        except OSError:  # no folder to write into: everything is shown
+            captured = ends.enter_context(tempfile.TemporaryFile())
+        except OSError:  # no writable folder: all lines are shown
             yield
             return
         shown = os.dup(2)
-        os.dup2(said.fileno(), 2)
+        os.dup2(captured.fileno(), 2)
         try:
             yield
         finally:
             os.dup2(shown, 2)
             os.close(shown)
-            said.seek(0)
-            os.write(2, b"".join(line for line in said if not line.startswith(FONT_NOTES)))
+            captured.seek(0)
+            os.write(2, b"".join(line for line in captured if not line.startswith(FONT_NOTES)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Graphviz for graphs that users draw, without one on the system: pygraphviz brings it along."""
+"""Provides Graphviz for drawing graphs; pygraphviz bundles it if the system has none."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from inspector.support import files, subprocesses
 
 @functools.cache
 def find_dot() -> None:
-    """Tells the `graphviz` package which `dot` to start: the system's, else one that draws through pygraphviz."""
+    """Sets the `dot` that the `graphviz` package starts: the system's, else one that draws with pygraphviz."""
     import graphviz
 
-    # By its path: by name, one in the current folder could be found.
-    found = shutil.which("dot", path=subprocesses.environ().get("PATH", os.defpath))
-    graphviz.backend.dot_command.DOT_BINARY = pathlib.Path(found) if found else _shim()
+    # An absolute path, since a bare name could match a program in the current folder.
+    system_dot = shutil.which("dot", path=subprocesses.environ().get("PATH", os.defpath))
+    graphviz.backend.dot_command.DOT_BINARY = pathlib.Path(system_dot) if system_dot else _shim()
 
 
 def _dot() -> list[str]:
-    """The command of `dot.py`, as a script: nothing else of inspector is imported."""
+    """Returns the command that runs `dot.py` as a script, without importing other modules of inspector."""
     run = "import runpy; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
     return subprocesses.python(run, str(pathlib.Path(__file__).with_name("dot.py")))
 
 
 def _shim() -> pathlib.Path:
-    """An executable that takes `dot`'s arguments; the graphviz package starts one by name."""
+    """Writes an executable that takes `dot`'s arguments, since the graphviz package starts a single executable."""
     windows = os.name == "nt"
-    # Without PYTHONPATH: the command has its path, and of that variable only what is safe.
+    # PYTHONPATH is unset: the command contains its path and the safe entries of that variable.
     text = (
         f"@set PYTHONPATH=\n@{subprocess.list2cmdline(_dot())} %*\n"
         if windows
@@ -48,7 +48,7 @@ def _shim() -> pathlib.Path:
 
 
 def _own_folder() -> pathlib.Path:
-    """The user's cache, else a folder for as long as this process lives."""
+    """Returns the user's cache folder, else a temporary folder that is removed when this process ends."""
     cache = files.cache_folder()
     if cache is not None:
         with contextlib.suppress(OSError):

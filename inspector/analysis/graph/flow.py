@@ -1,6 +1,6 @@
-"""What feeds what in a module, across the bounds of what instructions call.
+"""The dataflow edges of a module, across the boundaries of called computations.
 
-An operand feeds the parameter that has its value, and a root feeds what uses the call.
+An operand feeds the parameter that receives its value, and a root feeds the users of the call.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _PASSING = frozenset({"fusion", "call", "async-start"})  # operand `n` is parame
 _ENTERED = frozenset({*_PASSING, "while", "conditional"})
 _NAMES = frozenset(
     {"tuple", "get-tuple-element", "bitcast", "opt-barrier", "add-dependency"}
-)  # of values that are there
+)  # opcodes that give existing values another name
 
 
 def flow(module: Module, owners: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Edges of values: the rows that make and that take each, and its bytes. Sorted by what takes.
+    """Returns the dataflow edges, sorted by target: the source row, the target row and the bytes of each.
 
     Args:
       module: optimized or not.
-      owners: of each computation the row of the instruction that it is shown in, -1 for none; what others pass to it
-        goes to them.
+      owners: for each computation the row of the instruction that displays it, -1 for none; operands of its other callers
+        lead to these callers.
     """
     columns = module.columns
     links = columns.operands
@@ -45,7 +45,7 @@ def flow(module: Module, owners: Numbers) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _entering(module: Module, owners: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Where values enter what is called: places in the operands, the parameters that take them, and what makes them."""
+    """Returns the operands passed to called computations: their positions, the receiving parameters and the source rows."""
     columns, links = module.columns, module.columns.operands
     enters = np.append(columns.opcode_is(_ENTERED.__contains__), False)
     parameters = np.flatnonzero(columns.opcode_is(lambda opcode: opcode == "parameter"))
@@ -63,7 +63,7 @@ def _entering(module: Module, owners: Numbers) -> tuple[Numbers, Numbers, Number
 
 
 def _branches(module: Module) -> Numbers:
-    """Of each computation its place among those that its first caller calls."""
+    """Returns for each computation its position among the computations that its first caller calls."""
     called = module.columns.called
     places = np.arange(len(called.rows)) - called.offsets[called.from_rows]
     found = np.zeros(len(module.columns.computations), np.int64)
@@ -72,7 +72,7 @@ def _branches(module: Module) -> Numbers:
 
 
 def _results(module: Module, owners: Numbers) -> Numbers:
-    """Of each row the one that makes its value: of a call the root of what it calls."""
+    """Returns for each row the row that computes its value: the root of the called computation for a call."""
     columns = module.columns
     made = np.arange(len(columns))
     enters = columns.opcode_is(lambda opcode: opcode in _ENTERED and opcode != "conditional")
@@ -85,7 +85,7 @@ def _results(module: Module, owners: Numbers) -> Numbers:
 
 
 def _sizes(module: Module, sources: Numbers, targets: Numbers) -> Numbers:
-    """Bytes of what goes along edges: of a tuple of which one element is taken, those of the element."""
+    """Returns the bytes that each edge transfers; for an edge that extracts a tuple element only those of the element."""
     columns = module.columns
     sizes = np.array([shape.byte_size for shape in module.known_shapes], np.int64)[columns.shapes.codes]
     element = columns.opcode_is(lambda opcode: opcode == "get-tuple-element")[targets]
@@ -94,11 +94,11 @@ def _sizes(module: Module, sources: Numbers, targets: Numbers) -> Numbers:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class LiveSpans:
-    """Over which part of the schedule of its computation each instruction's value is alive.
+    """The live ranges of instruction values, as positions in the schedule of their computations.
 
     Attributes:
-      start: where the instruction runs.
-      end: the last place at which something takes the value, itself or under another name.
+      start: position of the instruction.
+      end: position of the last use of the value, directly or under another name.
     """
 
     start: Numbers
@@ -106,7 +106,7 @@ class LiveSpans:
 
 
 def spans(module: Module) -> LiveSpans | Unavailable:
-    """Of the values, not of the buffers that they share: those have `Compiled.timeline`."""
+    """Computes the live ranges of values; `Compiled.timeline` has those of the buffers that values share."""
     if not module.proto.schedule.sequences:
         return Unavailable("XLA has not scheduled this module")
     columns, links = module.columns, module.columns.operands

@@ -1,7 +1,8 @@
-"""A module as boxes in boxes, which a reader opens and closes, at any size.
+"""A module of any size as nested boxes, which the user opens and closes.
 
-Computations are where they are called, in them the scopes of the user's names, in these the instructions. Made of the
-columns, without a look at single instructions; laid out in the browser (`frontend/src/graph`).
+Computations are nested in their callers, the user's name scopes in the computations, and instructions in the scopes. The
+hierarchy is computed from columns, without access to single instructions, and laid out in the browser
+(`frontend/src/graph`).
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from inspector.errors import ModuleError
 from inspector.hlo.module import Module
 from inspector.hlo.reading.byte_arrays import Numbers
 
-# A computation up to this size is read as it is.
+# Computations up to this size are not divided into scopes.
 _FLAT = 16
 _MOST_INPUTS = 8
-# Scopes that stand beside each other; those of more are first divided into forward and backward.
+# Maximum number of sibling scopes; more are first divided into forward and backward.
 _MOST_SCOPES = 24
-# Further than that, an instruction without a name has nothing to do with one that has.
+# Maximum distance over which an instruction without a name takes the scope of another instruction.
 _FARTHEST = 8
-_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name what `async-start` called
+_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they repeat the called computation of `async-start`
 _NONE = -1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Hierarchy:
-    """The nodes of a module: its instructions by row, then the boxes. Each is in one other.
+    """The nodes of a module: its instructions by row, then the boxes. Each node except the module's is inside another.
 
-    An instruction holds what it calls. A computation with several callers is in the first of them.
+    An instruction contains the computations that it calls. A computation with several callers is inside the first one.
 
     Attributes:
-      parents: the node that each is in, -1 of the module's; `[instructions + boxes]`.
-      boxes: the first is the module's.
-      sources, targets: rows of each edge; of what an instruction calls those of the parameters and of the root.
-      edge_bytes: what goes along each.
+      parents: the node that contains each node, -1 for the module's; `[instructions + boxes]`.
+      boxes: the boxes; the first is the module's.
+      sources, targets: rows of each edge; edges into and out of called computations end at parameters and start at roots.
+      edge_bytes: bytes of the value of each edge.
     """
 
     parents: Numbers
@@ -49,15 +50,15 @@ class Hierarchy:
 
     @property
     def row_count(self) -> int:
-        """Instructions; the module's box has this number."""
+        """Returns the number of instructions, which is also the node number of the module's box."""
         return len(self.parents) - len(self.boxes)
 
 
 def hierarchy(module: Module) -> Hierarchy:
-    """The nodes and edges of a module, optimized or not.
+    """Computes the nodes and edges of a module, optimized or not.
 
     Raises:
-      ModuleError: computations call each other in a circle: the module is damaged.
+      ModuleError: the module is damaged: computations call each other in a cycle.
     """
     owners = _owners(module)
     boxes = Boxes(len(module.columns))
@@ -73,7 +74,7 @@ def hierarchy(module: Module) -> Hierarchy:
 
 
 def _owners(module: Module) -> Numbers:
-    """Of each computation the row of the first instruction that calls it, -1 for none."""
+    """Returns for each computation the row of the first instruction that calls it, -1 for none."""
     columns = module.columns
     numbers, callers = columns.called.rows, columns.called.from_rows
     calls = columns.opcode_is(lambda opcode: opcode not in _NAMED_AGAIN)[callers]
@@ -91,7 +92,7 @@ def _owners(module: Module) -> Numbers:
 
 
 def _hosts(module: Module, owners: Numbers, boxes: Boxes, top: int) -> Numbers:
-    """Of each computation the node that its instructions are in."""
+    """Returns for each computation the node that contains its instructions."""
     columns = module.columns
     hosts = owners.copy()
     hosts[module.entry.number] = top
@@ -111,7 +112,7 @@ def _hosts(module: Module, owners: Numbers, boxes: Boxes, top: int) -> Numbers:
 
 
 def _scopes(module: Module) -> tuple[list[Scope], Numbers]:
-    """The scopes of a module, and of each instruction the number of its own, -1 for none."""
+    """Returns the scopes of a module, and for each instruction the index of its scope, -1 for none."""
     columns = module.columns
     names = [origin.op_name for origin in module.known_origins]
     of_names = {name: scope_of(name) for name in set(names) if name}
@@ -122,10 +123,10 @@ def _scopes(module: Module) -> tuple[list[Scope], Numbers]:
 
 
 def _with_neighbors(module: Module, codes: Numbers) -> Numbers:
-    """Instructions without a scope take that of what uses them, else of what they are made from; inputs have none."""
+    """Assigns scopes to instructions without one: that of a user, else of an operand; parameters and constants get none."""
     columns, links = module.columns, module.columns.operands
     apart = columns.opcode_is(lambda opcode: opcode in ("parameter", "constant"))
-    apart[columns.roots] |= columns.opcode_is(lambda opcode: opcode == "tuple")[columns.roots]  # so have results
+    apart[columns.roots] |= columns.opcode_is(lambda opcode: opcode == "tuple")[columns.roots]  # tuples of results too
     made, used = links.from_rows, links.rows
     codes = np.where(apart, _NONE, codes)
     for _ in range(_FARTHEST):
@@ -160,7 +161,7 @@ def _divide(module: Module, boxes: Boxes, hosts: Numbers, owners: Numbers, scope
 
 
 def _boxes_of(scopes: list[Scope], outer: Scope, host: int, boxes: Boxes) -> list[int]:
-    """The boxes of the scopes of one computation, which a scope calls."""
+    """Returns the box of each scope of one computation that is called from the scope `outer`."""
     marks = {s.phase for s in scopes if s.phase not in ("", "rest", outer.phase)}
     phases = [s.phase if s.phase in marks else "" for s in scopes]
     paths = [_below(s.path, outer.path) for s in scopes]
@@ -179,7 +180,7 @@ def _boxes_of(scopes: list[Scope], outer: Scope, host: int, boxes: Boxes) -> lis
 
 
 def _below(path: tuple[str, ...], outer: tuple[str, ...]) -> tuple[str, ...]:
-    """A path without what the caller's begins with."""
+    """Returns a path without the prefix that it shares with the caller's path."""
     shared = 0
     while shared < min(len(path), len(outer)) and path[shared] == outer[shared]:
         shared += 1
@@ -187,7 +188,7 @@ def _below(path: tuple[str, ...], outer: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _gather_inputs(module: Module, boxes: Boxes, hosts: Numbers) -> None:
-    """Puts the parameters and constants of a computation that has many of them into a box, by their names."""
+    """Puts the parameters and constants of a computation with many of them into a box, nested by argument paths."""
     columns = module.columns
     is_input = columns.opcode_is(lambda opcode: opcode in ("parameter", "constant"))
     is_parameter = columns.opcode_is(lambda opcode: opcode == "parameter")

@@ -1,4 +1,4 @@
-"""What the nodes of a hierarchy cost: of an instruction all its executions, of a box what is in it."""
+"""The costs of the nodes of a hierarchy: all executions for an instruction, the sum of the contents for a box."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """A number of each node.
+    """One quantity for each node.
 
     Attributes:
-      known: NaN where nothing is.
-      at_least: where a part is not known.
+      known: the known value, NaN if unknown.
+      at_least: whether a part of the value is unknown.
     """
 
     known: Floats
@@ -36,12 +36,13 @@ class Sums:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HierarchyCosts:
-    """Of one execution of the module.
+    """The costs of one execution of the module.
 
     Attributes:
       flops: floating-point operations.
-      bytes_accessed: as in `Compiled.cost`; what is fused has none of its own.
-      least_s: at the roofs of the chip, of kernels and what holds them: the sum, whatever runs beside what.
+      bytes_accessed: as in `Compiled.cost`; unknown for fused instructions, which do not access memory themselves.
+      least_s: estimated time in seconds at the chip's roofs, for kernels and the nodes that contain them: the sum over
+        kernels, without overlap.
     """
 
     flops: Sums
@@ -52,13 +53,13 @@ class HierarchyCosts:
 def hierarchy_costs(
     found: Hierarchy, module: Module, costs: Mapping[str, InstructionCost], points: Iterable[Point]
 ) -> HierarchyCosts:
-    """The costs of a hierarchy's nodes.
+    """Computes the costs of a hierarchy's nodes.
 
     Args:
-      found: the nodes.
-      module: of which they are.
-      costs: of each instruction by name (`compilation.cost.costs`).
-      points: the kernels under the roofs (`analysis.roofline`).
+      found: the hierarchy.
+      module: the module of the hierarchy.
+      costs: cost of each instruction by name (`compilation.cost.costs`).
+      points: the kernels with their roofline (`analysis.roofline`).
     """
     columns = module.columns
     levels = _levels(found.parents)
@@ -82,7 +83,7 @@ def hierarchy_costs(
 
 
 def _runs(module: Module) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Of each instruction how often it runs, NaN where that is not known, and whether it is fused."""
+    """Returns for each instruction the number of executions, NaN if unknown, and whether it is fused."""
     where = places(module)
     here = [where.get(name) for name in module.columns.computation_names]
     times = [0 if place is None else place.executions for place in here]
@@ -114,7 +115,7 @@ def _sums(values: Sequence[float | Unavailable]) -> Sums:
 
 
 def _levels(parents: Numbers) -> list[Numbers]:
-    """The nodes by how deep they are, the deepest first, without the outermost."""
+    """Groups the nodes by depth, the deepest first, without the outermost."""
     depth, above = np.zeros(len(parents), np.int64), parents
     while (above >= 0).any():
         depth += above >= 0
@@ -131,7 +132,7 @@ def _summed(
     boxes: npt.NDArray[np.bool_],
     cheapest: npt.NDArray[np.bool_] | None = None,
 ) -> Sums:
-    """The numbers of instructions, and those of boxes: the sum, or the least, of what is in them."""
+    """Returns the values of instructions, and for nodes with contents the sum, or the minimum, of the contents."""
     extra = len(found.boxes)
     known = np.append(own.known, np.full(extra, np.nan))
     at_least = np.append(own.at_least, np.zeros(extra, bool))

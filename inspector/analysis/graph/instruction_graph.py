@@ -1,8 +1,8 @@
-"""The optimized HLO as a graph that a person can read: whole when small, by scope or around one instruction.
+"""The optimized HLO as a readable graph: whole when small, by scope, or around one instruction.
 
-Whole-graph layout is hopeless beyond a few hundred instructions, so larger modules are collapsed by
-the scopes that JAX names (`jit(step)/transpose(jvp(layer))/dot_general` lies in
-`transpose(jvp(layer))`), or cut to what is near the selection.
+A layout of the whole graph is unreadable beyond a few hundred instructions. So larger modules are collapsed by JAX's name
+scopes (`jit(step)/transpose(jvp(layer))/dot_general` is in `transpose(jvp(layer))`), or reduced to the neighborhood of the
+selection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Mode = Literal["auto", "whole", "scopes", "around"]
 
 WHOLE_LIMIT = 150
-"""Instructions of an entry computation up to which the whole is drawn."""
+"""Maximum number of instructions of an entry computation that is drawn as a whole."""
 
 _AROUND_NODES = 60
 _AROUND_DEPTH = 3
@@ -33,7 +33,7 @@ _MAX_SCOPES = 150
 _SPLINE_NODES = 100
 _SHAPE_CHARACTERS = 40
 
-# Colors by what an instruction does, in light tints that carry black text on either theme.
+# Colors by opcode, in light tints on which black text is readable in both themes.
 _TINTS = {
     "fusion": "#dbe7fb", "dot": "#fde3c8", "convolution": "#fde3c8", "custom-call": "#f9d7e3", "while": "#e6ddf6",
     "conditional": "#e6ddf6", "call": "#e6ddf6", "reduce": "#d9efdc", "parameter": "#eeeeee", "constant": "#f6f6f6",
@@ -47,9 +47,9 @@ class Graph:
     """A graph ready to be laid out.
 
     Attributes:
-      dot: DOT text; a node's SVG group has the id `node-` and the instruction's name.
-      caption: what is drawn, and what was left out.
-      mode: how it was cut.
+      dot: DOT text; the id of a node's SVG group is `node-` followed by the instruction's name.
+      caption: description of the drawn and the omitted instructions.
+      mode: the mode that was used.
     """
 
     dot: str
@@ -58,7 +58,7 @@ class Graph:
 
     @property
     def source(self) -> graphviz.Source:
-        """A `graphviz.Source`, which notebooks draw."""
+        """Returns a `graphviz.Source`, which notebooks draw."""
         import graphviz
 
         from inspector.analysis.graph.dot_command import find_dot
@@ -68,22 +68,22 @@ class Graph:
 
 
 def graph(module: Module, mode: Mode = "auto", selection: str | None = None) -> Graph:
-    """A graph of a module's entry computation, or of the computation that holds the selection.
+    """Draws a module's entry computation, or the neighborhood of the selection.
 
     Args:
       module: optimized or not.
       mode: see `Compiled.graph`.
-      selection: an instruction's name; needed for "around".
+      selection: an instruction's name; required for "around".
 
     Raises:
-      ModuleError: no such instruction, or none for "around".
-      ParameterError: no such mode.
+      ModuleError: the instruction does not exist, or "around" has no selection.
+      ParameterError: the mode is unknown.
     """
     if mode not in get_args(Mode):
-        raise ParameterError(f"mode is {mode!r}. Expected one of {', '.join(map(repr, get_args(Mode)))}.")
+        raise ParameterError(f"Unknown mode {mode!r}. Expected one of {', '.join(map(repr, get_args(Mode)))}.")
     if mode == "around":
         if not isinstance(selection, str):
-            raise ModuleError('The mode "around" needs a selection: the name of an instruction to draw around.')
+            raise ModuleError('The mode "around" needs a selection: the name of the instruction in the center.')
         return _around(module.instruction(selection))
     entry = module.entry
     if mode == "whole" or (mode == "auto" and len(entry.rows) <= WHOLE_LIMIT):
@@ -128,14 +128,14 @@ def _around(instruction: Instruction) -> Graph:
     edges.sort(key=lambda edge: depth[edge[0]] + depth[edge[1]])
     caption = (
         f"{len(found):,} of {len(computation.rows):,} instructions of {computation.name}, up to"
-        f" {_AROUND_DEPTH} steps from {instruction.name}{'; more neighbors left out' if cut else ''}"
+        f" {_AROUND_DEPTH} steps from {instruction.name}{'; further neighbors omitted' if cut else ''}"
     )
     nodes = [_node(i, selected=i is instruction) for i in found]
     return Graph(_dot(nodes, edges[: _EDGES_PER_NODE * len(found)]), caption, "around")
 
 
 def _scopes(computation: Computation) -> Graph:
-    """One node a scope. Instructions without one take their operands', when these agree."""
+    """Draws one node per scope. An instruction without a scope takes that of its operands if these agree."""
     scope: dict[str, str] = {}
     for instruction in computation.instructions:
         own = _scope(instruction.op_name)
@@ -148,20 +148,20 @@ def _scopes(computation: Computation) -> Graph:
             members[scope[instruction.name]].append(instruction)
     if not members:
         whole = _whole(computation)
-        return dataclasses.replace(whole, caption=f"{whole.caption}; no instruction has a scope to collapse it by")
+        return dataclasses.replace(whole, caption=f"{whole.caption}; no instruction has a scope")
     largest = sorted(members, key=lambda name: -len(members[name]))[:_MAX_SCOPES]
     edges = _scope_edges(computation, scope, set(largest))
     nodes = [_scope_node(name, members[name]) for name in members if name in set(largest)]
     drawn = sum(len(members[name]) for name in largest)
     caption = (
         f"{len(largest):,} scopes with {drawn:,} of {len(computation.instructions):,} instructions of"
-        f" {computation.name}; parameters, constants and what has no scope are left out"
+        f" {computation.name}; parameters, constants and instructions without a scope are omitted"
     )
     return Graph(_dot(nodes, edges), caption, "scopes")
 
 
 def _scope(op_name: str) -> str:
-    """The first scopes below the outermost `jit(f)`; the primitive itself is none."""
+    """Returns the first scopes below the outermost `jit(f)`; the primitive itself is not a scope."""
     parts = op_name.partition(";")[0].split("/")[:-1]
     if parts and parts[0].startswith(("jit(", "pjit(", "pmap(")):
         parts = parts[1:] or ["(top)"]
@@ -200,7 +200,7 @@ def _scope_node(name: str, members: Sequence[Instruction]) -> str:
 
 
 def _statement(name: str, label: str, tint: str, tooltip: str, *, selected: bool = False, scope: bool = False) -> str:
-    """A DOT node. Scope nodes carry another id, because they are no instruction."""
+    """Formats a DOT node. The ids of scope nodes differ from those of instructions."""
     prefix = "scope-" if scope else "node-"
     attributes = {"label": label, "id": prefix + name, "fillcolor": tint, "tooltip": tooltip}
     if selected:

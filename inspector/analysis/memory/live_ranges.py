@@ -1,4 +1,4 @@
-"""Buffers and how long they live, and the memory spaces that they lie in."""
+"""Buffers with their live ranges, and the memory spaces that contain them."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from inspector.compilation.memory import MemorySpace
 from inspector.errors import Unavailable
 
 Curve = tuple[tuple[int, int], ...]
-"""Bytes over the schedule: pairs of position and bytes from there on."""
+"""Bytes over the schedule: pairs of a position and the bytes from there on."""
 
-NO_CAPACITY = Unavailable("no published size of it is known")
-"""Of a memory space that no maker tells of."""
+NO_CAPACITY = Unavailable("its capacity is not published")
+"""The capacity of a memory space for which no vendor publishes one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Life:
-    """A buffer and how long it lives.
+    """A buffer and its live range.
 
     Attributes:
-      instruction, shape_index: whose value it holds, and which leaf of it.
-      byte_size: of the buffer.
-      start, end: positions in the schedule: where it is made, and the last place where another buffer was
-        made while it lived. Arguments, outputs and constants live all the time.
+      instruction, shape_index: the instruction whose value it holds, and the index of the leaf.
+      byte_size: size of the buffer in bytes.
+      start, end: positions in the schedule: where it is created, and the last position where another buffer was
+        created during its life. Arguments, outputs and constants are live throughout.
       space: name of the memory space.
-      kind: what its allocation is for.
-      allocation, offset: where it lies.
-      parameter: number of the argument that it is; None for others.
-      padding_bytes: of `byte_size`, what no element of the value is in, such as the rest of a TPU's tiles.
+      kind: kind of its allocation.
+      allocation, offset: index of its allocation, and its offset there in bytes.
+      parameter: number of the argument that it holds; None for other buffers.
+      padding_bytes: the part of `byte_size` without elements of the value, such as the padding of a TPU's tiles.
     """
 
     instruction: str
@@ -44,21 +44,21 @@ class Life:
 
     @property
     def value(self) -> str:
-        """The instruction, and which leaf of it: `while.6{2}`."""
+        """Returns the instruction and the index of the leaf: `while.6{2}`."""
         index = ",".join(map(str, self.shape_index))
         return f"{self.instruction}{{{index}}}" if index else self.instruction
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space(MemorySpace):
-    """A memory and how full it gets, in bytes of one device; the sums are those of `Compiled.memory`.
+    """A memory space and its use, in bytes per device; the sums are those of `Compiled.memory`.
 
     Attributes:
-      live_bytes: the most that lives in the heaps of temporaries at one time: what `temp_bytes` would be without gaps.
-      untraced_bytes: buffers in these heaps of which XLA wrote down no step: tables of tuples, and values
-        that pass through a loop in the place of another.
-      peak_instruction: where in the schedule `live_bytes` is reached, "" without temporaries.
-      capacity_bytes: of the whole memory, where the chip's maker publishes it.
+      live_bytes: maximum of the live bytes in the heaps of temporaries: `temp_bytes` without fragmentation.
+      untraced_bytes: buffers in these heaps for which XLA recorded no events: tables of tuples, and values that pass
+        through a loop in the buffer of another value.
+      peak_instruction: the instruction at which `live_bytes` is reached, "" without temporaries.
+      capacity_bytes: capacity of the whole memory, if the vendor publishes it.
     """
 
     live_bytes: int = 0
@@ -68,7 +68,7 @@ class Space(MemorySpace):
 
 
 def steps(curve: Curve) -> Curve:
-    """Of what lives after each step of a heap: at each position the most, and from the next one on what was left."""
+    """Converts the live bytes after each event of a heap: each position gets its maximum, the next one the remaining bytes."""
     most: dict[int, int] = {}
     left: dict[int, int] = {}
     for position, live in curve:

@@ -1,7 +1,7 @@
-"""What lies in which memory, when: XLA's heaps replayed.
+"""Memory use over the schedule, from replaying XLA's heaps.
 
-XLA fills a heap a memory space before it generates code, and writes down each step. Replaying the steps
-gives every buffer's life, and the fullest moment of each memory space.
+Before XLA generates code, it simulates a heap per memory space and records each event. Replaying the events gives the live
+range of every buffer, and the peak of each memory space.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _NO_PEAK = Unavailable("the chip was not named")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timeline:
-    """A program's memory over its schedule.
+    """A program's memory use over its schedule.
 
     Attributes:
-      lives: every buffer.
-      spaces: every memory space, by name.
-      schedule: the instructions' names in the order in which they run.
-      curves: of each memory space the live temporaries' bytes as pairs of a position in the schedule and the most
-        that lives there and until the next pair's.
-      origins: where the instructions come from, by name.
+      lives: all buffers with their live ranges.
+      spaces: all memory spaces, by name.
+      schedule: names of the instructions in execution order.
+      curves: for each memory space the bytes of live temporaries, as pairs of a position in the schedule and the maximum
+        from there until the next pair's position.
+      origins: origins of the instructions, by name.
     """
 
     lives: tuple[Life, ...]
@@ -52,52 +52,53 @@ class Timeline:
     origins: Mapping[str, Origin]
 
     def alive(self, space: str, position: int | None = None) -> tuple[Life, ...]:
-        """What lives in a memory space at a position of the schedule, the largest first.
+        """Returns the buffers that are live in a memory space at a position of the schedule, the largest first.
 
-        A buffer that lies wholly within another one, as an operand in whose place the result is made, is left out; of two
-        in the same place the one that is made later stays. So the temporaries sum to what lives there.
+        A buffer that lies entirely within another one is omitted, for example an operand whose buffer the result reuses;
+        of two buffers at the same place the one that is created later is returned. So the sizes of temporaries sum to the
+        live bytes.
 
         Args:
-          space: its name.
-          position: counted from 0; None for where most temporaries live.
+          space: name of the memory space.
+          position: counted from 0; None for the peak of the temporaries.
 
         Raises:
-          ParameterError: there is no such memory space.
+          ParameterError: the memory space does not exist.
         """
         if space not in self.spaces:
-            raise ParameterError(f"This program has the memory spaces {', '.join(self.spaces)}; got {space!r}.")
+            raise ParameterError(f"Unknown memory space {space!r}. This program has {', '.join(self.spaces)}.")
         at = self.peak_position(space) if position is None else position
         here = (life for life in self.lives if life.space == space and life.start <= at <= life.end)
         return _without_covered(sorted(here, key=lambda life: (-life.byte_size, -life.start)))
 
     def peak_position(self, space: str) -> int:
-        """Where in the schedule most temporaries of a memory space live; 0 without any."""
+        """Returns the position in the schedule with the most bytes of live temporaries; 0 without temporaries."""
         name = self.spaces[space].peak_instruction
         return self.schedule.index(name) if name else 0
 
     def origin(self, life: Life) -> Origin:
-        """Where the instruction comes from whose value a buffer holds."""
+        """Returns the origin of the instruction whose value a buffer holds."""
         return self.origins.get(life.instruction, NOWHERE)
 
     def phase(self, life: Life) -> str | None:
-        """The part of a differentiated program that a buffer belongs to; None of an argument, or where nothing tells."""
+        """Returns the part of a differentiated program that a buffer belongs to; None for an argument, or if unknown."""
         return None if life.parameter is not None else phases_text(phases(self.origin(life).op_name))
 
     def unused_donations(self, arguments: Iterable[Argument]) -> tuple[Argument, ...]:
-        """The donated ones of a program's arguments that no output reuses."""
+        """Returns the donated arguments of a program that no output reuses."""
         reused = {life.parameter for life in self.lives if life.kind == "donated"}
         return tuple(a for a in arguments if a.donated and a.parameter is not None and a.parameter not in reused)
 
     def table(self) -> pd.DataFrame:
-        """Every buffer's life as a table; see `buffer_table`."""
+        """Returns the live ranges of all buffers as a table; see `buffer_table`."""
         return buffer_table(self)
 
     def space_table(self) -> pd.DataFrame:
-        """Every memory space as a table: its sums, and how full it gets; see `Space`."""
+        """Returns the sums and the peaks of all memory spaces as a table; see `Space`."""
         return space_table(self)
 
     def plot(self) -> Picture:
-        """Live temporaries over the schedule as a figure."""
+        """Plots the live temporaries over the schedule."""
         from inspector.analysis.memory.timeline_plot import timeline_plot
 
         return timeline_plot(self.spaces, self.curves, len(self.schedule))
@@ -111,7 +112,7 @@ class Timeline:
 
 
 def _without_covered(lives: Sequence[Life]) -> tuple[Life, ...]:
-    """Those that do not lie wholly within one before them."""
+    """Returns the buffers that do not lie entirely within an earlier one."""
     found: list[Life] = []
     taken: dict[int, list[tuple[int, int]]] = {}
     for life in lives:
@@ -131,7 +132,7 @@ def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEA
       peak: the chip's figures, for the capacities.
 
     Raises:
-      ModuleError: no such thing, or without a buffer assignment.
+      ModuleError: `hlo_proto` is not an `xla.HloProto`, or has no buffer assignment.
     """
     assignment = BufferAssignment.from_proto(hlo_proto)
     end = len(assignment.schedule) - 1
@@ -159,11 +160,11 @@ def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEA
 
 
 def buffer_table(timeline: Timeline) -> pd.DataFrame:
-    """One row a buffer, largest first.
+    """Returns one row per buffer, largest first.
 
     Columns: `instruction, shape_index, bytes, start, end, space, kind, allocation, offset, parameter, padding_bytes, scope,
-    source_file, source_line, phase, library_line`; see `Life`. `phase`, which arguments have none of, is the part of a differentiated program, as in
-    `Compiled.instructions`.
+    source_file, source_line, phase, library_line`; see `Life`. `phase` is the part of a differentiated program, as in
+    `Compiled.instructions`; it is missing for arguments.
     """
     rows = [_row(life, timeline) for life in timeline.lives]
     return make_table(_COLUMNS, rows).sort_values(["bytes", "start"], ascending=[False, True], ignore_index=True)
@@ -183,7 +184,7 @@ def _row(life: Life, timeline: Timeline) -> tuple[object, ...]:
 
 
 def space_table(timeline: Timeline) -> pd.DataFrame:
-    """One row a memory space; the columns are the attributes of `Space`, and `allocated_bytes`."""
+    """Returns one row per memory space; the columns are the attributes of `Space`, and `allocated_bytes`."""
     rows = [
         (name, space.live_bytes, space.untraced_bytes, space.peak_instruction, space.capacity_bytes, *cells(space))
         for name, space in timeline.spaces.items()
@@ -198,7 +199,7 @@ _SPACE_COLUMNS: Mapping[str, Kind] = {
 
 
 class _Replay:
-    """One heap."""
+    """The replay of one heap."""
 
     def __init__(self, assignment: BufferAssignment, trace: tuple[HeapEvent, ...], platform: str) -> None:
         placed = {slot.buffer: (a, slot) for a in assignment.allocations for slot in a.slots}
@@ -225,7 +226,7 @@ class _Replay:
 
 
 class _Occupied:
-    """Which part of an allocation is in use: buffers may lie on each other, as a result in the place of its operand."""
+    """The used part of an allocation; buffers may overlap, for example a result that reuses the buffer of its operand."""
 
     def __init__(self, allocation: Allocation) -> None:
         ends = {edge for s in allocation.slots for edge in (s.offset, s.offset + s.byte_size)}
@@ -235,7 +236,7 @@ class _Occupied:
         self.live_bytes = 0
 
     def change(self, slot: Slot, by: int) -> None:
-        """One buffer more there, or one less."""
+        """Adds a buffer (`by` = 1) or removes one (`by` = -1)."""
         first, last = np.searchsorted(self._edges, (slot.offset, slot.offset + slot.byte_size))
         holders, lengths = self._holders[first:last], self._lengths[first:last]
         before = int(lengths[holders > 0].sum())
@@ -244,7 +245,7 @@ class _Occupied:
 
 
 def _whole(allocation: Allocation) -> Slot:
-    """An allocation as one buffer: by the largest value that lies there, as others may lie in its place before."""
+    """Returns an allocation as one buffer, named after its largest value; other values may share the allocation."""
     largest = max(allocation.slots, key=lambda slot: slot.byte_size)
     return dataclasses.replace(largest, byte_size=allocation.byte_size)
 
@@ -252,7 +253,7 @@ def _whole(allocation: Allocation) -> Slot:
 def _life(assignment: BufferAssignment, space: str, allocation: Allocation, slot: Slot, start: int, end: int) -> Life:
     shape = assignment.shapes.get(slot.instruction)
     value = shape.at(slot.shape_index) if shape is not None else None
-    is_table = value is None or value.is_tuple  # of pointers
+    is_table = value is None or value.is_tuple  # a table of pointers
     padding = 0 if is_table or value is None else max(0, slot.byte_size - value.byte_size)
     return Life(
         slot.instruction, slot.shape_index, slot.byte_size, start, end, space, allocation.kind, allocation.index,
@@ -297,7 +298,7 @@ def _capacity(name: str, peak: Peak | Unavailable) -> int | Unavailable:
 
 
 def _together(one: Curve, other: Curve) -> Curve:
-    """The sum of two curves."""
+    """Returns the sum of two curves."""
     if not one:
         return other
     return tuple(_summed(one, other))
@@ -305,7 +306,7 @@ def _together(one: Curve, other: Curve) -> Curve:
 
 def _summed(one: Curve, other: Curve) -> Iterator[tuple[int, int]]:
     steps = sorted([(p, 0, b) for p, b in one] + [(p, 1, b) for p, b in other], key=lambda step: step[:2])
-    held = [0, 0]
+    current = [0, 0]
     for position, which, live in steps:
-        held[which] = live
-        yield position, sum(held)
+        current[which] = live
+        yield position, sum(current)

@@ -1,7 +1,7 @@
-"""What a TPU's compiler says when it refuses a program or a kernel, as values: the memory that ran out, by the numbers.
+"""Parses the TPU compiler's errors about programs and kernels, such as the sizes of exceeded memory.
 
-The errors are text only. Their forms, all from libtpu 0.0.42.1 and 0.0.50.1, are in `tests/analysis/data/pallas`.
-Sizes in them are rounded to two digits after the point.
+These errors are plain text. Their forms, all from libtpu 0.0.42.1 and 0.0.50.1, are in `tests/analysis/data/pallas`.
+Sizes in them are rounded to two decimal places.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from inspector.hlo.pallas import PallasKernel
 from inspector.hlo.source import Frame, line_text
 from inspector.support.units import format_bytes
 
-NOT_ASSIGNED = Unavailable("the compiler refused it before it had assigned all buffers")
-"""Of what lies in a memory when."""
+NOT_ASSIGNED = Unavailable("the compiler rejected the program before it had assigned all buffers")
+"""The reason for a missing timeline."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """One of the allocations that the compiler lists.
+    """One of the allocations that the compiler lists in an error.
 
     Attributes:
-      size_bytes: as it says.
-      shape: with its layout, such as `f32[512,512]{1,0:T(8,128)}`; "" for the compiler's own.
-      tag: what it is for, in the compiler's words.
+      size_bytes: the listed size.
+      shape: shape with layout, such as `f32[512,512]{1,0:T(8,128)}`; "" for the compiler's internal allocations.
+      tag: the compiler's description of its purpose.
     """
 
     size_bytes: int
@@ -39,18 +39,18 @@ class Refused:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class MemoryOverflow:
-    """A memory that is too small.
+    """An error about a memory that is too small.
 
     Attributes:
       space: "vmem", "hbm", "smem", ...
-      asked_bytes: all that is asked for, or the one allocation that is too large alone; of a kernel's own limit only
-        what the compiler had counted when it stopped, scratch before blocks.
-      limit_bytes: what there may be.
-      limit: which limit: "scoped" of one kernel, "capacity" of the memory.
-      kernel: the instruction's name, such as `matmul.1`; "" where it is not said.
-      allocations: those that are listed, largest first as the compiler lists them.
-      advice: what can be done, one sentence each, where the program is known.
-      timeline: what was to lie there, when, where the compiler had assigned the buffers of the whole program by then.
+      asked_bytes: the total request, or the single allocation that is too large; for the limit of a kernel only the bytes
+        that the compiler had counted when it stopped, scratch before blocks.
+      limit_bytes: the exceeded limit.
+      limit: kind of the limit: "scoped" for that of one kernel, "capacity" for that of the memory.
+      kernel: the instruction's name, such as `matmul.1`; "" if the error does not name it.
+      allocations: the listed allocations, largest first as the compiler lists them.
+      advice: possible remedies, one sentence each, if the program is known.
+      timeline: the planned memory use over the schedule, if the compiler had assigned the buffers of the whole program.
     """
 
     space: str
@@ -64,37 +64,37 @@ class MemoryOverflow:
 
     @property
     def is_of_program(self) -> bool:
-        """Whether it is the memory of the whole program, and not one kernel's."""
+        """Reports whether the error concerns the memory of the whole program, not that of one kernel."""
         return self.space == "hbm"
 
     @property
     def excess_bytes(self) -> int:
-        """What is too much."""
+        """Returns the number of bytes above the limit."""
         return self.asked_bytes - self.limit_bytes
 
     def __repr__(self) -> str:
         return f"<MemoryOverflow {self}>"
 
     def __str__(self) -> str:
-        whose = f" of {self.kernel}" if self.kernel else ""
-        limit = "the limit of a kernel" if self.limit == "scoped" else f"the whole {self.space}"
+        subject = self.kernel or ("the program" if self.is_of_program else "a kernel")
+        limit = "the kernel limit" if self.limit == "scoped" else "its capacity"
         least = "at least " if self.limit == "scoped" else ""
         return (
-            f"{least}{format_bytes(self.asked_bytes)} of {self.space}{whose}, {least}{format_bytes(self.excess_bytes)} more than"
-            f" {limit}, {format_bytes(self.limit_bytes)}"
+            f"{subject} needs {least}{format_bytes(self.asked_bytes)} of {self.space},"
+            f" {least}{format_bytes(self.excess_bytes)} more than {limit} of {format_bytes(self.limit_bytes)}"
         )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class KernelRefused:
-    """Mosaic, the compiler of kernels, could not compile one.
+    """An error of Mosaic, the compiler of Pallas kernels.
 
     Attributes:
-      reason: in its words.
-      kernel: the instruction's name, such as `matmul.1`; "" where it is not said, as by libtpu 0.0.42.
-      frames: where in the kernel, innermost first; empty where it is not said.
-      operation: the MLIR operation that it is about, or "".
-      help_url: of the compiler's page on it, or "".
+      reason: Mosaic's message.
+      kernel: the instruction's name, such as `matmul.1`; "" if the error does not name it, as in libtpu 0.0.42.
+      frames: location in the kernel, innermost frame first; empty if the error has none.
+      operation: the MLIR operation that caused the error, or "".
+      help_url: URL of the compiler's documentation of the error, or "".
     """
 
     reason: str
@@ -108,11 +108,11 @@ class KernelRefused:
 
     def __str__(self) -> str:
         where = f" at {line}" if (line := line_text(self.frames)) else ""
-        return f"Mosaic{f' on {self.kernel}' if self.kernel else ''}{where}: {self.reason}"
+        return f"Mosaic failed{f' on {self.kernel}' if self.kernel else ''}{where}: {self.reason}"
 
 
 def explain(text: str) -> MemoryOverflow | KernelRefused | None:
-    """What an error's text says; None for one of another kind."""
+    """Parses the text of an error; None for other kinds of errors."""
     text = text.partition(_OURS)[0]
     for read in (_read_scoped, _read_allocation, _read_total, _read_program, _read_mosaic):
         found = read(text)
@@ -122,7 +122,7 @@ def explain(text: str) -> MemoryOverflow | KernelRefused | None:
 
 
 def explain_kernel(text: str) -> MemoryOverflow | KernelRefused | None:
-    """The same, of what concerns one kernel; None for what is about the whole program."""
+    """Parses the text of an error about one kernel; None for errors about the whole program and other kinds."""
     found = explain(text)
     return None if isinstance(found, MemoryOverflow) and found.is_of_program else found
 
@@ -130,13 +130,13 @@ def explain_kernel(text: str) -> MemoryOverflow | KernelRefused | None:
 def advice(
     found: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str, arguments: Sequence[Argument] = ()
 ) -> tuple[str, ...]:
-    """What can be done about it, with this kernel's numbers, one sentence each.
+    """Suggests remedies with the numbers of the program or kernel, one sentence each.
 
     Args:
-      found: of an error.
-      kernels: of the program.
+      found: the parsed error.
+      kernels: kernels of the program.
       chip: the TPU generation.
-      arguments: of the program.
+      arguments: arguments of the program.
     """
     if found.is_of_program:
         return tuple(_about_the_peak(found, {a.parameter: a.path for a in arguments}))
@@ -147,10 +147,10 @@ def advice(
     budget = vmem_budget(kernel, chip, refused_bytes=refused) if kernel is not None and memory is not None else None
     if isinstance(budget, Unavailable):
         budget = None
-    said = [] if memory is None else list(_about_the_limit(found, memory.capacity_bytes, chip, budget))
+    sentences = [] if memory is None else list(_about_the_limit(found, memory.capacity_bytes, chip, budget))
     if budget is not None and budget.allocations:
-        said += _about_the_parts(found, budget)
-    return tuple(said)
+        sentences += _about_the_parts(found, budget)
+    return tuple(sentences)
 
 
 def _about_the_peak(found: MemoryOverflow, paths: Mapping[int | None, str]) -> Iterator[str]:
@@ -160,13 +160,13 @@ def _about_the_peak(found: MemoryOverflow, paths: Mapping[int | None, str]) -> I
     sums = timeline.spaces[space]
     always = sums.allocated_bytes - sums.temp_bytes
     yield (
-        f"{format_bytes(always)} are arguments, outputs and constants, which are there all the time;"
-        f" {format_bytes(sums.temp_bytes)} are temporaries."
+        f"Arguments, outputs and constants take {format_bytes(always)} during the whole execution;"
+        f" temporaries take {format_bytes(sums.temp_bytes)}."
     )
     alive = timeline.alive(space)[:_LARGEST]
-    yield f"The largest at the peak: {', '.join(_named(life, timeline, paths) for life in alive)}."
+    yield f"Largest buffers at the peak: {', '.join(_named(life, timeline, paths) for life in alive)}."
     if always > found.limit_bytes:
-        yield "No rematerialization can help: shard the arguments, donate those whose place an output can take, or give less."
+        yield "Rematerialization cannot help: shard the arguments, donate those that outputs can reuse, or pass smaller ones."
 
 
 _LARGEST = 3
@@ -174,18 +174,18 @@ _LARGEST = 3
 
 def _named(life: Life, timeline: Timeline, paths: Mapping[int | None, str]) -> str:
     origin = timeline.origin(life)
-    what = f"argument {paths.get(life.parameter, life.parameter)}" if life.parameter is not None else life.value
-    line = f" ({line_text(origin.frames, is_short=True)})" if origin.frames else ""
-    return f"{format_bytes(life.byte_size)} of {what}{line}"
+    name = f"argument {paths.get(life.parameter, life.parameter)}" if life.parameter is not None else life.value
+    line = f", {line_text(origin.frames, is_short=True)}" if origin.frames else ""
+    return f"{name} ({format_bytes(life.byte_size)}{line})"
 
 
 def _about_the_limit(found: MemoryOverflow, capacity_bytes: int, chip: str, budget: VmemBudget | None) -> Iterator[str]:
     needed = max(found.asked_bytes, budget.total_bytes if budget is not None else 0)
     if found.limit == "capacity" or needed > capacity_bytes:
-        yield f"No limit can help: {chip} has {format_bytes(capacity_bytes)}."
+        yield f"A higher limit cannot help: {chip} has {format_bytes(capacity_bytes)}."
     else:
         yield (
-            f"Give the kernel more of the {format_bytes(capacity_bytes)} that {chip} has:"
+            f"Raise the limit of the kernel ({chip} has {format_bytes(capacity_bytes)}):"
             f" vmem_limit_bytes={-(-needed // (1 << 20)) + 1} << 20."
         )
 
@@ -195,31 +195,31 @@ def _about_the_parts(found: MemoryOverflow, budget: VmemBudget) -> Iterator[str]
     buffers = f" in {largest.buffer_count} buffers" if largest.buffer_count > 1 else ""
     yield (
         f"Its largest part is {largest.name}, {'x'.join(map(str, largest.shape))} {largest.dtype}:"
-        f" {format_bytes(largest.total_bytes)}{buffers}. A smaller block takes less"
-        + (", or one buffer: pipeline_mode=pl.Buffered(1)." if largest.buffer_count > 1 else ".")
+        f" {format_bytes(largest.total_bytes)}{buffers}. Use a smaller block"
+        + (", or a single buffer: pipeline_mode=pl.Buffered(1)." if largest.buffer_count > 1 else ".")
     )
     own = found.asked_bytes - budget.counted_bytes
     if own > 0:
         yield (
-            f"Blocks and scratch are {format_bytes(budget.counted_bytes)} of it; the other {format_bytes(own)} are the"
-            " compiler's own, such as spilled registers."
+            f"Blocks and scratch take {format_bytes(budget.counted_bytes)} of it; the compiler needs the other"
+            f" {format_bytes(own)}, for example for spilled registers."
         )
     elif found.limit == "scoped":
         yield budget.remark
 
 
 def kernel_of(instruction: str, kernels: Sequence[PallasKernel]) -> PallasKernel | None:
-    """The kernel that an instruction such as `matmul.1` calls; the only one there is when it has another name."""
+    """Returns the kernel that an instruction such as `matmul.1` calls; if no name matches, the program's only kernel."""
     name = instruction.rstrip("0123456789").rstrip(".")
     named = [k for k in kernels if k.name in (instruction, name)]
     return named[0] if named else kernels[0] if len(kernels) == 1 else None
 
 
-_OURS = " The flags are the default ones"  # what inspector adds when the compiler has refused a module
+_OURS = " The flags are the default ones"  # begins the hint that inspector adds when the compiler rejects a module
 
 
 def _read_scoped(text: str) -> MemoryOverflow | None:
-    """`... while allocating on stack for %NAME = ... Scoped allocation with size S and limit L exceeded ...`."""
+    """Parses `... while allocating on stack for %NAME = ... Scoped allocation with size S and limit L exceeded ...`."""
     asked = _size(_between(text, "Scoped allocation with size ", " and limit "))
     limit = _size(_between(text, " and limit ", " exceeded"))
     if asked is None or limit is None:
@@ -230,7 +230,7 @@ def _read_scoped(text: str) -> MemoryOverflow | None:
 
 
 def _read_allocation(text: str) -> MemoryOverflow | None:
-    """`Allocation (size=S) would exceed memory (size=L) :: #a [shape = '...', space=..., tag = '...'] :: NAME`."""
+    """Parses `Allocation (size=S) would exceed memory (size=L) :: #a [shape = '...', space=..., tag = '...'] :: NAME`."""
     asked = _between(text, "Allocation (size=", ")")
     limit = _between(text, ") would exceed memory (size=", ")")
     if not (asked.isdigit() and limit.isdigit()):
@@ -242,7 +242,7 @@ def _read_allocation(text: str) -> MemoryOverflow | None:
 
 
 def _read_total(text: str) -> MemoryOverflow | None:
-    """`Ran out of memory in memory space SPACE. Used S of L SPACE. ...` and the allocations, a paragraph each."""
+    """Parses `Ran out of memory in memory space SPACE. Used S of L SPACE. ...` and the allocations, one paragraph each."""
     space = _between(text, "Ran out of memory in memory space ", ".")
     asked, limit = _size(_between(text, " Used ", " of ")), _size(_between(text.partition(" Used ")[2], " of ", " "))
     if not space or asked is None or limit is None:
@@ -255,9 +255,9 @@ def _read_total(text: str) -> MemoryOverflow | None:
 
 
 def _read_program(text: str) -> MemoryOverflow | None:
-    """`Ran out of memory on SPACE, the total memory required for HLO temporaries (S) exceeds available SPACE (L)`.
+    """Parses `Ran out of memory on SPACE, the total memory required for HLO temporaries (S) exceeds available SPACE (L)`.
 
-    Temporaries are not all that it means: arguments and outputs are in the sum.
+    Despite this wording, S includes arguments and outputs.
     """
     space = _between(text, "Ran out of memory on ", ",")
     asked = _size(_between(text, "the total memory required for HLO temporaries (", ")"))
@@ -281,9 +281,9 @@ def _listed(paragraph: str) -> Refused | None:
 
 
 def _read_mosaic(text: str) -> KernelRefused | None:
-    """`Mosaic failed to compile TPU kernel[ with ... HLO name `NAME`]: REASON`, then more of it, a paragraph each."""
-    said = text.partition("Mosaic failed to compile TPU kernel")[2]
-    head, colon, rest = said.partition(": ")
+    """Parses `Mosaic failed to compile TPU kernel[ with ... HLO name `NAME`]: REASON` and the details, one paragraph each."""
+    message = text.partition("Mosaic failed to compile TPU kernel")[2]
+    head, colon, rest = message.partition(": ")
     if not colon:
         return None
     first, _, below = rest.partition("\n")
@@ -298,8 +298,8 @@ def _read_mosaic(text: str) -> KernelRefused | None:
 
 
 def _frames(location: str) -> tuple[Frame, ...]:
-    """The calls in an MLIR location, each `"function"("file":line:column ...)`, innermost first."""
-    parts = location.split('"')  # what is quoted has odd places
+    """Parses the calls in an MLIR location, each `"function"("file":line:column ...)`, innermost first."""
+    parts = location.split('"')  # quoted parts have odd indices
     found = []
     for i in range(1, len(parts) - 3, 2):
         line = parts[i + 3].lstrip(":").partition(":")[0]
@@ -309,16 +309,16 @@ def _frames(location: str) -> tuple[Frame, ...]:
 
 
 def _between(text: str, before: str, after: str) -> str:
-    """What stands between the first `before` and the next `after`; "" where either is missing."""
-    found, has_end, _ = text.partition(before)[2].partition(after)
-    return found if has_end else ""
+    """Returns the text between the first `before` and the next `after`; "" if either is missing."""
+    between, has_end, _ = text.partition(before)[2].partition(after)
+    return between if has_end else ""
 
 
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def _size(text: str) -> int | None:
-    """`18.36M` in bytes; None for what is no size."""
+    """Parses a size such as `18.36M` into bytes; None if the text is not a size."""
     digits = text.rstrip("BKMGT")
     try:
         return round(float(digits) * _UNITS[text[len(digits) :]])

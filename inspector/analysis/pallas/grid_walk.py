@@ -1,8 +1,8 @@
-"""How the grid of a Pallas kernel walks over its arrays: which blocks, how often, in which order.
+"""The walk of a Pallas kernel's grid over its arrays: the visited blocks, their order and the number of copies.
 
-A pure function of a `PallasKernel`. The drawings are in `pallas_plot.py`, the budget of the fast memory in
-`pallas_memory.py`. What a pipeline copies follows from the blocks: a TPU's pipeline fetches a block
-when it differs from the step before (docs.jax.dev, "Grids and BlockSpecs" and "TPU pipelining").
+A pure function of a `PallasKernel`. The drawings are in `plot.py`, the budget of the fast memory in `vmem.py`. The copies
+of a pipeline follow from the blocks: a TPU's pipeline fetches a block when it differs from that of the previous step
+(docs.jax.dev, "Grids and BlockSpecs" and "TPU pipelining").
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
-# Pairs of blocks, and cells of a compressed array, that are looked at; beyond, what follows is unknown.
+# Maximum numbers of compared blocks and of cells of a compressed array; beyond these, results are unknown.
 _MOST_BLOCKS = 2048
 _MOST_CELLS = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Visits:
-    """The blocks of one operand over the grid steps that are looked at.
+    """The blocks of one operand over the examined grid steps.
 
     Attributes:
-      operand: whose.
+      operand: the operand.
       starts: first element of each distinct block, in the order of their first visit, `[blocks, rank]`.
       block_of_step: index into `starts` for each step, `[steps]`.
-      copy_count: blocks that a pipeline copies: one whenever the block is not that of the step before.
-      revisited: blocks that are left and come back, `[blocks]` booleans.
-      overlapping: blocks that share elements with another one, `[blocks]` booleans.
-      ragged: blocks that reach beyond the array, `[blocks]` booleans.
-      covered_elements: elements of the array that are in some block.
-      racing_dimensions: grid dimensions said to be parallel along which an output's block stays the
-        same, so that cores may write it at once; none for inputs, and for arrays that the kernel writes itself.
-      is_whole: every step of the grid was looked at.
+      copy_count: number of blocks that a pipeline copies: one whenever the block differs from that of the previous step.
+      revisited: whether a block is visited again after another block, `[blocks]` booleans.
+      overlapping: whether a block shares elements with another block, `[blocks]` booleans.
+      ragged: whether a block extends beyond the array, `[blocks]` booleans.
+      covered_elements: number of elements of the array that are in at least one block.
+      racing_dimensions: grid dimensions declared parallel along which an output's block stays the same, so that several
+        cores may write it simultaneously; () for inputs, and for arrays that the kernel itself writes.
+      is_whole: whether all steps of the grid were examined.
     """
 
     operand: Operand
@@ -61,17 +61,17 @@ class Visits:
 
     @property
     def block_count(self) -> int:
-        """Distinct blocks."""
+        """Returns the number of distinct blocks."""
         return len(self.starts)
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes between the array and the fast memory; 0 where the kernel copies itself."""
+        """Returns the bytes copied between the array and the fast memory; 0 if the kernel itself makes the copies."""
         return self.copy_count * self.operand.block_bytes if self.operand.is_windowed else 0
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know of it, one sentence each; the array's own trouble first."""
+        """Returns warnings about the blocks, one sentence each, the most serious first."""
         return tuple(_remarks(self))
 
 
@@ -83,34 +83,40 @@ def _remarks(visits: Visits) -> list[str]:
     if visits.racing_dimensions:
         names = ", ".join(map(str, visits.racing_dimensions))
         found.append(
-            f"{operand.name} keeps its block along grid dimension {names}, which is said to be parallel: cores that"
-            " share those steps write the same block."
+            f"{operand.name} has the same block along grid dimension {names}, which is declared parallel: several cores"
+            " may write the same block."
         )
     if is_output and visits.is_whole and not isinstance(covered, Unavailable) and covered < size:
-        found.append(f"{operand.name}: {size - covered:,} of {size:,} elements are in no block and stay undefined.")
-    if is_output and visits.revisited.any():
         found.append(
-            f"{operand.name}: {int(visits.revisited.sum())} blocks are left and come back; on a TPU what was written"
-            " before is lost. Make the dimension that revisits them the innermost."
+            f"{operand.name}: {size - covered:,} of {size:,} elements are not in any block and stay undefined."
+        )
+    if is_output and (count := int(visits.revisited.sum())):
+        found.append(
+            f"{operand.name}: {_counted(count, 'is', 'are')} revisited after other blocks; on a TPU, earlier writes are lost."
+            " Make the dimension that causes the revisits the innermost."
         )
     if not isinstance(visits.overlapping, Unavailable) and visits.overlapping.any():
-        worth = "the last write wins" if is_output else "the shared elements are read more than once"
-        found.append(f"{operand.name}: {int(visits.overlapping.sum())} blocks overlap; {worth}.")
-    if visits.ragged.any():
+        effect = "the last write wins" if is_output else "the shared elements are read more than once"
+        found.append(f"{operand.name}: {int(visits.overlapping.sum())} blocks overlap; {effect}.")
+    if count := int(visits.ragged.sum()):
         found.append(
-            f"{operand.name}: {int(visits.ragged.sum())} blocks reach beyond the array; what they hold there is undefined."
+            f"{operand.name}: {_counted(count, 'extends', 'extend')} beyond the array; the elements there are undefined."
         )
     return found
 
 
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"1 block {singular}" if count == 1 else f"{count} blocks {plural}"
+
+
 def visits(kernel: PallasKernel) -> tuple[Visits | Unavailable, ...]:
-    """The visits of each operand, inputs first; unavailable where an index map needs values of a run."""
+    """Computes the visits of each operand, inputs first; unavailable if an index map needs run-time values."""
     return _visits(kernel)
 
 
 def remarks(kernel: PallasKernel) -> tuple[str, ...]:
-    """The remarks on all operands."""
-    return tuple(said for found in visits(kernel) if not isinstance(found, Unavailable) for said in found.remarks)
+    """Returns the remarks on all operands."""
+    return tuple(text for found in visits(kernel) if not isinstance(found, Unavailable) for text in found.remarks)
 
 
 @functools.lru_cache(maxsize=64)
@@ -124,7 +130,7 @@ def _of(kernel: PallasKernel, operand: Operand, ids: Ints | Unavailable) -> Visi
     if isinstance(starts, Unavailable):
         return starts
     if isinstance(ids, Unavailable) or isinstance(count, Unavailable):
-        return Unavailable("the grid is not known before a run")
+        return Unavailable("the grid is only known at run time")
     distinct, block_of_step = _distinct(starts)
     changes = np.flatnonzero(np.diff(block_of_step)) + 1
     runs = block_of_step[np.concatenate([[0], changes])] if len(block_of_step) else block_of_step
@@ -147,7 +153,7 @@ def _of(kernel: PallasKernel, operand: Operand, ids: Ints | Unavailable) -> Visi
 
 
 def _distinct(starts: Ints) -> tuple[Ints, Ints]:
-    """Distinct rows in the order of their first appearance, and the one of each row."""
+    """Returns the distinct rows in the order of their first appearance, and the index of each row's distinct row."""
     if not starts.shape[1]:
         return np.zeros((min(1, len(starts)), 0), np.int64), np.zeros(len(starts), np.int64)
     _, first, inverse = np.unique(starts, axis=0, return_index=True, return_inverse=True)
@@ -158,7 +164,7 @@ def _distinct(starts: Ints) -> tuple[Ints, Ints]:
 
 
 def _overlapping(starts: Ints, extent: Ints, operand: Operand) -> npt.NDArray[np.bool_] | Unavailable:
-    """Blocks of which another one has elements; those on a regular lattice have none."""
+    """Reports which blocks share elements with another block; blocks on a regular lattice never do."""
     if all(d.kind in ("blocked", "squeezed") for d in operand.dimensions):
         return np.zeros(len(starts), np.bool_)
     if len(starts) > _MOST_BLOCKS:
@@ -171,7 +177,7 @@ def _overlapping(starts: Ints, extent: Ints, operand: Operand) -> npt.NDArray[np
 
 
 def _ragged(starts: Ints, extent: Ints, operand: Operand) -> npt.NDArray[np.bool_]:
-    """Blocks beyond the array; the padding that an "element" block asks for is meant."""
+    """Reports which blocks extend beyond the array and the padding that an "element" block requests."""
     before = np.array([d.padding[0] for d in operand.dimensions], np.int64)
     after = np.array([d.padding[1] for d in operand.dimensions], np.int64)
     shape = np.array(operand.shape, np.int64)
@@ -188,7 +194,7 @@ def _covered(
         return int(np.prod(high - low, axis=1).sum())
     edges = [np.unique(np.concatenate([low[:, d], high[:, d]])) for d in range(len(shape))]
     if math.prod(len(e) for e in edges) > _MOST_CELLS:
-        return Unavailable("overlapping blocks cut the array into too many pieces to count")
+        return Unavailable("overlapping blocks divide the array into too many pieces to count")
     cells = np.zeros([max(0, len(e) - 1) for e in edges], np.bool_)
     for first, last in zip(low, high, strict=True):
         at = zip(edges, first, last, strict=True)
@@ -198,7 +204,7 @@ def _covered(
 
 
 def _racing(kernel: PallasKernel, block_of_step: Ints, ids: Ints) -> tuple[int, ...]:
-    """Parallel dimensions along which some block is that of several steps."""
+    """Returns the parallel dimensions along which several steps use the same block."""
     found = []
     for dimension, semantics in enumerate(kernel.dimension_semantics):
         if "parallel" not in semantics:
@@ -211,10 +217,10 @@ def _racing(kernel: PallasKernel, block_of_step: Ints, ids: Ints) -> tuple[int, 
 
 
 def operand_table(kernel: PallasKernel) -> pd.DataFrame:
-    """One row an operand: its blocks, and what the grid makes the pipeline copy.
+    """Returns one row per operand: its blocks, and the copies by the pipeline.
 
     Columns `name, role, shape, dtype, block_shape, memory_space, block_bytes, blocks, copies, copied_bytes,
-    revisited, overlapping, ragged, unknown`; what is not known before a run is missing, and `unknown` says why.
+    revisited, overlapping, ragged, unknown`; values only known at run time are missing, and `unknown` has the reason.
     """
     return make_table(_COLUMNS, [_row(o, v) for o, v in zip(kernel.operands, visits(kernel), strict=True)])
 

@@ -1,7 +1,7 @@
-"""The arrays of a Pallas kernel and the block of each that one grid step works on, as a matplotlib figure.
+"""Plots the arrays of a Pallas kernel and the block of each array in one grid step, as a matplotlib figure.
 
-A pure function of a `PallasKernel`, without pyplot. Arrays of more than two dimensions are drawn by their
-last two, at the block's place in the others; a vector is one row. The animated drawing is in the Explorer.
+A pure function of a `PallasKernel`, without pyplot. Arrays of more than two dimensions are drawn by their last two, at the
+block's position in the others; a vector is drawn as one row. The animated drawing is in the Explorer.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's: told apart with any color vision.
+# Colors by Okabe and Ito, distinguishable with any color vision.
 _INPUT, _OUTPUT, _WARNING = "#0072B2", "#D55E00", "#CC79A7"
 _PANEL_INCHES = 2.4
 _MOST_DRAWN = 2048
-_THINNEST = 0.12  # of the longer side: what is thinner could not be seen
+_THINNEST = 0.12  # minimum ratio to the longer side; thinner arrays would not be visible
 
 
 def plot_blocks(kernel: PallasKernel, step: int = 0) -> Figure:
-    """Every operand as a rectangle: blocks that the grid visits, those before `step`, and the one of `step`.
+    """Plots every operand as a rectangle with the blocks that the grid visits.
 
-    The current block is filled, visited ones are tinted; hatched blocks are left and come back, blocks
+    The block of `step` is filled, blocks visited before are tinted; hatched blocks are revisited after other blocks, blocks
     with a dashed outline overlap others.
 
     Args:
-      kernel: what `Lowered.kernels` has.
-      step: grid steps count in the order of execution, from 0.
+      kernel: an item of `Lowered.kernels`.
+      step: number of the grid step in execution order, from 0.
 
     Returns:
-      A figure of its own, which notebooks draw; save it with `figure.savefig`.
+      A figure independent of pyplot, which notebooks display; save it with `figure.savefig`.
 
     Raises:
-      ParameterError: there is no such step, or it is beyond those that are looked at.
+      ParameterError: the step does not exist, or is beyond the examined steps.
     """
     from inspector.analysis.figures import Picture
 
@@ -67,7 +67,7 @@ def _title(kernel: PallasKernel, step: int) -> str:
 
 def _draw(panel: Axes, operand: Operand, found: Visits | Unavailable, step: int) -> None:
     rows, columns = ((1, 1, *operand.shape)[-2], (1, 1, *operand.shape)[-1])
-    # Drawn to scale, but for arrays so long that nothing could be seen.
+    # Drawn to scale, except for arrays so long that they would not be visible.
     height = min(1.0, max(_THINNEST, rows / columns)) if rows <= columns else 1.0
     width = min(1.0, max(_THINNEST, columns / rows)) if columns <= rows else 1.0
     panel.set_xlim(-0.02, 1.02)
@@ -78,7 +78,9 @@ def _draw(panel: Axes, operand: Operand, found: Visits | Unavailable, step: int)
     _rectangle(panel, (0, 0, width, height), facecolor="none", edgecolor="#888888")
     panel.set_title(f"{operand.name}  {operand.dtype}{list(operand.shape)}\nblock {_block(operand)}", fontsize=7)
     if isinstance(found, Unavailable):
-        panel.text(width / 2, height / 2, "only a run\nknows", ha="center", va="center", fontsize=7, color="#888888")
+        panel.text(
+            width / 2, height / 2, "known only\nat run time", ha="center", va="center", fontsize=7, color="#888888"
+        )
         return
     scale = (width / max(1, columns), height / max(1, rows))
     current = int(found.block_of_step[step])
@@ -94,7 +96,7 @@ def _block(operand: Operand) -> str:
 
 
 def _drawn(found: Visits, current: int) -> list[int]:
-    """The blocks in the slice of the current one, the current one last, so that it lies on top."""
+    """Returns the blocks in the slice of the current block, the current block last, so that it is drawn on top."""
     leading = found.starts.shape[1] - 2
     same = np.ones(found.block_count, np.bool_)
     if leading > 0:

@@ -1,10 +1,11 @@
-"""The fast memory of a TPU core (VMEM) that a Pallas kernel takes, against its limit.
+"""The fast memory of a TPU core (VMEM) that a Pallas kernel needs, compared with its limit.
 
-Before a compile it is an estimate from the kernel alone: blocks, each as often as the pipeline buffers it, and
-scratch. Two things only the compiler knows: what it needs for itself (spilled registers, relayouts) comes on top, and
-an array that XLA puts into VMEM whole needs no blocks. Once there is an optimized HLO both are read from it. When the
-compiler refuses a kernel it stops counting at the first part that is too much, scratch before blocks
-(`tpu_errors.py`): its figure is then one that the kernel needs at least.
+- Before a compile, it is estimated from the kernel alone: the blocks, times the pipeline's buffers for each, and the
+  scratch. The estimate omits the memory that the compiler itself needs (spilled registers, relayouts), and counts blocks of
+  arrays that XLA places in VMEM as a whole, which need no blocks.
+- After a compile, both are read from the optimized HLO.
+- When the compiler rejects a kernel, it stops counting at the first part that exceeds the limit, scratch before blocks
+  (`tpu_errors.py`). Its figure is then a lower bound.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from inspector.support.units import format_bytes
 
 Certainty = Literal["compiler", "estimate", "at least"]
 
-_NOT_COMPILED = Unavailable("the optimized HLO has no such kernel call with its memory")
+_NOT_COMPILED = Unavailable("the optimized HLO has no call of this kernel with its memory")
 _ESTIMATED = Unavailable(
-    "only the compiler knows all that the kernel needs", "give vmem() the module of the compiled program"
+    "the total VMEM of the kernel is only known after compiling", "pass the module of the compiled program to vmem()"
 )
 
 
 VMEM: Mapping[str, Vmem] = {chip.name: chip.vmem for chip in TPU.chips if chip.vmem is not None}
-"""By TPU generation."""
+"""VMEM of each TPU generation."""
 
 # A register holds 8 x 128 words; narrower types pack several rows into a word.
 _LANES, _SUBLANES, _WORD_BITS = 128, 8, 32
@@ -39,16 +40,16 @@ _LANES, _SUBLANES, _WORD_BITS = 128, 8, 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VmemAllocation:
-    """A piece of VMEM that a kernel asks for.
+    """An allocation in VMEM that a kernel requests.
 
     Attributes:
-      name: of the operand or scratch.
+      name: name of the operand or scratch.
       role: "input", "output", "scratch", "scoped" (allocated in the body) or "internal scratch".
       shape, dtype: of one buffer.
-      size_bytes: of one buffer, without padding.
-      padded_bytes: of one buffer, in whole tiles.
-      buffer_count: 2 where the next block is fetched while one is worked on; 0 where XLA put the whole array into
-        VMEM, so that no block is fetched.
+      size_bytes: size of one buffer, without padding.
+      padded_bytes: size of one buffer, in whole tiles.
+      buffer_count: number of buffers; 2 if the next block is fetched during the work on the current one; 0 if XLA placed the
+        whole array in VMEM, so that no block is fetched.
     """
 
     name: str
@@ -61,22 +62,22 @@ class VmemAllocation:
 
     @property
     def total_bytes(self) -> int:
-        """All buffers, with padding."""
+        """Returns the size of all buffers, with padding."""
         return self.padded_bytes * self.buffer_count
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class VmemBudget:
-    """What a kernel takes, and what it may have.
+    """The VMEM that a kernel needs, and its limit.
 
     Attributes:
-      allocations: in the order of the kernel's parameters.
-      limit_bytes: of this kernel.
-      limit_source: who says so, in words.
-      capacity_bytes: of the core.
+      allocations: the kernel's allocations, in the order of its parameters.
+      limit_bytes: limit of this kernel.
+      limit_source: origin of the limit, in words.
+      capacity_bytes: capacity of the core.
       chip: the TPU generation.
-      used_bytes: what the compiler gave it, its own needs included; not known before a compile.
-      refused_bytes: what the compiler had counted when it refused the kernel, 0 where it did not.
+      used_bytes: bytes that the compiler allocated, including its own needs; unknown before a compile.
+      refused_bytes: bytes that the compiler had counted when it rejected the kernel; 0 if it did not.
     """
 
     allocations: tuple[VmemAllocation, ...]
@@ -89,24 +90,24 @@ class VmemBudget:
 
     @property
     def counted_bytes(self) -> int:
-        """Blocks and scratch."""
+        """Returns the bytes of blocks and scratch."""
         return sum(a.total_bytes for a in self.allocations)
 
     @property
     def total_bytes(self) -> int:
-        """The compiler's figure where there is one, else the estimate, and no less than what a refusal counted."""
+        """Returns the compiler's figure if known, else the estimate, but at least the bytes counted in a rejection."""
         return (
             max(self.counted_bytes, self.refused_bytes) if isinstance(self.used_bytes, Unavailable) else self.used_bytes
         )
 
     @property
     def own_bytes(self) -> int:
-        """What is known of the compiler's own needs: what it counts beside blocks and scratch."""
+        """Returns the known part of the compiler's own needs: its count without blocks and scratch."""
         return max(0, self.total_bytes - self.counted_bytes)
 
     @property
     def certainty(self) -> Certainty:
-        """Whose `total_bytes` is: the compiler's, its lower bound when it refused, or an estimate from the kernel."""
+        """Returns the origin of `total_bytes`: the compiler, a lower bound from its rejection, or an estimate."""
         if not isinstance(self.used_bytes, Unavailable):
             return "compiler"
         return "at least" if self.refused_bytes > self.counted_bytes else "estimate"
@@ -115,9 +116,9 @@ class VmemBudget:
     def fits(self) -> bool | Unavailable:
         """Reports whether the kernel stays within the limit.
 
-        Only the compiler knows, unless the kernel's scratch alone is too much: it adds what it needs for itself, such as slots
-        for spilled registers (a quarter of the blocks of a softmax on tpu7x), and an array that lies in VMEM whole
-        needs no blocks.
+        This is only known after compiling, unless the kernel's scratch alone exceeds the limit: the compiler adds its own
+        needs, such as slots for spilled registers (a quarter of the blocks of a softmax on tpu7x), and an array that is in
+        VMEM as a whole needs no blocks.
         """
         scratch = sum(a.total_bytes for a in self.allocations if a.role not in _BLOCKS)
         if self.refused_bytes or scratch > self.limit_bytes:
@@ -126,32 +127,32 @@ class VmemBudget:
 
     @property
     def verdict(self) -> str:
-        """`fits` in words."""
+        """Describes `fits` in words."""
         if isinstance(self.fits, Unavailable):
             left = self.limit_bytes - self.total_bytes
             if left >= 0:
                 return f"leaves {format_bytes(left)} for the compiler's own needs"
-            return f"{format_bytes(-left)} too much, unless XLA puts an array into VMEM whole"
+            return f"{format_bytes(-left)} too much, unless XLA places a whole array in VMEM"
         excess = max(0, self.total_bytes - self.limit_bytes)
         too_much = f", {HOW_SURE[self.certainty]}{format_bytes(excess)} too much" if excess else ""
         return "fits" if self.fits else f"does not fit{too_much}"
 
     @property
     def remark(self) -> str:
-        """What `total_bytes` covers, in a sentence or two."""
+        """Describes the contents of `total_bytes` in one or two sentences."""
         scratch = sum(a.total_bytes for a in self.allocations if a.role not in _BLOCKS)
         blocks = self.counted_bytes - scratch
         if self.certainty == "compiler":
             return _explained(self)
         if self.refused_bytes:
             return (
-                f"The compiler refused it at {format_bytes(self.refused_bytes)}: it stops counting at the first part that"
-                f" is too much, scratch before blocks. Scratch is {format_bytes(scratch)}, blocks are about"
+                f"The compiler rejected it at {format_bytes(self.refused_bytes)}: it stops counting at the first part that"
+                f" exceeds the limit, scratch before blocks. Scratch takes {format_bytes(scratch)}, blocks take about"
                 f" {format_bytes(blocks)}."
             )
         return (
-            f"An estimate: {format_bytes(scratch)} of scratch and {format_bytes(blocks)} of blocks. The compiler's own needs"
-            " come on top, and an array that XLA puts into VMEM whole needs no blocks."
+            f"An estimate: {format_bytes(scratch)} of scratch and {format_bytes(blocks)} of blocks. The compiler needs"
+            " additional VMEM itself, and an array that XLA places in VMEM as a whole needs no blocks."
         )
 
     def __repr__(self) -> str:
@@ -166,42 +167,42 @@ class VmemBudget:
 
 _BLOCKS = ("input", "output")
 HOW_SURE: Mapping[Certainty, str] = {"compiler": "", "estimate": "about ", "at least": "at least "}
-"""What stands before a figure."""
+"""Prefix of a figure."""
 
 
 def _explained(budget: VmemBudget) -> str:
-    """The compiler's figure in parts."""
+    """Describes the parts of the compiler's figure."""
     placed = [a.name for a in budget.allocations if not a.buffer_count]
-    said = "The compiler's own figure"
+    text = "The compiler's figure"
     if budget.own_bytes:
-        said += f", {format_bytes(budget.own_bytes)} of it for itself"
+        text += f", including {format_bytes(budget.own_bytes)} for its own needs"
     if not budget.total_bytes:
-        said += ": the kernel needs no VMEM beside its arrays"
+        text += ": the kernel needs no VMEM beyond its arrays"
     if placed:
-        said += f". XLA put {', '.join(placed)} into VMEM whole, so that no block of it is fetched"
-    return f"{said}."
+        text += f". XLA placed all of {', '.join(placed)} in VMEM, so no blocks of it are fetched"
+    return f"{text}."
 
 
 def vmem_budget(
     kernel: PallasKernel, chip: str, module: Module | None = None, refused_bytes: int = 0
 ) -> VmemBudget | Unavailable:
-    """The budget of a kernel on a TPU generation.
+    """Computes the budget of a kernel on a TPU generation.
 
     Args:
       kernel: a kernel for TPUs.
-      chip: as in a target's text.
-      module: the optimized HLO of its program for that chip, which has what the compiler gave it.
-      refused_bytes: what the compiler had counted when it refused the kernel.
+      chip: the TPU generation, as in a target's text.
+      module: the optimized HLO of its program for that chip, which contains the compiler's allocation.
+      refused_bytes: bytes that the compiler had counted when it rejected the kernel.
 
     Raises:
-      TargetError: no such generation.
+      TargetError: the generation is unknown.
     """
     if chip not in VMEM:
-        raise TargetError(f"The VMEM of {chip!r} is not known. Expected one of {', '.join(VMEM)}.")
+        raise TargetError(f"The VMEM size of {chip!r} is unknown. Expected one of {', '.join(VMEM)}.")
     if kernel.backend not in (None, "mosaic_tpu"):
         return Unavailable("the kernel is for GPUs, which have no VMEM")
     if kernel.core_type.startswith("sc"):
-        return Unavailable("the kernel runs on SparseCores, which have memories of their own")
+        return Unavailable("the kernel runs on SparseCores, which have separate memories")
     call = None if module is None else _call_of(kernel, module)
     used = _NOT_COMPILED if call is None else vmem_scratch_bytes(call)
     placed = frozenset[int]() if call is None or isinstance(used, Unavailable) else _placed(kernel, call)
@@ -223,9 +224,9 @@ def _allocations(kernel: PallasKernel, placed: Collection[int]) -> Iterator[Vmem
 
 
 def _placed(kernel: PallasKernel, call: Instruction) -> frozenset[int]:
-    """Numbers of the operands that lie in VMEM whole.
+    """Returns the indices of the operands that XLA placed in VMEM as a whole.
 
-    With a dynamic dimension in the grid blocks are fetched all the same (measured on libtpu 0.0.42.1).
+    If the grid has a dynamic dimension, blocks are fetched anyway (measured on libtpu 0.0.42.1).
     """
     inputs, outputs = [o.shape for o in call.operands][len(call.operands) - len(kernel.inputs) :], call.shape.leaves
     if None in kernel.grid or len(inputs) + len(outputs) != len(kernel.operands):
@@ -237,32 +238,32 @@ def _placed(kernel: PallasKernel, call: Instruction) -> frozenset[int]:
     )
 
 
-_VMEM_SPACE = 1  # XLA's number of it
+_VMEM_SPACE = 1  # XLA's number of the memory space
 
 
 def _limit(asked: object, chip: str) -> tuple[int, str]:
-    """The limit of a kernel, and who says so."""
+    """Returns the limit of a kernel in bytes and its origin."""
     memory = VMEM[chip]
     if not isinstance(asked, int):
         return memory.default_limit_bytes, f"the default of {chip}"
     if asked > memory.capacity_bytes:
-        return memory.capacity_bytes, "all there is, less than its vmem_limit_bytes"
+        return memory.capacity_bytes, "the capacity, below its vmem_limit_bytes"
     return asked, "its vmem_limit_bytes"
 
 
 def used_vmem(kernel: PallasKernel, module: Module) -> int | Unavailable:
-    """What the compiler gave a kernel, in bytes: its own needs included, operands that lie in VMEM anyway not.
+    """Returns the bytes that the compiler allocated for a kernel, including its own needs, without operands already in VMEM.
 
     Args:
-      kernel: of the program.
-      module: its optimized HLO for a TPU.
+      kernel: a kernel of the program.
+      module: the optimized HLO of the program for a TPU.
     """
     call = _call_of(kernel, module)
     return _NOT_COMPILED if call is None else vmem_scratch_bytes(call)
 
 
 def _call_of(kernel: PallasKernel, module: Module) -> Instruction | None:
-    """The instruction that calls a kernel; of several, the one that takes most. None where there is none."""
+    """Returns the instruction that calls a kernel; of several, the one with the most VMEM. None if there is none."""
     names = {_without_wrappers(origin.op_name) for origin in kernel.origins}
     calls = [
         instruction
@@ -284,7 +285,7 @@ _KERNEL_CALL = "tpu_custom_call"
 
 
 def _without_wrappers(op_name: str) -> str:
-    """Without the scopes that lowering adds around a jaxpr that it calls."""
+    """Removes the scopes that lowering adds around a called jaxpr."""
     return "/".join(part for part in op_name.split("/") if part not in ("closed_call", "eval_jaxpr"))
 
 
@@ -301,7 +302,7 @@ def _window(operand: Operand, *, has_grid: bool) -> VmemAllocation:
 
 
 def _buffer_count(operand: Operand, *, has_grid: bool) -> int:
-    """As asked; else one for a block that stays, which the compiler sees, and two for one that moves."""
+    """Returns the requested number of buffers; else 1 for a block that never changes, which the compiler detects, and 2 otherwise."""
     if operand.buffer_count is not None:
         return operand.buffer_count
     indices = operand.indices
@@ -315,10 +316,10 @@ def _scratch(scratch: ScratchOperand, role: str) -> VmemAllocation:
 
 
 def padded_bytes(shape: Sequence[int], element_bits: int) -> int:
-    """Bytes of an array in VMEM: rows of whole lanes, and whole tiles of rows.
+    """Returns the bytes of an array in VMEM, with rows padded to whole lanes and to whole tiles of rows.
 
     A tile has as many rows as the array, rounded up to a power of two, but at most 8 (measured on
-    libtpu 0.0.42.1: `f32[n,2,128]` takes no more than its elements, `f32[n,5,128]` as much as 8 rows).
+    libtpu 0.0.42.1: `f32[n,2,128]` has no padding, `f32[n,5,128]` takes as much as 8 rows).
     """
     if not element_bits:
         return 0

@@ -1,8 +1,11 @@
-"""What became of each instruction from one snapshot to a later one, and how sure that is.
+"""Matches the instructions of one snapshot with those of a later one, with the certainty of each match.
 
-Passes keep the names of what they leave alone, so only lines that one of the two modules has alone are looked at. Of
-these, what computes the same of the same is the same, whatever its name and whether it stands in a fusion or not;
-what took an instruction's place is what its users use now; and what is left is tied by its `op_name`.
+Passes keep the names of instructions that they do not change, so only lines that occur in just one of the two modules
+are compared. These are matched in three steps:
+
+- Instructions that compute the same from the same operands match, whatever their names, inside or outside of fusions.
+- An instruction matches the one that its users use in the later module.
+- The remaining instructions are matched by `op_name`.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ from inspector.analysis.passes.snapshots import SnapshotInstruction, Snapshots
 
 
 class Certainty(enum.StrEnum):
-    """How sure a match is, from the surest; the text says what it rests on."""
+    """Certainty of a match, highest first; the text gives the evidence."""
 
     KEPT = "same name and text"
     ALTERED = "same name, altered"
     EQUAL = "the same operation on the same operands"
-    PLACE = "stands in its place: what used it uses this"
-    OPERANDS = "the same opcode on the same operands, otherwise put"
+    PLACE = "its users use this instead"
+    OPERANDS = "the same opcode on the same operands, in a different form"
     NAMED = "by op_name and opcode"
     SHAPED = "a guess by op_name and shape"
     GUESSED = "a guess by op_name"
@@ -33,18 +36,19 @@ class Certainty(enum.StrEnum):
 
     @classmethod
     def least(cls, found: Iterable[Certainty]) -> Certainty:
-        """The least sure of several."""
+        """Returns the lowest of several certainties."""
         return max(found, key=[*cls].index, default=cls.KEPT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of an instruction.
+    """The result of following an instruction to the later module.
 
     Attributes:
-      targets: names in the later module; several where it was split or computed in several places; () where it is gone.
-      certainty: of that.
-      why: of one that is gone, what is known of the reason, else "".
+      targets: names in the later module; several if the instruction was split or is computed in several places; () if it
+        was removed.
+      certainty: of the match.
+      why: the known reason for a removal, else "".
     """
 
     targets: tuple[str, ...]
@@ -52,20 +56,20 @@ class Fate:
     why: str = ""
 
 
-UNUSED = "nothing used it"
-WITH_USERS = "with all that used it"
-WITHOUT = "what used it does without it"
-UNKNOWN = "nothing tells what became of it"
+UNUSED = "it was unused"
+WITH_USERS = "together with all its users"
+WITHOUT = "its users do not need it"
+UNKNOWN = "no match in the later module"
 
 
 class Correspondence:
-    """Between two snapshots of one compile."""
+    """The matches between the instructions of two snapshots of one compile."""
 
     def __init__(self, snapshots: Snapshots, before: int, after: int) -> None:
-        """Matches what differs.
+        """Matches the instructions that differ.
 
         Args:
-          snapshots: of the compile.
+          snapshots: all snapshots of the compile.
           before: index of the earlier text.
           after: index of the later text.
         """
@@ -81,7 +85,7 @@ class Correspondence:
         self._match()
 
     def _is_kept(self, row: SnapshotInstruction) -> bool:
-        """Whether an instruction of the same name is the same one."""
+        """Reports whether the instruction of the same name in the later module is the same instruction."""
         other = self.new.rows.get(row.line.name)
         if other is None:
             return False
@@ -93,11 +97,11 @@ class Correspondence:
         )
 
     def had_old(self, name: str) -> bool:
-        """Whether the earlier module defines a name, for the same instruction if the later one does too."""
+        """Reports whether the earlier module defines a name, for the same instruction if the later module also defines it."""
         return name in self.old.places and (name in self.kept or name not in self.new.rows)
 
     def fate(self, name: str) -> Fate:
-        """What became of an instruction of the earlier module."""
+        """Returns the fate of an instruction of the earlier module."""
         if name in self._fates:
             return self._fates[name]
         if name in self.kept:
@@ -109,7 +113,7 @@ class Correspondence:
 
     @functools.cached_property
     def sources(self) -> Mapping[str, Sequence[str]]:
-        """Of each new instruction what it was made from."""
+        """Maps each new instruction to the instructions that it was made from."""
         found: dict[str, list[str]] = {}
         for name, fate in self._fates.items():
             for target in fate.targets:
@@ -132,7 +136,7 @@ class Correspondence:
         self._fates.update(gone)
 
     def _death(self, name: str, unexplained: Collection[str]) -> Fate:
-        """Why an instruction is gone; `unexplained` are opcodes of new ones of which nothing tells where they are from."""
+        """Explains why an instruction was removed; `unexplained` are the opcodes of new instructions without a match."""
         used_by = self.old.users.get(name, ())
         if all(user not in self.kept and user not in self._fates for user in used_by):
             return Fate((), Certainty.REMOVED, WITH_USERS if used_by else UNUSED)
@@ -144,7 +148,7 @@ class Correspondence:
         return [name for name in self.gone if name not in self._fates]
 
     def _is_used(self, name: str) -> bool:
-        """Whether a new instruction is not made in vain, as the partitioner makes some that it then does without."""
+        """Reports whether a new instruction is used; the partitioner creates some that it then leaves unused."""
         return self.new.rows[name].line.is_root or name in self.new.users
 
     def _by_value(self, values: Values) -> int:
@@ -164,7 +168,7 @@ class Correspondence:
         for value, names in matched.items():
             if values.twin(value) is not None:
                 continue
-            own = [t for t in found[value] if t in self.new.outside]  # what a fusion gives stands for its root
+            own = [t for t in found[value] if t in self.new.outside]  # a fusion stands for its root
             for name, targets in _dealt(names, own or found[value]):
                 self._fates[name] = Fate(targets, Certainty.EQUAL)
         return sum(name in self._fates for names in equal.values() for name in names)
@@ -180,7 +184,7 @@ class Correspondence:
         return count
 
     def _place(self, name: str) -> str | None:
-        """What the users of an instruction use instead of it."""
+        """Returns the instruction that the users of an instruction use instead of it."""
         row = self.old.rows[name]
         for user in self.old.users.get(name, ()):
             fate = self.fate(user)
@@ -192,12 +196,15 @@ class Correspondence:
             return self._whole(self.new.canonical(used))
         other = self.new.rows.get(name)
         if other is not None and other.computation == row.computation:
-            return name  # what used it reads as before, so that it is in neither module's rows
+            return name  # its users are unchanged, so they are in neither module's rows
         root = self.new.roots.get(row.computation) if row.line.is_root else None
         return None if root is None else self._whole(root)
 
     def _whole(self, name: str) -> str:
-        """What a new element is taken of, where that is new too: one operation may do the work of many."""
+        """Returns the new instruction whose result holds an element: one operation may do the work of several.
+
+        Returns the name itself if it is not an element of a new instruction.
+        """
         holder = self.new.rows.get(holder_of(name))
         if holder is not None and holder.line.name not in self.kept:
             name = holder.line.name
@@ -210,9 +217,10 @@ class Correspondence:
         return name
 
     def _by_operands(self, values: Values) -> None:
-        """Ties what does the same work otherwise; what only took the place of another may do that too.
+        """Matches instructions that do the same work in a different form.
 
-        So is a product whose transpose is a product of the operands in the other order.
+        Example: a dot whose transpose is a dot of the same operands in reverse order. A target may also be one that so
+        far only replaces another instruction for its users.
         """
         found: dict[Hashable, list[str]] = {}
         claimed: dict[str, set[str]] = {}
@@ -235,7 +243,7 @@ class Correspondence:
                 self._fates[name] = Fate((targets[0],), Certainty.OPERANDS)
 
     def _by_name(self, certainty: Certainty, key: _NameKey, left: list[str]) -> list[str]:
-        """Ties what has the same key, in order; gives the new instructions that are still left."""
+        """Matches instructions with the same key, in order. Returns the new instructions that remain unmatched."""
         found: dict[Hashable, list[str]] = {}
         for name in left:
             if key.applies_to(self.new.rows[name]) and self._is_used(name):
@@ -253,20 +261,20 @@ class Correspondence:
 
 
 def _dealt(names: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each name with its part of the targets, in order: the first of three has the first third."""
+    """Yields each name with its share of the targets, in order: the first of three names gets the first third."""
     for i, name in enumerate(names if targets else ()):
         first, last = i * len(targets) // len(names), (i + 1) * len(targets) // len(names)
         yield name, tuple(targets[first : max(last, first + 1)])
 
 
 class _NameKey:
-    """What instructions that are tied by name have in common."""
+    """The properties that instructions matched by name must share."""
 
     def __init__(self, with_opcode: bool, with_shape: bool) -> None:
         self._with_opcode, self._with_shape = with_opcode, with_shape
 
     def applies_to(self, row: SnapshotInstruction) -> bool:
-        """Reports whether an instruction has a name that ties it; that of a parameter is an argument's, not an operation's."""
+        """Reports whether an instruction has an `op_name` to match by; that of a parameter names an argument, not an operation."""
         return bool(row.line.op_name) and (self._with_opcode or row.line.opcode != "parameter")
 
     def __call__(self, row: SnapshotInstruction) -> Hashable:

@@ -1,6 +1,6 @@
-"""`follow`: the story of instructions through all compiler passes, from where they come to what they become.
+"""`follow`: the history of instructions through all compiler passes, from their origin to the compiled program.
 
-Each step says which pass did what, and how sure it is that the one came of the other.
+Each step names the pass, its change, and the certainty of the match.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_FOLLOWED = 64
-"""So many instructions are followed at once; a line may stand for thousands."""
+"""Maximum number of instructions that are followed at once; one source line may produce thousands."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Touch:
-    """What one pass did to what is followed.
+    """The change that one pass made to the followed instructions.
 
     Attributes:
-      index: of the pass; None for what was there before all of them.
-      pipeline, name: of the pass, "" where there is none.
-      word: what it did: one of `WORDS`, "rewired" for what only uses others now, "given" for what is
-        there before all passes.
-      text: to which instructions, and how.
-      before, after: their names in the module before, and after.
-      certainty: that one came of the other.
+      index: index of the pass; None for instructions that exist before all passes.
+      pipeline, name: of the pass, "" if there is none.
+      word: the kind of change: one of `WORDS`, "rewired" for instructions of which only the operands changed, "given" for
+        instructions that exist before all passes.
+      text: the affected instructions and the details of the change.
+      before, after: names of the instructions in the modules before and after the pass.
+      certainty: of the match between `before` and `after`.
     """
 
     index: int | None
@@ -55,22 +55,23 @@ class Touch:
 
     def __str__(self) -> str:
         where = "at the start" if self.index is None else f"{self.index} {self.name}"
-        sure = "" if self.certainty is Certainty.KEPT else f" [{self.certainty}]"
+        evidence = "" if self.certainty is Certainty.KEPT else f" [{self.certainty}]"
         word = "" if self.word == "rewired" else f"{self.word} "
-        return f"{where}: {word}{self.text}{sure}"
+        return f"{where}: {word}{self.text}{evidence}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Following(Tabular):
-    """What became of what was followed.
+    """The history of the followed instructions.
 
     Attributes:
-      what: what was followed, in words.
-      touches: the passes that touched it, in order.
-      first, last: its names before the passes, and in the compiled program; () where it was not there yet, or is gone.
-      fate: in words, what it is at the end.
-      certainty: of the least sure step.
-      note: what was left out, or "".
+      what: description of the followed instructions.
+      touches: the changes by passes, in order.
+      first, last: names of the instructions before the passes and in the compiled program; () if they did not exist yet, or
+        were removed.
+      fate: the final state, in words.
+      certainty: the lowest certainty of all steps.
+      note: omitted instructions, or "".
     """
 
     what: str
@@ -82,7 +83,7 @@ class Following(Tabular):
     note: str = ""
 
     def table(self) -> pd.DataFrame:
-        """One row a pass that touched it: `index, pipeline, name, word, text, before, after, certainty`."""
+        """Returns one row per pass that changed the instructions: `index, pipeline, name, word, text, before, after, certainty`."""
         rows = [
             (t.index, t.pipeline, t.name, t.word, t.text, list(t.before), list(t.after), str(t.certainty))
             for t in self.touches
@@ -103,16 +104,19 @@ _COLUMNS: Mapping[str, Kind] = {
 
 
 class History:
-    """All passes of one compile, with what each did; each pair of snapshots is compared once as long as there is room."""
+    """All passes of one compile with the changes that each made.
+
+    Comparisons of snapshots are cached; the cache is bounded.
+    """
 
     def __init__(self, passes: Passes) -> None:
         """Reads the snapshots' lines.
 
         Raises:
-          ParameterError: there is no pass.
+          ParameterError: no passes were recorded.
         """
         if not len(passes):
-            raise ParameterError("No pass was recorded, so there is nothing to compare or to follow.")
+            raise ParameterError("No passes were recorded, so there is nothing to compare or follow.")
         self.passes = passes
         self.snapshots = Snapshots(passes[0].texts)
         self.steps = steps(passes)
@@ -120,7 +124,7 @@ class History:
         self._row_count = 0
 
     def compared(self, before: int, after: int) -> tuple[Correspondence, Words]:
-        """What corresponds in two snapshots, by their indices, and what was done between them."""
+        """Returns the matched instructions of two snapshots, by index, and the changes between them."""
         key = before, after
         if key not in self._known:
             found = Correspondence(self.snapshots, before, after)
@@ -132,16 +136,16 @@ class History:
         return self._known[key]
 
     def follow(self, names: Sequence[str], place: int, what: str) -> Following:
-        """The story of instructions.
+        """Follows instructions through all passes.
 
         Args:
-          names: in the module after so many of `steps`.
-          place: how many; 0 for the module before all passes.
-          what: how to call them.
+          names: names in the module after the first `place` steps.
+          place: number of `steps`; 0 for the module before all passes.
+          what: description of the instructions, for the result.
         """
         note = ""
         if len(names) > MOST_FOLLOWED:
-            note = f"The first {MOST_FOLLOWED} of {len(names):,} instructions are followed."
+            note = f"Only the first {MOST_FOLLOWED} of {len(names):,} instructions are followed."
             names = names[:MOST_FOLLOWED]
         back, first, born = self._backward(names, place)
         forth, last = self._forward(names, place)
@@ -182,16 +186,16 @@ class History:
     def _end(
         self, names: Sequence[str], place: int, first: Sequence[str], death: Touch
     ) -> tuple[str, list[str], Certainty]:
-        """Returns the fate of instructions that no pass leads on from, names in the compiled program, and the certainty.
+        """Returns the fate of instructions without a match in later modules, their names in the compiled program, and the certainty.
 
-        Where the compiled program has the operation that they are of, they are not called gone: a pass may have rewritten them
-        in a way that cannot be read off the modules before and after it.
+        If the compiled program has instructions of the same operation, they are not reported as gone: a pass may have
+        rewritten them in a way that comparing the modules before and after it does not reveal.
 
         Args:
-          names: in the module after so many of `steps`.
-          place: how many.
-          first: what they were before all passes.
-          death: the pass that they were in last.
+          names: names in the module after the first `place` steps.
+          place: number of steps.
+          first: names of the instructions before all passes.
+          death: the change by the last pass that had them.
         """
         where = f"pass {death.index} {death.name}"
         kinds = self._kinds(self.text_at(place), names)
@@ -205,21 +209,21 @@ class History:
             alike = [name for name in alike if name not in taken]
         if alike:
             fate = (
-                f"in the compiled program as {self._named(alike)}, by op_name: no step is known from {where} to there"
+                f"in the compiled program as {self._named(alike)}, matched by op_name: no steps are known after {where}"
             )
             return fate, alike, Certainty.GUESSED if others else Certainty.NAMED
         which = some(sorted(kinds))
-        fate = f"{death.word} by {where}, {death.text}; of {which} the compiled program has {self._named(same)}"
+        fate = f"{death.word} by {where}, {death.text}; the compiled program computes {which} in {self._named(same)}"
         return fate, [], Certainty.LOST
 
     def _kinds(self, text: int, names: Iterable[str]) -> dict[str, str]:
-        """The operations of instructions by their name stacks, with what each of them does."""
+        """Maps the name stacks of instructions to their kinds of work."""
         places = self.snapshots.places(text)
         rows = self.snapshots.rows(text, (places[name] for name in names if name in places))
         return {row.line.op_name: _work(row.line.opcode) for row in rows if row.line.op_name}
 
     def _others(self, kinds: Mapping[str, str]) -> set[str]:
-        """The instructions before all passes that do the same for the same operations."""
+        """Returns the instructions before all passes that do the same work for the same operations."""
         return {row.line.name for row in self._first_rows() if kinds.get(row.line.op_name) == _work(row.line.opcode)}
 
     @functools.cached_property
@@ -234,31 +238,31 @@ class History:
         }
 
     def _named(self, last: Sequence[str]) -> str:
-        """Instructions of the compiled program, with the fusions that they are in."""
+        """Lists instructions of the compiled program with the fusions that contain them."""
         text = self.text_at(len(self.steps))
         state, places = self.snapshots.fusions(text), self.snapshots.places(text)
         rows = self.snapshots.rows(text, (places[name] for name in last if name in places))
-        said = [
+        labels = [
             f"{row.line.name} in {state[row.computation]}" if row.computation in state else row.line.name
             for row in rows
         ]
-        return some(said)
+        return some(labels)
 
-    # ------------------------------------------------------------------ where to begin
+    # ------------------------------------------------------------------ starting points
 
     def text_at(self, place: int) -> int:
-        """The index of the module's text after so many steps."""
+        """Returns the index of the module's text after `place` steps."""
         return self.passes[0].before_index if place == 0 else self.steps[place - 1].after_index
 
     def place_after(self, index: int | None) -> int:
-        """How many steps there are up to a pass with its own, or with the one that it ran in; None for all, -1 for none."""
+        """Counts the steps up to and including a pass, or the pass that contains it; None counts all steps, -1 none."""
         return len(self.steps) if index is None else sum(step.index - step.inner <= index for step in self.steps)
 
     def place_of(self, name: str) -> int:
-        """The last place where the module has an instruction in a computation that runs.
+        """Returns the last place at which the module has an instruction in a computation that runs.
 
         Raises:
-          ParameterError: it is in no snapshot.
+          ParameterError: no snapshot has the instruction.
         """
         numbers = [number for number, known in enumerate(self.snapshots.names) if known == name]
         found = [
@@ -273,7 +277,7 @@ class History:
         raise ParameterError(f"No module of this compile, before or after any pass, has an instruction {name!r}.{hint}")
 
     def of_operation(self, op_name: str) -> list[str]:
-        """The instructions before all passes that JAX's name stack calls so, or where XLA made one of several."""
+        """Returns the instructions before all passes with an `op_name`, merged instructions included."""
         return [
             row.line.name
             for row in self._first_rows()
@@ -281,10 +285,12 @@ class History:
         ]
 
     def of_line(self, is_there: Callable[[str, int], bool]) -> list[str]:
-        """The instructions before all passes that come from a Python line; of a call further out, all that it led to.
+        """Returns the instructions before all passes that come from a Python line.
+
+        If the line is never the innermost frame, returns all instructions of the calls that it makes.
 
         Args:
-          is_there: whether a file and a line are the one.
+          is_there: reports whether a file name and a line number are the line.
         """
         frames = self.frames()
         found: dict[bool, list[str]] = {True: [], False: []}
@@ -296,7 +302,7 @@ class History:
         return found[True] or found[False]
 
     def frames(self) -> Mapping[int, tuple[Frame, ...]]:
-        """The Python stacks of the module before all passes."""
+        """Returns the Python stacks of the module before all passes."""
         order = self.passes[0].texts.order(self.text_at(0)).tolist()
         return read_frames(self.snapshots.lines[number] for number in order)
 
@@ -309,7 +315,7 @@ _MOST_ROWS = 300_000
 
 
 class _Along:
-    """Names taken through one pass."""
+    """Follows names through one pass."""
 
     def __init__(self, step: Pass, found: Correspondence, said: Words) -> None:
         self._step, self._found = step, found
@@ -360,7 +366,7 @@ class _Along:
         return list(touches.values()), list(before)
 
     def _sources(self, name: str) -> list[str]:
-        """What a new instruction was made of; of a fusion all that went into it."""
+        """Returns the instructions that a new instruction was made from; for a fusion all instructions fused into it."""
         found = dict.fromkeys(self._found.sources.get(name, ()))
         unit = self._found.new.unit(name)
         if not found and unit != name and self._found.new.canonical(unit) == name:
@@ -373,7 +379,7 @@ class _Along:
         return list(found)
 
     def _heart(self, name: str, targets: Sequence[str], event: StepEvent | None) -> list[str]:
-        """Of all that came of an instruction what does its work."""
+        """Returns those of the targets of an instruction that do its work."""
         opcode = _base(self._found.old.rows[name].line.opcode)
         made = event.after if event is not None and event.word in ("rewrote", "split") and name in event.before else ()
         same = [n for n in made if (line := self._found.new.line(n)) is not None and _base(line.opcode) == opcode]
@@ -394,13 +400,13 @@ class _Along:
             swapped = [
                 f"{b} instead of {a}" for a, b in zip(old.line.operands, new.line.operands, strict=False) if a != b
             ]
-            if not swapped:  # metadata, or what it calls has another name
+            if not swapped:  # only metadata or the name of a called computation changed
                 return None
             word, text = "rewired", f"{name} uses {some(swapped)}"
         return self._touch(word, text, (name,), (name,), Certainty.ALTERED)
 
     def _changed(self, name: str, targets: Sequence[str], event: StepEvent | None) -> Touch:
-        """What became of an instruction that does not go on under its own name."""
+        """Describes the change of an instruction that does not keep its name."""
         fate = self._found.fate(name)
         before, after = (name,), tuple(targets)
         if event is None:
@@ -411,7 +417,7 @@ class _Along:
             inside = [target for target in targets if target not in holders and target != name]
             others = len(event.before) - 1
             text = f"{name} into {some(holders)}{f' as {some(inside)}' if inside else ''}"
-            text += f", with {others:,} others" if others and len(holders) == 1 else ""
+            text += f", with {others:,} other{'s' * (others > 1)}" if others and len(holders) == 1 else ""
         elif event.word == "removed":
             text = f"{name}: {fate.why or event.note}" if len(event.before) > 1 else str(event).partition(" ")[2]
         else:
@@ -419,7 +425,7 @@ class _Along:
         return self._touch(event.word, text, before, after, fate.certainty)
 
     def _born(self, name: str, sources: Sequence[str], event: StepEvent | None) -> Touch:
-        """What an instruction was made of."""
+        """Describes the origin of a new instruction."""
         if not sources:
             return self._touch("inserted", name, (), (name,), Certainty.KEPT)
         certainty = Certainty.least(self._found.fate(source).certainty for source in sources)
@@ -435,7 +441,7 @@ class _Along:
 
 
 def _work(opcode: str) -> str:
-    """Returns the kind of work of an instruction, one for different opcodes: TPUs have convolutions for products."""
+    """Returns the kind of work of an opcode; several opcodes may share one, since TPUs use convolutions for dots."""
     return "dot" if opcode == "convolution" else _base(opcode)
 
 

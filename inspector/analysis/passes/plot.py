@@ -1,4 +1,4 @@
-"""The passes of a compile as a figure: how long each took, and what was in the module after it."""
+"""Plots the passes of a compile: the duration of each, and the counts of the module after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def pass_plot(passes: Passes) -> Picture:
-    """Durations as bars, and one curve for each of the `Counts`, over the passes in order."""
+    """Plots durations as bars, and one curve for each of the `Counts`, over the passes in order."""
     from inspector.analysis.figures import Picture
 
     names = [field.name for field in dataclasses.fields(Counts)]
@@ -38,6 +38,6 @@ def pass_plot(passes: Passes) -> Picture:
         if name.endswith("_bytes"):
             axes.yaxis.set_major_formatter(lambda value, _: format_bytes(int(value)))
         axes.tick_params(labelsize=7)
-    rows[-1].set_xlabel("pass, in the order in which passes ended")
+    rows[-1].set_xlabel("pass, in order of completion")
     figure.align_ylabels()
     return figure

@@ -1,4 +1,4 @@
-"""`Values`: numbers for what instructions of two modules between passes compute, equal where they compute the same."""
+"""`Values`: value numbers for the instructions of two snapshots; equal numbers mean that instructions compute the same."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from inspector.analysis.passes.sides import ELEMENT, SnapshotSide, holder_of
 from inspector.hlo.text_line import InstructionLine
 
-_LONGEST = 100_000  # a damaged text may go round in a circle
+_LONGEST = 100_000  # a damaged text may contain a cycle
 _COPIED_DEPTH = 6
-_COPIED = frozenset({"constant", "broadcast", "iota"})  # into each fusion that uses them
+_COPIED = frozenset({"constant", "broadcast", "iota"})  # copied into each fusion that uses them
 _COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
-# Attributes that name, place or tune an instruction rather than say what it computes.
+# Attributes that name, place or configure an instruction and do not determine its result.
 _NAMING = (
     "calls=", "to_apply=", "condition=", "body=", "backend_config=", "frontend_attributes=", "sharding=", "channel_id=",
     "control-predecessors=", "origin=", "metadata=", "operand_precision=", "branch_computations=", "kind=",
@@ -21,7 +21,7 @@ _NAMING = (
 
 
 class Values:
-    """The numbers of two sides: equal where opcode, shape, attributes and operands are."""
+    """The value numbers of two sides: equal if opcode, shape, attributes and operands are equal."""
 
     def __init__(self, old: SnapshotSide, new: SnapshotSide, kept: set[str]) -> None:
         self._old, self._new, self._kept = old, new, kept
@@ -33,7 +33,7 @@ class Values:
             self._know_copies()
 
     def _know_copies(self) -> None:
-        """What computes the same as an instruction that stayed is a copy of it, as fusions have them of what they use."""
+        """Numbers kept instructions near the changed ones, so that copies of them in fusions are recognized."""
         near = {o for n, row in self._old.rows.items() if n not in self._kept for o in row.line.operands}
         known: set[str] = set()
         for _ in range(_COPIED_DEPTH):
@@ -52,11 +52,11 @@ class Values:
                 near.update(operands)
 
     def twin(self, value: int) -> str | None:
-        """An instruction that stayed and computes the same."""
+        """Returns a kept instruction that computes the value, None if there is none."""
         return self._twins.get(value)
 
     def _stays(self, name: str) -> bool:
-        """Whether both modules have an instruction, but for metadata."""
+        """Reports whether both modules have the same instruction, ignoring metadata."""
         if name not in self._old.rows or name not in self._kept:
             return name not in self._old.rows
         old, new = (dataclasses.replace(s.rows[name].line, op_name="", frame=0) for s in (self._old, self._new))
@@ -69,11 +69,11 @@ class Values:
         return self._value(self._new, name)
 
     def operands(self, side: SnapshotSide, name: str) -> Hashable:
-        """The values that an instruction uses, in no order."""
+        """Returns the values that an instruction uses, unordered."""
         return frozenset(self._value(side, operand) for operand in side.rows[name].line.operands)
 
     def equate(self, name: str, target: str) -> None:
-        """From now on an old instruction and a new one compute the same."""
+        """Records that an old instruction and a new one compute the same."""
         token: Hashable = ("replaced", name)
         if target in self._new.rows and target not in self._kept:
             token = self._tokens[id(self._new)].setdefault(target, token)
@@ -105,7 +105,7 @@ class Values:
         return [] if line is None else [side.canonical(operand) for operand in line.operands]
 
     def _line(self, side: SnapshotSide, name: str) -> InstructionLine | None:
-        """What an instruction computes; None of one that both modules have and none has copies of."""
+        """Returns the line of an instruction; None for one that both modules have and that is never copied into fusions."""
         if name in side.rows and name not in self._kept:
             return side.rows[name].line
         same = name not in side.rows or self._old.rows[name].number == self._new.rows[name].number
@@ -127,19 +127,19 @@ class Values:
 
 
 def _computed(line: InstructionLine, operands: Sequence[int]) -> Hashable:
-    """What an instruction computes of values."""
+    """Returns the key of an instruction's result, given the value numbers of its operands."""
     used = sorted(operands) if line.opcode in _COMMUTATIVE else operands
     return line.opcode, line.array_shape, line.literal, attributes_of(line.attributes), tuple(used)
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def attributes_of(attributes: str) -> tuple[str, ...]:
-    """The attributes that say what an instruction computes."""
+    """Returns the attributes that determine an instruction's result."""
     return tuple(part for part in _split(attributes) if not part.startswith(_NAMING))
 
 
 def _split(attributes: str) -> Iterator[str]:
-    """Cut at the commas that stand in no braces and no string."""
+    """Splits at the commas outside braces and strings."""
     depth, start, in_string = 0, 0, False
     for position, character in enumerate(attributes):
         if character == '"' and attributes[position - 1 : position] != "\\":

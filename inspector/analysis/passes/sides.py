@@ -1,4 +1,4 @@
-"""`SnapshotSide`: one of two modules between passes that are compared: the lines that it has alone, and what they are in."""
+"""`SnapshotSide`: one of two compared snapshots, with the instructions that only it has and the fusions around them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from inspector.analysis.passes.snapshots import SnapshotInstruction, Snapshots
 from inspector.hlo.text_line import InstructionLine
 
 ELEMENT = "#"
-"""Between an instruction and the number of one of its elements, as newer texts write `%tuple.1#0`."""
+"""Separates an instruction from the number of one of its elements; newer texts write `%tuple.1#0`."""
 
 _CALLERS = frozenset({"fusion", "call"})
 _DEEPEST = 64  # fusions in fusions, parameters of parameters
 
 
 def holder_of(operand: str) -> str:
-    """The instruction that an operand is, or is an element of."""
+    """Returns the instruction that an operand names, or of which it names an element."""
     return operand.partition(ELEMENT)[0]
 
 
 class SnapshotSide:
-    """What one of the two modules has alone, with the bodies of the fusions and calls among it.
+    """The instructions that only one of two modules has, with the bodies of its fusions and calls.
 
     Attributes:
-      rows: by name, in the order of the text.
-      fusions: of each computation that a fusion of the module calls, the fusion's name.
-      roots: of each computation the name of its root, where that is among the rows.
+      rows: the instructions by name, in the order of the text.
+      fusions: maps each computation that a fusion of the module calls to the fusion's name.
+      roots: maps each computation to the name of its root, if the root is among the rows.
       outside: names of the rows that are in no fusion.
     """
 
@@ -47,11 +47,11 @@ class SnapshotSide:
         self._settled: Collection[str] = ()
 
     def settle(self, names: Collection[str]) -> None:
-        """Takes instructions for themselves, whatever is in them: the other module has them too."""
+        """Marks instructions that the other module has too, so that `canonical` does not look into them."""
         self._settled = names
 
     def line(self, name: str) -> InstructionLine | None:
-        """An instruction of the module, whether the other one has it too or not."""
+        """Returns an instruction of the module, also one that the other module has too; None if there is none."""
         if name in self.rows:
             return self.rows[name].line
         place = self.places.get(name)
@@ -78,7 +78,7 @@ class SnapshotSide:
 
     @functools.cached_property
     def users(self) -> Mapping[str, Sequence[str]]:
-        """Of each instruction the rows that use it."""
+        """Maps each instruction to the rows that use it."""
         found: dict[str, list[str]] = {}
         for name, row in self.rows.items():
             for operand in dict.fromkeys(map(holder_of, row.line.operands)):
@@ -86,7 +86,7 @@ class SnapshotSide:
         return found
 
     def unit(self, name: str) -> str:
-        """The outermost fusion that an instruction is in, or itself."""
+        """Returns the outermost fusion around an instruction, or the instruction itself."""
         for _ in range(_DEEPEST):
             row = self.rows.get(name)
             holder = self.fusions.get(row.computation) if row is not None else None
@@ -96,7 +96,7 @@ class SnapshotSide:
         return name
 
     def canonical(self, name: str) -> str:
-        """The instruction that computes a value: of a fusion or call its root, of a parameter within what is passed."""
+        """Returns the instruction that computes a value: the root of a fusion or call, the operand passed for a parameter."""
         if name not in self._canonical:
             found = name
             for _ in range(_DEEPEST):
@@ -142,13 +142,18 @@ class SnapshotSide:
 
 
 def _taken(line: InstructionLine, number: int) -> tuple[str, ...]:
-    """The operand that a branch or a loop's body has as its parameter, by its place among those that are called."""
+    """Returns the operand passed to a called branch or loop body, as a tuple of at most one.
+
+    Args:
+      line: the calling instruction.
+      number: position of the computation among those that it calls.
+    """
     place = {"conditional": number + 1, "while": 0}.get(line.opcode, len(line.operands))
     return line.operands[place : place + 1]
 
 
 class _Bodies:
-    """The rows of whole computations of one module."""
+    """The instructions of one module by computation."""
 
     def __init__(self, snapshots: Snapshots, text: int) -> None:
         self._snapshots, self._text = snapshots, text

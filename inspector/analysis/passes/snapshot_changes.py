@@ -1,4 +1,4 @@
-"""What changed between two snapshots: in words, and line by line."""
+"""Describes the changes between two snapshots, in words and line by line."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PassChange(Tabular):
-    """A module before and after a pass, or several.
+    """A module before and after one or several passes.
 
     Attributes:
-      words: what was done to the instructions.
-      hunks: where the texts without metadata differ, as `line_hunks` gives them.
-      changed: whether anything did, metadata included.
-      old, new: numbers of the lines of both in `snapshots`.
-      snapshots: of the compile.
+      words: the changes of the instructions, in words.
+      hunks: differences between the texts without metadata, in the format of `line_hunks`.
+      changed: whether anything changed, metadata included.
+      old, new: the lines of both modules, as line numbers in `snapshots`.
+      snapshots: all snapshots of the compile.
     """
 
     words: Words
@@ -44,28 +44,28 @@ class PassChange(Tabular):
 
     @property
     def before(self) -> str:
-        """The module before, without metadata."""
+        """Returns the text of the module before, without metadata."""
         return "\n".join(map(self.snapshots.shown, self.old.tolist()))
 
     @property
     def after(self) -> str:
-        """The module after, without metadata."""
+        """Returns the text of the module after, without metadata."""
         return "\n".join(map(self.snapshots.shown, self.new.tolist()))
 
     def table(self) -> pd.DataFrame:
-        """One row a thing that was done: `word, before, after, certainty, note`."""
+        """Returns one row per change: `word, before, after, certainty, note`."""
         rows = [(e.word, list(e.before), list(e.after), str(e.certainty), e.note) for e in self.words.events]
         return make_table(_COLUMNS, rows)
 
     def removed(self, hunks: Sequence[Hunk]) -> str:
-        """The lines that hunks took out, in order."""
+        """Returns the lines that the hunks remove, in order."""
         return "\n".join(self.snapshots.shown(n) for a0, a1, _, _ in hunks for n in self.old[a0:a1].tolist())
 
     def __str__(self) -> str:
         if text := str(self.words):
             return text
         if self.hunks:
-            return "No instruction changed, but the module's attributes did"
+            return "Only module attributes changed"
         return "Only metadata changed" if self.changed else "Nothing changed"
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ _COLUMNS: Mapping[str, Kind] = {
 
 
 def pass_change(history: History, before: int, after: int) -> PassChange:
-    """What was done between two snapshots, by their indices (`Pass.before_index`, `Pass.after_index`)."""
+    """Compares two snapshots, by their indices (`Pass.before_index`, `Pass.after_index`)."""
     snapshots = history.snapshots
     old, new = snapshots.state(before).numbers, snapshots.state(after).numbers
     _, words = history.compared(before, after)
@@ -90,7 +90,7 @@ def _hunks(snapshots: Snapshots, before: int, after: int) -> tuple[Hunk, ...]:
     old_places, new_places = snapshots.differing(before, after)
     shown = {snapshots.shown(number): number for number in new[new_places].tolist()}
     old = old.copy()
-    for place in old_places.tolist():  # lines that differ in metadata alone are the same
+    for place in old_places.tolist():  # lines that differ only in metadata count as equal
         old[place] = shown.get(snapshots.shown(int(old[place])), old[place])
     first = _common(old, new)
     last = _common(old[first:][::-1], new[first:][::-1])
@@ -99,7 +99,7 @@ def _hunks(snapshots: Snapshots, before: int, after: int) -> tuple[Hunk, ...]:
 
 
 def _common(a: Ints, b: Ints) -> int:
-    """How many lines two texts begin with alike."""
+    """Counts the equal lines at the beginning of two texts."""
     shorter = min(len(a), len(b))
     different = np.flatnonzero(a[:shorter] != b[:shorter])
     return int(different[0]) if len(different) else shorter
@@ -107,13 +107,13 @@ def _common(a: Ints, b: Ints) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangedLines:
-    """The lines of a module that changed, with some around them.
+    """The changed lines of a module with some context.
 
     Attributes:
-      places: of the lines in the module after; below 0 for a line that stands for so many that are left out.
-      hunks: as in `PassChange`, but of this excerpt.
-      whole: the same hunks, of the modules.
-      left_out: how many hunks are beyond the limit.
+      places: places of the lines in the module after; `-n` for a line that replaces n omitted lines.
+      hunks: as in `PassChange`, but relative to this excerpt.
+      whole: the same hunks, relative to the modules.
+      left_out: number of hunks beyond the limit.
     """
 
     places: tuple[int, ...]
@@ -123,12 +123,12 @@ class ChangedLines:
 
 
 def excerpt(change: PassChange, context: int, most_lines: int) -> ChangedLines:
-    """What changed, without most of what did not.
+    """Returns the changed lines with their context.
 
     Args:
-      change: between two snapshots.
-      context: lines to keep around each hunk, at least 1.
-      most_lines: of the hunks; what is beyond is left out.
+      change: the change between two snapshots.
+      context: number of lines to keep around each hunk, at least 1.
+      most_lines: maximum number of lines in hunks; further ones are omitted.
     """
     whole = _within(change.hunks, most_lines)
     is_kept = np.zeros(len(change.new), np.bool_)
@@ -149,7 +149,7 @@ def excerpt(change: PassChange, context: int, most_lines: int) -> ChangedLines:
 
 
 def _within(hunks: Sequence[Hunk], most_lines: int) -> tuple[Hunk, ...]:
-    """The first hunks, the last of them cut, with so many lines in all."""
+    """Returns the first hunks, up to a total number of lines; the last one may be cut."""
     found = []
     for a0, a1, b0, b1 in hunks:
         if most_lines <= 0:
@@ -160,7 +160,7 @@ def _within(hunks: Sequence[Hunk], most_lines: int) -> tuple[Hunk, ...]:
 
 
 def _moved(hunks: Sequence[Hunk], position: Mapping[int, int]) -> tuple[Hunk, ...]:
-    """Hunks of the modules as hunks of an excerpt."""
+    """Converts hunks of the modules into hunks of an excerpt."""
     found = []
     longer = 0
     for a0, a1, b0, b1 in hunks:
@@ -171,15 +171,15 @@ def _moved(hunks: Sequence[Hunk], position: Mapping[int, int]) -> tuple[Hunk, ..
 
 
 def listing_after(change: PassChange, lowered: Module, root: Root, places: Sequence[int] | None = None) -> Listing:
-    """The text after a change, with the origins of its lines.
+    """Returns the text after a change, with the origins of its lines.
 
-    Snapshots name operations, and the program before any pass knows where each of them comes from.
+    Snapshots contain the names of operations; the module before all passes has the source location of each operation.
 
     Args:
-      change: what was done.
-      lowered: the HLO before any pass.
-      root: where the user's program begins; origins end there.
-      places: of the lines to give, as in `ChangedLines`; None for all.
+      change: the change between two snapshots.
+      lowered: the HLO before all passes.
+      root: the frame where the user's program begins; origins end there.
+      places: places of the lines to return, as in `ChangedLines`; None for all lines.
     """
     known: dict[str, tuple[Origin, ...]] = {}
     for origin in dict.fromkeys(lowered.origins().values()):
@@ -203,8 +203,8 @@ def listing_after(change: PassChange, lowered: Module, root: Root, places: Seque
     return Listing.of("\n".join(lines), origins, defining, labels)
 
 
-_ORIGINS = 4  # an operation that is called from many places is linked to the first ones
+_ORIGINS = 4  # an operation called from many places is linked to the first few
 
 
 def _gap(count: int) -> str:
-    return f"⋯ {count:,} equal {'line' if count == 1 else 'lines'}"
+    return f"⋯ {count:,} unchanged {'line' if count == 1 else 'lines'}"

@@ -1,7 +1,7 @@
-"""`Snapshots`: the modules between compiler passes, by lines. What many have in common is read once.
+"""`Snapshots`: the modules between compiler passes, as lists of lines. Lines that several modules share are parsed once.
 
-Passes keep the names of instructions that they leave alone, and a snapshot shares most lines with the one before it, so
-two modules are told apart by the few lines that only one of them has.
+Passes keep the names of instructions that they do not change, and a snapshot shares most lines with the one before it.
+So two modules are compared by the few lines that only one of them has.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class SnapshotInstruction:
     """An instruction of one module.
 
     Attributes:
-      line: what its line says.
-      computation: the name of the one that it is in.
-      number: of its line among all distinct ones.
+      line: its parsed line.
+      computation: name of the computation that contains it.
+      number: index of its line among all distinct lines.
     """
 
     line: InstructionLine
@@ -46,10 +46,10 @@ class State:
     """A module between two passes.
 
     Attributes:
-      numbers: of the lines that are shown: without tables of files and frames, and doubled blank lines.
-      headers: for each of these the line number of its computation's header, -1 outside of all.
-      has: for each distinct line whether it is one of these.
-      is_scheduled: whether the order of the instructions is that in which they run.
+      numbers: the displayed lines, by index; tables of files and frames and repeated blank lines are omitted.
+      headers: for each displayed line the index of its computation's header line, -1 outside of computations.
+      has: for each distinct line whether it is displayed.
+      is_scheduled: whether the instructions are listed in execution order.
     """
 
     numbers: Ints
@@ -59,10 +59,10 @@ class State:
 
 
 class Snapshots:
-    """Of one compile; see the module."""
+    """The snapshots of one compile; see the module docstring."""
 
     def __init__(self, texts: Texts) -> None:
-        """Reads the distinct lines; a snapshot is read when it is asked for."""
+        """Reads the distinct lines; snapshots are read on demand."""
         self._texts = texts
         self.lines = texts.distinct()
         self._kinds = np.array([_kind(line) for line in self.lines], np.int8)
@@ -70,10 +70,10 @@ class Snapshots:
         self._states: dict[int, State] = {}
 
     def state(self, text: int) -> State:
-        """The module of a snapshot, by its index.
+        """Returns the module of a snapshot, by its index.
 
         Raises:
-          ModuleError: it was read from a damaged file.
+          ModuleError: the snapshot comes from a damaged file.
         """
         if text not in self._states:
             while len(self._states) >= _HELD:
@@ -84,7 +84,9 @@ class Snapshots:
     def _read_state(self, text: int) -> State:
         order = self._texts.order(text)
         if len(order) and not 0 <= order.min() <= order.max() < len(self.lines):
-            raise ModuleError(f"A recorded text has line {order.max()} of {len(self.lines)}. Compile again.")
+            raise ModuleError(
+                f"A recorded text refers to line {order.max()}, but only {len(self.lines)} lines were recorded. Compile again."
+            )
         kinds = self._kinds[order]
         places = np.arange(len(order))
         opened = np.maximum.accumulate(np.where(kinds == _HEADER, places, -1))
@@ -112,7 +114,7 @@ class Snapshots:
         return found
 
     def is_live(self, text: int, numbers: Iterable[int]) -> bool:
-        """Reports whether a module has one of some lines in a computation that runs: the entry, or one that is called from there."""
+        """Reports whether a module has one of some lines in a computation that runs: the entry computation or its callees."""
         state = self.state(text)
         waiting = [*np.unique(state.headers[np.isin(state.numbers, [*numbers])]).tolist()]
         seen = set(waiting)
@@ -127,9 +129,9 @@ class Snapshots:
         return False
 
     def orphans(self, before: int, after: int) -> tuple[str, ...]:
-        """Computations that both of two modules have and that only the first one calls.
+        """Returns the computations that both modules have but only the first module calls.
 
-        A pass that copies a computation to where it was called leaves the original behind, for a later pass to remove.
+        A pass that inlines a computation leaves the original behind, for a later pass to remove.
         """
         old, new = self.state(before), self.state(after)
         changed = old.numbers[~new.has[old.numbers]]
@@ -158,7 +160,7 @@ class Snapshots:
                 yield from row.called if row is not None else ()
 
     def fusions(self, text: int) -> dict[str, str]:
-        """Of each computation that a fusion of a module calls, the fusion's name."""
+        """Maps each computation that a fusion of a module calls to the fusion's name."""
         numbers = self.state(text).numbers
         rows = (self.read(n) for n in numbers[self._calls[numbers]].tolist())
         return {called: row.name for row in rows if row is not None for called in row.called}
@@ -169,11 +171,11 @@ class Snapshots:
 
     @functools.cached_property
     def names(self) -> list[str | None]:
-        """Of each distinct line what it defines, or None."""
+        """Returns for each distinct line the name that it defines, or None."""
         return [defined_name(line) if line.startswith(" ") else None for line in self.lines]
 
     def read(self, number: int) -> InstructionLine | None:
-        """What a line says; None of one that defines nothing."""
+        """Parses a line; None if it defines no instruction."""
         if number not in self._rows:
             if len(self._rows) >= _HELD_ROWS:
                 self._rows.clear()
@@ -181,11 +183,11 @@ class Snapshots:
         return self._rows[number]
 
     def shown(self, number: int) -> str:
-        """A line without metadata."""
+        """Returns a line without metadata."""
         return parts_of(self.lines[number])[0]
 
     def rows(self, text: int, places: Iterable[int]) -> Iterator[SnapshotInstruction]:
-        """The instructions at some places of a module, in order."""
+        """Yields the instructions at some places of a module, in order."""
         state = self.state(text)
         for place in places:
             number, header = int(state.numbers[place]), int(state.headers[place])
@@ -194,29 +196,29 @@ class Snapshots:
                 yield SnapshotInstruction(line, self.computation(header), number)
 
     def computation(self, header: int) -> str:
-        """The name of a computation, by its header's line number; "" outside of all."""
+        """Returns the name of a computation, by the index of its header line; "" outside of computations."""
         return header_name(self.lines[header]) if header != _OUTSIDE else ""
 
     def places(self, text: int) -> dict[str, int]:
-        """Where a module defines its instructions, by name."""
+        """Maps the instructions of a module to the places that define them, by name."""
         numbers = self.state(text).numbers.tolist()
         return {name: place for place, n in enumerate(numbers) if (name := self.names[n]) is not None}
 
     def differing(self, before: int, after: int) -> tuple[Ints, Ints]:
-        """The places of the lines that only one of two modules has."""
+        """Returns the places of the lines that only one of two modules has, for either module."""
         old, new = self.state(before), self.state(after)
         return np.flatnonzero(~new.has[old.numbers]), np.flatnonzero(~old.has[new.numbers])
 
 
 _CALLING = re.compile(r"\), .*?(?:calls|to_apply|body|condition|_computations?|select|scatter)=\{?%")
-_HELD = 4  # so many states are enough to walk along all passes; each has 30 bytes a line
-_HELD_ROWS = 50_000  # some 600 bytes each
+_HELD = 4  # cached states; enough to walk through all passes, with 30 bytes per line each
+_HELD_ROWS = 50_000  # cached lines, about 600 bytes each
 
 
 def steps(passes: Passes) -> tuple[Pass, ...]:
-    """The passes that changed the module themselves, each from where the one before left it.
+    """Returns the passes that changed the module themselves, so that each starts from the module that the previous one left.
 
-    Left out are passes that did no more than the passes within them, and passes within one that did more than that.
+    If the passes within a pass account for all of its changes, the outer pass is omitted; otherwise the inner passes are.
     """
     found: list[Pass] = []
     for each in passes:
@@ -228,7 +230,7 @@ def steps(passes: Passes) -> tuple[Pass, ...]:
 
 
 def _adds_up(inner: Sequence[Pass], whole: Pass) -> bool:
-    """Reports whether the passes within one lead from the module before it to the module after it."""
+    """Reports whether the inner passes lead from the module before a pass to the module after it."""
     text = whole.before_index
     for each in inner:
         if each.is_part or each.before_index != text:

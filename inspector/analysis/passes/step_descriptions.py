@@ -1,4 +1,4 @@
-"""What a compiler pass did, in words, with the instructions: fused, split, merged, rewrote, renamed, moved, inserted, removed."""
+"""Describes in words how a compiler pass changed the instructions: fused, split, merged, rewrote, renamed, moved, inserted, removed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ WORDS: tuple[Word, ...] = ("fused", "split", "merged", "rewrote", "renamed", "mo
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepEvent:
-    """One thing that a pass did.
+    """One change that a pass made.
 
     Attributes:
-      word: what.
-      before: the instructions that it was done to, by their names in the module before.
-      after: what came of it, by names in the module after; the same names where these stayed.
-      certainty: of that one came of the other, the least of all.
-      note: what else is to be said, such as what of an instruction changed.
+      word: the kind of change, one of `WORDS`.
+      before: names of the affected instructions in the module before the pass.
+      after: names of the resulting instructions in the module after the pass; equal to `before` for instructions that
+        keep their names.
+      certainty: of the match between `before` and `after`; the lowest of all instructions.
+      note: further details, such as the property of an instruction that changed, else "".
     """
 
     word: Word
@@ -36,21 +37,21 @@ class StepEvent:
     note: str = ""
 
     def __str__(self) -> str:
-        what = {"inserted": some(self.after), "removed": some(self.before)}.get(self.word)
-        if what is None:
+        names = {"inserted": some(self.after), "removed": some(self.before)}.get(self.word)
+        if names is None:
             same = self.before == self.after
-            what = some(self.before) if same else f"{some(self.before)} {_JOINED[self.word]} {some(self.after)}"
-        return f"{self.word} {what}" + (f": {self.note}" if self.note else "")
+            names = some(self.before) if same else f"{some(self.before)} {_JOINED[self.word]} {some(self.after)}"
+        return f"{self.word} {names}" + (f": {self.note}" if self.note else "")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Words:
-    """What a pass did.
+    """All changes that a pass made.
 
     Attributes:
-      events: in the order of `WORDS`.
-      rewired: instructions that were left as they are but for what they use.
-      notes: what was done to the module as a whole.
+      events: the changes, in the order of `WORDS`.
+      rewired: number of instructions that changed only in their operands.
+      notes: changes of the module as a whole, in words.
     """
 
     events: tuple[StepEvent, ...]
@@ -58,28 +59,28 @@ class Words:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        said = [_summary(word, [e for e in self.events if e.word == word]) for word in WORDS]
-        parts = [part for part in said if part] + list(self.notes)
+        summaries = [_summary(word, [e for e in self.events if e.word == word]) for word in WORDS]
+        parts = [part for part in summaries if part] + list(self.notes)
         if self.rewired and not parts:
-            plain = "instruction uses" if self.rewired == 1 else "instructions use"
-            parts = [f"{self.rewired:,} {plain} others"]
+            noun = "instruction" if self.rewired == 1 else "instructions"
+            parts = [f"changed the operands of {self.rewired:,} {noun}"]
         text = "; ".join(parts)
         return text[:1].upper() + text[1:]
 
 
 def words(snapshots: Snapshots, found: Correspondence, before: int, after: int) -> Words:
-    """What was done between two snapshots.
+    """Describes the changes between two snapshots.
 
     Args:
-      snapshots: of the compile.
-      found: the correspondence of the two.
-      before: index of the earlier one.
-      after: index of the later one.
+      snapshots: all snapshots of the compile.
+      found: the correspondence between the two snapshots.
+      before: index of the earlier snapshot.
+      after: index of the later snapshot.
     """
     reader = _Reader(found)
     events = [*reader.events()]
     old, new = snapshots.state(before), snapshots.state(after)
-    notes = ["put the instructions in the order in which they run"] if new.is_scheduled and not old.is_scheduled else []
+    notes = ["scheduled the instructions"] if new.is_scheduled and not old.is_scheduled else []
     if old.is_scheduled and new.is_scheduled:
         moved = _out_of_order(list(found.old.places), found.new.places)
         events += [StepEvent("moved", moved, moved, Certainty.KEPT, "in the schedule")] if moved else []
@@ -91,16 +92,16 @@ _SHOWN = 4
 
 
 class _Reader:
-    """Reads events off a correspondence."""
+    """Derives the events from a correspondence."""
 
     def __init__(self, found: Correspondence) -> None:
         self._found, self._old, self._new = found, found.old, found.new
         self._fresh = set(found.fresh)
-        self._told: set[str] = set()  # new instructions that an event has already
+        self._told: set[str] = set()  # new instructions that an event already includes
         names = (self._old.rows[name].line.op_name for name in found.gone)
         self._gone_operations = {name for name in names if name}
         self._inlined: list[str] = []
-        self._inside: dict[str, None] = {}  # fusions that stayed, in which something did not
+        self._inside: dict[str, None] = {}  # fusions that stayed but whose fused instructions changed
         self.rewired = 0
 
     def events(self) -> Iterator[StepEvent]:
@@ -108,13 +109,12 @@ class _Reader:
         yield from self._fused(fused)
         yield from self._single(single)
         if self._inlined:
-            note = "inlined: what they called stands in their place"
-            yield StepEvent("removed", tuple(self._inlined), (), Certainty.EQUAL, note)
+            yield StepEvent("removed", tuple(self._inlined), (), Certainty.EQUAL, "inlined")
         yield from self._altered()
         yield from self._inserted()
 
     def _sorted_out(self) -> tuple[dict[str, dict[str, Certainty]], list[tuple[str, Fate]]]:
-        """By new fusion what went into it; and what is no part of a fusion, before and after."""
+        """Returns the instructions that went into each new fusion, and those that are in no fusion before and after."""
         fused: dict[str, dict[str, Certainty]] = {}
         single = []
         for name in self._found.gone:
@@ -141,7 +141,7 @@ class _Reader:
         return fused, single
 
     def _holder(self, target: str) -> str | None:
-        """The fusion that a new instruction is, or is in."""
+        """Returns the fusion that a new instruction is or belongs to, None for other instructions."""
         row = self._new.rows.get(target)
         if row is not None and row.line.opcode == "fusion":
             return target if target in self._fresh else None
@@ -197,7 +197,7 @@ class _Reader:
         return name in self._new.outside and not is_told and self._new.rows[name].line.opcode != "parameter"
 
     def _beside(self, old: SnapshotInstruction, targets: Sequence[str], rest: set[str]) -> list[str]:
-        """What the targets use of new instructions that stand for no old one; each is told once."""
+        """Returns the new instructions that the targets use and that match no old instruction; each is returned once."""
         found: list[str] = []
         waiting = list(targets)
         while waiting:
@@ -210,7 +210,7 @@ class _Reader:
         return found
 
     def _one(self, target: str, parts: Sequence[tuple[str, Fate]], rest: set[str]) -> StepEvent:
-        """What became of instructions that have one successor, and what was made for it."""
+        """Describes the instructions that one target replaces, together with the instructions created for that target."""
         names = tuple(name for name, _ in parts)
         least = Certainty.least(fate.certainty for _, fate in parts)
         old = self._old.rows[names[0]]
@@ -220,7 +220,7 @@ class _Reader:
         if target not in self._fresh:
             if same_opcode:
                 return StepEvent("merged", names, (target,), least)
-            return StepEvent("removed", names, (), least, f"its users use {target}")
+            return StepEvent("removed", names, (), least, f"replaced by {target}")
         if len(names) > 1 and line is not None and {self._old.rows[n].line.opcode for n in names} == {line.opcode}:
             return StepEvent("merged", names, (target,), least)
         own = tuple(dict.fromkeys(t for _, fate in parts for t in fate.targets))
@@ -234,7 +234,7 @@ class _Reader:
         )
 
     def _is_for(self, old: SnapshotInstruction, made: SnapshotInstruction) -> bool:
-        """Whether something new was not made for another instruction that is gone."""
+        """Reports whether a new instruction may replace `old`: it does not have the `op_name` of another removed instruction."""
         return made.line.op_name == old.line.op_name or made.line.op_name not in self._gone_operations
 
     def _is_split(self, old: SnapshotInstruction, targets: Sequence[str]) -> bool:
@@ -266,7 +266,7 @@ class _Reader:
             yield StepEvent("moved", tuple(moved), tuple(moved), Certainty.ALTERED, "to another computation")
         inside = tuple(name for name in self._inside if name not in self._told)
         if inside:
-            yield StepEvent("rewrote", inside, inside, Certainty.ALTERED, "what is in it")
+            yield StepEvent("rewrote", inside, inside, Certainty.ALTERED, "fused instructions")
         for change, names in changes.items():
             yield StepEvent("rewrote", tuple(names), tuple(names), Certainty.ALTERED, change)
 
@@ -280,16 +280,16 @@ class _Reader:
 
 
 def change_of(old: SnapshotInstruction, new: SnapshotInstruction) -> str:
-    """What of an instruction changed besides what it uses; "" where nothing did."""
+    """Describes how an instruction changed, apart from its operands; "" if nothing else changed."""
     a, b = old.line, new.line
     if a.opcode != b.opcode:
         return f"{a.opcode} → {b.opcode}"
     if a.array_shape != b.array_shape:
         return f"{a.array_shape} → {b.array_shape}"
     if a.shape != b.shape:
-        return "the layout"
+        return "layout"
     if a.literal != b.literal and a.opcode == "constant":
-        return "the value"
+        return "value"
     if a.attributes == b.attributes:
         return ""
     if attributes_of(a.attributes) != attributes_of(b.attributes):
@@ -303,7 +303,7 @@ _REFERENCES = frozenset({"calls", "to_apply", "condition", "body", "branch_compu
 
 
 def _keys(attributes: str) -> set[str]:
-    """Those that name and tune an instruction."""
+    """Returns the keys of the attributes that name or configure an instruction."""
     keys = (
         "calls",
         "to_apply",
@@ -317,21 +317,21 @@ def _keys(attributes: str) -> set[str]:
 
 
 def _out_of_order(names: Sequence[str], places: dict[str, int]) -> tuple[str, ...]:
-    """Names outside of the longest run that keeps its order."""
+    """Returns the names outside the longest subsequence that keeps its order."""
     common = [name for name in names if name in places]
     stays = {*longest_run([places[name] for name in common])}
     return tuple(name for index, name in enumerate(common) if index not in stays)
 
 
 def some(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
+    """Lists the first few names and counts the others."""
     listed = list(names)
     shown = ", ".join(listed[:_SHOWN])
     return f"{shown} and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else shown
 
 
 def _summary(word: Word, events: Sequence[StepEvent]) -> str:
-    """`fused 9 into 3`, `inserted 4 (3 copy, 1 bitcast)`."""
+    """Summarizes events of one kind, such as `fused 9 into 3` or `inserted 4 (3 copy, 1 bitcast)`."""
     if not events:
         return ""
     before, after = (len({name for names in side for name in names}) for side in _sides(events))

@@ -61,7 +61,7 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str, str]]]] = {
         [("shape", "f32[8,8]{1,0}", "(f32[8,8]{1,0}, f32[])")],
     ),
     "length of a tuple": (
-        "(f32[8,8]{1,0}, f32[]) tuple(p, z)", "(f32[8,8]{1,0}, f32[], f32[]) tuple(p, z, z)", [("elements", "2", "3 (f32[] more)")]
+        "(f32[8,8]{1,0}, f32[]) tuple(p, z)", "(f32[8,8]{1,0}, f32[], f32[]) tuple(p, z, z)", [("elements", "2", "3 (extra: f32[])")]
     ),
     "an element": (
         '(f32[], f32[8,8]{1,0}) custom-call(p), custom_call_target="f"',
@@ -91,7 +91,7 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str, str]]]] = {
     "channel": (
         "f32[8,8]{1,0} all-reduce(p), replica_groups={{0,1}}, to_apply=largest",
         "f32[8,8]{1,0} all-reduce(p), replica_groups={{0,1}}, to_apply=largest, channel_id=7",
-        [("channel", "", "one")],
+        [("channel", "", "present")],
     ),
     "another channel": (
         "f32[8,8]{1,0} all-reduce(p), replica_groups={{0,1}}, to_apply=largest, channel_id=3",
@@ -162,7 +162,7 @@ def test_what_is_of_the_value_is_known_from_how_it_is_made() -> None:
 
 
 def test_what_says_nothing_reads_as_none() -> None:
-    assert str(Aspect("channel", "", "one")) == "channel none → one"
+    assert str(Aspect("channel", "", "present")) == "channel none → present"
     assert str(Aspect("sharding", "{replicated}", "")) == "sharding {replicated} → none"
 
 

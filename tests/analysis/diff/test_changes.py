@@ -120,7 +120,7 @@ CASES = {
         program(loop("k"), loop("l"), entry=P + run("l", "p") + run("k", "l.out"), ends="k.out"),
         (
             ("appeared", "", "k.init", ""), ("appeared", "", "k", ""), ("appeared", "", "k.out", ""),
-            ("duplicated", "", "l.zero|k.zero", "does"),
+            ("duplicated", "", "l.zero|k.zero", "the same"),
         ),
     ),
     "another sum": Case(
@@ -140,7 +140,7 @@ CASES = {
     "a loop carries one more": Case(
         program(loop("l"), entry=P + Q + run("l", "p"), ends="l.out"),
         program(_carrying_more(loop("l")), entry=P + Q + _carrying_more(run("l", "q, p")), ends="l.out"),
-        (("altered", "l", "l", "elements 2 → 3 (f32[8] more)"),),
+        (("altered", "l", "l", "elements 2 → 3 (extra: f32[8])"),),
     ),
     "a fusion appeared": Case(
         program(entry=P, ends="p"),
@@ -170,7 +170,7 @@ CASES = {
             entry=P + Q + f"  s = (f32[8]{{0}}, f32[16]{{0}}) all-gather-start(p), {GATHER}\n"
             "  g = f32[16]{0} all-gather-done(s)\n  n = f32[16]{0} negate(g)\n", ends="p",
         ),
-        (("rewritten", "g", "s,g", "started and awaited now"),),
+        (("rewritten", "g", "s,g", "became asynchronous"),),
     ),
     "started elsewhere": Case(
         program(entry=P + Q + f"  g = f32[16]{{0}} all-gather(p), {GATHER}\n", ends="p, q"),
@@ -183,7 +183,7 @@ CASES = {
     "computed once more": Case(
         program(entry=P + "  n = f32[8]{0} negate(p)\n", ends="n, n"),
         program(entry=P + "  n = f32[8]{0} negate(p)\n  m = f32[8]{0} negate(p)\n", ends="n, m"),
-        (("duplicated", "", "m|n", "does"),),
+        (("duplicated", "", "m|n", "the same"),),
     ),
     "the result taken from elsewhere": Case(
         "HloModule m\nENTRY main {\n" + P + "  a = f32[8]{0} sine(p)\n  ROOT b = f32[8]{0} cosine(a)\n}\n",
@@ -204,6 +204,6 @@ def test_all_is_told_once(case: str) -> None:
     for (kind, ours, theirs, what), wanted in zip(told, CASES[case].told, strict=True):
         assert (kind, ours) == wanted[:2]
         assert theirs in wanted[2].split("|")
-        assert what == wanted[3] or (wanted[3] == "does" and what.endswith(" does"))
+        assert what == wanted[3] or (wanted[3] == "the same" and what.startswith("computes the same as "))
     mirrored = [(MIRRORED.get(c.kind, c.kind), len(c.after), len(c.before), c.held[::-1]) for c in back.changes]
     assert sorted(mirrored) == sorted((c.kind, len(c.before), len(c.after), c.held) for c in there.changes)

@@ -193,7 +193,7 @@ def test_programs_tell_their_difference_with_what_it_costs(compiled: Any) -> Non
     split = table[table["kind"] == "split"]
     assert (split["flops_before"] >= 0).all()
     assert (split["bytes_after"] > 0).all()
-    inside = table[table["unknown"].str.contains("runs within")]
+    inside = table[table["unknown"].str.contains("accesses memory as a whole")]
     assert inside["bytes_before"].isna().all()
     assert split["source_line"].notna().any()
     with pytest.raises(ParameterError, match="diff\\(\\) takes a Compiled, got 1"):

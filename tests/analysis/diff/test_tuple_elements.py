@@ -55,8 +55,8 @@ def test_a_value_more_is_told_of_the_loop(place: int, shape: str) -> None:
     fewer = module_of(looped(CARRIED).replace("start.e = f32[8]{0}", f"start.e = {shape}"))
     plain = shape.partition("{")[0]
     for before, after, what in (
-        (fewer, more, f"elements 3 → 4 ({plain} more)"),
-        (more, fewer, f"elements 4 ({plain} more) → 3"),
+        (fewer, more, f"elements 3 → 4 (extra: {plain})"),
+        (more, fewer, f"elements 4 (extra: {plain}) → 3"),
     ):
         found = diff(before, after)
         assert [(change.kind, change.before[0].name, change.what) for change in found.changes] == [

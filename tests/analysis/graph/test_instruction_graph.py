@@ -130,7 +130,7 @@ def test_around_a_selection_everything_is_near_it(tf2: Module) -> None:
         assert all(str(a) in operands[str(b)] for a, b in parsed.edges())
         assert [str(n) for n in parsed.nodes() if n.attr["class"] == "selected"] == [selection]
         assert f"steps from {selection}" in drawn.caption
-        assert ("left out" in drawn.caption) == (nodes != near)
+        assert ("omitted" in drawn.caption) == (nodes != near)
 
 
 def test_around_an_instruction_inside_of_a_called_computation(tf2: Module) -> None:

@@ -126,7 +126,7 @@ def test_tables_and_figure() -> None:
     spaces = space_table(use)
     assert spaces.set_index("space").loc["VMEM", "allocated_bytes"] == 1004544
     titles = [axes.get_title(loc="left") for axes in use.plot().axes]
-    assert titles == ["VMEM: at most 978 KiB of temporaries live, 981 KiB allocated for them; fullest at fusion.29"]
+    assert titles == ["VMEM: peak 978 KiB of live temporaries at fusion.29, 981 KiB allocated"]
     assert repr(use).startswith("<Timeline of ")
 
 
@@ -134,8 +134,8 @@ def test_capacities_are_the_published_ones() -> None:
     data = gzip.decompress((HEAPS / "v5e_scan.0.12.hlo.pb.gz").read_bytes())
     use = timeline(data, "tpu", peak_of(Target.parse("tpu:v5e:1x1")))
     assert (use.spaces["HBM"].capacity_bytes, use.spaces["VMEM"].capacity_bytes) == (16 << 30, 128 << 20)
-    assert use.spaces["SMEM"].capacity_bytes == Unavailable("no published size of it is known")
-    assert "VMEM of 128 MiB: at most 2 MiB" in use.plot().axes[0].get_title(loc="left")
+    assert use.spaces["SMEM"].capacity_bytes == Unavailable("its capacity is not published")
+    assert "VMEM of 128 MiB: peak 2 MiB" in use.plot().axes[0].get_title(loc="left")
     unnamed, _ = recorded("v5e_scan.0.12")
     assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
 
@@ -212,7 +212,7 @@ def test_what_is_alive_at_the_peak_is_what_the_curve_says() -> None:
                 "temporary"
             }
     assert use.schedule[use.peak_position("HBM")] == use.spaces["HBM"].peak_instruction
-    with pytest.raises(ParameterError, match=r"has the memory spaces .*; got 'disk'"):
+    with pytest.raises(ParameterError, match=r"Unknown memory space 'disk'. This program has "):
         use.alive("disk")
 
 

@@ -33,7 +33,7 @@ def test_the_limit_of_a_kernel(version: str) -> None:
     found = explain(said("scoped", version))
     assert found == MemoryOverflow("vmem", round(18.36 * MIB), 16 * MIB, "scoped", "matmul.1", ())
     assert str(found) == (
-        "at least 18.4 MiB of vmem of matmul.1, at least 2.36 MiB more than the limit of a kernel, 16 MiB"
+        "matmul.1 needs at least 18.4 MiB of vmem, at least 2.36 MiB more than the kernel limit of 16 MiB"
     )
 
 
@@ -84,7 +84,7 @@ def test_where_in_the_kernel(version: str) -> None:
 def test_no_limit_is_advised_beyond_the_core() -> None:
     found = explain(said("total", "0.12"))
     assert isinstance(found, MemoryOverflow)
-    assert advice(found, (), "v5e") == ("No limit can help: v5e has 128 MiB.",)
+    assert advice(found, (), "v5e") == ("A higher limit cannot help: v5e has 128 MiB.",)
 
 
 def test_other_errors_and_broken_ones_are_none() -> None:
@@ -124,9 +124,9 @@ def test_advice_has_the_numbers_of_this_kernel() -> None:
     found = explain(said("scoped", "0.12"))
     assert isinstance(found, MemoryOverflow)
     raise_it, smaller, rest = advice(found, kernels, "v5e")
-    assert raise_it == "Give the kernel more of the 128 MiB that v5e has: vmem_limit_bytes=20 << 20."
+    assert raise_it == "Raise the limit of the kernel (v5e has 128 MiB): vmem_limit_bytes=20 << 20."
     assert smaller.startswith("Its largest part is x_ref, 1024x1024 bfloat16: 4 MiB in 2 buffers.")
-    assert rest.startswith("Blocks and scratch are 16 MiB of it; the other 2.36 MiB are the compiler's own")
+    assert rest.startswith("Blocks and scratch take 16 MiB of it; the compiler needs the other 2.36 MiB")
 
 
 def test_the_kernel_that_an_instruction_calls() -> None:

@@ -119,11 +119,11 @@ def test_remarks_say_what_is_wrong() -> None:
         (16, 24), pl.BlockSpec((8, 8), lambda i, j: (i, j)), (2, 2), output=pl.BlockSpec((8, 24), lambda i, j: (j, 0))
     )
     (left,) = of(visits(back)[1]).remarks
-    assert left.startswith("o: 2 blocks are left and come back; on a TPU what was written before is lost.")
+    assert left.startswith("o: 2 blocks are revisited after other blocks; on a TPU, earlier writes are lost.")
     missing = windows((16, 24), pl.BlockSpec((8, 8), lambda i: (i, 0)), (2,))
-    assert of(visits(missing)[1]).remarks == ("o: 256 of 384 elements are in no block and stay undefined.",)
+    assert of(visits(missing)[1]).remarks == ("o: 256 of 384 elements are not in any block and stay undefined.",)
     ragged = windows((12, 24), pl.BlockSpec((8, 24), lambda i: (i, 0)), (2,))
-    assert of(visits(ragged)[0]).remarks == ("x: 1 blocks reach beyond the array; what they hold there is undefined.",)
+    assert of(visits(ragged)[0]).remarks == ("x: 1 block extends beyond the array; the elements there are undefined.",)
 
 
 def test_blocks_that_overlap_are_said_and_what_that_means() -> None:
@@ -159,7 +159,7 @@ def test_a_block_that_cores_would_share_is_a_race() -> None:
     assert semantics("parallel", "parallel", "arbitrary").racing_dimensions == ()
     racing = semantics("parallel", "parallel", "parallel")
     assert racing.racing_dimensions == (2,)
-    assert racing.remarks[0].startswith("o_ref keeps its block along grid dimension 2, which is said to be parallel")
+    assert racing.remarks[0].startswith("o_ref has the same block along grid dimension 2, which is declared parallel")
 
 
 def test_what_only_a_run_knows_is_unavailable() -> None:

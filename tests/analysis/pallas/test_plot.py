@@ -141,6 +141,6 @@ def test_what_only_a_run_knows_is_said() -> None:
 
     some = inspector.lower(fun, struct(4, dtype=jnp.int32), struct(64, 128), platform="tpu").kernels[0]
     unknown, known = plot_blocks(some).axes
-    assert unknown.texts[0].get_text() == "only a run\nknows"
+    assert unknown.texts[0].get_text() == "known only\nat run time"
     assert len(rectangles(unknown)) == 1
     assert len(rectangles(known)) == 1 + 4

@@ -55,8 +55,8 @@ def test_a_limit_beyond_the_core_is_all_there_is() -> None:
     assert (found.total_bytes, found.limit_bytes) == (128 * MIB, 64 * MIB)
     assert isinstance(found.fits, Unavailable)
     assert str(found) == (
-        "about 128 MiB of 64 MiB VMEM (all there is, less than its vmem_limit_bytes; tpu7x has 64 MiB): 64 MiB too much,"
-        " unless XLA puts an array into VMEM whole"
+        "about 128 MiB of 64 MiB VMEM (the capacity, below its vmem_limit_bytes; tpu7x has 64 MiB): 64 MiB too much,"
+        " unless XLA places a whole array in VMEM"
     )
 
 
@@ -140,7 +140,7 @@ def test_padding_to_tiles(shape: tuple[int, ...], bits: int, expected: int) -> N
 
 def test_unknown_chips_and_other_backends() -> None:
     some = kernel(scale, struct(64, 128))
-    with pytest.raises(TargetError, match=r"'v9' is not known\. Expected one of v4, v5e, v5p, v6e, tpu7x"):
+    with pytest.raises(TargetError, match=r"'v9' is unknown\. Expected one of v4, v5e, v5p, v6e, tpu7x"):
         vmem_budget(some, "v9")
 
 
@@ -228,9 +228,9 @@ def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> No
     ("used", "refused", "said", "remark"),
     [
         (Unavailable("not compiled"), 0, "about 3 KiB", "An estimate: 1 KiB of scratch and 2 KiB of blocks"),
-        (Unavailable("not compiled"), 9 << 10, "at least 9 KiB", "The compiler refused it at 9 KiB"),
-        (Unavailable("not compiled"), 2 << 10, "about 3 KiB", "The compiler refused it at 2 KiB"),
-        (4 << 10, 0, "4 KiB", "The compiler's own figure, 1 KiB of it for itself."),
+        (Unavailable("not compiled"), 9 << 10, "at least 9 KiB", "The compiler rejected it at 9 KiB"),
+        (Unavailable("not compiled"), 2 << 10, "about 3 KiB", "The compiler rejected it at 2 KiB"),
+        (4 << 10, 0, "4 KiB", "The compiler's figure, including 1 KiB for its own needs."),
     ],
 )
 def test_a_budget_says_whose_figure_it_is(used: Any, refused: int, said: str, remark: str) -> None:
@@ -285,8 +285,8 @@ def test_an_array_that_xla_put_into_vmem_needs_no_blocks(some: Kernel) -> None:
     (origin,) = some.origins
     block = 8 * 128 * 4
     for argument, counts, said in (
-        ("x", [0, 2], "The compiler's own figure, 4 KiB of it for itself. XLA put x_ref into VMEM whole, so that no block of it is fetched."),
-        ("y", [2, 2], "The compiler's own figure."),
+        ("x", [0, 2], "The compiler's figure, including 4 KiB for its own needs. XLA placed all of x_ref in VMEM, so no blocks of it are fetched."),
+        ("y", [2, 2], "The compiler's figure."),
     ):  # fmt: skip
         found = budget(some, compiled(f"ROOT {call('scale.1', argument, origin.op_name, 8192, 4096)}"))
         assert [a.buffer_count for a in found.allocations] == counts
@@ -302,8 +302,8 @@ def test_a_result_may_lie_in_vmem_too(some: Kernel) -> None:
     found = budget(some, compiled(f"ROOT {placed}"))
     assert [(a.name, a.buffer_count) for a in found.allocations] == [("x_ref", 2), ("o_ref", 0)]
     assert found.remark == (
-        "The compiler's own figure: the kernel needs no VMEM beside its arrays. XLA put o_ref into VMEM whole, so that"
-        " no block of it is fetched."
+        "The compiler's figure: the kernel needs no VMEM beyond its arrays. XLA placed all of o_ref in VMEM, so"
+        " no blocks of it are fetched."
     )
 
 

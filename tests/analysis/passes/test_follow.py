@@ -60,7 +60,7 @@ def test_dead_code_has_a_last_pass_with_the_reason(planted: CompilerPasses) -> N
     found = planted.follow("%dead")
     assert story(found) == [(None, "given"), (0, "removed")]
     assert found.last == ()
-    assert found.fate == "gone since pass 0 pass-0: removed dead: nothing used it"
+    assert found.fate == "gone since pass 0 pass-0: removed dead: it was unused"
 
 
 def test_a_fusion_is_traced_back_to_all_that_it_is_made_of(planted: CompilerPasses) -> None:
@@ -90,7 +90,7 @@ def test_what_is_asked_wrongly_is_said(planted: CompilerPasses) -> None:
         planted.follow("twin", at=2)
     with pytest.raises(ParameterError, match="expected an index from 0 to 2"):
         planted.change(7)
-    with pytest.raises(ParameterError, match="No pass was recorded"):
+    with pytest.raises(ParameterError, match="No passes were recorded"):
         History(Passes(()))
 
 
@@ -115,7 +115,7 @@ def test_of_many_instructions_the_first_are_followed() -> None:
     before = entry(*lines, "ROOT %neg = f32[8]{0} negate(%a.0)")
     after = entry(*lines[:1], "ROOT %neg = f32[8]{0} negate(%a.0)")
     found = CompilerPasses.of(recorded(before, after)).follow(op_name="jit(f)/sin")
-    assert found.note == f"The first {MOST_FOLLOWED} of {MOST_FOLLOWED + 6} instructions are followed."
+    assert found.note == f"Only the first {MOST_FOLLOWED} of {MOST_FOLLOWED + 6} instructions are followed."
     assert found.last == ("a.0",)
 
 

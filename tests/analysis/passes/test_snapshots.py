@@ -98,7 +98,7 @@ def test_a_text_with_lines_that_are_not_there_is_refused() -> None:
     good = Texts.of([text(module_of(BASE))])
     snapshots = Snapshots(good)
     snapshots.lines = snapshots.lines[:-3]
-    with pytest.raises(ModuleError, match=r"has line \d+ of \d+. Compile again"):
+    with pytest.raises(ModuleError, match=r"refers to line \d+, but only \d+ lines were recorded. Compile again"):
         snapshots.state(0)
 
 

@@ -108,7 +108,7 @@ def test_dead_code_is_removed_with_its_reason() -> None:
     before = entry("%a = f32[8]{0} sine(%x)", "%b = f32[8]{0} cosine(%a)", "ROOT %neg = f32[8]{0} negate(%x)")
     after = entry("ROOT %neg = f32[8]{0} negate(%x)")
     assert {e.note: e.before for e in words(before, after).events} == {
-        "with all that used it": ("a",), "nothing used it": ("b",),
+        "together with all its users": ("a",), "it was unused": ("b",),
     }  # fmt: skip
     assert {e.word for e in words(before, after).events} == {"removed"}
 
@@ -119,7 +119,7 @@ def test_what_is_passed_by_is_removed() -> None:
     )
     after = entry("ROOT %neg = f32[8]{0} negate(%x)")
     notes = {e.before: e.note for e in words(before, after).events}
-    assert notes == {("back",): "its users use x", ("there",): "what used it does without it"}
+    assert notes == {("back",): "replaced by x", ("there",): "its users do not need it"}
     assert {e.word for e in words(before, after).events} == {"removed"}
 
 
@@ -141,7 +141,7 @@ def test_rewritten_with_all_that_was_made_for_it() -> None:
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        (("f32[8]{0} sine", "f32[8]{0:T(256)} sine"), "the layout"),
+        (("f32[8]{0} sine", "f32[8]{0:T(256)} sine"), "layout"),
         (("f32[8]{0} sine", "bf16[8]{0} sine"), "f32[8] → bf16[8]"),
         (("sine(%x)", "cosine(%x)"), "sine → cosine"),
         (("sine(%x)", 'sine(%x), backend_config={"a":"1"}'), "backend_config"),
@@ -184,7 +184,7 @@ def test_what_runs_in_another_order_is_moved() -> None:
     root = "ROOT %t = (f32[8]{0}, f32[8]{0}, f32[8]{0}) tuple(%a, %b, %c)"
     before, after = entry(*lines, root, head=head), entry(*lines[1:], lines[0], root, head=head)
     assert said(before, after) == [("moved", ("a",), ("a",), Certainty.KEPT)]
-    assert str(words(entry(*lines, root), before)) == "Put the instructions in the order in which they run"
+    assert str(words(entry(*lines, root), before)) == "Scheduled the instructions"
 
 
 def test_nothing_is_said_of_the_same_module_with_other_metadata() -> None:
@@ -198,7 +198,7 @@ def test_the_same_fusion_with_another_body_is_rewritten() -> None:
     before = entry(*fusion, before=BODY)
     after = entry(*fusion, before=BODY.replace("multiply(%p, %p)", "cosine(%p)").replace("mul.9", "cos.9"))
     assert [(e.word, e.before, e.note) for e in words(before, after).events] == [
-        ("rewrote", ("fusion",), "what is in it")
+        ("rewrote", ("fusion",), "fused instructions")
     ]
 
 
@@ -238,4 +238,4 @@ def test_a_name_that_stands_for_something_else_in_another_computation_is_no_plac
     after = entry(
         "%call = bf16[8]{0} fusion(%x), kind=kLoop, calls=%body", "ROOT %neg = f32[8]{0} negate(%x)", before=body
     )
-    assert ("removed", ("a",), "nothing used it") in {(e.word, e.before, e.note) for e in words(before, after).events}
+    assert ("removed", ("a",), "it was unused") in {(e.word, e.before, e.note) for e in words(before, after).events}

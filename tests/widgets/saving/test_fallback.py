@@ -109,7 +109,7 @@ def test_a_refusal_of_the_tpus_compiler_is_told_in_numbers() -> None:
     shown, work = explorer()
     head = "Ran out of memory in memory space vmem while allocating on stack for %matmul.1 = f32[8]"
     work.jobs[0].fail(CompilationError(f"{head} Scoped allocation with size 18.00M and limit 16.00M exceeded"))
-    said = "at least 18 MiB of vmem of matmul.1, at least 2 MiB more than the limit of a kernel, 16 MiB"
+    said = "matmul.1 needs at least 18 MiB of vmem, at least 2 MiB more than the kernel limit of 16 MiB"
     assert f"baseline [attached]: failed, CompilationError: {said}" in text_form(shown.lowered, shown.variants)
     assert said in Tags(html_form(shown.lowered, shown.variants)).words
     shown.close()
