@@ -91,7 +91,7 @@ class Collectives(Tabular):
         try:
             return self.items[key]
         except IndexError:
-            raise IndexError(f"No collective {key}. There are {len(names)}: {names}.") from None
+            raise IndexError(f"No collective {key}. The {len(names)} collectives are {names}.") from None
 
     def table(self) -> pd.DataFrame:
         """Returns a table with one row per collective. Unknown values are missing; the column `unknown` has the reasons.
