@@ -104,7 +104,7 @@ def test_others_than_those_that_are_named(expected: Any) -> None:
 def test_bytes_count_as_often_as_they_are_exchanged(expected: Any) -> None:
     expected("looped").collectives("all-reduce", exactly=1, bytes_at_most=3 * 64)
     text = failure(lambda: expected("looped").collectives(bytes_at_most="100 B"))
-    assert "input bytes of collectives: expected at most 100 B, got 192 B" in text
+    assert "bytes into collectives: expected at most 100 B, got 192 B" in text
     assert re.search(r"nearest: the largest is \S+, 192 B", text)
 
 

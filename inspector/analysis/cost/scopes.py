@@ -1,7 +1,7 @@
 """Readable scopes from JAX's name stacks: `jit(step)/transpose(jvp(attention))/dot_general` is attention, backward.
 
 Only the names of scopes and functions in a stack come from the user. The rest are transformations, from which
-`hlo/source.py` reads the phase of a differentiated program, and JAX's names for parts of its own control flow.
+`hlo/source.py` reads the phase of a differentiated program, and JAX's names for parts of its control flow.
 """
 
 from __future__ import annotations

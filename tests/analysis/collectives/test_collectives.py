@@ -103,7 +103,10 @@ def test_pairs_are_one_row(version: str) -> None:
     assert found["reduce-start"].inserted_by == Unavailable("the instruction has no op_name, so its origin is unknown")
     table = found.table()
     assert table["source_line"].isna()[0]
-    assert "source_from: the compiler recorded no source line for it, nor for the instructions that contain it" in table["unknown"][0]
+    assert (
+        "source_from: the compiler recorded no source line for it, nor for the instructions that contain it"
+        in table["unknown"][0]
+    )
 
 
 def test_start_without_done() -> None:

@@ -276,9 +276,7 @@ def test_ids_of_all_groups_together_are_looked_at_in_limits(monkeypatch: pytest.
     program = Participations(None, 16, 1)
     for text in ("[1,16]<=[16]", "[16,1]<=[16]", "[2,8]<=[16]"):
         program.groups(parse(text), GroupMode.CROSS_REPLICA, ordered=True)
-    with pytest.raises(
-        ModuleError, match="more than 100 ids in distinct groups, which are too many"
-    ):
+    with pytest.raises(ModuleError, match="more than 100 ids in distinct groups, which are too many"):
         program.groups(parse("[4,4]<=[16]"), GroupMode.CROSS_REPLICA, ordered=True)
 
 

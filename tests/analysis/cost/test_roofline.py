@@ -343,7 +343,9 @@ ENTRY main {
 
 
 def test_what_kernels_cannot_be_summed_by_is_refused(compiled: Compiled) -> None:
-    with pytest.raises(ParameterError, match="Cannot sum kernels by 'file'; expected one of scope, line, phase, opcode, roof"):
+    with pytest.raises(
+        ParameterError, match="Cannot sum kernels by 'file'; expected one of scope, line, phase, opcode, roof"
+    ):
         compiled.roofline(ROOFS).by("file")  # type: ignore[arg-type]
 
 
