@@ -108,7 +108,7 @@ def fused(instruction: Instruction) -> Iterator[Instruction]:
 
 
 def _known(kernel: Instruction) -> Instruction:
-    """Returns the first with a known origin of: the kernel, the roots in it, all instructions in it; else the kernel."""
+    """Returns the kernel if its origin is known, else the first root or fused instruction of known origin, else the kernel."""
     if _is_known(kernel.origin):
         return kernel
     roots = (computation.root for computation in kernel.called_computations)

@@ -42,7 +42,7 @@ class DeviceKernel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """Numbers of what the device does in one execution of a module. Each instruction counts as often as it runs.
+    """Counts of the device's work in one execution of a module. Each instruction counts as often as it runs.
 
     A number is `AtLeast` if a loop's length or a conditional's branch is known only at run time: neither
     the body of such a loop nor the branches count.
@@ -80,7 +80,7 @@ def kernels(module: Module) -> tuple[DeviceKernel, ...]:
 
 
 def structure(module: Module) -> Structure:
-    """Counts what the device does in one execution of a module."""
+    """Counts the device's work in one execution of a module."""
     executed, where = kernels(module), places(module)
     found = [(f, where.get(f.instruction.computation.name)) for f in operations(module)]
     together = [(f, place.at_least) for f, place in found if place is not None]

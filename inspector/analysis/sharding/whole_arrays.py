@@ -57,7 +57,7 @@ class WholeArrays:
         }
 
     def of(self, collective: Collective) -> WholeArray | None:
-        """Returns the array that a collective reshards; None if its operand is not an argument and its result not a result."""
+        """Returns the array that a collective reshards; None if it is neither an argument nor a result of the program."""
         if collective.computation != self._module.entry.name or len(collective.operand_shapes) != 1:
             return None
         first = self._module.instruction(collective.name)
