@@ -127,7 +127,7 @@ def test_collectives_are_a_sequence_with_names(collectives: Collectives) -> None
 
 @pytest.mark.parametrize(("key", "error"), [(2, IndexError), (-3, IndexError), ("psum", KeyError)])
 def test_a_collective_that_is_not_there(collectives: Collectives, key: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=f"No collective .*there are .*{collectives[0].name}"):
+    with pytest.raises(error, match=f"No collective .*collectives are .*{collectives[0].name}"):
         collectives[key]
 
 
@@ -135,10 +135,10 @@ def test_compare_says_what_to_do_with_what_is_not_compiled(
     lowered: inspector.Lowered, compiled: inspector.Compiled
 ) -> None:
     for given, words in (
-        (lowered, r"got <Lowered jit_step.* Its method compile\(\) makes one"),
-        ([compiled, compiled], r"For those of a list: compare\(\*programs\)"),
-        (step, r"`inspector.lower\(fun, \*args\).compile\(\)` makes one"),
-        (None, r"got None \(NoneType\). `inspector.lower"),
+        (lowered, r"got <Lowered jit_step.* Call its method compile\(\) first"),
+        ([compiled, compiled], r"Unpack a list: compare\(\*programs\)"),
+        (step, r"Create one with `inspector.lower\(fun, \*args\).compile\(\)`"),
+        (None, r"got None \(NoneType\). Create one with `inspector.lower"),
     ):
         with pytest.raises(ParameterError, match=words):
             inspector.compare(given)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ def plain_axes(
 ) -> Axes | Unavailable:
     """What `axes_of_groups` has to find."""
     if (devices < 0).any():
-        return Unavailable("the groups have different sizes, which no mesh axes give")
+        return Unavailable("the groups have different sizes, which groups over mesh axes never have")
     ids, others, count = devices // num_partitions, devices % num_partitions, num_replicas
     if mesh.kind == "partition":
         ids, others, count = others, ids, num_partitions
@@ -56,7 +56,7 @@ def _matched(positions: Ids, mesh: Mesh, ordered: bool) -> Axes | Unavailable:
         return min(found, key=len)
     if whole is not None:
         names = ", ".join(mesh.axis_names[digit] for digit in whole[0])
-        return Unavailable(f"the groups are those of axes ({names}), but with members in an order that no axes give")
+        return Unavailable(f"the groups are those of axes ({names}), but their members are in a different order")
     return Unavailable(_in_words(positions, mesh))
 
 
@@ -78,9 +78,9 @@ def _in_words(positions: Ids, mesh: Mesh) -> str:
     over = [axis for axis, c in enumerate(coordinates) if (c != c[:, :1]).any()]
     groups = list(dict.fromkeys(map(tuple, coordinates[over[0]].tolist())))
     if len(over) > 1 or len(groups) > 8:
-        return f"the groups are not those of any axes or parts of axes of the {mesh}"
+        return f"the groups match no axes or parts of axes of the {mesh}"
     written = ", ".join("{" + ",".join(map(str, group)) + "}" for group in groups)
     return (
-        f"the groups are no axes: {written} of the {mesh.axis_sizes[over[0]]} positions on"
-        f" {mesh.axis_names[over[0]]}, as axis_index_groups makes"
+        f"the groups match no axes: {written} of the {mesh.axis_sizes[over[0]]} positions on"
+        f" {mesh.axis_names[over[0]]}, as with axis_index_groups"
     )

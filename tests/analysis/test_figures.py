@@ -39,7 +39,7 @@ def test_a_picture_has_its_titles_and_labels_as_text() -> None:
     texts = {name: repr(picture) for name, picture in said.items()}
     assert texts == {
         "groups": "<Picture: all-reduce over i; i; j>",
-        "strip": "<Picture: all-reduce of 4 members by ring (textbook); at first; after step 1; after step 2; after step 3;"
+        "strip": "<Picture: all-reduce of 4 members by ring (textbook); start; after step 1; after step 2; after step 3;"
         " after step 4; after step 5; after step 6>",
         "parts": "<Picture: dimension 0: a; dimension 1: b>",
     }

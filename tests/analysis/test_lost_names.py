@@ -161,5 +161,5 @@ def test_beside_collectives_of_the_user_nobody_tells_whose_it_is(name: str) -> N
     changed = resharding(found["gathered"])
     assert isinstance(changed, Resharding)
     assert isinstance(changed.inserted_by, Unavailable)
-    assert "collectives of its own" in changed.inserted_by.reason
+    assert "calls collectives in a shard_map" in changed.inserted_by.reason
     assert changed.frames[0].line == 3

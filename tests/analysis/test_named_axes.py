@@ -58,9 +58,9 @@ def test_where_the_user_s_names_are_not_known() -> None:
 @pytest.mark.parametrize(
     ("groups", "expected"),
     [
-        ([[0, 3], [1, 2]], "the groups are no axes: {0,3}, {1,2} of the 4 positions on i, as axis_index_groups makes"),
+        ([[0, 3], [1, 2]], "the groups match no axes: {0,3}, {1,2} of the 4 positions on i, as with axis_index_groups"),
         ([[0, 1], [2, 3]], ("i:(2)2",)),
-        ([[0], [1, 2, 3]], "the groups have different sizes, which no mesh axes give"),
+        ([[0], [1, 2, 3]], "the groups have different sizes, which groups over mesh axes never have"),
     ],
 )
 def test_groups_that_are_no_axes(groups: list[list[int]], expected: tuple[str, ...] | str) -> None:

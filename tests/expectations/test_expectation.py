@@ -230,7 +230,7 @@ def test_what_was_not_heard_is_not_known() -> None:
     compiled = inspector.lower(replicated_on_the_way, S((8, 8, 8), jnp.float32)).compile(engine="inline")
     text = failure(lambda: inspector.expect(compiled).no_full_rematerialization())
     assert "?     full rematerializations" in text
-    assert "a compile in this process does not hear XLA" in text
+    assert "a compile in this process does not capture XLA's warnings" in text
 
 
 def test_a_second_trace() -> None:

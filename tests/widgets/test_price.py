@@ -86,9 +86,9 @@ def test_an_algorithm_that_the_operation_lacks_gives_way() -> None:
 @pytest.mark.parametrize(
     ("network", "reason"),
     [
-        ("tpu:v5e:2x2", "choose a larger one"),
+        ("tpu:v5e:2x2", "Choose a larger network"),
         ("tpu:v5e:3x3", "no topology 3x3"),
-        ("gpu:h100:2x8", "what lies between hosts"),
+        ("gpu:h100:2x8", "the speed between hosts"),
         ("", "expected a chip such as"),
         ("tpu:v5e:" + "9" * 40, "cannot read the topology"),
     ],

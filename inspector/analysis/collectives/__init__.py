@@ -1,1 +1,1 @@
-"""The collectives of a module: axes, groups, members, origins, and textbook algorithms for them."""
+"""The collectives of a module: their axes, groups, members and origins, and textbook algorithms for them."""

@@ -1,12 +1,13 @@
-"""Which mesh axes a collective's groups mean.
+"""The mesh axes that a collective's groups stand for.
 
-Groups are matched by what they do to mesh coordinates, whatever form they were written in: axes whose
-coordinate changes inside of a group are grouped, and only if every group is all of their positions.
-Where whole axes do not fit, axes cut into factors are tried. What does not fit is `Unavailable`.
+Groups are matched by mesh coordinates, whatever form they are written in. The axes are those whose coordinate changes
+within a group, and they match only if every group contains all of their positions. If whole axes do not match, parts of
+axes are tried: axis sizes split into factors. Groups that match neither are `Unavailable`.
 
-A position is a number with a digit for each axis, and groups of whole axes differ in some digits only: the
-digits that the members of one group count through (`hlo/devices/mixed_radix.py`) tell all. A form that follows from a
-few numbers has them at hand; of groups that are written out they are read off the first, once all are like it.
+A position is a mixed-radix number with one digit per axis (`hlo/devices/mixed_radix.py`). Members of a group of whole
+axes differ in some digits only, so these digits identify the axes. A compact form of groups defines the digits directly.
+For groups that are listed id by id, the digits are read from the first group, after checking that all others follow the
+same pattern.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.devices.mixed_radix import Digits, digits_of, length, merged, radices
 from inspector.hlo.devices.replica_groups import AxisRef, Ids, MeshGroups, ReplicaGroups
 
-# Ways to cut the axes into prime factors that are tried before giving up.
+# Limit on the ways to split the axes into prime factors that are tried.
 _MOST_FACTORIZATIONS = 512
 _MOST_IN_WORDS = 8
 _LONGEST_WORDS = 4000
@@ -35,18 +36,18 @@ Axes = tuple[str, ...]
 def axes_of_form(
     form: ReplicaGroups, mode: GroupMode, mesh: Mesh | None, num_replicas: int, num_partitions: int, ordered: bool
 ) -> Axes | Unavailable | None:
-    """The axes that groups mean, from the few numbers of their form.
+    """Returns the axes of groups from their compact form, without expanding the ids.
 
     Args:
-      form: the groups as written, whose ids the program has.
-      mode: what the ids are.
+      form: the groups as the module has them. The program must have all of their ids.
+      mode: meaning of the ids.
       mesh: the program's mesh or axis environment.
-      num_replicas: of the program.
-      num_partitions: of the program.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
       ordered: whether the order of members matters to the collective.
 
     Returns:
-      What `axes_of_groups` finds; None where that has to look at each device.
+      The result of `axes_of_groups`; None if only the expanded ids can decide.
     """
     if mesh is None:
         return _without_mesh(form)
@@ -67,20 +68,20 @@ def axes_of_form(
 def axes_of_groups(
     devices: Ids, form: ReplicaGroups, mesh: Mesh | None, num_replicas: int, num_partitions: int, ordered: bool
 ) -> Axes | Unavailable:
-    """The axes that groups of devices mean.
+    """Returns the axes of groups of devices.
 
     Args:
       devices: participants as flattened ids `[groups, members]`, from `hlo/devices/group_mode.py`.
-      form: the groups as written. A mesh form's own axes are used when they say the same, because
-        only they tell axes of size 1 apart, and where there is no `mesh`.
+      form: the groups as the module has them. If the form names mesh axes, these are used when there is no `mesh`, and
+        when they match the computed ones, because only they include axes of size 1.
       mesh: the program's mesh or axis environment.
-      num_replicas: of the program.
-      num_partitions: of the program.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
       ordered: whether the order of members matters to the collective.
 
     Returns:
-      Axis names, slowest-varying first; `"name:(pre)size"` for a part of an axis; () when every
-      device is alone. Unavailable when no axes fit.
+      Axis names, slowest-varying first; `"name:(pre)size"` for a part of an axis; () if every
+      device is alone. Unavailable if no axes fit.
     """
     if mesh is None:
         return _without_mesh(form)
@@ -103,13 +104,13 @@ def axes_of_groups(
 
 
 def axes_of_pairs(pairs: Ids, mesh: Mesh | None, num_replicas: int, num_partitions: int) -> Axes | Unavailable:
-    """The axes along which source-target pairs of devices move.
+    """Returns the axes along which source and target of pairs differ.
 
     Args:
       pairs: flattened device ids `[pairs, 2]`.
       mesh: the program's mesh or axis environment.
-      num_replicas: of the program.
-      num_partitions: of the program.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
     """
     if mesh is None:
         return Unavailable("the program has no mesh or axis environment")
@@ -121,17 +122,17 @@ def axes_of_pairs(pairs: Ids, mesh: Mesh | None, num_replicas: int, num_partitio
 
 
 def with_size_one(axes: Axes, mesh: Mesh, members: int, named: Sequence[Axes]) -> Axes:
-    """Axes with those of size 1, which leave no trace in groups that are written out.
+    """Adds the axes of size 1, which cannot be seen in groups of ids.
 
     Args:
-      axes: what the groups mean.
+      axes: the axes that the groups stand for.
       mesh: the program's mesh or axis environment.
-      members: of the largest group.
-      named: what the user's collectives that it may be name; () when not known.
+      members: number of members of the largest group.
+      named: axes of the user's collectives that this may be one of; () if unknown.
 
     Returns:
-      What the user named, if that is one answer and means the same groups. Else, where every device is alone, all
-      axes of size 1, because the groups are theirs.
+      The axes that the user named, if they are unambiguous and stand for the same groups. Otherwise, if every device is
+      alone, all axes of size 1; else `axes`.
     """
     single = tuple(n for n, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True) if size == 1)
     if not single or any(axis in single for axis in axes):
@@ -149,16 +150,16 @@ def with_size_one(axes: Axes, mesh: Mesh, members: int, named: Sequence[Axes]) -
 
 
 def mesh_positions(devices: Ids, mesh: Mesh, num_replicas: int, num_partitions: int) -> Ids | Unavailable:
-    """Row-major mesh positions of groups of devices, same shape; Unavailable when the mesh does not hold them.
+    """Returns row-major mesh positions of groups of devices, in the same shape; Unavailable if the mesh lacks them.
 
     Args:
-      devices: flattened ids `[groups, members]`, -1 for padding.
+      devices: flattened ids `[groups, members]`, padded with -1.
       mesh: the program's mesh or axis environment.
-      num_replicas: of the program.
-      num_partitions: of the program.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
     """
     if (devices < 0).any():
-        return Unavailable("the groups have different sizes, which no mesh axes give")
+        return Unavailable("the groups have different sizes, which groups over mesh axes never have")
     count, other_count = (num_partitions, num_replicas) if mesh.kind == "partition" else (num_replicas, num_partitions)
     ids = devices
     if other_count > 1:
@@ -172,7 +173,7 @@ def mesh_positions(devices: Ids, mesh: Mesh, num_replicas: int, num_partitions: 
 
 
 def _names_positions(mode: GroupMode, mesh: Mesh, num_replicas: int, num_partitions: int) -> bool:
-    """Whether the ids of groups are all positions of the mesh, so that groups of ids are groups of positions."""
+    """Reports whether ids and positions of the mesh correspond one to one, so that groups of ids are groups of positions."""
     own, others = GroupMode.CROSS_PARTITION, num_replicas
     count = num_partitions
     if mesh.kind == "replica":
@@ -186,14 +187,14 @@ def _without_mesh(form: ReplicaGroups) -> Axes | Unavailable:
 
 
 def _written_axes(form: ReplicaGroups) -> Axes | None:
-    """The axes that a mesh form names, None for other forms."""
+    """Returns the axes that a mesh form names; None for other forms."""
     if not isinstance(form, MeshGroups) or not form.mesh_axes:
         return None
     return tuple(axis.name if axis.pre_size is None else _part(axis) for axis in form.axes)
 
 
 def _as_written(axes: Axes, form: ReplicaGroups, mesh: Mesh) -> Axes:
-    """The form's own axes, if it speaks of the same mesh, and of the same axes but for those of size 1."""
+    """Returns the form's own axes if it has the same mesh and, apart from axes of size 1, the same axes; else `axes`."""
     written = _written_axes(form)
     if written is None or not isinstance(form, MeshGroups):
         return axes
@@ -204,10 +205,10 @@ def _as_written(axes: Axes, form: ReplicaGroups, mesh: Mesh) -> Axes:
 
 
 def _counted(positions: Ids) -> Digits | None:
-    """The digits that the members of every group count through, from the first one on; None where there are none.
+    """Returns the digits through which the members of every group count from its first member; None if they do not.
 
-    If the groups are all positions, each once, they are then all that differ in these digits only: the least position
-    that the groups before it leave out must begin the next one.
+    If the groups also cover all positions once, each group is a full set of positions that differ in these digits only:
+    the lowest position that is not in the earlier groups must begin the next one.
     """
     first = positions[0] - positions[0, 0]
     if ((positions - positions[:, :1]) != first).any():
@@ -216,22 +217,22 @@ def _counted(positions: Ids) -> Digits | None:
 
 
 def _in_mesh_order(digits: Digits) -> Digits:
-    """The same digits, largest stride first."""
+    """Returns the same digits, largest stride first."""
     return merged(sorted(digits, key=lambda digit: -digit.stride))
 
 
 def _matched(counted: Digits | None, covered: Digits | None, mesh: Mesh, ordered: bool) -> Axes | Unavailable | None:
-    """The axes of groups whose members differ in some digits of their position only.
+    """Returns the axes of groups whose members differ only in some digits of their position.
 
     Args:
-      counted: these digits, in the order in which the members count through them; None where they do not.
-      covered: the same, largest stride first; None where there are no such digits.
-      mesh: the program's.
-      ordered: whether the order matters.
+      counted: these digits, in the order in which the members count through them; None if they do not.
+      covered: the same digits, largest stride first; None if there are none.
+      mesh: the program's mesh.
+      ordered: whether the order of members matters.
 
     Returns:
-      None where the members are not all positions along any axes or parts of axes; Unavailable where only their order
-      is none that axes give.
+      None if the members are not all positions along axes or parts of axes; Unavailable if they are, but in an order
+      that no axes have.
     """
     if covered is None:
         return None
@@ -247,12 +248,12 @@ def _matched(counted: Digits | None, covered: Digits | None, mesh: Mesh, ordered
         return min(found, key=len)
     if whole is not None:
         names = ", ".join(mesh.axis_names[digit] for digit in whole.digits)
-        return Unavailable(f"the groups are those of axes ({names}), but with members in an order that no axes give")
+        return Unavailable(f"the groups are those of axes ({names}), but their members are in a different order")
     return None
 
 
 def _in_words(positions: Ids, mesh: Mesh) -> str:
-    """What groups are that are no axes: in numbers, where they stay on one axis."""
+    """Describes groups that match no axes; lists positions if they vary along one axis only."""
     coordinates = mesh.coordinates(positions)
     over = [axis for axis, c in enumerate(coordinates) if (c != c[:, :1]).any()]
     groups: dict[bytes, list[int]] = {}
@@ -261,14 +262,14 @@ def _in_words(positions: Ids, mesh: Mesh) -> str:
         if len(groups) > _MOST_IN_WORDS:
             break
     if not 0 < len(groups) <= _MOST_IN_WORDS:
-        return f"the groups are not those of any axes or parts of axes of the {mesh}"
+        return f"the groups match no axes or parts of axes of the {mesh}"
     name, size = mesh.axis_names[over[0]], mesh.axis_sizes[over[0]]
     written = cut(", ".join("{" + ",".join(map(str, group)) + "}" for group in groups.values()), _LONGEST_WORDS)
-    return f"the groups are no axes: {written} of the {size} positions on {name}, as axis_index_groups makes"
+    return f"the groups match no axes: {written} of the {size} positions on {name}, as with axis_index_groups"
 
 
 class _Digits:
-    """Which digits of a mixed-radix number change inside of groups, and whether they count in order."""
+    """The digits of a mixed-radix number that change within groups, and whether the members count through them in order."""
 
     def __init__(self, digits: tuple[int, ...], in_order: bool) -> None:
         self.digits = digits
@@ -276,14 +277,14 @@ class _Digits:
 
 
 def _digits(counted: Digits | None, covered: Digits, sizes: Sequence[int]) -> _Digits | None:
-    """The digits of positions that the groups run over; None when a group is not all values of the ones that change.
+    """Returns the digits of positions that change within groups; None if a group lacks some of their values.
 
-    They are ordered slowest-varying first if the members count through them in some order, else as in the mesh.
+    The digits are ordered slowest-varying first if the members count through them in some order, otherwise as in the mesh.
 
     Args:
       counted: as for `_matched`.
       covered: as for `_matched`.
-      sizes: of the digits of a position, major first.
+      sizes: sizes of the digits of a position, major first.
     """
     places = [(index, digit) for index, digit in enumerate(radices(sizes)) if digit.size > 1]
     changing = [(index, digit) for index, digit in places if any(run.holds(digit) for run in covered)]
@@ -297,7 +298,7 @@ def _digits(counted: Digits | None, covered: Digits, sizes: Sequence[int]) -> _D
 
 
 def _factorizations(sizes: Sequence[int]) -> Iterator[list[AxisRef]]:
-    """All ways to cut axes into prime factors, as parts of axes named by their index, major first."""
+    """Yields all ways to split axes into prime factors, as parts of axes named by their index, major first."""
     choices = [_ordered_factors(size) for size in sizes]
     for chosen in itertools.product(*choices):
         parts: list[AxisRef] = []
@@ -311,12 +312,12 @@ def _factorizations(sizes: Sequence[int]) -> Iterator[list[AxisRef]]:
 
 @functools.lru_cache(maxsize=256)
 def _ordered_factors(size: int) -> tuple[tuple[int, ...], ...]:
-    """Distinct orders of the prime factors of an axis size: the first of them, as many as are tried."""
+    """Returns distinct orders of the prime factors of an axis size, at most as many as are tried."""
     return tuple(itertools.islice(_orders(_prime_factors(size)), _MOST_FACTORIZATIONS))
 
 
 def _orders(factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Distinct orders of factors, those that begin with a small one first."""
+    """Yields distinct orders of factors, those that begin with a small factor first."""
     if not factors:
         yield ()
     for place, factor in enumerate(factors):
@@ -326,7 +327,7 @@ def _orders(factors: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _prime_factors(number: int) -> tuple[int, ...]:
-    """Those of a positive number, smallest first."""
+    """Returns the prime factors of a positive number, smallest first."""
     for divisor in range(2, math.isqrt(number) + 1):
         if number % divisor == 0:
             return (divisor, *_prime_factors(number // divisor))
@@ -334,7 +335,7 @@ def _prime_factors(number: int) -> tuple[int, ...]:
 
 
 def _joined(parts: Sequence[AxisRef], mesh: Mesh) -> Axes:
-    """Names of the parts, with neighbors of one axis that count on joined."""
+    """Returns the names of the parts; adjacent parts of one axis that continue each other are joined."""
     joined: list[AxisRef] = []
     for part in parts:
         last = joined[-1] if joined else None

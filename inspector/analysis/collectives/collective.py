@@ -1,4 +1,4 @@
-"""`Collective`: one collective operation of a module, and its axes in words."""
+"""`Collective`: one collective operation of a module, and text for its axes."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ class Collective:
     """One collective operation.
 
     Attributes:
-      name: the instruction; of a pair, the `-start`.
+      name: name of the instruction; the `-start` of a pair.
       opcode: one of `operations.OPCODES`.
-      computation: the computation that the instruction stands in.
-      context: how execution gets there: ("entry", "while-body", "branch 1"); begins with "not called"
-        where it never does.
-      done: the instruction that ends it, such as a `-done`; "" when the operation is not asynchronous.
-      who: who takes part.
-      axes: names of the mesh axes that the groups mean, slowest-varying first.
-      operand_shapes: one an operand.
-      result_shapes: one an array of the result.
-      dimensions: gathered, scattered or split dimension; () where the opcode has none.
-      reduction: opcode that combines two values (`add`, `maximum`), "" where the opcode combines none.
-      channel_id: None when it has none.
+      computation: name of the computation that contains the instruction.
+      context: path of execution to that computation, such as ("entry", "while-body", "branch 1"); begins with
+        "not called" if nothing calls it.
+      done: name of the instruction that ends it, such as a `-done`; "" if the operation is not asynchronous.
+      who: the participating devices.
+      axes: names of the mesh axes that the groups stand for, slowest-varying first.
+      operand_shapes: one shape per operand.
+      result_shapes: one shape per array of the result.
+      dimensions: gathered, scattered or split dimension; () if the opcode has none.
+      reduction: opcode that combines two values (`add`, `maximum`); "" if the opcode combines none.
+      channel_id: the channel; None if it has none.
       origin: name stack and Python source, its own or those of the instruction that `source_from` names.
       inserted_by: "user", "autodiff", "partitioner" or "compiler": see `analysis/collectives/inserted_by.py`.
-      executions: how often it runs in one execution of the module, from the trip counts of the loops around it.
-      phases: the parts of a differentiated program that it belongs to (`hlo/source.py`); () where nothing tells.
-      source_from: the instruction that `origin` is from: "itself", "fusion.3, which holds it", "its user
-        dot.4", "its operand dot.4". Unavailable when the compiler lost it.
-      source_name: the name of that instruction; "" when lost.
-      blocks: of a reduce-scatter that a compiler wrote as an all-reduce: the number of the block that each partition keeps;
-        () for any other, whose members' positions in the group say so.
+      executions: number of runs in one execution of the module, from the trip counts of the enclosing loops.
+      phases: parts of a differentiated program that it belongs to (`hlo/source.py`); () if unknown.
+      source_from: the instruction that `origin` comes from: "itself", "fusion.3, which contains it", "its user
+        dot.4", "its operand dot.4". Unavailable if the compiler lost it.
+      source_name: name of that instruction; "" if lost.
+      blocks: for a reduce-scatter that the compiler wrote as an all-reduce, the number of the block that each partition
+        keeps; () for all others, where a member keeps the block of its position in the group.
     """
 
     name: str
@@ -65,55 +65,55 @@ class Collective:
     blocks: tuple[int, ...] | Unavailable = ()
 
     def __repr__(self) -> str:
-        said_by = "" if isinstance(self.inserted_by, Unavailable) else f", {self.inserted_by}"
+        by = "" if isinstance(self.inserted_by, Unavailable) else f", {self.inserted_by}"
         sizes = f"{format_bytes(self.operand_bytes)} in, {format_bytes(self.result_bytes)} out"
         often = "" if self.executions == 1 else ", run an unknown number of times"
         if not isinstance(self.executions, Unavailable) and self.executions != 1:
             often = f", {self.executions} times"
-        return f"<{self.opcode} {self.name}{over(self.axes)}: {sizes}{often}{said_by}>"
+        return f"<{self.opcode} {self.name}{over(self.axes)}: {sizes}{often}{by}>"
 
     @property
     def groups(self) -> Groups:
-        """The ids as written, `{}` (all) written out; (source, target) pairs for collective-permute.
+        """The ids as the module has them, with `{}` (all) expanded; (source, target) pairs for collective-permute.
 
-        Of a million ids they take a tenth of a second and a hundred megabytes, once they are asked for.
+        Computed at first use: a million ids take about 0.1 s and 100 MB.
         """
         return self.who.groups
 
     @property
     def form(self) -> ReplicaGroups | None:
-        """The groups in the form that the module has; None for collective-permute."""
+        """The groups in the form in which the module stores them; None for collective-permute."""
         return None if self.who.is_pairs else self.who.written
 
     @property
     def mode(self) -> GroupMode:
-        """What the ids are."""
+        """The meaning of the ids: replicas, partitions or flattened ids."""
         return self.who.mode
 
     @property
     def participants(self) -> Groups | Unavailable:
-        """The same groups or pairs as devices, `replica * num_partitions + partition`.
+        """The groups or pairs as device numbers, `replica * num_partitions + partition`.
 
-        For every replica and partition that has them. Unavailable when they name ids that the program does not have.
+        Includes the groups of every replica and partition. Unavailable if they contain ids that the program does not have.
         """
         return self.who.participants
 
     @property
     def operand_bytes(self) -> int:
-        """Bytes that one device puts in, each time that it runs."""
+        """Input bytes per device and execution."""
         return bytes_put_in(self.opcode, self.operand_shapes)
 
     @property
     def result_bytes(self) -> int:
-        """Bytes that one device gets out, each time that it runs."""
+        """Output bytes per device and execution."""
         return sum(shape.byte_size for shape in self.result_shapes)
 
 
 def axes_text(axes: Axes | Unavailable) -> str:
-    """Axes as text: "data, model"; "no axis" where every device is alone, and why where none fit."""
+    """Formats axes as "data, model"; "no axis" if every device is alone, and the reason if no axes fit."""
     return axes.reason if isinstance(axes, Unavailable) else ", ".join(axes) or "no axis"
 
 
 def over(axes: Axes | Unavailable) -> str:
-    """The same behind an opcode: " over data, model"; "" where they are unknown."""
+    """Formats axes to follow an opcode: " over data, model"; "" if they are unknown."""
     return "" if isinstance(axes, Unavailable) else f" over {', '.join(axes) or 'no axis'}"

@@ -1,8 +1,9 @@
-"""The collectives of a module: who takes part, over which axes, with how many bytes, and on whose behalf.
+"""The collectives of a module: devices, mesh axes, bytes and origin of each.
 
-One row an operation: a `-start`/`-done` pair is one, wherever the operation itself is written
-(`analysis/collectives/operations.py`). Where the compiler kept no source line, `analysis/collectives/origins.py` looks for one. Reads
-modules only; who holds what before and after is in `analysis/collectives/members.py`, the drawing in `analysis/collectives/mesh_plot.py`.
+The table has one row per operation. A `-start`/`-done` pair counts as one operation, wherever the operation itself is
+written (`analysis/collectives/operations.py`). If the compiler recorded no source line,
+`analysis/collectives/origins.py` looks for one. This module only reads HLO modules. `analysis/collectives/members.py`
+describes each member's data before and after; `analysis/collectives/mesh_plot.py` draws the groups.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class Collectives(Tabular):
     """The collectives of one module, in the order of its proto.
 
     Attributes:
-      items: one each.
-      mesh: the mesh or axis environment they were matched with.
-      num_replicas: of the program.
-      num_partitions: of the program.
-      devices: the devices' ids by logical id, as JAX gives them; () where they are unknown.
+      items: the collectives.
+      mesh: the mesh or axis environment whose axes the groups were matched with.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
+      devices: JAX's device ids by logical id; () if unknown.
     """
 
     items: tuple[Collective, ...]
@@ -61,8 +62,8 @@ class Collectives(Tabular):
 
     def __repr__(self) -> str:
         kinds = collections.Counter(f"{one.opcode}{over(one.axes)}" for one in self.items)
-        said = format_list([f"{count} {kind}" for kind, count in kinds.items()]) or "none"
-        text = f"<Collectives{f' on the {self.mesh}' if self.mesh else ''}: {said}>"
+        text = format_list([f"{count} {kind}" for kind, count in kinds.items()]) or "none"
+        text = f"<Collectives{f' on the {self.mesh}' if self.mesh else ''}: {text}>"
         return with_hint(text, ".table(), .plot(0), .members(0)") if self.items else text
 
     def __len__(self) -> int:
@@ -76,10 +77,10 @@ class Collectives(Tabular):
     @overload
     def __getitem__(self, key: slice) -> Collectives: ...
     def __getitem__(self, key: str | int | slice) -> Collective | Collectives:
-        """One by its position, or by the name of its instruction (start or done); several by a slice.
+        """Returns one collective by position or by the name of its instruction (start or done), or several by slice.
 
         Raises:
-          KeyError, IndexError: there is none; with those that there are.
+          KeyError, IndexError: there is no such collective. The message lists all of them.
         """
         if isinstance(key, slice):
             return dataclasses.replace(self, items=self.items[key])
@@ -88,51 +89,61 @@ class Collectives(Tabular):
             for collective in self.items:
                 if key.removeprefix("%") in (collective.name, collective.done):
                     return collective
-            raise KeyError(f"No collective {key!r}: there are {names}.")
+            raise KeyError(f"No collective {key!r}. The collectives are {names}.")
         try:
             return self.items[key]
         except IndexError:
-            raise IndexError(f"No collective {key}: there are {len(names)}, {names}.") from None
+            raise IndexError(f"No collective {key}. The {len(names)} collectives are {names}.") from None
 
     def table(self) -> pd.DataFrame:
-        """One row a collective; what is not known is missing, and the column `unknown` says why.
+        """Returns a table with one row per collective. Unknown values are missing; the column `unknown` has the reasons.
 
-        Bytes are of one device and one execution; `executions` is how often it runs in one execution of the program.
-        The source is the innermost line of the user's own code, `library_line` the line of a library that it led to.
-        `replica_groups` are lists up to 262,144 ids, and a million in all groups that differ; more are missing.
+        Bytes are per device and execution. `executions` is the number of runs in one execution of the program.
+        `source_file` and `source_line` are the innermost line of the user's own code; `library_line` is the library line
+        that it led to. `replica_groups` lists up to 262,144 ids per collective, and up to a million in all distinct
+        groups; larger ones are missing.
         """
         groups = listed(collective.who for collective in self.items)
         return make_table(_KINDS, map(_row, self.items, groups))
 
     def totals(self) -> pd.DataFrame:
-        """What one execution of the program exchanges, by axes and opcode: the most bytes first.
+        """Returns the totals of one execution of the program by axes and opcode, most bytes first.
 
-        Columns: `axes` ("data, model", or why there are none), `opcode`, `collectives` (instructions), `executions`
-        (how often they run, all together), `operand_bytes` and `result_bytes` (of one device and all executions), and
-        `unknown`, which says of which of these the numbers are the least that they can be, and why.
+        Columns:
+          axes: such as "data, model", or the reason why no axes fit.
+          opcode: of the collectives.
+          collectives: number of instructions.
+          executions: number of runs of all of them together.
+          operand_bytes, result_bytes: per device, for all executions.
+          unknown: the numbers that are only lower bounds, and why.
         """
         return make_table(_TOTALS, _totals(self.items))
 
     def members(self, key: str | int) -> pd.DataFrame:
-        """One row a group member of a collective, by its name or position: see `analysis/collectives/members.py`."""
+        """Returns a table with one row per group member of a collective: see `analysis/collectives/members.py`.
+
+        Args:
+          key: name or position of the collective.
+        """
         return members(self[key], self.mesh, self.num_replicas, self.num_partitions, self.devices)
 
     def exchange(
         self, key: str | int, algorithm: str = "ring", *, group: int = 0, links: Links | None = None
     ) -> Exchange:
-        """A collective, by its name or position, done by the algorithm of a textbook, step by step.
+        """Returns the steps of a textbook algorithm for one group of a collective.
 
-        Which one a runtime takes nobody tells; every one ends with what the collective is defined to give.
+        Runtimes do not document which algorithm they use. Every algorithm ends with the result that the collective is
+        defined to have.
 
         Args:
-          key: name or position.
+          key: name or position of the collective.
           algorithm: "ring", "bidirectional ring", "halving and doubling", "tree" or "direct".
-          group: which of its groups; of a collective-permute all ids take part.
-          links: between the members; a ring of unknown speed by default.
+          group: index of the group; ignored for a collective-permute, in which all ids take part.
+          links: links between the members; a ring of unknown speed by default.
 
         Raises:
           ParameterError: no such algorithm or group.
-          ModuleError: its members are not known, or no textbook does it so.
+          ModuleError: the members are unknown, or no textbook has this algorithm for the collective.
         """
         from inspector.analysis.collectives.exchanges.exchange import exchange
         from inspector.analysis.collectives.exchanges.links import Links
@@ -142,31 +153,34 @@ class Collectives(Tabular):
     def link_loads(
         self, key: str | int, network: Network, algorithm: str = "ring", *, devices: Sequence[int] | None = None
     ) -> LinkLoads:
-        """What a collective, by its name or position, puts on the links of a slice or a host, all its groups at once.
+        """Returns the load of each link of a slice or a host while all groups of a collective run at once.
 
         Args:
-          key: name or position.
+          key: name or position of the collective.
           network: such as `Torus.published("tpu:v5e:4x4")` or `Switch.published("gpu:h100:8")`.
-          algorithm: as of `exchange`.
-          devices: the physical id at each logical one; by default the program's own, if the network has them.
+          algorithm: as for `exchange`.
+          devices: physical id for each logical id; by default the program's own devices, if the network has them.
 
         Raises:
-          ParameterError: no such algorithm, or ids that are not there.
-          ModuleError: its members are not known, or no textbook does it so.
+          ParameterError: no such algorithm, or the network lacks some of the ids.
+          ModuleError: the members are unknown, or no textbook has this algorithm for the collective.
         """
         from inspector.analysis.collectives.exchanges.link_loads import link_loads
 
         return link_loads(self[key], algorithm, network, self.devices_on(network) if devices is None else devices)
 
     def devices_on(self, network: Network) -> tuple[int, ...] | None:
-        """The program's devices by logical id, if a network has them; None where it lacks some or they are unknown."""
+        """Returns the program's device ids by logical id; None if the network lacks some of them or they are unknown."""
         return self.devices if self.devices and max(self.devices) < network.device_count else None
 
     def plot(self, key: str | int) -> Figure:
-        """The groups of a collective, by its name or position, drawn on the mesh: see `analysis/collectives/mesh_plot.py`.
+        """Draws the groups of a collective on the mesh: see `analysis/collectives/mesh_plot.py`.
+
+        Args:
+          key: name or position of the collective.
 
         Raises:
-          ModuleError: there is no mesh to draw on, it does not hold the groups, or it has too many devices.
+          ModuleError: the program has no mesh, the mesh does not contain the groups, or it has too many devices.
         """
         from inspector.analysis.collectives.mesh_plot import plot_groups
 
@@ -176,7 +190,7 @@ class Collectives(Tabular):
         if isinstance(collective.participants, Unavailable):
             raise ModuleError(f"Cannot draw the groups of {collective.name}: {collective.participants.reason}")
         by_replica = self.mesh.kind == "replica"
-        groups = dict.fromkeys(  # each is there once for every id of the other kind
+        groups = dict.fromkeys(  # each group occurs once for every id of the other kind
             tuple(d // self.num_partitions if by_replica else d % self.num_partitions for d in group)
             for group in collective.participants
         )
@@ -212,7 +226,7 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 COLUMNS = tuple(_KINDS)
-"""Columns of `Collectives.table()`; scripts rely on the first twelve."""
+"""Columns of `Collectives.table()`. Scripts rely on the first twelve."""
 
 _TOTALS: Mapping[str, Kind] = {
     "axes": "text",
@@ -234,25 +248,25 @@ def collectives(
     named_axes: Sequence[NamedAxes] = (),
     devices: Sequence[int] | None = None,
 ) -> Collectives:
-    """Finds the collectives of a module.
+    """Returns the collectives of a module.
 
     Args:
-      module: before or after optimization.
-      mesh: the program's mesh or axis environment, for the axes; None when there is none.
-      num_replicas: of the program; a module does not say.
-      num_partitions: of the program; a module does not say.
-      named_axes: what the user's collectives name, for axes of size 1.
-      devices: the devices' ids by logical id; None or () where they are unknown.
+      module: HLO before or after optimization.
+      mesh: the program's mesh or axis environment, whose axes the groups are matched with; None if there is none.
+      num_replicas: number of replicas of the program, which the module does not record.
+      num_partitions: number of partitions of the program, which the module does not record.
+      named_axes: axis names in the user's collectives, needed for axes of size 1.
+      devices: device ids by logical id; None or () if unknown.
 
     Raises:
-      ModuleError: a damaged module.
+      ModuleError: the module is damaged.
     """
     program = _Program(module, mesh, num_replicas, num_partitions, named_axes)
     return Collectives(tuple(program.collectives()), mesh, num_replicas, num_partitions, tuple(devices or ()))
 
 
 class _Program:
-    """A module with what it does not say itself."""
+    """A module, with facts about its program that it does not record."""
 
     def __init__(
         self,
@@ -314,7 +328,7 @@ class _Program:
         return with_size_one(who.axes, self._mesh, who.shape[1], named)
 
     def _context(self, computation: Computation) -> tuple[str, ...]:
-        """Roles of the callers from the entry down; of several callers, the first one's."""
+        """Returns the roles of the callers from the entry down. Of several callers, the first counts."""
         if computation.name not in self._contexts:
             callers = self.module.callers.get(computation.name, ())
             if not callers:
@@ -336,7 +350,7 @@ def _role(caller: Instruction, computation: Computation) -> str:
 
 
 def _row(collective: Collective, groups: list[list[int]] | Unavailable) -> tuple[object, ...]:
-    """The cells of `_KINDS`."""
+    """Returns the cells of `_KINDS` for one collective."""
     frame = collective.origin.line
     return (
         collective.name,
@@ -366,7 +380,7 @@ def _row(collective: Collective, groups: list[list[int]] | Unavailable) -> tuple
 
 
 def _totals(items: Sequence[Collective]) -> list[tuple[object, ...]]:
-    """The cells of `_TOTALS`."""
+    """Returns the rows of `_TOTALS`."""
     alike: dict[tuple[str, str], list[Collective]] = {}
     for collective in items:
         alike.setdefault((axes_text(collective.axes), collective.opcode), []).append(collective)
@@ -381,7 +395,7 @@ def _totals(items: Sequence[Collective]) -> list[tuple[object, ...]]:
 
 
 def _executed(collective: Collective, amount: int) -> float:
-    """An amount of each execution, of all of them."""
+    """Returns an amount per execution times the number of executions; a lower bound if that number is unknown."""
     if isinstance(collective.executions, Unavailable):
         return AtLeast(0, [Missing(collective.name, "collective that runs an unknown number of times")])
     return amount * collective.executions

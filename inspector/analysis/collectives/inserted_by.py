@@ -1,4 +1,4 @@
-"""On whose behalf a collective is there: the user's, JAX's autodiff's, the partitioner's or the compiler's."""
+"""The author of a collective: the user, JAX's autodiff, the partitioner or the compiler."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ _PRIMITIVES = frozenset(
 )
 
 _MANUAL = ("shard_map", "shmap_body")
-"""In the op_name of every operation where a user calls collectives of partitions."""
+"""Marks in the op_name of every operation in code where users call collectives over partitions."""
 
 INSERTED_BY_RULE = (
-    "user: the op_name ends in a collective of jax.lax (psum, all_gather, ppermute, ...). autodiff: such a one in the"
-    " backward pass, which JAX wrote when it transposed the forward one; one in a custom_vjp's backward rule has the"
-    " same marks and counts here too, and those of forward-mode tangents, which have none, count as the user's."
-    " partitioner: XLA marked it so (is_spmd_generated), or it joins partitions on behalf of another operation."
-    " compiler: it joins replicas on behalf of another operation. A collective without an op_name is the partitioner's if"
-    " it joins partitions for an operation of a program without shard_map; else Unavailable. user + autodiff: XLA made"
-    " one of both."
+    "user: the op_name ends in a collective of jax.lax (psum, all_gather, ppermute, ...). autodiff: the same in the"
+    " backward pass, which JAX creates by transposing the forward pass. Collectives in the backward rule of a custom_vjp"
+    " have the same marks and count as autodiff; those of forward-mode tangents have no mark and count as user."
+    " partitioner: XLA marked it (is_spmd_generated), or it joins partitions for another operation."
+    " compiler: it joins replicas for another operation. A collective without an op_name counts as partitioner if"
+    " it joins partitions for an operation of a program without shard_map; otherwise its author is unknown."
+    " user + autodiff: XLA merged collectives of both."
 )
-"""How `Collective.inserted_by` is decided, for a reader."""
+"""Explains to users how `Collective.inserted_by` is decided."""
 
 
 def inserted_by(
     found: Operation, op_name: str, joins_partitions: bool, phases: Phases, relative: str = ""
 ) -> str | Unavailable:
-    """Who wrote a collective, by `INSERTED_BY_RULE`.
+    """Returns the author of a collective, following `INSERTED_BY_RULE`.
 
     Args:
       found: the collective.
-      op_name: its own, or that of what holds it; "" where there is none.
-      joins_partitions: whether its groups hold partitions of a program that has several.
-      phases: of its module.
-      relative: the op_name of the operation that it is there for, where its own is lost (`analysis/collectives/origins.py`); "" if unknown.
+      op_name: its own op_name, or that of the instruction that contains it; "" if there is none.
+      joins_partitions: whether its groups join partitions of a program that has several.
+      phases: phases of its module.
+      relative: op_name of the operation that needs the collective, for use if its own is lost
+        (`analysis/collectives/origins.py`); "" if unknown.
     """
-    asked = [name for name in merged_names(op_name) if primitive(name) in _PRIMITIVES]
-    if asked:
-        by = {"autodiff" if phases.of(found.instruction, name) == ("backward",) else "user" for name in asked}
+    written = [name for name in merged_names(op_name) if primitive(name) in _PRIMITIVES]
+    if written:
+        by = {"autodiff" if phases.of(found.instruction, name) == ("backward",) else "user" for name in written}
         return " + ".join(sorted(by, reverse=True))
     if any(i.frontend_attributes.get("is_spmd_generated") == "true" for i in (found.operation, found.holder)):
         return "partitioner"
@@ -54,19 +55,20 @@ def inserted_by(
         if not relative or not joins_partitions:
             return Unavailable("the instruction has no op_name, so its origin is unknown")
         if any(_is_of_user(origin.op_name) for origin in found.instruction.module.known_origins):
-            return Unavailable(
-                "the instruction has no op_name, and the program has collectives of its own in a shard_map"
-            )
+            return Unavailable("the instruction has no op_name, and the program also calls collectives in a shard_map")
         return "partitioner"
     return "partitioner" if joins_partitions else "compiler"
 
 
 def _is_of_user(op_name: str) -> bool:
-    """Reports whether an operation is where users call collectives of partitions, or is one."""
+    """Reports whether an operation is in code where users call collectives over partitions, or is such a collective."""
     return any(mark in op_name for mark in _MANUAL) or any(primitive(n) in _PRIMITIVES for n in merged_names(op_name))
 
 
 def primitive(op_name: str) -> str:
-    """`jit(f)/shard_map/psum` -> `psum`; parameters in brackets and an ending of asynchronous forms dropped."""
+    """Returns the primitive of an op_name: `psum` for `jit(f)/shard_map/psum`.
+
+    Drops parameters in brackets and the suffixes of asynchronous forms.
+    """
     last = op_name.rpartition("/")[2].partition("[")[0].rstrip(")")
     return last.removesuffix("_start").removesuffix("_done")

@@ -1,9 +1,9 @@
-"""What a collective at least takes: the bytes that one device must send, over all its links to other chips.
+"""Lower bounds for a collective: the bytes that one device must send, and the time for them over all links of its chip.
 
-The bytes are those of the best algorithm that is known for each operation (Thakur, Rabenseifner, Gropp,
-"Optimization of collective communication operations in MPICH", 2005): of a buffer among n devices all but the
-n-th part of it leaves a device, twice for an all-reduce, unless switches add it up. Latencies are left out, and no
-operation is held to fewer than all links of a chip, though one along one axis of a torus uses only some.
+The bytes are those of the best known algorithm for each operation (Thakur, Rabenseifner, Gropp, "Optimization of
+collective communication operations in MPICH", 2005). With n devices, each sends all but 1/n of the buffer, and twice
+that for an all-reduce unless the switches reduce. Latency is not counted. The time assumes that all links of a chip
+are used, although a collective along one axis of a torus uses only some of them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from inspector.platforms import Peak
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Communication:
-    """One execution of a collective.
+    """Lower bounds for one execution of a collective on one device.
 
     Attributes:
-      link_bytes: that one device at least sends; `AtLeast` where only a run tells.
-      least_s: the time that this takes; `AtLeast` where it also takes a link whose speed is not known.
+      link_bytes: bytes that the device sends; `AtLeast` if the amount is known only at run time.
+      least_s: estimated time in seconds; `AtLeast` if a link of unknown speed is involved.
     """
 
     link_bytes: float
@@ -29,7 +29,7 @@ class Communication:
 
 
 def communication(collective: Collective, peak: Peak | Unavailable) -> Communication:
-    """What one execution of a collective at least takes on one device."""
+    """Returns the bytes and the time that one execution of a collective takes at least on one device."""
     sent = sent_bytes(collective, adds_on_the_way=not isinstance(peak, Unavailable) and peak.switches_reduce)
     if not sent:
         return Communication(sent, sent)
@@ -38,18 +38,18 @@ def communication(collective: Collective, peak: Peak | Unavailable) -> Communica
         return Communication(
             sent, AtLeast(0.0, [Missing(collective.name, "collective", "over links of unknown speed")])
         )
-    seconds = sent / (speed / 2)  # published for both directions together
+    seconds = sent / (speed / 2)  # the published speed is the sum of both directions
     if collective.who.leaves(peak.linked_devices):
         seconds = AtLeast(seconds, [Missing(collective.name, "collective", "between hosts, whose links are unknown")])
     return Communication(sent, seconds)
 
 
 def sent_bytes(collective: Collective, *, adds_on_the_way: bool = False) -> float:
-    """That one device at least sends, by any algorithm; `AtLeast` where only a run tells.
+    """Returns the bytes that one device sends at least, whatever the algorithm; `AtLeast` if known only at run time.
 
     Args:
-      collective: any.
-      adds_on_the_way: whether what passes the switches is added up there.
+      collective: any collective.
+      adds_on_the_way: whether the switches reduce the data that passes through them.
     """
     members = collective.who.most_devices
     if isinstance(members, Unavailable) or collective.opcode == "ragged-all-to-all":

@@ -1,7 +1,7 @@
-"""Who holds what: every member of a collective's groups, before and after.
+"""The members of a collective's groups, and the data of each before and after the collective.
 
-A table in words and bytes, from the definitions of the collectives in XLA's operation semantics
-(https://openxla.org/xla/operation_semantics); the tests hold it to what devices really exchanged.
+The table describes the data in words and bytes, following the definitions in XLA's operation semantics
+(https://openxla.org/xla/operation_semantics). The tests compare it with real exchanges between devices.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _REDUCTIONS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Member:
-    """One member as the phrases see it.
+    """One member of a group, as described in the table.
 
     Attributes:
-      group: the logical ids of its group, in order.
+      group: logical ids of its group, in order.
       position: its index in the group.
       collective: the operation.
     """
@@ -84,25 +84,31 @@ class _Member:
 def members(
     collective: Collective, mesh: Mesh | None, num_replicas: int, num_partitions: int, devices: Sequence[int] = ()
 ) -> pd.DataFrame:
-    """One row a member of every group; of a collective-permute, one row a device.
+    """Returns a table with one row per group member; for a collective-permute, one row per device.
 
     Args:
-      collective: which.
-      mesh: for `coordinates`; None leaves them empty.
-      num_replicas: of the program.
-      num_partitions: of the program.
-      devices: ids by logical id; () leaves `device` missing.
+      collective: the operation.
+      mesh: the mesh for `coordinates`; None leaves them empty.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
+      devices: device ids by logical id; () leaves `device` missing.
 
     Returns:
-      Columns: `group` and `position` in it, missing for a collective-permute, which has pairs and no groups;
-      `logical_id` is `replica * num_partitions + partition`, the place in the program's device assignment
-      (`Compiled.devices[logical_id]` is the device there, `device` its id); `coordinates` are mesh indices in the order of the mesh's
-      axes, or () where the mesh does not hold the id; `before` and `after` say what the id holds, `before_bytes` and
-      `after_bytes` how much; `receives_from` lists the logical ids whose data it ends up with, itself included.
+      A table with these columns:
+        group, position: index of the group, and of the member in it. Missing for a collective-permute, which has pairs
+          instead of groups.
+        logical_id: `replica * num_partitions + partition`, the index into the program's device assignment:
+          `Compiled.devices[logical_id]` is the device there.
+        replica, partition: the two parts of `logical_id`.
+        device: id of that device.
+        coordinates: mesh indices in the order of the mesh's axes; () if the mesh does not contain the id.
+        before, after: description of the member's data.
+        before_bytes, after_bytes: size of that data.
+        receives_from: logical ids of the members whose data it ends up with, including its own.
 
     Raises:
-      ModuleError: the groups name ids that the program does not have, so its members are not known; or there are more
-        than a table can list.
+      ModuleError: the groups contain ids that the program does not have, so the members are unknown; or there are
+        more members than a table can list.
     """
     groups = _groups(collective, num_replicas * num_partitions)
     coordinates = _coordinates(mesh, num_replicas, num_partitions)
@@ -111,26 +117,26 @@ def members(
     last: tuple[int, ...] | None = None
     described = _described(collective, groups, num_replicas * num_partitions)
     for group, position, logical_id, before, after, sources in described:
-        if sources is not last:  # a list for each group: one for each member would be the square of them
+        if sources is not last:  # one list per group: one per member would grow with the square of the group's size
             listed, last = list(sources), sources
         device = devices[logical_id] if logical_id < len(devices) else None
         place = (group, position, logical_id, logical_id // num_partitions, logical_id % num_partitions, device)
-        held = (before, collective.operand_bytes, after, collective.result_bytes)
-        rows.append((*place, coordinates[logical_id], *held, listed))
+        data = (before, collective.operand_bytes, after, collective.result_bytes)
+        rows.append((*place, coordinates[logical_id], *data, listed))
     return make_table(_KINDS, rows)
 
 
 def _groups(collective: Collective, device_count: int) -> Groups:
-    """The groups of devices, few enough for a table."""
+    """Returns the groups of devices, if a table can list them."""
     devices = collective.who.devices
     count = 0 if isinstance(devices, Unavailable) else max(devices.size, device_count)
     if count > _MOST_MEMBERS:
         raise ModuleError(
-            f"The members of {collective.name} are not listed: there are {count:,}, and a table has at most"
+            f"Cannot list the members of {collective.name}: there are {count:,}, and a table has at most"
             f" {_MOST_MEMBERS:,} rows. Collective.groups has their ids."
         )
     if isinstance(collective.participants, Unavailable):
-        raise ModuleError(f"The members of {collective.name} are not known: {collective.participants.reason}")
+        raise ModuleError(f"The members of {collective.name} are unknown: {collective.participants.reason}")
     return collective.participants
 
 
@@ -138,7 +144,7 @@ _Description: TypeAlias = tuple[int | None, int | None, int, str, str, tuple[int
 
 
 def _described(collective: Collective, groups: Groups, id_count: int) -> Iterator[_Description]:
-    """(group, position, logical id, before, after, sources) of every member."""
+    """Yields (group, position, logical id, before, after, sources) for every member."""
     if collective.opcode == "collective-permute":
         yield from _permuted(collective, groups, id_count)
         return
@@ -157,15 +163,15 @@ def _permuted(collective: Collective, pairs: Groups, id_count: int) -> Iterator[
         targets.setdefault(sender, []).append(receiver)
         source[receiver] = sender
     operand, result = _shapes(collective.operand_shapes), _shapes(collective.result_shapes)
-    no_one: tuple[int, ...] = ()
+    no_sources: tuple[int, ...] = ()
     for logical_id in range(id_count):
         sent = ", ".join(map(str, targets.get(logical_id, ())))
-        before = f"own {operand}, " + (f"sent to id {sent}" if sent else "sent to no one")
+        before = f"own {operand}, " + (f"sent to id {sent}" if sent else "not sent")
         if logical_id in source:
             after = f"{result} of id {source[logical_id]}"
             sources: tuple[int, ...] = (source[logical_id],)
         else:
-            after, sources = f"zeros {result} (no pair has it as target)", no_one
+            after, sources = f"zeros {result} (no pair has it as target)", no_sources
         yield None, None, logical_id, before, after, sources
 
 
@@ -185,7 +191,7 @@ def _all_gather(member: _Member) -> tuple[str, str]:
 def _reduce_scatter(member: _Member) -> tuple[str, str]:
     count, along, blocks = len(member.group), _along(member), member.collective.blocks
     if isinstance(blocks, Unavailable):
-        kept = f"one of {count} blocks (which, is not known: {blocks.reason})"
+        kept = f"one of {count} blocks (block number unknown: {blocks.reason})"
     else:
         kept = f"block {blocks[member.logical_id % len(blocks)] if blocks else member.position} of {count}"
     return (
@@ -212,13 +218,13 @@ def _ragged_all_to_all(member: _Member) -> tuple[str, str]:
     count = len(member.group)
     return (
         f"own {member.operand}: slices chosen by its offsets and sizes at run time, one for each of {count} members",
-        f"{member.result}: the slices sent to it, at the offsets their senders chose; elsewhere its own output operand",
+        f"{member.result}: the slices sent to it, at the offsets that the senders chose; its own output operand elsewhere",
     )
 
 
 def _collective_broadcast(member: _Member) -> tuple[str, str]:
     root = member.group[0]
-    before = "the one that is sent" if member.logical_id == root else "not used"
+    before = "sent to all" if member.logical_id == root else "not used"
     return f"own {member.operand}, {before}", f"{member.result} of id {root}, the first of the group"
 
 
@@ -248,7 +254,7 @@ def _shapes(shapes: tuple[Shape, ...]) -> str:
 
 
 def _coordinates(mesh: Mesh | None, num_replicas: int, num_partitions: int) -> list[tuple[int, ...]]:
-    """Mesh indices by logical id; () each where the mesh does not hold the program."""
+    """Returns mesh indices by logical id; all are () if the mesh does not fit the program."""
     count = num_replicas if mesh is None or mesh.kind == "replica" else num_partitions
     if mesh is None or mesh.size != count:
         return [()] * (num_replicas * num_partitions)

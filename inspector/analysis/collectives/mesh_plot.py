@@ -1,7 +1,7 @@
-"""Groups drawn on the mesh: which devices talk to which, one color a group.
+"""Drawings of groups on a mesh, one color per group.
 
-A pure function from a mesh and groups to a matplotlib `Figure`, without pyplot, so that it can run on
-any thread. The first axis of a mesh with three or more large axes becomes slices side by side.
+`plot_groups` is a pure function from a mesh and groups to a matplotlib `Figure`. It does not use pyplot, so it can run on
+any thread. The leading axes of a mesh with three or more axes larger than 1 become pages side by side.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with any color vision, without black. Further groups repeat the
-# colors with hatching, so that color alone never says it.
+# Okabe and Ito's palette without black: distinguishable with any color vision. Further groups repeat the
+# colors with hatching, so that color is never the only difference.
 _COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#0072B2", "#999999")
-_DARK = frozenset({"#0072B2"})  # where white is read better than black
+_DARK = frozenset({"#0072B2"})  # white text is easier to read on these
 _HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "+++", "***")
 
 _CELL_INCHES = 0.62
@@ -37,11 +37,11 @@ _LONGEST_LEGEND = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Slice:
-    """A page of the mesh: ids by row and column.
+    """A two-dimensional page of the mesh.
 
     Attributes:
-      title: index of the leading axes, "" when the mesh is one page.
-      ids: `[rows, columns]`.
+      title: indices along the leading axes; "" if the mesh is one page.
+      ids: logical ids `[rows, columns]`.
     """
 
     title: str
@@ -59,28 +59,26 @@ def plot_groups(
     """Draws groups, or the pairs of a collective-permute, on a mesh.
 
     Args:
-      mesh: its logical ids are the numbers in the cells; below each is the device, where that has another id.
-      groups: ids of each group, as `Collective.groups`; ids that are in none stay grey.
-      pairs: `groups` are (source, target) pairs, drawn as arrows.
-      title: above the picture.
-      coordinates: write the mesh indices below each id.
+      mesh: the mesh. Each cell shows a logical id, and below it the device id if that differs.
+      groups: ids of each group, as in `Collective.groups`; ids in no group are gray.
+      pairs: whether `groups` are (source, target) pairs, which are drawn as arrows.
+      title: text above the figure.
+      coordinates: whether to show the mesh indices below each id.
 
     Returns:
-      A figure of its own, which notebooks draw; save it with `figure.savefig`.
+      A separate figure, which notebooks display. Save it with `figure.savefig`.
 
     Raises:
-      ModuleError: an id that the mesh does not have, or more of them than a picture can show.
+      ModuleError: the mesh does not have an id of the groups, or has more devices than a figure can show.
     """
     from inspector.analysis.figures import Picture
 
     if mesh.size > _MOST_DRAWN:
-        raise ModuleError(f"Cannot draw {mesh.size:,} devices: a picture shows at most {_MOST_DRAWN:,}.")
+        raise ModuleError(f"Cannot draw {mesh.size:,} devices: a figure shows at most {_MOST_DRAWN:,}.")
 
     unknown = sorted({member for group in groups for member in group} - set(_ids(mesh).reshape(-1).tolist()))
     if unknown:
-        raise ModuleError(
-            f"Cannot draw groups on the {mesh}: it has no id {unknown[0]} (its ids: 0 to {mesh.size - 1})."
-        )
+        raise ModuleError(f"Cannot draw groups on the {mesh}: it has no id {unknown[0]}, only 0 to {mesh.size - 1}.")
     pages = _slices(mesh)
     rows, columns = pages[0].ids.shape
     across = min(len(pages), max(1, math.ceil(math.sqrt(len(pages) * rows / columns))))
@@ -104,17 +102,17 @@ def plot_groups(
 
 
 def _ids(mesh: Mesh) -> npt.NDArray[np.int64]:
-    """Ids by mesh index."""
+    """Returns the logical ids by mesh index."""
     return mesh.id_of_position.reshape(mesh.axis_sizes)
 
 
 def _large_axes(mesh: Mesh) -> list[int]:
-    """Axes worth drawing; those of size 1 are named in no picture."""
+    """Returns the indices of the axes larger than 1; the others are not drawn."""
     return [axis for axis, size in enumerate(mesh.axis_sizes) if size > 1]
 
 
 def _slices(mesh: Mesh) -> list[_Slice]:
-    """Pages of the last two large axes; a single axis is one row."""
+    """Returns pages over the last two axes larger than 1. A single such axis gives one row."""
     large = _large_axes(mesh)
     ids = _ids(mesh).reshape([mesh.axis_sizes[axis] for axis in large])
     if len(large) < 2:
@@ -175,7 +173,7 @@ def _label(panel: Axes, page: _Slice, mesh: Mesh) -> None:
 
 
 def _draw_arrows(figure: Figure, panels: list[Axes], pages: list[_Slice], pairs: Sequence[Sequence[int]]) -> None:
-    """Arrows from sources to targets, across pages too; beyond a limit they would hide each other."""
+    """Draws arrows from sources to targets, also between pages, up to a limit beyond which they hide each other."""
     from matplotlib.patches import ConnectionPatch
 
     places = {
@@ -217,7 +215,7 @@ def _draw_legend(figure: Figure, groups: Sequence[Sequence[int]]) -> None:
 
 
 def _style(number: int) -> tuple[str, str]:
-    """Color and hatch of a group."""
+    """Returns color and hatch of a group."""
     return _COLORS[number % len(_COLORS)], _HATCHES[number // len(_COLORS) % len(_HATCHES)]
 
 

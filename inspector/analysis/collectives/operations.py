@@ -1,10 +1,13 @@
-"""Where a module's collectives stand: what each is, the instruction that performs or starts it, the one that ends it.
+"""The collective operations of a module: the opcode of each, and the instructions that start and end it.
 
-Compilers write an operation that runs beside others in several ways: as a `-start` and a `-done`; as an
-`async-start` of a computation that holds it, or several, itself or in a fusion (GPUs); as a chain of fusions that
-each hold it once, from the one that starts it over those that it runs beside to the one that waits for it (TPUs).
-Some are written as what they are not: a reduce-scatter as an all-reduce in a fusion that keeps each device's part
-of it only (TPUs); a collective-permute as a `send` and a `recv` on one channel (GPUs).
+Compilers write an asynchronous operation in several ways:
+  - as a `-start` and a `-done`;
+  - as an `async-start` of a computation that contains one or several operations, directly or in a fusion (GPUs);
+  - as a chain of fusions that each contain the operation: one that starts it, those that run at the same time, and one
+    that waits for it (TPUs).
+
+Some operations are written with another opcode: a reduce-scatter as an all-reduce in a fusion that keeps each device's
+part only (TPUs), a collective-permute as a `send` and a `recv` on one channel (GPUs).
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ from inspector.hlo.opcodes import COLLECTIVES
 from inspector.hlo.shape import Shape
 
 OPCODES = COLLECTIVES
-"""What counts as a collective, however it is written."""
+"""Opcodes of collectives, in their synchronous form."""
 
-# libtpu's marks on the links of a chain: which chain it is, and the custom calls in its first and last fusion.
+# libtpu's marks on the members of a chain: the chain's id, and the custom calls in its first and last fusion.
 _CHAIN = "chain_id"
 _STARTS, _ENDS = "AsyncCollectiveStart", "AsyncCollectiveDone"
 
-# What hands on an all-reduce's value to the slices of it, in a fusion.
+# Opcodes that pass an all-reduce's value on to the slices of it in a fusion.
 _PASSING = frozenset({"get-tuple-element", "bitcast", "copy"})
 
 
@@ -33,15 +36,16 @@ class Operation:
     """A collective operation, however it is written.
 
     Attributes:
-      opcode: what it is: one of `OPCODES`.
-      instruction: that performs or starts it.
-      operation: the collective itself, which is that instruction or one in what it calls.
-      holder: the outermost instruction that performs it: the fusion or the start that `instruction` is in, else it.
-      done: that ends it; None when it is not asynchronous.
-      operand_shapes: what one device puts in, one shape an operand.
-      result_shapes: what one device gets out, one shape an array.
-      dimensions: gathered, scattered or split dimension; () where the opcode has none.
-      parts: of a reduce-scatter that is written as an all-reduce: the slices of it that are kept, one an array.
+      opcode: one of `OPCODES`.
+      instruction: the instruction that performs or starts it.
+      operation: the collective itself: the same instruction, or one in the computation that it calls.
+      holder: the outermost instruction that performs it: the fusion or the start that contains `instruction`, or
+        `instruction` itself.
+      done: the instruction that ends it; None if it is not asynchronous.
+      operand_shapes: input of one device, one shape per operand.
+      result_shapes: output of one device, one shape per array.
+      dimensions: gathered, scattered or split dimension; () if the opcode has none.
+      parts: for a reduce-scatter that is written as an all-reduce, the slices that are kept, one per array.
     """
 
     opcode: str
@@ -56,24 +60,24 @@ class Operation:
 
     @property
     def operand_bytes(self) -> int:
-        """Bytes that one device puts in."""
+        """Input bytes per device."""
         return bytes_put_in(self.opcode, self.operand_shapes)
 
 
 def bytes_put_in(opcode: str, operand_shapes: Sequence[Shape]) -> int:
-    """Bytes that one device puts into a collective."""
-    # A ragged all-to-all's other operands are where its results go to, and offsets and sizes.
+    """Returns the input bytes of a collective per device."""
+    # The other operands of a ragged all-to-all are its output buffer, and offsets and sizes.
     sent = operand_shapes[:1] if opcode == "ragged-all-to-all" else operand_shapes
     return sum(shape.byte_size for shape in sent)
 
 
 def operations(module: Module) -> Iterator[Operation]:
-    """Every collective once, in the order of the module's proto."""
-    found = _Operations(module)
+    """Yields every collective once, in the order of the module's proto."""
+    finder = _Operations(module)
     for instruction in map(module.at, module.columns.rows_of(_can_start)):
         callers = module.callers.get(instruction.computation.name, ())
-        if not any(caller.opcode == "async-start" for caller in callers):  # else counted where they are started
-            yield from found.of(instruction)
+        if not any(caller.opcode == "async-start" for caller in callers):  # else counted at the async-start
+            yield from finder.of(instruction)
 
 
 def _can_start(opcode: str) -> bool:
@@ -81,7 +85,7 @@ def _can_start(opcode: str) -> bool:
 
 
 class _Operations:
-    """The collectives of one module, with what ends them looked up once."""
+    """Finds the collectives of one module. Caches the instructions that end them."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
@@ -89,7 +93,7 @@ class _Operations:
         self._ends: dict[tuple[str, str], Instruction] | None = None
 
     def of(self, instruction: Instruction) -> Iterator[Operation]:
-        """Those that an instruction performs or starts: none, one, or several that start together."""
+        """Yields the operations that an instruction performs or starts: none, one, or several that start together."""
         if instruction.opcode == "async-start":
             inside = [i for i in instruction.called_computations[0].instructions if i.opcode in OPCODES]
             for operation in inside:
@@ -101,7 +105,7 @@ class _Operations:
             yield self._sent(instruction)
 
     def _continues(self, instruction: Instruction) -> bool:
-        """Whether it is a later link of a chain."""
+        """Reports whether an instruction is a later member of a chain."""
         return _CHAIN in instruction.frontend_attributes and not _calls(instruction.computation, _STARTS)
 
     def _operation(self, instruction: Instruction, operation: Instruction) -> Operation:
@@ -141,7 +145,7 @@ class _Operations:
 
 
 def _result(instruction: Instruction, operation: Instruction, done: Instruction | None) -> Shape:
-    """The operation's result, without what a start carries along."""
+    """Returns the shape of the operation's result, without the other parts of a start's tuple."""
     if operation is not instruction:
         return operation.shape
     if done is not None and instruction.opcode.endswith("-start"):
@@ -152,9 +156,9 @@ def _result(instruction: Instruction, operation: Instruction, done: Instruction 
 
 
 def _parts(operation: Instruction) -> tuple[Instruction, ...]:
-    """The slices that a fusion keeps of its all-reduce, one an array; () where it keeps anything else of it.
+    """Returns the slices that a fusion keeps of its all-reduce, one per array; () if it keeps anything else of it.
 
-    libtpu writes a reduce-scatter so: each device slices the part that belongs to its partition.
+    This is how libtpu writes a reduce-scatter: each device slices the part of its partition.
     """
     computation = operation.computation
     if operation.opcode != "all-reduce" or not any(
@@ -175,14 +179,14 @@ def _parts(operation: Instruction) -> tuple[Instruction, ...]:
 
 
 def _sliced(parts: tuple[Instruction, ...]) -> tuple[int, ...]:
-    """The dimension of the operands that all slices are smaller in."""
-    found = {sliced_dimension(part) for part in parts}
-    dimension = found.pop() if len(found) == 1 else None
+    """Returns the dimension in which all slices are smaller than their operands; () if they differ."""
+    dimensions = {sliced_dimension(part) for part in parts}
+    dimension = dimensions.pop() if len(dimensions) == 1 else None
     return () if dimension is None else (dimension,)
 
 
 def _holder(module: Module, instruction: Instruction) -> Instruction:
-    """The fusion, and the start of it, that an instruction is in; itself in none."""
+    """Returns the outermost fusion or `async-start` that contains an instruction; the instruction itself if none does."""
     callers = module.callers.get(instruction.computation.name, ())
     if len(callers) == 1 and callers[0].opcode in ("fusion", "async-start"):
         return _holder(module, callers[0])
@@ -190,19 +194,19 @@ def _holder(module: Module, instruction: Instruction) -> Instruction:
 
 
 def dones(computation: Computation) -> dict[str, Instruction]:
-    """Start instruction to the instruction that ends it."""
-    found: dict[str, Instruction] = {}
+    """Maps the name of each start instruction of a computation to the instruction that ends it."""
+    done_by_start: dict[str, Instruction] = {}
     for instruction in computation.instructions:
         if instruction.opcode.endswith("-done") and instruction.operands:
             start = instruction.operands[0]
             while start.opcode == "async-update":
                 start = start.operands[0]
-            found[start.name] = instruction
-    return found
+            done_by_start[start.name] = instruction
+    return done_by_start
 
 
 def _chain_ends(module: Module) -> dict[tuple[str, str], Instruction]:
-    """The fusions that end the chains, by the computation that they stand in and the chain."""
+    """Maps (name of the computation, chain id) to the fusion that ends the chain."""
     ends: dict[tuple[str, str], Instruction] = {}
     for computation in module.computations:
         for instruction in computation.instructions:

@@ -1,8 +1,8 @@
-"""Where a collective comes from when it does not say so itself.
+"""The source line of collectives that have none of their own.
 
-Compilers make collectives without a source line: partitioners name the argument that they gather, passes that
-rewrite an operation forget its metadata. What holds it, what it waits for, and what it is made from or used by often
-knows. Each answer says how it was found.
+Compilers create collectives without a source line: partitioners name the argument that they gather, and passes that
+rewrite an operation drop its metadata. The line is then taken from the instruction that contains or ends the
+collective, from its operands or from its users. Each result names that instruction.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame
 
-# Steps from operand to operand, or from user to user.
+# The largest number of steps from operand to operand, or from user to user.
 _FARTHEST = 12
 _LOST = (
-    "the compiler recorded no source line for it, nor for what holds it, uses it or makes its operands"
-    f" ({_FARTHEST} steps far)"
+    "the compiler recorded no source line for it, nor for the instructions that contain it, use it or produce its operands"
+    f" (within {_FARTHEST} steps)"
 )
 
-# Their operands are partial results of what made them; those of others are made for what uses them.
+# These combine partial results of the instructions that produce their operands. All others prepare data for their users.
 _OF_OPERANDS = frozenset({"all-reduce", "reduce-scatter"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """Where a collective comes from.
+    """The origin of a collective.
 
     Attributes:
-      op_name: the name stack of the operation itself, of what holds or ends it, or of its relative; of a sum that XLA
-        made of several, those of all, as XLA joins them (`hlo/source.py`); "" when lost.
-      frames: Python call stack, innermost first; empty when lost.
-      via: "itself", "<instruction>, which holds it", "its user <instruction>", "its operand <instruction>" or
-        "<instruction>, the largest of its 3 operands"; Unavailable when nothing knows.
-      instruction: the name of the instruction in `via`; "" when lost.
+      op_name: name stack of the instruction in `via`; for a sum that XLA merged from several, the name stacks of all,
+        joined as XLA joins them (`hlo/source.py`); "" if lost.
+      frames: Python call stack, innermost first; empty if lost.
+      via: "itself", "<instruction>, which contains it", "its user <instruction>", "its operand <instruction>" or
+        "<instruction>, the largest of its 3 operands"; Unavailable if lost.
+      instruction: name of the instruction in `via`; "" if lost.
     """
 
     op_name: str
@@ -46,13 +46,13 @@ class Source:
 
 
 class Sources:
-    """Finds where the collectives of one module come from."""
+    """Finds the origins of the collectives of one module."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
 
     def of(self, found: Operation) -> Source:
-        """Where an operation comes from."""
+        """Returns the origin of an operation."""
         near = self._near(found)
         merged = self._merged(found) if found.opcode in _OF_OPERANDS else None
         if near is not None:
@@ -68,16 +68,19 @@ class Sources:
         return Source("", (), Unavailable(_LOST))
 
     def _near(self, found: Operation) -> Source | None:
-        """From the operation and what performs, holds or ends it."""
+        """Returns the origin of the operation, or of an instruction that performs, contains or ends it."""
         own = found.operation.name, found.instruction.name
         for instruction in (found.instruction, found.operation, found.holder, found.done):
             if instruction is not None and instruction.frames:
-                via = "itself" if instruction.name in own else f"{instruction.name}, which holds it"
+                via = "itself" if instruction.name in own else f"{instruction.name}, which contains it"
                 return Source(instruction.op_name, instruction.frames, via, instruction.name)
         return None
 
     def _merged(self, found: Operation) -> Source | None:
-        """Of several sums in one: the largest part's, with the names of all; None for a single one, or when lost."""
+        """Returns the origin of several merged sums: that of the largest, with the name stacks of all.
+
+        None if there is only one sum, or if the origin is lost.
+        """
         parts = [part for operand in found.holder.operands for part in _concatenated(operand)]
         if len(parts) < 2:
             return None
@@ -95,24 +98,24 @@ class Sources:
         yield from _walk(part, self._operands)
 
     def _operands(self, instruction: Instruction) -> Sequence[Instruction]:
-        """What an instruction is made from: of a fusion, first what makes its result."""
+        """Returns the operands of an instruction, each fusion preceded by its root."""
         return [inner for operand in instruction.operands for inner in (*_fused_root(operand), operand)]
 
     def _using(self, instruction: Instruction) -> Sequence[Instruction]:
-        """What uses an instruction: of a fusion, first those in it that do."""
-        found: list[Instruction] = []
+        """Returns the users of an instruction, each fusion preceded by the users in it."""
+        users: list[Instruction] = []
         for user in instruction.users:
             if user.opcode == "fusion":
                 body = user.called_computations[0]
                 for number, operand in enumerate(user.operands):
                     if operand is instruction:
-                        found += body.parameters[number].users
-            found.append(user)
-        return found
+                        users += body.parameters[number].users
+            users.append(user)
+        return users
 
 
 def _walk(start: Instruction, step: Callable[[Instruction], Sequence[Instruction]]) -> Iterator[Instruction]:
-    """What `step` leads to, nearest first, each once."""
+    """Yields the instructions that `step` leads to, nearest first, each once."""
     seen, here = {start.name}, [start]
     for _ in range(_FARTHEST):
         reached = [following for instruction in here for following in step(instruction)]
@@ -122,18 +125,18 @@ def _walk(start: Instruction, step: Callable[[Instruction], Sequence[Instruction
 
 
 def _concatenated(operand: Instruction) -> Sequence[Instruction]:
-    """What GPU compilers put one behind the other to sum it at once; the operand itself where it is none of that."""
+    """Returns the arrays that a GPU compiler concatenated to reduce them together; otherwise the operand itself."""
     operand = _reshaped(operand)
     fused = _fused_root(operand)
     root = fused[0] if fused else operand
-    if root.opcode != "concatenate" or root.frames:  # a line of its own: the user's
+    if root.opcode != "concatenate" or root.frames:  # with a source line, it is the user's own concatenation
         return (operand,)
     outside = dict(zip((p.name for p in root.computation.parameters), operand.operands, strict=True)) if fused else {}
     return [outside.get(part.name, part) for part in map(_reshaped, root.operands)]
 
 
 def _reshaped(instruction: Instruction) -> Instruction:
-    """What has the same values in another shape."""
+    """Returns the instruction behind bitcasts, copies and reshapes."""
     while instruction.opcode in ("bitcast", "copy", "reshape"):
         instruction = instruction.operands[0]
     return instruction

@@ -1,7 +1,7 @@
-"""Who takes part in a collective, and which axes that means: decoded once for groups that come again.
+"""The devices that take part in a collective, and the mesh axes of their groups. Repeated groups are decoded once.
 
-Groups of a million devices are named without being written out where their form allows it; their ids become Python's
-tuples only when somebody asks for them, and lists in a table only up to a limit.
+Where the form of the groups allows it, even groups of a million devices are matched with axes without expanding them.
+Ids become Python tuples only on access, and lists in a table only up to a limit.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
 _OF_PAIRS = frozenset({"collective-permute", "send"})
 
-# Members of a reduction may come in any order; for the others it decides which block is whose.
+# The order of members does not matter to a reduction. For all others it decides which member has which block.
 _UNORDERED = frozenset({"all-reduce", "all-reduce-start"})
 
-# Ids of all groups of a program that differ: to look at each takes some seconds.
+# Limit on the ids in all distinct groups of a program: reading them takes some seconds.
 _MOST_IDS = 1 << 28
 
-# Ids that a table has in lists: of one collective, and of all whose groups differ. Each is some tens of bytes.
+# Limits on the ids in a table's lists: of one collective, and of all distinct groups. An id takes some tens of bytes.
 _MOST_LISTED = 1 << 18
 _MOST_LISTED_TOGETHER = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Participation(OfFields):
-    """Who takes part in a collective of a program.
+    """The participants of a collective.
 
     Attributes:
-      written: the groups as the module has them, or the pairs as groups of two.
-      is_pairs: whether it is pairs.
-      mode: what the ids are.
-      num_replicas: of the program.
-      num_partitions: of the program.
-      axes: as of `Collective`, but for axes of size 1.
+      written: the groups as the module has them, or source-target pairs as groups of two.
+      is_pairs: whether `written` holds source-target pairs.
+      mode: meaning of the ids.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
+      axes: as for `Collective`, without axes of size 1.
     """
 
     written: ReplicaGroups
@@ -60,35 +60,35 @@ class Participation(OfFields):
 
     @functools.cached_property
     def groups(self) -> Groups:
-        """The ids as written, `{}` (all) written out; (source, target) pairs."""
+        """The ids as the module has them, with `{}` (all) expanded; or (source, target) pairs."""
         return _tuples(self.first_groups(None))
 
     @functools.cached_property
     def participants(self) -> Groups | Unavailable:
-        """The same as devices; Unavailable when they name ids that the program does not have."""
+        """The groups as device numbers; Unavailable if they contain ids that the program does not have."""
         devices = self.devices
         if isinstance(devices, Unavailable):
             return devices
-        # One tuple for both where ids are devices.
+        # If the ids are device numbers, both properties share one tuple.
         return self.groups if np.array_equal(self.first_groups(None), devices) else _tuples(devices)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many groups there are as written, and the members of the largest."""
+        """Number of groups in `written`, and number of members of the largest."""
         if self._is_none:
             return 0, 2
         return self.written.shape(_written_ids(self.mode, self.num_replicas, self.num_partitions))
 
     @property
     def group_sizes(self) -> tuple[int, int]:
-        """How many ids the smallest group has as written, and the largest."""
+        """Number of ids in the smallest and in the largest group of `written`."""
         if isinstance(self.written, ListGroups) and len(self.written.lengths):
             return int(self.written.lengths.min()), int(self.written.lengths.max())
         return self.shape[1], self.shape[1]
 
     @property
     def devices(self) -> Ids | Unavailable:
-        """The devices of each group `[groups, members]`, padded with -1; Unavailable as `participants`."""
+        """Device numbers `[groups, members]`, padded with -1; Unavailable as for `participants`."""
         if self._is_none:
             return np.empty((0, 2), np.int64)
         try:
@@ -98,7 +98,7 @@ class Participation(OfFields):
 
     @functools.cached_property
     def most_devices(self) -> int | Unavailable:
-        """How many devices the largest group has; of pairs 2 where some device sends to another, else 1."""
+        """Number of devices in the largest group; for pairs, 2 if some device sends to another and 1 otherwise."""
         if self.is_pairs:
             devices = self.devices
             return devices if isinstance(devices, Unavailable) else 1 + bool((devices[:, 0] != devices[:, 1]).any())
@@ -108,7 +108,11 @@ class Participation(OfFields):
             return Unavailable(str(e))
 
     def leaves(self, linked: int) -> bool:
-        """Whether a group has devices that no link of a kind joins which joins so many in a row; 0 for all."""
+        """Reports whether a group includes devices that are not linked with each other.
+
+        Args:
+          linked: number of consecutive devices that links join, such as those of one host; 0 if links join all.
+        """
         if linked not in self._leaving:
             devices = self.devices if linked else Unavailable("all are linked")
             self._leaving[linked] = not isinstance(devices, Unavailable) and _differ(devices // linked, devices >= 0)
@@ -119,21 +123,21 @@ class Participation(OfFields):
         return {}
 
     def first_groups(self, most: int | None) -> Ids:
-        """The first groups as an array, padded with -1: as many as are asked for, all of them for None."""
+        """Returns up to `most` groups as an array, padded with -1; all groups for None."""
         if self._is_none:
             return np.empty((0, 2), np.int64)
         return self.written.expand(_written_ids(self.mode, self.num_replicas, self.num_partitions))[:most]
 
     @property
     def _is_none(self) -> bool:
-        # No pairs are none, where groups {} are all.
+        # An empty list of pairs means no devices. An empty list of groups means all devices.
         return self.is_pairs and self.written == ListGroups(())
 
 
 class Participations:
-    """Decodes the groups of one program's collectives.
+    """Decodes the groups of one program's collectives, and caches the results.
 
-    Large modules repeat a few groups thousands of times, and those of many devices are large.
+    Large modules repeat a few groups thousands of times, and groups of many devices are large.
     """
 
     def __init__(self, mesh: Mesh | None, num_replicas: int, num_partitions: int) -> None:
@@ -142,19 +146,19 @@ class Participations:
         self._ids = 0
 
     def of(self, operation: Instruction) -> Participation:
-        """Who takes part in `operation`, a collective.
+        """Returns the participants of a collective.
 
         Raises:
-          ModuleError: groups that contradict themselves, or have more ids than are written out.
+          ModuleError: the groups contradict themselves, or have too many ids to expand.
         """
         mode = operation.group_mode
         if operation.opcode.removesuffix("-start") in _OF_PAIRS:
             pairs = ListGroups(operation.source_target_pairs)
-            return self._kept((pairs, mode, None), lambda: self._pairs(pairs, mode))
+            return self._cached((pairs, mode, None), lambda: self._pairs(pairs, mode))
         form, ordered = operation.replica_groups, operation.opcode not in _UNORDERED
-        return self._kept((form, mode, ordered), lambda: self.groups(form, mode, ordered))
+        return self._cached((form, mode, ordered), lambda: self.groups(form, mode, ordered))
 
-    def _kept(self, key: tuple[object, ...], decode: Callable[[], Participation]) -> Participation:
+    def _cached(self, key: tuple[object, ...], decode: Callable[[], Participation]) -> Participation:
         if key not in self._known:
             self._known[key] = decode()
         return self._known[key]
@@ -163,19 +167,19 @@ class Participations:
         self._count(len(pairs.ids))
         who = Participation(pairs, True, mode, *self._program[1:], axes=())
         devices = who.devices
-        found = devices if isinstance(devices, Unavailable) else axes_of_pairs(devices, *self._program)
-        return dataclasses.replace(who, axes=found)
+        axes = devices if isinstance(devices, Unavailable) else axes_of_pairs(devices, *self._program)
+        return dataclasses.replace(who, axes=axes)
 
     def groups(self, form: ReplicaGroups, mode: GroupMode, ordered: bool) -> Participation:
-        """Who takes part in a collective with these groups.
+        """Returns the participants of a collective with these groups.
 
         Args:
-          form: as written.
-          mode: what their ids are.
+          form: the groups as the module has them.
+          mode: meaning of the ids.
           ordered: whether the order of members matters to the collective.
 
         Raises:
-          ModuleError: they have more ids than are written out, or all that were asked for have too many.
+          ModuleError: these groups have too many ids to expand, or all groups of the program together have too many.
         """
         self._count(check_count(math.prod(form.shape(_written_ids(mode, *self._program[1:])))))
         return Participation(form, False, mode, *self._program[1:], axes=self._axes(form, mode, ordered))
@@ -184,8 +188,7 @@ class Participations:
         self._ids += ids
         if self._ids > _MOST_IDS:
             raise ModuleError(
-                f"The collectives have more than {_MOST_IDS:,} ids in groups that differ from each other, which are too"
-                " many to look at."
+                f"The collectives have more than {_MOST_IDS:,} ids in distinct groups, which are too many to analyze."
             )
 
     def _axes(self, form: ReplicaGroups, mode: GroupMode, ordered: bool) -> Axes | Unavailable:
@@ -202,8 +205,8 @@ class Participations:
 
 
 def listed(all_of_them: Iterable[Participation]) -> list[list[list[int]] | Unavailable]:
-    """The groups of collectives as a table's lists, in limits; those whose groups are the same share theirs."""
-    known: dict[int, list[list[int]] | Unavailable] = {}  # by identity: a hash takes all ids
+    """Returns the groups of collectives as lists for a table, within limits. Collectives with the same groups share a list."""
+    known: dict[int, list[list[int]] | Unavailable] = {}  # by identity: hashing would read all ids
     left = _MOST_LISTED_TOGETHER
     cells = []
     for who in all_of_them:
@@ -222,19 +225,19 @@ def listed(all_of_them: Iterable[Participation]) -> list[list[list[int]] | Unava
 
 
 def _written_ids(mode: GroupMode, num_replicas: int, num_partitions: int) -> int:
-    """How many ids `{}` stands for where it is written out."""
+    """Returns the number of ids that `{}` (all) stands for."""
     return num_partitions if mode is GroupMode.CROSS_PARTITION else num_replicas
 
 
 def _differ(values: Ids, counted: npt.NDArray[np.bool_]) -> bool:
-    """Whether those that count in a row are not all the same."""
+    """Reports whether any row has different values among those marked in `counted`."""
     most = np.max(values, axis=1, where=counted, initial=-1)
     least = np.min(values, axis=1, where=counted, initial=np.iinfo(np.int64).max)
     return bool((most > least).any())
 
 
 def _tuples(ids: Ids) -> Groups:
-    """Groups without padding."""
+    """Returns groups as tuples without padding."""
     if not (ids < 0).any():
         return tuple(map(tuple, ids.tolist()))
     return tuple(tuple(member for member in group if member >= 0) for group in ids.tolist())

@@ -1,6 +1,6 @@
-"""Which block of an all-reduce's value each partition keeps, where a fusion slices it: a reduce-scatter on TPUs.
+"""The blocks that partitions keep of an all-reduce which a fusion slices: the form of a reduce-scatter on TPUs.
 
-libtpu looks the partition up in a table, so that the order of the group need not be that of the blocks.
+libtpu looks up the block by partition in a table, so the order of the group may differ from the order of the blocks.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from inspector.hlo.loops import integers
 from inspector.hlo.module import Instruction
 
 _SAME = frozenset({"bitcast", "convert", "copy", "reshape"})
-_UNREAD = Unavailable("the slice's offset is not one that inspector can read from a table of partitions")
+_UNREAD = Unavailable("the slice's offset does not come from a table of partitions that inspector can read")
 
 
 def sliced_dimension(part: Instruction) -> int | None:
-    """The one dimension that a slice is smaller in; None where it is none or several."""
-    whole, kept = part.operands[0].shape.dimensions, part.shape.dimensions
-    smaller = [d for d, (a, b) in enumerate(zip(kept, whole, strict=True)) if a < b]
+    """Returns the one dimension in which a slice is smaller than its operand; None if there is none or several."""
+    whole, sliced = part.operands[0].shape.dimensions, part.shape.dimensions
+    smaller = [d for d, (a, b) in enumerate(zip(sliced, whole, strict=True)) if a < b]
     return smaller[0] if len(smaller) == 1 else None
 
 
 def kept_blocks(parts: Sequence[Instruction], num_partitions: int) -> tuple[int, ...] | Unavailable:
-    """The number of the block that each partition keeps.
+    """Returns the number of the block that each partition keeps.
 
     Args:
-      parts: the `dynamic-slice`s of one fusion, one an array.
-      num_partitions: of the program.
+      parts: the `dynamic-slice`s of one fusion, one per array.
+      num_partitions: number of partitions of the program.
     """
-    found = {_blocks(part, num_partitions) for part in parts}
-    return found.pop() or _UNREAD if len(found) == 1 else _UNREAD
+    blocks = {_blocks(part, num_partitions) for part in parts}
+    return blocks.pop() or _UNREAD if len(blocks) == 1 else _UNREAD
 
 
 def _blocks(part: Instruction, num_partitions: int) -> tuple[int, ...]:
-    """Those of one array; () where its offset cannot be read."""
+    """Returns the block numbers for one array; () if its offset cannot be read."""
     dimension = sliced_dimension(part)
     if dimension is None:
         return ()
@@ -44,7 +44,10 @@ def _blocks(part: Instruction, num_partitions: int) -> tuple[int, ...]:
 
 
 def _by_partition(scalar: Instruction, num_partitions: int) -> tuple[int, ...]:
-    """A scalar's value on each partition; () where it is not the partition, or looked up by it, times a constant."""
+    """Returns a scalar's value on each partition.
+
+    It must be the partition id, a constant, a value looked up by partition, or a product of these; else the result is ().
+    """
     if scalar.opcode in _SAME:
         return _by_partition(scalar.operands[0], num_partitions)
     if scalar.opcode == "parameter":

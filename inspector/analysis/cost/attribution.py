@@ -1,8 +1,8 @@
-"""The lines, scopes and phases that a kernel's cost belongs to, by the instructions fused into it.
+"""Attribution of a kernel's cost to lines, scopes and phases, by the instructions fused into it.
 
-Every view that names the line of a kernel, or sums costs by line, scope or phase, takes it from here. A fusion's
-operations belong to the instructions that compute them, its bytes to the instructions that read and write the main
-memory, and its time at the roof to those that cause what bounds it.
+Every view that shows the line of a kernel, or sums costs by line, scope or phase, uses this module. A fusion's
+operations belong to the instructions that compute them, and its bytes to the instructions that read and write main
+memory. Its time at the roof belongs to the instructions that cause its bound: the bytes or the operations.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ class Part:
     """The share of a kernel's cost that instructions of one origin cause.
 
     Attributes:
-      instruction: the name of one of them: a fused instruction, or the kernel.
-      origin: where they come from; `NOWHERE` where that is unknown.
-      phase: the part of a differentiated program; None where it is unknown.
-      flops, main_memory_bytes, least_s: the shares of each, from 0 to 1; over all parts of a kernel each sums to 1.
+      instruction: name of one of these instructions: a fused instruction, or the kernel.
+      origin: their origin; `NOWHERE` if unknown.
+      phase: part of a differentiated program; None if unknown.
+      flops, main_memory_bytes, least_s: shares of the kernel's operations, bytes and estimated time, from 0 to 1. Each
+        sums to 1 over all parts of a kernel.
     """
 
     instruction: str
@@ -42,36 +43,36 @@ class Part:
 def parts(
     kernel: Instruction, costs: Mapping[str, InstructionCost], bound: Bound | Unavailable, phases: Phases
 ) -> tuple[Part, ...]:
-    """The shares of a kernel's cost, the largest first.
+    """Returns the shares of a kernel's cost, largest first.
 
     Args:
-      kernel: an instruction of the module that is executed.
-      costs: of each instruction (`compilation.cost.costs`).
-      bound: what its time is spent on.
-      phases: of its module.
+      kernel: a kernel of the optimized module.
+      costs: costs of each instruction (`compilation.cost.costs`).
+      bound: the resource that bounds the kernel's time.
+      phases: phases of its module.
     """
     if kernel.opcode != "fusion":
         return (_part(kernel, phases, 1.0, 1.0, 1.0),)
     if len({id(each.origin) for each in (kernel, *fused(kernel)) if _is_known(each.origin)}) < 2:
-        return (_part(_known(kernel), phases, 1.0, 1.0, 1.0),)  # as most are
+        return (_part(_known(kernel), phases, 1.0, 1.0, 1.0),)  # the most common case
     flops, moved = _computed(kernel, costs), _moved(kernel)
     flops = flops or moved or {kernel.row: 1.0}
     moved = moved or flops
     seconds = moved if bound == "memory" else flops
     shares: dict[int, list[float]] = {}
-    speakers: dict[int, Instruction] = {}
+    examples: dict[int, Instruction] = {}
     fallback = _known(kernel)
     for place, spent in enumerate((seconds, flops, moved)):
         whole = sum(spent.values())
         for row, amount in sorted(spent.items()):
             inner = kernel.module.at(row)
-            speaker = inner if _is_known(inner.origin) else fallback
-            key = id(speaker.origin)  # equal ones of a module are mostly the same object
+            example = inner if _is_known(inner.origin) else fallback
+            key = id(example.origin)  # equal origins of a module are mostly the same object
             if key not in shares:
-                shares[key], speakers[key] = [0.0, 0.0, 0.0], speaker
+                shares[key], examples[key] = [0.0, 0.0, 0.0], example
             shares[key][place] += amount / whole
-    found = [_part(speakers[o], phases, flops=f, moved=m, seconds=s) for o, (s, f, m) in shares.items()]
-    found.reverse()  # so that of equal shares the last instruction's comes first: the root's
+    found = [_part(examples[o], phases, flops=f, moved=m, seconds=s) for o, (s, f, m) in shares.items()]
+    found.reverse()  # among equal shares, the last instruction comes first: the root
     return tuple(sorted(found, key=lambda part: (-part.least_s, -part.flops, -part.main_memory_bytes)))
 
 
@@ -80,7 +81,7 @@ def _part(instruction: Instruction, phases: Phases, flops: float, moved: float, 
 
 
 def _computed(kernel: Instruction, costs: Mapping[str, InstructionCost]) -> dict[int, float]:
-    """The operations of each instruction in a fusion; its transcendentals where there are no others."""
+    """Returns the operations of each instruction in a fusion by row; its transcendentals if there are no others."""
     for name in ("flops", "transcendentals"):
         counted = ((inner.row, getattr(costs[inner.name], name)) for inner in fused(kernel))
         known = {row: float(number) for row, number in counted if not isinstance(number, Unavailable) and number}
@@ -90,12 +91,12 @@ def _computed(kernel: Instruction, costs: Mapping[str, InstructionCost]) -> dict
 
 
 def _moved(kernel: Instruction) -> dict[int, float]:
-    """The bytes that each instruction in a fusion reads or writes."""
+    """Returns the bytes that each instruction in a fusion reads or writes, by row."""
     return {row: size for row, size in touched(kernel).by_row.items() if size}
 
 
 def fused(instruction: Instruction) -> Iterator[Instruction]:
-    """The instructions fused into one, those of fusions in fusions too; not these fusions themselves."""
+    """Yields the instructions fused into an instruction, including those of nested fusions but not these fusions."""
     waiting = collections.deque([instruction])
     while waiting:
         for computation in waiting.popleft().called_computations:
@@ -107,7 +108,7 @@ def fused(instruction: Instruction) -> Iterator[Instruction]:
 
 
 def _known(kernel: Instruction) -> Instruction:
-    """The kernel, else a root in it, else the first instruction in it that has an origin; the kernel without any."""
+    """Returns the kernel if its origin is known, else the first root or fused instruction of known origin, else the kernel."""
     if _is_known(kernel.origin):
         return kernel
     roots = (computation.root for computation in kernel.called_computations)
@@ -116,5 +117,5 @@ def _known(kernel: Instruction) -> Instruction:
 
 
 def _is_known(origin: Origin) -> bool:
-    """Reports whether it names an operation, or a line: `jit(f)` alone names neither."""
+    """Reports whether an origin names an operation or a line: `jit(f)` alone names neither."""
     return origin is not NOWHERE and ("/" in origin.op_name or not origin.op_name.startswith(("jit(", "pjit(")))

@@ -1,4 +1,4 @@
-"""Where the time from a Python function to machine code went, as parts in the order in which they were spent."""
+"""The time from a Python function to machine code, in parts and in the order in which it was spent."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class TimePart:
     """A part of the time.
 
     Attributes:
-      name: what was done.
-      where: who spent it: "JAX", "inspector", "XLA" or "XLA's passes".
-      duration_s: seconds, or why they are not known.
+      name: the activity.
+      where: the software that spent it: "JAX", "inspector", "XLA" or "XLA's passes".
+      duration_s: seconds, or the reason why they are unknown.
     """
 
     name: str
@@ -31,36 +31,36 @@ class TimePart:
 
 
 def compile_time(compiled: CompiledProgram, lowering: Mapping[str, float]) -> tuple[TimePart, ...]:
-    """The parts; those of a compile that was recorded with its passes are told apart.
+    """Returns the parts of the time. A compile that recorded its passes has one part per pipeline of passes.
 
     Args:
       compiled: the program.
-      lowering: `Lowered.timings`; {} where they are not known.
+      lowering: `Lowered.timings`; {} if unknown.
     """
     return tuple(_parts(compiled, lowering))
 
 
-_NOT_TRACED = Unavailable("the program was not traced and lowered here, but given as a module, or in one step")
-_NOT_TOLD = Unavailable("the engine did not measure it")
+_NOT_TRACED = Unavailable("not measured: the program was passed as a module, or was traced and lowered in one step")
+_NOT_MEASURED = Unavailable("the engine did not measure it")
 
 
 def _parts(compiled: CompiledProgram, lowering: Mapping[str, float]) -> Iterator[TimePart]:
     timings = compiled.timings
     yield TimePart("tracing to a jaxpr", "JAX", lowering.get("trace_s", _NOT_TRACED))
     yield TimePart("lowering to StableHLO", "JAX", lowering.get("lower_s", _NOT_TRACED))
-    yield TimePart("waiting for a worker, and its start", "inspector", timings.get("queue_s", _NOT_TOLD))
-    yield TimePart("reading StableHLO", "inspector", timings.get("parse_s", _NOT_TOLD))
+    yield TimePart("waiting for a worker, and its start", "inspector", timings.get("queue_s", _NOT_MEASURED))
+    yield TimePart("reading StableHLO", "inspector", timings.get("parse_s", _NOT_MEASURED))
     yield from _of_compiler(compiled)
-    yield TimePart("reading the result", "inspector", timings.get("read_s", _NOT_TOLD))
+    yield TimePart("reading the result", "inspector", timings.get("read_s", _NOT_MEASURED))
     if "record_s" in timings:
-        yield TimePart("keeping what was recorded", "inspector", timings["record_s"])
+        yield TimePart("saving the recording", "inspector", timings["record_s"])
     known = sum(timings.get(name, 0.0) for name in ("queue_s", "parse_s", "compile_s", "read_s", "record_s"))
     if "total_s" in timings and timings["total_s"] > known:
-        yield TimePart("between the processes, and what the result needs", "inspector", timings["total_s"] - known)
+        yield TimePart("transfer between processes, and other work", "inspector", timings["total_s"] - known)
 
 
 def _of_compiler(compiled: CompiledProgram) -> Iterator[TimePart]:
-    compile_s = compiled.timings.get("compile_s", _NOT_TOLD)
+    compile_s = compiled.timings.get("compile_s", _NOT_MEASURED)
     passes = compiled.passes
     if not isinstance(passes, Passes) or not passes.phases or passes.phases[0].name == WHOLE:
         yield TimePart(WHOLE, "XLA", compile_s)

@@ -1,9 +1,9 @@
-"""By which arithmetic a matrix product runs, in the names of a chip's peaks: which one, and how many passes of it.
+"""The arithmetic of a matrix product: the chip's peak that applies, and the number of passes.
 
-XLA's choice follows from the operands' types and the precision that the product is marked with: an algorithm
-(`xla_data.proto`, `PrecisionConfig.Algorithm`), or a precision of each operand. GPUs round f32 operands to tf32
-unless the precision is `highest`. TPUs multiply f32 as one, three or six products of bf16 parts; libtpu writes
-the algorithms `BF16_BF16_F32_X3` and `_X6` as the precisions `high` and `highest`.
+XLA's choice follows from the operands' types and the product's precision: an algorithm (`xla_data.proto`,
+`PrecisionConfig.Algorithm`), or a precision of each operand. GPUs round f32 operands to tf32 unless the precision is
+`highest`. TPUs compute f32 products as one, three or six products of bf16 parts; libtpu writes the algorithms
+`BF16_BF16_F32_X3` and `_X6` as the precisions `high` and `highest`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _COMPLEX = {"c64": "f32", "c128": "f64"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Algorithm:
-    """An arithmetic.
+    """The arithmetic of a matrix product.
 
     Attributes:
-      peak_name: the chip's peak that holds it.
-      passes: how many operations at that peak one operation takes.
-      doubt: why it may take longer; "" when it is known.
+      peak_name: name of the chip's peak that applies.
+      passes: number of operations at that peak per operation of the product.
+      doubt: reason why it may take longer; "" if there is none.
     """
 
     peak_name: str
@@ -47,12 +47,12 @@ class Algorithm:
 
 
 def products(module: Module) -> Fused:
-    """The matrix products of a module."""
+    """Returns the matrix products of a module."""
     return Fused(module, [*module.columns.rows_of(_PRODUCTS.__contains__), *module.calls_to(_CALLED_PRODUCTS)])
 
 
 def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
-    """The arithmetic of a product on a chip, or why no peak holds it."""
+    """Returns the arithmetic of a product on a chip; Unavailable if no known peak applies."""
     named, precisions = _precision(product)
     if named:
         return _named(named, peak)
@@ -70,7 +70,7 @@ def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
 def main_algorithm(
     products: Iterable[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
 ) -> Algorithm | Unavailable:
-    """That of most of a module's products; that of f32 without any."""
+    """Returns the arithmetic of most operations in a module's products; that of f32 if it has none."""
     flops: collections.Counter[Algorithm | Unavailable] = collections.Counter()
     for product in products:
         known = costs[product.name].flops
@@ -79,24 +79,25 @@ def main_algorithm(
 
 
 def _precision(product: Instruction) -> tuple[str, tuple[int, ...]]:
-    """The algorithm's name, "" where none is set, and the precision of each operand, 0 to 2."""
-    if product.opcode == "custom-call" and (noted := product_precision(product)):
-        names = [str(name) for name in noted.get("operand_precision", ())]
-        return _said(str(noted.get("algorithm", _UNSET))), tuple(_PRECISIONS.get(name, 0) for name in names) or (0,)
+    """Returns the algorithm's name, "" if none is set, and the precision of each operand, 0 to 2."""
+    if product.opcode == "custom-call" and (config := product_precision(product)):
+        names = [str(name) for name in config.get("operand_precision", ())]
+        algorithm = str(config.get("algorithm", _UNSET))
+        return _short_name(algorithm), tuple(_PRECISIONS.get(name, 0) for name in names) or (0,)
     proto = product.proto
     if not proto.HasField("precision_config"):
         return "", (0,)
-    config = proto.precision_config
-    name = config.DESCRIPTOR.fields_by_name["algorithm"].enum_type.values_by_number[config.algorithm].name
-    return _said(name), tuple(min(int(p), _HIGHEST) for p in config.operand_precision) or (0,)
+    message = proto.precision_config
+    name = message.DESCRIPTOR.fields_by_name["algorithm"].enum_type.values_by_number[message.algorithm].name
+    return _short_name(name), tuple(min(int(p), _HIGHEST) for p in message.operand_precision) or (0,)
 
 
-def _said(algorithm: str) -> str:
+def _short_name(algorithm: str) -> str:
     return "" if algorithm == _UNSET else algorithm.removeprefix("ALG_DOT_")
 
 
 def _named(name: str, peak: Peak) -> Algorithm | Unavailable:
-    """`BF16_BF16_F32_X3`: operands' types, the sum's, and the passes."""
+    """Reads an algorithm's name such as `BF16_BF16_F32_X3`: types of the operands and of the sum, and number of passes."""
     parts = name.lower().split("_")
     kind = "f8" if "f8" in parts else parts[0]
     passes = int(parts[-1][1:]) if parts[-1].startswith("x") else 1
@@ -104,22 +105,22 @@ def _named(name: str, peak: Peak) -> Algorithm | Unavailable:
 
 
 def _by_type(kind: str, precision: int, peak: Peak) -> Algorithm | Unavailable:
-    here = peak.flops_per_s
+    peaks = peak.flops_per_s
     if kind in _COMPLEX:
         real = _by_type(_COMPLEX[kind], precision, peak)
         doubt = "a complex product takes three or four real ones"
         return real if isinstance(real, Unavailable) else Algorithm(real.peak_name, 3 * real.passes, doubt)
-    if kind == "f32" and "tf32" in here and precision < _HIGHEST:
+    if kind == "f32" and "tf32" in peaks and precision < _HIGHEST:
         return Algorithm("tf32")
-    if kind == "f32" and "f32" not in here and "bf16" in here:
+    if kind == "f32" and "f32" not in peaks and "bf16" in peaks:
         return Algorithm("bf16", _PARTS_PASSES[precision])
     name = "f8" if kind.startswith("f8") else {"u8": "s8"}.get(kind, kind)
-    if name in here:
+    if name in peaks:
         return Algorithm(name)
-    if name in ("f8", "f16", "f64") and "bf16" in here:  # wider, or widened to it first
-        return Algorithm("bf16", doubt=f"no peak of the {peak.chip} for {kind} is known")
-    return Algorithm("f32") if name == "bf16" and "f32" in here else _no_peak(kind, peak)
+    if name in ("f8", "f16", "f64") and "bf16" in peaks:  # wider than bf16, or converted to it first
+        return Algorithm("bf16", doubt=f"the {peak.chip} has no known peak for {kind}")
+    return Algorithm("f32") if name == "bf16" and "f32" in peaks else _no_peak(kind, peak)
 
 
 def _no_peak(kind: str, peak: Peak) -> Unavailable:
-    return Unavailable(f"no peak of the {peak.chip} for {kind} is known; there are {', '.join(peak.flops_per_s)}")
+    return Unavailable(f"the {peak.chip} has no known peak for {kind}, only for {', '.join(peak.flops_per_s)}")

@@ -1,9 +1,9 @@
-"""What a module has the device execute: its kernels and how often they run.
+"""The kernels of a module, and how often each runs.
 
-A kernel, here and for every platform, is an instruction outside of fusions that does something: a fusion,
-a custom call, a copy, a matrix product left alone. Not counted are instructions that only name values
-(`parameter`, `tuple`, `bitcast`), wait for another (`copy-done`) or call (`while`). On GPUs that is what
-launches a kernel or a library call, on TPUs what becomes a piece of the program of its own.
+In inspector, a kernel is an instruction outside of fusions that makes the device do work: a fusion, a custom call, a
+copy, an unfused matrix product. Instructions that only name values (`parameter`, `tuple`, `bitcast`), wait for another
+(`copy-done`) or call (`while`) do not count. On GPUs such an instruction launches a kernel or a library call; on TPUs it
+becomes a separate piece of the program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMING = frozenset({
     "tuple", "get-tuple-element", "bitcast", "after-all", "add-dependency", "domain", "opt-barrier", "partition-id",
     "replica-id", "get-dimension-size",
 })  # fmt: skip
-"""Instructions that compute nothing on the device, beside those of `hlo.single.FREE`."""
+"""Instructions that compute nothing on the device, in addition to `hlo.reading.single_instructions.FREE`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class DeviceKernel:
     """An instruction that the device executes.
 
     Attributes:
-      instruction: of the module.
-      place: where it stands, and how often it runs.
+      instruction: an instruction of the module.
+      place: its computation's place in the program, with the number of executions.
     """
 
     instruction: Instruction
@@ -42,19 +42,20 @@ class DeviceKernel:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """What one execution of a module has the device do, in numbers: each instruction as often as it runs.
+    """Counts of the device's work in one execution of a module. Each instruction counts as often as it runs.
 
-    A number is `AtLeast` where a loop's length or a conditional's branch is known only at run time: neither
+    A number is `AtLeast` if a loop's length or a conditional's branch is known only at run time: neither
     the body of such a loop nor the branches count.
 
     Attributes:
-      kernels: executions of kernels; see the module's docstring.
-      fusions: those of fusions.
-      custom_calls: those of custom calls.
-      collectives, collective_bytes: operations among devices, fused ones too, and the bytes that one device puts in.
-      estimated_cycles: the TPU compiler's estimates of all kernels that have one.
-      vmem_scratch_bytes: the most that one kernel uses of a TPU's vector memory beside its operands and
-        results; those are in the VMEM of `Compiled.memory`, this is not.
+      kernels: executions of kernels, as defined in this module's docstring.
+      fusions: executions of fusions.
+      custom_calls: executions of custom calls.
+      collectives: executions of collectives, including fused ones.
+      collective_bytes: input bytes of the collectives per device.
+      estimated_cycles: sum of the TPU compiler's estimates, over all kernels that have one.
+      vmem_scratch_bytes: largest scratch of one kernel in a TPU's vector memory, in addition to its operands and
+        results. `Compiled.memory` counts those as VMEM, but not the scratch.
     """
 
     kernels: float
@@ -67,19 +68,19 @@ class Structure:
 
 
 def kernels(module: Module) -> tuple[DeviceKernel, ...]:
-    """The kernels of a module, in its order; those that nothing calls left out."""
+    """Returns the kernels of a module in its order, without those in computations that nothing calls."""
     columns, where = module.columns, places(module)
     by_computation = [where.get(name) for name in columns.computation_names]
     alone = np.array([place is not None and not place.fused for place in by_computation], bool)
     rows = np.flatnonzero(columns.opcode_is(_executes) & alone[columns.in_computation]).tolist()
-    here = [by_computation[number] for number in columns.in_computation[rows].tolist()]
+    row_places = [by_computation[number] for number in columns.in_computation[rows].tolist()]
     return tuple(
-        DeviceKernel(module.at(row), place) for row, place in zip(rows, here, strict=True) if place is not None
+        DeviceKernel(module.at(row), place) for row, place in zip(rows, row_places, strict=True) if place is not None
     )
 
 
 def structure(module: Module) -> Structure:
-    """What one execution of a module has the device do."""
+    """Counts the device's work in one execution of a module."""
     executed, where = kernels(module), places(module)
     found = [(f, where.get(f.instruction.computation.name)) for f in operations(module)]
     together = [(f, place.at_least) for f, place in found if place is not None]
@@ -103,12 +104,12 @@ def _executions(executed: Iterable[DeviceKernel], opcode: str) -> float:
 
 
 def _scratch(executed: list[Instruction]) -> int | Unavailable:
-    noted = [vmem_scratch_bytes(instruction) for instruction in executed]
-    known = [value for value in noted if not isinstance(value, Unavailable)]
-    return max(known) if known else Unavailable("only the TPU's compiler notes it")
+    reported = [vmem_scratch_bytes(instruction) for instruction in executed]
+    known = [value for value in reported if not isinstance(value, Unavailable)]
+    return max(known) if known else Unavailable("only the TPU compiler reports it")
 
 
 def _cycles(executed: Iterable[DeviceKernel]) -> float | Unavailable:
-    noted = [(estimated_cycles(kernel.instruction), kernel.place.at_least) for kernel in executed]
-    known = [runs * cycles for cycles, runs in noted if not isinstance(cycles, Unavailable)]
-    return total(known) if known else Unavailable("only the TPU's compiler estimates cycles")
+    reported = [(estimated_cycles(kernel.instruction), kernel.place.at_least) for kernel in executed]
+    known = [runs * cycles for cycles, runs in reported if not isinstance(cycles, Unavailable)]
+    return total(known) if known else Unavailable("only the TPU compiler estimates cycles")

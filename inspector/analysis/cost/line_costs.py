@@ -1,8 +1,9 @@
-"""What each line of a program's texts costs: times, operations and bytes of the kernels that came of it.
+"""The cost of each line of a program's texts: estimated time, operations and bytes of the kernels compiled from it.
 
-A fusion's time at the roof (`analysis/cost/roofline.py`), bytes and operations belong to the lines of the instructions fused
-into it (`analysis/cost/attribution.py`). In the optimized HLO all of it stands at the kernel. A line of another text gets what comes from its operation, and where
-several lines stand for one operation they share it, so that the lines of every text sum up to the same.
+A fusion's time at the roof (`analysis/cost/roofline.py`), bytes and operations belong to the lines of the instructions
+fused into it (`analysis/cost/attribution.py`). In the optimized HLO, all of them belong to the kernel's line. A line of
+another text has the costs of its operation. If several lines belong to one operation, they share its costs equally, so
+the lines of every text have the same sum.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ OPTIMIZED = "optimized"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Amounts:
-    """Sums over all executions; what is not known counts as nothing.
+    """Sums over all executions. Unknown amounts count as 0.
 
     Attributes:
-      least_s: the kernels' times at their roofs, one behind the other.
+      least_s: sum of the kernels' estimated times in seconds, without overlap.
       flops: operations.
-      main_memory_bytes: read from and written to the main memory.
-      peak_bytes: temporaries that live when most do.
+      main_memory_bytes: bytes read from and written to main memory.
+      peak_bytes: temporaries that are alive at peak memory, in bytes.
     """
 
     least_s: float = 0.0
@@ -52,7 +53,7 @@ class Amounts:
         return Amounts(*(a + b for a, b in zip(self.values, other.values, strict=True)))
 
     def part(self, share: float) -> Amounts:
-        """A share of each."""
+        """Returns a share of each amount."""
         return Amounts(*(value * share for value in self.values))
 
     @property
@@ -63,12 +64,12 @@ class Amounts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineCost:
-    """What a line costs in one part of a differentiated program.
+    """The cost of a line in one phase of a differentiated program.
 
     Attributes:
-      line: from 0; None for what no line of the text stands for.
-      phase: as in `Compiled.instructions`; None where nothing tells.
-      amounts: how much.
+      line: index of the line, from 0; None for costs that belong to no line of the text.
+      phase: as in `Compiled.instructions`; None if unknown.
+      amounts: the costs.
     """
 
     line: int | None
@@ -77,7 +78,7 @@ class LineCost:
 
 
 class _Pieces(NamedTuple):
-    """What is spent, by the kernels and by the origins that it belongs to, each with the part of the program."""
+    """Costs by (kernel, phase), and by (origins, phase)."""
 
     of_kernels: Mapping[tuple[Any, str | None], Amounts]
     of_origins: Mapping[tuple[Any, str | None], Amounts]
@@ -88,11 +89,11 @@ class LineCosts:
     """The costs of a program's lines.
 
     Attributes:
-      listings: the texts by name: "source", "jaxpr", "stablehlo", "hlo" and "optimized"; those that there are.
-      total: of all lines and of what has none.
-      least_s: whether times are known, else why not.
-      peak: whether `peak_bytes` are known, else why not.
-      unknown: kernels of which something is not known.
+      listings: available texts by name: "source", "jaxpr", "stablehlo", "hlo" and "optimized".
+      total: sum over all lines, and over costs that belong to no line.
+      least_s: True if estimated times are known; otherwise the reason.
+      peak: True if `peak_bytes` are known; otherwise the reason.
+      unknown: kernels with unknown costs.
     """
 
     listings: Mapping[str, Listing]
@@ -103,13 +104,16 @@ class LineCosts:
     _pieces: _Pieces = dataclasses.field(repr=False)
 
     def on(self, text: str) -> tuple[LineCost, ...]:
-        """The lines of a text that cost something, in order, and what no line stands for last.
+        """Returns the lines of a text that have costs, in order, followed by costs that belong to no line.
+
+        Args:
+          text: name of the text, one of `listings`.
 
         Raises:
           ParameterError: there is no such text.
         """
         if text not in self.listings:
-            raise ParameterError(f"The texts are {', '.join(self.listings)}; got {text!r}.")
+            raise ParameterError(f"Unknown text {text!r}; expected one of {', '.join(self.listings)}.")
         listing = self.listings[text]
         is_optimized = text == OPTIMIZED
         parts = self._pieces.of_kernels if is_optimized else self._pieces.of_origins
@@ -122,18 +126,24 @@ class LineCosts:
         return tuple(LineCost(line, phase, spent[line, phase]) for line, phase in order)
 
     def table(self, text: str = "source") -> pd.DataFrame:
-        """`on` as a table, one row a line and part of a differentiated program.
+        """Returns `on` as a table with one row per line and phase of a differentiated program.
 
-        Columns: `line` (the number that the text shows, missing where no line stands for it), `text`, `phase`, `least_s`,
-        `flops`, `main_memory_bytes`, `peak_bytes` (see `Amounts`; times and peak are missing where they are not known).
+        Columns:
+          line: the line number that the text shows; missing for costs that belong to no line.
+          text: the line.
+          phase: as in `Compiled.instructions`.
+          least_s, flops, main_memory_bytes, peak_bytes: see `Amounts`. Times and peak are missing if unknown.
+
+        Args:
+          text: name of the text, one of `listings`.
 
         Raises:
           ParameterError: there is no such text.
         """
-        found = self.on(text)
+        costs = self.on(text)
         listing = self.listings[text]
         lines = listing.text.split("\n")
-        return make_table(_COLUMNS, (self._row(cost, listing, lines) for cost in found))
+        return make_table(_COLUMNS, (self._row(cost, listing, lines) for cost in costs))
 
     def _row(self, cost: LineCost, listing: Listing, lines: Sequence[str]) -> tuple[object, ...]:
         least_s, flops, moved, peak = cost.amounts.values
@@ -158,13 +168,13 @@ def line_costs(
     roofline: Roofline,
     timeline: Timeline | Unavailable,
 ) -> LineCosts:
-    """What the lines of a program's texts cost.
+    """Returns the costs of the lines of a program's texts.
 
     Args:
       module: the optimized HLO.
-      listings: the texts; that of the optimized HLO, "optimized", among them.
-      roofline: its kernels under the roofs.
-      timeline: its memory, or why that is not known.
+      listings: texts by name, including "optimized" for the optimized HLO.
+      roofline: roofline of the module.
+      timeline: memory timeline of the module, or the reason why it is unknown.
     """
     spent: dict[tuple[str, str], Amounts] = collections.defaultdict(Amounts)
     doubts: list[Missing] = []
@@ -194,17 +204,23 @@ def line_costs(
 
 
 def _at_peak(timeline: Timeline) -> Iterable[tuple[str, float]]:
-    """Temporaries of the memory that holds most of them, at its fullest moment."""
+    """Yields (instruction, bytes) of the temporaries at peak memory, in the memory space with the most temporaries."""
     if not timeline.spaces:
         return
-    fullest = max(timeline.spaces, key=lambda name: timeline.spaces[name].live_bytes)
-    for life in timeline.alive(fullest):
+    largest = max(timeline.spaces, key=lambda name: timeline.spaces[name].live_bytes)
+    for life in timeline.alive(largest):
         if life.kind == "temporary":
             yield life.instruction, float(life.byte_size)
 
 
 def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], Amounts]) -> _Pieces:
-    """Sums up what is spent at pairs of a kernel and an instruction in it, or itself."""
+    """Sums costs by kernel and by origin.
+
+    Args:
+      module: the optimized HLO.
+      optimized: its text.
+      spent: costs by kernel and instruction; the instruction is one in the kernel, or the kernel itself.
+    """
     line_of = {name: line for line, name in enumerate(optimized.instructions) if name is not None}
     entries = memoryview(optimized.line_origins).cast("i")
     names, phases = set(module.columns.names), Phases(module)
@@ -213,8 +229,8 @@ def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], 
         return entries[line_of[instruction.name]] if instruction.name in line_of else -1
 
     def shown(name: str) -> Instruction | None:
-        """The instruction, or what holds it where it has no line: `slice-start` stands for a computation of one slice."""
-        if name not in names:  # buffers are those of another compile
+        """Returns the instruction, or its innermost caller that has a line: `slice-start` stands for a computation."""
+        if name not in names:  # the buffers come from another compile
             return None
         instruction = module.instruction(name)
         while instruction.name not in line_of and (callers := module.callers.get(instruction.computation.name)):
@@ -222,12 +238,12 @@ def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], 
         return instruction
 
     def place(instruction: Instruction) -> tuple[int, str | None]:
-        """Of the instruction, or of a fusion that nothing tells of its root, or what else in it is known."""
+        """Returns entry and phase of the instruction; of a fusion without an entry, those of its root or another in it."""
         is_fusion = instruction.opcode == "fusion"
         roots = [computation.root for computation in instruction.called_computations] if is_fusion else []
-        known = itertools.chain((instruction,), roots, fused(instruction) if is_fusion else ())
-        found = next((each for each in known if entry(each) >= 0), None)
-        return (-1, None) if found is None else (entry(found), phases_text(phases.of(found)))
+        candidates = itertools.chain((instruction,), roots, fused(instruction) if is_fusion else ())
+        known = next((each for each in candidates if entry(each) >= 0), None)
+        return (-1, None) if known is None else (entry(known), phases_text(phases.of(known)))
 
     of_kernels: dict[tuple[str, str | None], Amounts] = collections.defaultdict(Amounts)
     of_entries: dict[tuple[int, str | None], Amounts] = collections.defaultdict(Amounts)
@@ -253,28 +269,28 @@ def _by_instruction(listing: Listing) -> _Lines:
 
 
 def _by_origin(listing: Listing, *, is_source: bool) -> _Lines:
-    """Lines by the operation that they stand for, of Python by themselves."""
+    """Returns the lines of a text by operation; those of Python source by line."""
     lines: dict[_Key, list[int]] = collections.defaultdict(list)
     texts = listing.text.split("\n")
     for line, index in enumerate(memoryview(listing.line_origins).cast("i").tolist()):
-        here = listing.origins[index] if index >= 0 else ()
-        for key in dict.fromkeys(key for origin in here for key in _keys(origin)):
+        origins = listing.origins[index] if index >= 0 else ()
+        for key in dict.fromkeys(key for origin in origins for key in _keys(origin)):
             lines[key].append(line)
-    for key, found in lines.items():
-        lines[key] = [line for line in found if not _is_constant(texts[line])] or found
+    for key, numbers in lines.items():
+        lines[key] = [line for line in numbers if not _is_constant(texts[line])] or numbers
 
     @functools.cache
     def of(origin: Origin) -> Sequence[int]:
-        # What a library does belongs to the user's innermost line, or to the innermost one that is shown.
+        # Costs in a library belong to the user's innermost line, or to the innermost line that the text shows.
         keys = ((_LINE, "", (f.file, f.line)) for f in own_first(origin.frames)) if is_source else _keys(origin)
         return next((lines[key] for key in keys if key in lines), ())
 
     def share(origins: tuple[Origin, ...]) -> Mapping[int | None, float]:
-        known = [found for origin in origins if (found := of(origin))]
+        known = [numbers for origin in origins if (numbers := of(origin))]
         shares: dict[int | None, float] = collections.defaultdict(float)
-        for found in known:
-            for line in found:
-                shares[line] += 1 / (len(found) * len(known))
+        for numbers in known:
+            for line in numbers:
+                shares[line] += 1 / (len(numbers) * len(known))
         return shares or _NO_LINE
 
     return share
@@ -285,10 +301,10 @@ _NAME, _PRIMITIVE, _LINE = range(3)
 
 
 def _keys(origin: Origin) -> Iterator[_Key]:
-    """By what lines of different texts are known to be of one operation, the surest first.
+    """Yields the keys that identify an operation across texts, the most specific first.
 
-    The operation's own name with its innermost line; within loops texts name what is around it differently, so then its
-    primitive on that line; and at last the line alone.
+    These are the operation's own name with its innermost line; its primitive on that line, because the texts name
+    enclosing loops differently; and the line alone.
     """
     innermost = origin.innermost
     place = (innermost.file, innermost.line) if innermost else None
@@ -301,12 +317,12 @@ def _keys(origin: Origin) -> Iterator[_Key]:
 
 
 def _is_constant(text: str) -> bool:
-    """Whether a line of StableHLO or HLO makes a constant, which costs nothing beside what it is made for."""
+    """Reports whether a line of StableHLO or HLO is a constant, whose costs count at its users."""
     return " = stablehlo.constant " in text or " constant(" in text
 
 
 def _own_name(name: str) -> str:
-    """Without the calls around it: `jit(f)/shard_map/psum` in HLO is `psum` in the StableHLO of the same program."""
+    """Returns a name without enclosing calls: `jit(f)/shard_map/psum` in HLO is `psum` in the same program's StableHLO."""
     own = [part for part in name.split("/") if not _is_call(part)]
     return "/".join(own) or name
 

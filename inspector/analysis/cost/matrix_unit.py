@@ -1,8 +1,9 @@
-"""How much of a TPU's matrix unit a product can fill: what padding to the unit's side and to tiles wastes.
+"""The share of a TPU's matrix unit that a product can use, after padding to the unit's side and to tiles.
 
-A unit is a square of multipliers that holds a block of one operand while rows of the other pass through it, eight at a
-time. Dimensions that are no multiples are padded. The rest of a product's time at its peak is then spent on zeros. Which
-operand is held is the compiler's choice; the better one counts here, so the share is what can be filled at most.
+A unit is a square array of multipliers. It keeps a block of one operand while rows of the other operand pass through it,
+eight at a time. Dimensions that are not multiples of these sizes are padded, and part of the time at the peak is spent
+on zeros. The compiler chooses which operand the unit keeps. The better choice is assumed here, so the share is an upper
+bound.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from collections.abc import Iterable
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 
-_ROWS = 8  # of a tile: what passes through at a time
+_ROWS = 8  # rows of a tile, which pass through at the same time
 
-NO_UNIT = Unavailable("the chip has no matrix unit whose side is published")
-NO_PRODUCT = Unavailable("it multiplies no matrices")
+NO_UNIT = Unavailable("the chip has no matrix unit of published size")
+NO_PRODUCT = Unavailable("it has no matrix products")
 
 
 def filled(product: Instruction, side: int) -> float | Unavailable:
-    """The share of the unit's multipliers that a product fills at most, over 0 and up to 1.
+    """Returns an upper bound for the share of the unit's multipliers that a product uses, above 0 and up to 1.
 
-    A convolution is held to products over its input features, one for each place of its window; a compiler that lays few
-    features and a window side by side fills more.
+    A convolution is treated as products over its input features, one for each position of its window. A compiler that
+    combines few features with the window uses more.
 
     Args:
       product: a dot or a convolution.
-      side: multipliers along each side of the unit; 0 for none.
+      side: number of multipliers along each side of the unit; 0 if there is no unit.
     """
     if not side:
         return NO_UNIT
@@ -37,12 +38,16 @@ def filled(product: Instruction, side: int) -> float | Unavailable:
     rows, contracted, columns = sizes
     if not rows * contracted * columns:
         return Unavailable("it has no elements")
-    held = _share(contracted, side)
-    return held * max(_share(columns, side) * _share(rows, _ROWS), _share(rows, side) * _share(columns, _ROWS))
+    depth = _share(contracted, side)
+    return depth * max(_share(columns, side) * _share(rows, _ROWS), _share(rows, side) * _share(columns, _ROWS))
 
 
 def mean_filled(shares: Iterable[tuple[float, float]]) -> float:
-    """The share that several products fill together: pairs of a share and flops, which take time by what they fill."""
+    """Returns the mean share of several products, weighted by their time.
+
+    Args:
+      shares: pairs of a product's share and its FLOPs.
+    """
     pairs = [*shares]
     return sum(flops for _, flops in pairs) / sum(flops / share for share, flops in pairs)
 
@@ -52,9 +57,9 @@ def _share(length: int, multiple: int) -> float:
 
 
 def _sizes(product: Instruction) -> tuple[int, int, int] | Unavailable:
-    """Rows, contracted and columns of one of the products of matrices that it is made of."""
+    """Returns rows, contracted size and columns of the matrix products that make up the instruction."""
     if product.opcode not in ("dot", "convolution"):
-        return Unavailable(f"nothing tells how a {product.opcode} is laid out")
+        return Unavailable(f"the layout of a {product.opcode} in the matrix unit is unknown")
     left, right = (operand.shape.dimensions for operand in product.operands[:2])
     proto = product.proto
     if product.opcode == "dot":
@@ -64,7 +69,7 @@ def _sizes(product: Instruction) -> tuple[int, int, int] | Unavailable:
         both = max(1, batch * contracted)
         return math.prod(left) // both, contracted, math.prod(right) // both
     if proto.feature_group_count > 1 or proto.batch_group_count > 1:
-        return Unavailable("its features are in groups, which compilers lay out in several ways")
+        return Unavailable("its features are grouped, and compilers lay out groups in several ways")
     numbers = proto.convolution_dimension_numbers
     columns = right[numbers.kernel_output_feature_dimension]
     made = math.prod(product.shape.dimensions)

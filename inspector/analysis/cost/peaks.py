@@ -1,4 +1,4 @@
-"""What chips can do at most: the roofs of `analysis/cost/roofline.py`. The figures are the platforms'."""
+"""Peak performance of chips: the roofs of `analysis/cost/roofline.py`. The figures come from `inspector/platforms`."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from inspector.platforms.chip import MIB, Peak
 
 
 def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
-    """What one of a target's JAX devices can do at most, where its maker publishes it.
+    """Returns the published peak performance of one of a target's JAX devices.
 
     Args:
-      target: "attached" goes by its devices.
+      target: the target; the chip of "attached" is read from `devices`.
       devices: as in `Compiled.devices`.
     """
     if target.kind == "cpu" or (not target.chip and kind_of(devices) == "cpu"):
         return Unavailable(
-            "no maker publishes what a share of this CPU can do", "give the roofline peak=inspector.measured_peak()"
+            "no vendor publishes figures for a share of this CPU", "pass peak=inspector.measured_peak() to the roofline"
         )
     chip = platforms.chips_of_kind(target.kind)[target.chip] if target.chip else _chip_of(kind_of(devices))
     if chip is None or chip.peak is None:
-        what = f"the {chip.name}" if chip else ", ".join(devices[:1]) or str(target)
-        return Unavailable(f"inspector knows no published figures of {what}", "give the roofline a Peak of your own")
+        name = f"the {chip.name}" if chip else ", ".join(devices[:1]) or str(target)
+        return Unavailable(f"inspector has no published figures for {name}", "pass your own Peak to the roofline")
     return _shared(chip.peak, chip.topologies.devices_per_chip)
 
 
 def kind_of(devices: Sequence[str]) -> str:
-    """JAX's name of the first of `Compiled.devices`; "" for none."""
+    """Returns JAX's device kind of the first of `Compiled.devices`; "" if there are none."""
     return device_kind(devices[0]) if devices else ""
 
 
 def _chip_of(kind: str) -> platforms.Chip | None:
-    """The chip that JAX calls so, or the first whose name goes on from there; None for one that is not known."""
+    """Returns the chip with JAX's device kind, or the first whose kind starts with it; None if there is none."""
     known = list(platforms.chips())
     exact = (chip for chip in known if kind in (chip.device_kind, *chip.other_kinds))
     longer = (chip for chip in known if kind and chip.device_kind.startswith(f"{kind} "))
@@ -47,7 +47,7 @@ def _chip_of(kind: str) -> platforms.Chip | None:
 
 
 def _shared(peak: Peak, devices: int) -> Peak:
-    """The part of one device, where a chip has several."""
+    """Returns the share of one device of a chip that has several."""
     if devices == 1:
         return peak
 
@@ -73,12 +73,13 @@ _COPIED = 32 * MIB
 
 
 def measured_peak(clock: Callable[[], float] = time.perf_counter) -> Peak:
-    """What this machine's CPU does now, measured with NumPy: a matrix product and a copy. Takes a second.
+    """Measures this machine's CPU with NumPy: a matrix product and a copy. Takes about a second.
 
-    Not a maker's figure, and not XLA's code: the best of a few tries on a machine that may be busy.
+    The result is neither a vendor's figure nor measured with XLA's code. It is the best of a few runs on a machine that
+    may be busy.
 
     Args:
-      clock: seconds; for tests.
+      clock: returns a time in seconds; for tests.
     """
     a = np.ones((_SIZE, _SIZE), np.float32)
     product_s = min(_seconds(clock, lambda: a @ a) for _ in range(5))

@@ -1,7 +1,7 @@
-"""Which part of a differentiated program each instruction belongs to: forward, backward, recomputed, or the rest.
+"""The phase of each instruction in a differentiated program: forward, backward, recomputed, or the rest.
 
-JAX marks it in its name stack (`hlo/source.py`). Before optimization the names in a function that others call are
-relative to it, so there the calls that lead to an instruction count too.
+JAX marks the phase in its name stack (`hlo/source.py`). Before optimization, names in a called function are relative to
+that function, so the phases of the calls that lead to an instruction count too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import PHASES, phases
 
-# From what says least to what says most: a forward operation called from the backward pass belongs to that.
+# In order of precedence, lowest first: a forward operation that is called from the backward pass is backward.
 _STRENGTH = ("rest", "forward", "backward", "recomputed")
 
 
@@ -22,24 +22,24 @@ class Phases:
         self._known: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
 
     def of(self, instruction: Instruction, op_name: str | None = None) -> tuple[str, ...]:
-        """The phases of an instruction, in the order of `PHASES`; () where nothing tells.
+        """Returns the phases of an instruction, in the order of `PHASES`; () if unknown.
 
         Args:
-          instruction: of the module.
-          op_name: to use in place of the instruction's own.
+          instruction: an instruction of the module.
+          op_name: name to use instead of the instruction's own.
         """
         return self.below(instruction.op_name if op_name is None else op_name, self.calling(instruction.computation))
 
     def below(self, op_name: str, calling: frozenset[str]) -> tuple[str, ...]:
-        """The phases of an operation by its name, in a computation to which calls of these phases lead."""
+        """Returns the phases of an operation by its name, in a computation that is called in the phases `calling`."""
         key = op_name, calling
         if key not in self._known:
-            found = _within(phases(op_name), calling)
-            self._known[key] = tuple(phase for phase in PHASES if phase in found)
+            unordered = _within(phases(op_name), calling)
+            self._known[key] = tuple(phase for phase in PHASES if phase in unordered)
         return self._known[key]
 
     def calling(self, computation: Computation) -> frozenset[str]:
-        """The phases of the calls that lead to a computation."""
+        """Returns the phases of the calls that lead to a computation."""
         if computation.name not in self._calls:
             self._calls[computation.name] = frozenset()  # until its callers are known
             callers = self._module.callers.get(computation.name, ())
@@ -56,5 +56,5 @@ def _within(own: tuple[str, ...], above: frozenset[str]) -> frozenset[str]:
 
 
 def phases_text(found: tuple[str, ...]) -> str | None:
-    """Phases as the text of a cell: "forward + backward" for what XLA merged of both; None where nothing tells."""
+    """Formats phases for a table: "forward + backward" for an instruction that XLA merged from both; None if unknown."""
     return " + ".join(found) or None

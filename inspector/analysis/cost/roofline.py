@@ -1,13 +1,15 @@
-"""The roofline of a program on a chip: is a kernel bound by arithmetic, memory or links, and how fast could it be?
+"""The roofline of a program on a chip: each kernel's bound (arithmetic, memory or links) and its time at that roof.
 
-Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
-architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`compilation/cost.py`), the roofs
-are published peaks (`analysis/cost/peaks.py`), and memory is the main memory: what lies in a TPU's vector
-memory does not count. A matrix product is held to the peak of the arithmetic that it runs by
-(`analysis/cost/dot_algorithms.py`), all other operations to the chip's fastest, a collective to the links
-(`analysis/collectives/lower_bound.py`). Nothing is measured, and the times are estimates: a run may be faster where caches hold
-what is counted as read from the main memory. Of branches the cheapest is taken, loops of unknown length count no round,
-and what is started runs beside the rest until something waits for it (`analysis/cost/schedule_simulation.py`).
+The model is that of Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
+architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`compilation/cost.py`). The roofs are published
+peaks (`analysis/cost/peaks.py`). Memory means main memory: data in a TPU's vector memory does not count.
+
+The roof of a matrix product is the peak of its arithmetic (`analysis/cost/dot_algorithms.py`). That of all other
+operations is the chip's highest peak, and that of a collective is the links (`analysis/collectives/lower_bound.py`).
+
+Nothing is measured. The times are estimates: a run may be faster if caches hold data that is counted as read from main
+memory. A conditional counts its cheapest branch, and a loop of unknown length counts no iteration. An asynchronous
+operation overlaps with others until an instruction waits for it (`analysis/cost/schedule_simulation.py`).
 """
 
 from __future__ import annotations
@@ -49,15 +51,15 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Roofline:
-    """A program under its roofs.
+    """The roofline of a program.
 
     Attributes:
-      peak: the chip's figures, or why there are none.
-      algorithm: by which most matrix products run, with the chip's peak for it.
-      points: kernels, the slowest at its roof first, those of which nothing is known last.
-      total: all of them together, and of a conditional's branches only the cheapest, for which one a run
-        takes is not known. Its `least_s` is that of the schedule: less than the sum where a kernel runs beside
-        others. It is `About` where custom calls, loops of unknown length or links are `missing`.
+      peak: the chip's figures, or the reason why they are unknown.
+      algorithm: arithmetic of most matrix products, with the chip's peak for it.
+      points: kernels, the slowest at its roof first, kernels of unknown cost last.
+      total: all kernels together. A conditional counts only its cheapest branch, because the branch is known only at run
+        time. `least_s` follows the schedule, so it is less than the sum if kernels overlap. It is `About` if custom
+        calls, loops of unknown length or links are `missing`.
     """
 
     peak: Peak | Unavailable
@@ -67,12 +69,12 @@ class Roofline:
 
     @property
     def peak_name(self) -> str | Unavailable:
-        """The flat roof's name, such as "bf16 x 3"."""
+        """Name of the flat roof, such as "bf16 x 3"."""
         return self.algorithm if isinstance(self.algorithm, Unavailable) else str(self.algorithm)
 
     @property
     def flops_per_s(self) -> float | Unavailable:
-        """The flat roof."""
+        """The flat roof in FLOPs per second."""
         if isinstance(self.peak, Unavailable):
             return self.peak
         if isinstance(self.algorithm, Unavailable):
@@ -80,38 +82,55 @@ class Roofline:
         return self.peak.flops_per_s[self.algorithm.peak_name] / self.algorithm.passes
 
     def table(self) -> pd.DataFrame:
-        """One row a kernel, the slowest at its roof first, and the total.
+        """Returns a table with one row per kernel, the slowest at its roof first, followed by the total.
 
-        Columns: `name, opcode, executions, flops, main_memory_bytes, link_bytes, algorithm, intensity, bound_by,
-        least_s, exposed_s, filled, share, scope, source_file, source_line, phase, library_line,
-        unknown`: `flops`, bytes and `least_s` of all
-        executions (of one where nobody knows how many), `intensity` in flops a byte, `share` of the total's `least_s`;
-        scope, line and phase of a fusion are those of the instructions in it that cause most of its time. `library_line` is
-        the line of a library that the user's line led to. `unknown` says what is missing of a number.
+        Columns:
+          name, opcode: of the instruction; the total has the module's name.
+          executions: number of runs in one execution of the program.
+          flops, main_memory_bytes, link_bytes: of all executions; of one execution if their number is unknown.
+          algorithm: arithmetic of the matrix products.
+          intensity: FLOPs per byte.
+          bound_by: the roof that bounds the kernel.
+          least_s: estimated time of all executions in seconds; of one execution if their number is unknown.
+          exposed_s: estimated time on the links that no kernel hides.
+          filled: upper bound for the used share of the matrix unit.
+          share: share of the total's `least_s`.
+          scope, source_file, source_line, phase: for a fusion, of the instructions in it that cause most of its time.
+          library_line: the library line that the user's line led to.
+          unknown: reasons why numbers are missing or incomplete.
         """
         return make_table(_COLUMNS, (_row(point, self.total) for point in (*self.points, self.total)))
 
     def groups(self, by: GroupedBy) -> tuple[Group, ...]:
-        """The kernels summed by what they share, the slowest first: each kernel is in one group.
+        """Returns the kernels summed by a common property, the slowest group first.
+
+        Args:
+          by: "scope", "line", "phase", "opcode" or "roof".
 
         Raises:
-          ParameterError: `by` is none of "scope", "line", "phase", "opcode" and "roof".
+          ParameterError: `by` is something else.
         """
         if by not in get_args(GroupedBy):
-            raise ParameterError(f"Kernels are summed by one of {', '.join(get_args(GroupedBy))}; got {by!r}.")
+            raise ParameterError(f"Cannot sum kernels by {by!r}; expected one of {', '.join(get_args(GroupedBy))}.")
         return grouped(self.points, by)
 
     def by(self, by: GroupedBy) -> pd.DataFrame:
-        """`groups` as a table, one row each.
+        """Returns `groups` as a table with one row per group.
 
-        Columns: `name` (missing where nothing tells), `kernels`, `flops`, `main_memory_bytes`, `link_bytes`, `least_s`,
-        `exposed_s`, `filled`, `share` (of the sum of all kernels' times, which the program's is less than where kernels run beside each
-        other), `unknown`.
+        Columns:
+          name: the common property; missing if unknown.
+          kernels: number of kernels.
+          flops, main_memory_bytes, link_bytes, least_s, exposed_s, filled: as in `table`.
+          share: share of the sum of all kernels' times. The program takes less than this sum if kernels overlap.
+          unknown: reasons why numbers are missing or incomplete.
+
+        Args:
+          by: "scope", "line", "phase", "opcode" or "roof".
         """
         return make_table(GROUP_COLUMNS, map(group_row, self.groups(by)))
 
     def plot(self) -> Picture:
-        """Kernels and total in the plane of intensity and operations a second, both logarithmic."""
+        """Plots kernels and total by arithmetic intensity and FLOPs per second, both on logarithmic axes."""
         return roofline_plot(self.points, self.total, self.peak, self.flops_per_s, self.peak_name)
 
     def __repr__(self) -> str:
@@ -119,11 +138,11 @@ class Roofline:
             return with_hint(f"<Roofline of {self.total.name}: {self.peak}>", "roofline(inspector.measured_peak())")
         least = self.total.least_s
         if isinstance(least, Unavailable):
-            said = f"time at the roofs unknown: {least.reason}"
+            text = f"time at the roofs unknown: {least.reason}"
         else:
-            said = f"bound by {self.total.bound_by}, about {format_seconds(float(least))} at the roofs"
+            text = f"bound by {self.total.bound_by}, about {format_seconds(float(least))} at the roofs"
         unknown = f"; {least.reason}" if isinstance(least, Partial) else ""
-        text = f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): {said}{unknown}; {self.peak.source}>"
+        text = f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): {text}{unknown}; {self.peak.source}>"
         return with_hint(text, ".table(), .by('line'), .plot()")
 
     def _repr_html_(self) -> str:
@@ -144,13 +163,13 @@ def roofline(
     peak: Peak | Unavailable,
     collectives: Collectives | None = None,
 ) -> Roofline:
-    """The roofline of one execution of a module on one device.
+    """Returns the roofline of one execution of a module on one device.
 
     Args:
       module: the optimized HLO.
-      costs: of each instruction (`compilation.cost.costs`).
-      peak: the device's figures (`analysis.peaks.peak_of`).
-      collectives: those of the module; None for none.
+      costs: costs of each instruction (`compilation.cost.costs`).
+      peak: the device's figures (`analysis.cost.peaks.peak_of`).
+      collectives: collectives of the module; None if it has none.
     """
     timed, main = _all_timed(module, costs, peak, collectives)
     phases = Phases(module)
@@ -167,14 +186,14 @@ def schedule(
     collectives: Collectives | None = None,
     computation: str | None = None,
 ) -> Schedule:
-    """What is under way when in one execution of a computation, when each kernel takes its least time.
+    """Returns the estimated schedule of one execution of a computation, with each kernel as fast as its roof allows.
 
     Args:
-      module: as of `roofline`.
-      costs: likewise.
+      module: as for `roofline`.
+      costs: as for `roofline`.
       peak: the device's figures.
-      collectives: as of `roofline`.
-      computation: its name; None for the entry.
+      collectives: as for `roofline`.
+      computation: name of the computation; None for the entry.
 
     Raises:
       ModuleError: there is no such computation.
@@ -182,27 +201,27 @@ def schedule(
     timed, _ = _all_timed(module, costs, peak, collectives)
     shown = module.entry if computation is None else module.computation(computation)
     works = _works(timed)
-    here = _called_from(shown)
-    doubts = (part for each in timed if each.kernel.instruction.computation.number in here for part in each.unknown)
+    reached = _called_from(shown)
+    doubts = (part for each in timed if each.kernel.instruction.computation.number in reached for part in each.unknown)
     return Schedule(
         shown.name, peak, intervals(works, shown), tuple(dict.fromkeys((*doubts, *uncounted(works, shown))))
     )
 
 
 def _called_from(computation: Computation) -> frozenset[int]:
-    """The numbers of a computation and of those that it leads to."""
-    found, waiting = set[int](), [computation]
+    """Returns the numbers of a computation and of all computations that it calls, directly or indirectly."""
+    reached, waiting = set[int](), [computation]
     while waiting:
-        here = waiting.pop()
-        if here.number not in found:
-            found.add(here.number)
-            waiting += [called for instruction in here.calling for called in instruction.called_computations]
-    return frozenset(found)
+        current = waiting.pop()
+        if current.number not in reached:
+            reached.add(current.number)
+            waiting += [called for instruction in current.calling for called in instruction.called_computations]
+    return frozenset(reached)
 
 
 def _works(timed: Iterable[_Timed]) -> dict[str, KernelWork]:
-    """By the instruction that does it, or starts it."""
-    return {t.exchange.starter if t.exchange and t.exchange.done else t.kernel.instruction.name: t.work for t in timed}
+    """Returns the work by the name of the instruction that performs or starts it."""
+    return {t.transfer.starter if t.transfer and t.transfer.done else t.kernel.instruction.name: t.work for t in timed}
 
 
 def _all_timed(
@@ -211,17 +230,17 @@ def _all_timed(
     peak: Peak | Unavailable,
     collectives: Collectives | None,
 ) -> tuple[list[_Timed], Algorithm | Unavailable]:
-    """Every kernel, and the arithmetic by which most products run."""
+    """Returns the times of every kernel, and the arithmetic of most products."""
     multiplied = products(module)
     main = peak if isinstance(peak, Unavailable) else main_algorithm(multiplied.instructions, costs, peak)
-    exchanges = _exchanges(module, collectives, peak) if collectives is not None else {}
-    timed = [_timed(each, multiplied, costs, peak, exchanges.get(each.instruction.name)) for each in kernels(module)]
+    transfers = _transfers(module, collectives, peak) if collectives is not None else {}
+    timed = [_timed(each, multiplied, costs, peak, transfers.get(each.instruction.name)) for each in kernels(module)]
     return timed, main
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Exchange:
-    """What a kernel has to do with other devices: how long, and what starts and what ends it."""
+class _Transfer:
+    """The communication of a kernel with other devices, and the instructions that start and end it."""
 
     communication: Communication
     starter: str
@@ -230,16 +249,16 @@ class _Exchange:
     origin_name: str
 
 
-def _exchanges(module: Module, collectives: Iterable[Collective], peak: Peak | Unavailable) -> dict[str, _Exchange]:
-    """By the kernel that performs it; of several collectives in one kernel, their sum."""
-    found: dict[str, _Exchange] = {}
+def _transfers(module: Module, collectives: Iterable[Collective], peak: Peak | Unavailable) -> dict[str, _Transfer]:
+    """Returns the communication by the name of the kernel that performs it, summed over collectives in one kernel."""
+    found: dict[str, _Transfer] = {}
     for operation, collective in zip(operations(module), collectives, strict=True):
         kernel, now = _kernel(module, operation.operation), communication(collective, peak)
         if (before := found.get(kernel)) is not None:
-            said = before.communication
-            now = Communication(said.link_bytes + now.link_bytes, said.least_s + now.least_s)
+            other = before.communication
+            now = Communication(other.link_bytes + now.link_bytes, other.least_s + now.least_s)
         done = operation.done.name if operation.done else ""
-        found[kernel] = _Exchange(now, operation.holder.name, done, collective.origin, collective.source_name)
+        found[kernel] = _Transfer(now, operation.holder.name, done, collective.origin, collective.source_name)
     return found
 
 
@@ -251,21 +270,21 @@ def _kernel(module: Module, instruction: Instruction) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Timed:
-    """One execution of a kernel under the roofs.
+    """One execution of a kernel, with its times at the roofs.
 
     Attributes:
-      kernel: which.
-      cost: what it costs.
-      exchange: with other devices; None for none.
-      memory_bytes: through the main memory; of a collective outside of fusions nothing: the links are slower.
-      compute_s, memory_s: at the roofs; `About` where a part is not known, unavailable where nothing is.
+      kernel: the kernel.
+      cost: its costs.
+      transfer: its communication with other devices; None if there is none.
+      memory_bytes: main memory traffic; 0 for a collective outside of fusions, because the links are slower.
+      compute_s, memory_s: times at the roofs; `About` if a part is unknown, Unavailable if all of it is.
       algorithm: as in `Point`.
       filled: as in `Point`.
     """
 
     kernel: DeviceKernel
     cost: InstructionCost
-    exchange: _Exchange | None
+    transfer: _Transfer | None
     memory_bytes: float | Unavailable
     compute_s: float | Unavailable
     memory_s: float | Unavailable
@@ -278,7 +297,7 @@ class _Timed:
 
     @property
     def link_s(self) -> float:
-        return _estimate(self.exchange.communication.least_s) if self.exchange else 0.0
+        return _estimate(self.transfer.communication.least_s) if self.transfer else 0.0
 
     @property
     def parts(self) -> dict[Bound, float | Unavailable]:
@@ -286,7 +305,7 @@ class _Timed:
 
     @property
     def unknown(self) -> Iterator[Missing]:
-        """The parts of its time that are not known."""
+        """The unknown parts of its time."""
         for seconds in self.parts.values():
             if isinstance(seconds, Unavailable):
                 yield Missing(self.kernel.instruction.name, self.kernel.instruction.opcode.replace("-", " "))
@@ -295,11 +314,11 @@ class _Timed:
 
     @property
     def work(self) -> KernelWork:
-        """For the schedule: known parts only."""
+        """The work for the simulated schedule, known parts only."""
         parts = {bound: _number(seconds) for bound, seconds in self.parts.items()}
         amounts = (_number(self.flops), _number(self.memory_bytes))
-        links = self.exchange.communication.link_bytes if self.exchange else 0.0
-        beside, done = 0.0, self.exchange.done if self.exchange else ""
+        links = self.transfer.communication.link_bytes if self.transfer else 0.0
+        beside, done = 0.0, self.transfer.done if self.transfer else ""
         if done:
             beside = parts.pop("communication")
         bound = max(parts, key=lambda each: parts[each])
@@ -311,25 +330,25 @@ def _timed(
     multiplied: Fused,
     costs: Mapping[str, InstructionCost],
     peak: Peak | Unavailable,
-    exchange: _Exchange | None,
+    transfer: _Transfer | None,
 ) -> _Timed:
     cost = costs[kernel.instruction.name]
-    is_alone = exchange is not None and kernel.instruction.opcode != "fusion"
+    is_alone = transfer is not None and kernel.instruction.opcode != "fusion"
     moved = 0.0 if is_alone else cost.main_memory_bytes
     if isinstance(peak, Unavailable):
-        return _Timed(kernel, cost, exchange, moved, peak, peak)
+        return _Timed(kernel, cost, transfer, moved, peak, peak)
     memory_s = moved if isinstance(moved, Unavailable) else _estimate(moved / peak.memory_bytes_per_s)
     if is_alone:
-        return _Timed(kernel, cost, exchange, moved, 0.0, memory_s)
+        return _Timed(kernel, cost, transfer, moved, 0.0, memory_s)
     inside = [*multiplied.of(kernel.instruction)]
     compute_s, algorithm = _computing(kernel.instruction, inside, costs, peak)
     return _Timed(
-        kernel, cost, exchange, moved, compute_s, memory_s, algorithm, _filled(inside, costs, peak.matrix_unit)
+        kernel, cost, transfer, moved, compute_s, memory_s, algorithm, _filled(inside, costs, peak.matrix_unit)
     )
 
 
 def _filled(inside: Sequence[Instruction], costs: Mapping[str, InstructionCost], side: int) -> float | Unavailable:
-    """The share of the matrix unit that a kernel's products fill at most, each by its flops."""
+    """Returns an upper bound for the share of the matrix unit that a kernel's products use, weighted by FLOPs."""
     found = [(filled(product, side), costs[product.name].flops) for product in inside]
     known = [(share, _number(flops)) for share, flops in found if not isinstance(share, Unavailable) and flops]
     if len(known) < len(found) or not known:
@@ -340,7 +359,10 @@ def _filled(inside: Sequence[Instruction], costs: Mapping[str, InstructionCost],
 def _computing(
     instruction: Instruction, inside: Sequence[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
 ) -> tuple[float | Unavailable, str]:
-    """The least time of all operations of a kernel, matrix products beside the others, and by which arithmetic."""
+    """Returns a kernel's compute time at the roofs and the arithmetic of its matrix products.
+
+    Matrix products are assumed to overlap with all other operations.
+    """
     whole = costs[instruction.name].flops
     if isinstance(whole, Unavailable):
         return whole, ""
@@ -351,26 +373,26 @@ def _computing(
     seconds = max(seconds, rest / max(peak.flops_per_s.values()))
     doubts = [*missing(whole)]
     if len(known) < len(counted) or any(a.doubt for a, _ in known):
-        doubts.append(Missing(instruction.name, "kernel of uncertain arithmetic", "held to what is known of it"))
+        doubts.append(Missing(instruction.name, "kernel of uncertain arithmetic", "counted in part"))
     names = " + ".join(dict.fromkeys(str(a) for a, _ in known))
     return (About(seconds, doubts) if doubts else seconds), names
 
 
 def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases) -> Point:
-    kernel, exchange = timed.kernel, timed.exchange
+    kernel, transfer = timed.kernel, timed.transfer
     runs = kernel.place.executions
     times = 1 if isinstance(runs, Unavailable) else runs
     bound, least = _bound(timed)
     found = parts(kernel.instruction, costs, bound, phases)
-    if exchange is not None and not found[0].origin.frames:
-        phase = phases_text(phases.of(kernel.instruction, exchange.origin.op_name))
-        found = (Part(exchange.origin_name or kernel.instruction.name, exchange.origin, phase, 1.0, 1.0, 1.0),)
+    if transfer is not None and not found[0].origin.frames:
+        phase = phases_text(phases.of(kernel.instruction, transfer.origin.op_name))
+        found = (Part(transfer.origin_name or kernel.instruction.name, transfer.origin, phase, 1.0, 1.0, 1.0),)
     return Point(
         name=kernel.instruction.name,
         opcode=kernel.instruction.opcode,
         flops=_times(timed.flops, times),
         main_memory_bytes=_times(timed.memory_bytes, times),
-        link_bytes=exchange.communication.link_bytes * times if exchange else 0.0,
+        link_bytes=transfer.communication.link_bytes * times if transfer else 0.0,
         executions=runs,
         algorithm=timed.algorithm,
         bound_by=bound,
@@ -381,7 +403,7 @@ def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases) 
 
 
 def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
-    """The roof that one execution meets first, and the time there."""
+    """Returns the roof that bounds one execution, and the time at that roof."""
     parts, doubts = dict[Bound, float](), list[Missing]()
     for roof, seconds in timed.parts.items():
         if isinstance(seconds, Unavailable):
@@ -395,17 +417,17 @@ def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
 
 
 def _exposed(point: Point, timed: _Timed, played: Played, peak: Peak | Unavailable) -> Point:
-    """With what of its exchange no kernel hides."""
-    exchange = timed.exchange
-    if exchange is None:
+    """Returns a point with the part of its communication time that no kernel hides."""
+    transfer = timed.transfer
+    if transfer is None:
         return point
     if isinstance(peak, Unavailable):
         return dataclasses.replace(point, exposed_s=peak)
     times = 1 if isinstance(point.executions, Unavailable) else point.executions
-    overlap = played.overlaps.get(exchange.starter) if exchange.done else None
+    overlap = played.overlaps.get(transfer.starter) if transfer.done else None
     if overlap is None:
         return dataclasses.replace(point, exposed_s=timed.link_s * times)
-    doubts = missing(exchange.communication.least_s)
+    doubts = missing(transfer.communication.least_s)
     waits_s = About(overlap.waits_s, doubts) if doubts else overlap.waits_s
     return dataclasses.replace(point, exposed_s=waits_s * times, beside=overlap.beside)
 
@@ -421,7 +443,7 @@ def _total(
     if isinstance(peak, Unavailable):
         return Point(module.name, "", *amounts, 1, algorithms, peak, peak)
     left_out = (*_unknown(points, "least_s"), *unknown)
-    memory_s = spent.memory_bytes / peak.memory_bytes_per_s  # copies beside the rest share the memory with it
+    memory_s = spent.memory_bytes / peak.memory_bytes_per_s  # overlapping copies share the memory bandwidth
     seconds, bound = max((spent.seconds, spent.bound_by), (memory_s, "memory"), key=lambda each: each[0])
     if not seconds and left_out:
         none = Unavailable(f"the costs of its kernels are unknown: {About(0, left_out).reason}")
@@ -452,7 +474,7 @@ def _rank(point: Point) -> tuple[float, ...]:
 
 
 def _unknown(points: Iterable[Point], number: str) -> Iterator[Missing]:
-    """The parts of a number of all kernels that are not known."""
+    """Yields the unknown parts of a number, for all kernels."""
     for point in points:
         value = getattr(point, number)
         if isinstance(value, Unavailable):
@@ -462,7 +484,7 @@ def _unknown(points: Iterable[Point], number: str) -> Iterator[Missing]:
 
 
 def _estimate(seconds: float) -> float:
-    """A time at a roof: an estimate, whatever it was counted from."""
+    """Returns a time at a roof as an estimate: `About` instead of `AtLeast`."""
     return About(float(seconds), missing(seconds)) if missing(seconds) else seconds
 
 

@@ -1,6 +1,6 @@
-"""A roofline's kernels summed by scope, line, phase, opcode or roof: where the time at the roofs goes.
+"""Sums of a roofline's kernels by scope, line, phase, opcode or roof.
 
-By scope, line and phase a fusion's cost is split as `analysis/cost/attribution.py` has it.
+For scope, line and phase, the costs of a fusion are split by `analysis/cost/attribution.py`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from inspector.hlo.source import Frame, Origin
 from inspector.support.tables import UNKNOWN, Kind
 
 GroupedBy = Literal["scope", "line", "phase", "opcode", "roof"]
-"""What kernels are summed by."""
+"""The property by which kernels are summed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Kernels, or parts of them, that share something.
+    """Kernels, or parts of them, with a common property.
 
     Attributes:
-      name: what they share, a line as `file:line`; None where it is unknown.
-      points: the kernels, those that spend most time here first.
-      frames: of a line the call stack of the part that spends most time; else ().
-      flops, main_memory_bytes, least_s: of all executions of all of them, of a fusion its part; `About` where a part is not
-        known, or a kernel runs an unknown number of times and is counted once.
-      link_bytes: that one device sends to others.
-      exposed_s: of the time on the links what no kernel hides, as of a `Point`.
-      filled: the share of the matrix unit that their products fill at most.
-      share: of the sum of all kernels' `least_s`; unavailable where that is nothing.
+      name: the common property, such as a scope, or a line as `file:line`; None if unknown.
+      points: the kernels, those with the most time in this group first.
+      frames: for a line, call stack of the part with the most time; () otherwise.
+      flops, main_memory_bytes, least_s: operations, bytes and estimated seconds of all executions of all kernels; of a
+        fusion, its part in this group. `About` if a part is unknown, or if a kernel runs an unknown number of times and
+        is counted once.
+      link_bytes: bytes that one device sends to others.
+      exposed_s: estimated time on the links that no kernel hides, as in `Point`.
+      filled: upper bound for the share of the matrix unit that their products use.
+      share: share of the sum of all kernels' `least_s`; Unavailable if that sum is 0.
     """
 
     name: str | None
@@ -49,7 +50,7 @@ class Group:
 
     @property
     def intensity(self) -> float | Unavailable:
-        """Flops a byte."""
+        """FLOPs per byte."""
         return flops_a_byte(self.flops, self.main_memory_bytes)
 
 
@@ -60,7 +61,7 @@ GROUP_COLUMNS: Mapping[str, Kind] = {
 
 
 def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
-    """The groups, the slowest first; each kernel is in one, or with its parts in several."""
+    """Returns the groups, the slowest first. A kernel is in one group, or in several with its parts."""
     found: dict[str | None, list[_Shared]] = {}
     for point in points:
         for shared in _shared(point, by):
@@ -86,7 +87,7 @@ def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
 
 
 def group_row(group: Group) -> tuple[object, ...]:
-    """A row of `GROUP_COLUMNS`."""
+    """Returns a row of `GROUP_COLUMNS`."""
     return (
         group.name, len(group.points), group.flops, group.main_memory_bytes, group.link_bytes, group.least_s,
         group.exposed_s, None if isinstance(group.filled, Unavailable) else group.filled, group.share,
@@ -94,7 +95,7 @@ def group_row(group: Group) -> tuple[object, ...]:
 
 
 def filled_by(points: Iterable[Point]) -> float | Unavailable:
-    """The share of the matrix unit that the products of kernels fill at most."""
+    """Returns an upper bound for the share of the matrix unit that the products of kernels use."""
     pairs, reasons = list[tuple[float, float]](), list[Unavailable]()
     for point in points:
         if isinstance(point.filled, Unavailable):
@@ -115,7 +116,7 @@ class _Shared(NamedTuple):
     least_s: float = 1.0
 
     def amount(self, number: str) -> float:
-        """The number of the kernel, of which the group has its share."""
+        """Returns the group's share of a number of the kernel."""
         value: float | Unavailable = getattr(self.point, number)
         if isinstance(value, Unavailable):
             return About(0.0, [Missing(self.point.name, self.point.opcode.replace("-", " "))])
@@ -155,5 +156,5 @@ def _rank(shared: _Shared) -> tuple[float, ...]:
 
 
 def _sum(shared: Iterable[_Shared], number: str) -> float:
-    """What is not known counts as nothing, and is missing."""
+    """Sums a number. Unknown parts count as 0 and are listed as missing."""
     return total(each.amount(number) for each in shared)

@@ -23,14 +23,14 @@ def roofline_plot(
     flops_per_s: float | Unavailable,
     peak_name: str | Unavailable,
 ) -> Picture:
-    """Kernels and total in the plane of intensity and operations a second, both logarithmic.
+    """Plots kernels and total by arithmetic intensity and FLOPs per second, both on logarithmic axes.
 
     Args:
       points: the kernels.
       total: the whole program.
       peak: the chip's figures.
       flops_per_s: the flat roof.
-      peak_name: its name.
+      peak_name: name of the flat roof.
     """
     from inspector.analysis.figures import Picture
 
@@ -40,7 +40,7 @@ def roofline_plot(
     intensities = [*shown, *whole] or [1.0]
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("arithmetic intensity (flop a byte)")
+    axes.set_xlabel("arithmetic intensity (flop/byte)")
     if isinstance(peak, Unavailable) or isinstance(flops_per_s, Unavailable):
         drawn = [p for p in points if p.intensity]
         axes.scatter(shown, [float(p.flops) for p in drawn if not isinstance(p.flops, Unavailable)], s=14, alpha=0.6)
@@ -72,7 +72,7 @@ def _draw_roofs(axes: Axes, peak: Peak, top: float, intensities: list[float]) ->
 
 
 def _intensities(points: Sequence[Point]) -> list[float]:
-    """Those that are known, and not 0, which a logarithmic axis does not have."""
+    """Returns the known intensities, without 0, which a logarithmic axis cannot show."""
     return [each for each in (p.intensity for p in points) if not isinstance(each, Unavailable) and each]
 
 

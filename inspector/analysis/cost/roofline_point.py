@@ -1,4 +1,4 @@
-"""`Point`: where a kernel, or a whole program, stands under a chip's roofs."""
+"""`Point`: a kernel, or a whole program, in a roofline."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ class Point:
     """A kernel, or the whole program.
 
     Attributes:
-      name: the instruction, or the module.
-      opcode: the instruction's, "" for the module.
-      flops, main_memory_bytes: of all its executions; unknown of custom calls. A collective's memory is left out.
-      link_bytes: that one device sends to others, of all its executions.
-      executions: in one execution of the module; where they are unknown, the numbers are those of one.
-      algorithm: by which arithmetic its matrix products run, such as "bf16 x 3", several joined by " + "; "" for none.
-      bound_by: which roof it meets first; "nothing" when it neither computes nor moves anything.
-      least_s: the time that it takes at that roof; `AtLeast` where a part of it is not known.
-      parts: the shares of its cost by where they come from, the largest first; () of the module.
-      exposed_s: of the time on the links what no kernel hides, all executions, as the schedule has it when each kernel takes
-        its least time: an estimate; unavailable where times are not known.
-      beside: the kernels that run while an exchange is under way.
-      filled: the share of the chip's matrix unit that its products fill at most, by their flops; the rest is padding.
+      name: name of the instruction, or of the module.
+      opcode: opcode of the instruction; "" for the module.
+      flops, main_memory_bytes: of all executions; unknown for custom calls. Main memory bytes of a collective do not
+        count.
+      link_bytes: bytes that one device sends to others in all executions.
+      executions: number of runs in one execution of the module; if unknown, all numbers are for one run.
+      algorithm: arithmetic of its matrix products, such as "bf16 x 3", joined by " + " if several; "" if it has none.
+      bound_by: the roof that bounds it; "nothing" if it neither computes nor moves data.
+      least_s: estimated time at that roof in seconds; `About` if a part of it is unknown.
+      parts: shares of its cost by origin, largest first; () for the module.
+      exposed_s: estimated time on the links that no kernel hides, for all executions, if each kernel is as fast as its
+        roof allows; Unavailable if times are unknown.
+      beside: names of the kernels that run during its communication.
+      filled: upper bound for the share of the chip's matrix unit that its products use, weighted by FLOPs; the rest is
+        padding.
     """
 
     name: str
@@ -47,12 +49,12 @@ class Point:
 
     @property
     def origin(self) -> Origin:
-        """Where the instructions come from that cause most of its time."""
+        """Origin of the instructions that cause most of its time."""
         return self.parts[0].origin if self.parts else NOWHERE
 
     @property
     def phase(self) -> str | None:
-        """The part of a differentiated program that these belong to (`analysis/cost/phases.py`); None where it is unknown."""
+        """Phase of these instructions in a differentiated program (`analysis/cost/phases.py`); None if unknown."""
         return self.parts[0].phase if self.parts else None
 
     @property
@@ -62,17 +64,17 @@ class Point:
 
     @property
     def line(self) -> Frame | None:
-        """The innermost line of the user's own code there."""
+        """Innermost line of the user's own code at that origin."""
         return self.origin.line
 
     @property
     def intensity(self) -> float | Unavailable:
-        """Flops a byte."""
+        """FLOPs per byte."""
         return flops_a_byte(self.flops, self.main_memory_bytes)
 
 
 def flops_a_byte(flops: float | Unavailable, moved: float | Unavailable) -> float | Unavailable:
-    """The intensity of so many operations over so many bytes."""
+    """Returns the arithmetic intensity in FLOPs per byte."""
     if isinstance(flops, Unavailable):
         return flops
     if isinstance(moved, Unavailable):

@@ -1,4 +1,4 @@
-"""`Schedule`: what is under way when in one execution of a computation: an estimate from its schedule, as table and picture."""
+"""`Schedule`: the estimated start and end of every kernel in one execution of a computation, as a table and a figure."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 _LANES: tuple[Lane, ...] = ("device", "links", "copies")
 _COLORS = {"compute": "C0", "memory": "C2", "communication": "C1", "waiting": "0.85"}
 _CHARACTER = 0.0085
-"""Of the whole time: what a character of a name takes up."""
+"""Width of a character in a bar's label, as a fraction of the total time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Schedule(Tabular):
-    """One execution of a computation in the order of its schedule, each kernel as fast as its roof lets it be.
+    """One execution of a computation in the order of its schedule, with each kernel as fast as its roof allows.
 
-    Nothing is measured: a run takes longer, and may overlap less.
+    Nothing is measured. A real run takes longer, and may overlap less.
 
     Attributes:
-      computation: its name.
+      computation: name of the computation.
       peak: the chip's figures.
-      items: in order of the beginning.
-      missing: the parts whose time is not known.
+      items: intervals in order of their start.
+      missing: parts of unknown time.
     """
 
     computation: str
@@ -50,26 +50,26 @@ class Schedule(Tabular):
 
     @property
     def seconds(self) -> float:
-        """Until all of it has ended."""
+        """Time at which everything has ended."""
         return max((each.end_s for each in self.items), default=0.0)
 
     @property
     def exposed_s(self) -> float:
-        """For which the device waits for the links."""
+        """Time during which the device waits for the links."""
         return sum(_length(each) for each in self.items if each.is_wait and each.bound_by == "communication")
 
     @property
     def hidden_s(self) -> float:
-        """For which the links carry something while the device does not wait for them; what loops hide is not among it."""
+        """Time during which the links are busy and the device does not wait for them, without communication in loops."""
         return max(0.0, sum(_length(each) for each in self.items if each.lane == "links") - self.exposed_s)
 
     def __repr__(self) -> str:
-        about, unknown = f"Schedule of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason
+        name, unknown = f"Schedule of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason
         if self.missing and not self.seconds:
-            return f"<{about}: time unknown: {unknown}>"
+            return f"<{name}: time unknown: {unknown}>"
         text = (
-            f"<{about}: about {format_seconds(self.seconds)} at the roofs, of it waiting for links"
-            f" {format_seconds(self.exposed_s)}; hidden exchanges {format_seconds(self.hidden_s)}"
+            f"<{name}: about {format_seconds(self.seconds)} at the roofs, {format_seconds(self.exposed_s)} of it waiting"
+            f" for links; {format_seconds(self.hidden_s)} of communication hidden"
             f"{f'; {unknown}' if unknown else ''}; an estimate>"
         )
         return with_hint(text, ".table(), .plot()")
@@ -78,12 +78,12 @@ class Schedule(Tabular):
         return described(repr(self), table=self.table())
 
     def table(self) -> pd.DataFrame:
-        """One row an interval; of a wait `bound_by` is what is waited for."""
+        """Returns a table with one row per interval. `bound_by` of a wait is the resource that the device waits for."""
         rows = ((each.name, each.lane, each.bound_by, each.start_s, each.end_s, each.is_wait) for each in self.items)
         return make_table(_KINDS, rows)
 
     def plot(self) -> Picture:
-        """A bar an interval, one row a lane, kernels by what bounds them."""
+        """Draws one bar per interval and one row per lane. Colors show the resource that bounds a kernel."""
         from matplotlib.patches import Patch
 
         from inspector.analysis.figures import Picture
@@ -103,7 +103,7 @@ class Schedule(Tabular):
                 axes.text(middle, row, each.name, ha="center", va="center", fontsize=6, clip_on=True)
         axes.set_yticks(range(len(lanes)), lanes)
         axes.invert_yaxis()
-        axes.set_xlabel("µs, each kernel at its roof")
+        axes.set_xlabel("time in µs, each kernel at its roof")
         axes.set_title(repr(self)[1:-1], fontsize=8, loc="left", wrap=True)
         kinds = [kind for kind in _COLORS if any(_kind(each) == kind for each in self.items)]
         patches = [Patch(facecolor=_COLORS[kind], label=kind) for kind in kinds]

@@ -1,7 +1,8 @@
-"""How long a schedule takes when each kernel takes its time at the roofs: what runs beside what.
+"""Simulates a schedule with each kernel taking its time at the roofs, to estimate the total time and the overlap.
 
-An instruction that starts something goes on at once; the one that ends it waits. What is started runs one after
-the other on its stream: exchanges on the links, copies on the way to memory. All else runs in the schedule's order.
+An instruction that starts an asynchronous operation returns at once, and the instruction that ends it waits. Started
+operations run in sequence on their stream: communication on the links, copies on the way to or from memory. All other
+instructions run in the order of the schedule.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class KernelWork:
     """One execution of an instruction, known parts only.
 
     Attributes:
-      seconds: for which it holds up what comes after it.
-      bound_by: what that time is spent on.
-      flops, memory_bytes, link_bytes: all that it does.
-      beside_s: what it starts takes so long, on the links.
-      done: the instruction that waits for it; "" for none.
+      seconds: time during which it blocks later instructions.
+      bound_by: the resource that bounds that time.
+      flops, memory_bytes, link_bytes: amounts of work, including the operation that it starts.
+      beside_s: time on the links of the operation that it starts.
+      done: name of the instruction that waits for that operation; "" if there is none.
     """
 
     seconds: float
@@ -44,7 +45,7 @@ class KernelWork:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spent:
-    """What an execution takes: seconds by what they are spent on, waiting included, and amounts."""
+    """The cost of an execution: seconds by resource, including waits, and amounts of work."""
 
     compute_s: float = 0.0
     memory_s: float = 0.0
@@ -59,7 +60,7 @@ class Spent:
 
     @property
     def bound_by(self) -> Bound:
-        """What most of the seconds are spent on."""
+        """The resource that accounts for most of the time."""
         parts: dict[Bound, float] = {
             "compute": self.compute_s, "memory": self.memory_s, "communication": self.communication_s,
         }  # fmt: skip
@@ -75,23 +76,28 @@ class Spent:
         )  # fmt: skip
 
     def times(self, count: int) -> Spent:
-        """So often, one after the other."""
+        """Returns the cost of a number of executions in sequence."""
         return Spent(*(getattr(self, name) * count for name in _FIELDS))
 
     def until(self, end: float, stream: Bound) -> Spent:
-        """With the wait for the end of what runs on a stream."""
+        """Returns the cost with a wait until a stream's operation ends.
+
+        Args:
+          end: time at which the operation ends, in seconds from the start of the computation.
+          stream: the stream's resource.
+        """
         waits = end - self.seconds
         return self + _spent(stream, waits) if waits > 0 else self
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overlap:
-    """An exchange that is started and waited for later, of one execution.
+    """One execution of a collective that is started, and waited for later.
 
     Attributes:
-      waits_s: of its time on the links that for which what waits for its end has nothing else to do: exposed; with
-        exchanges before it on the links, more than it takes itself.
-      beside: the kernels that run meanwhile, in their order.
+      waits_s: exposed time, during which the device only waits for its end. With earlier communication on the links,
+        this can be longer than its own time on the links.
+      beside: names of the kernels that run at the same time, in order.
     """
 
     waits_s: float
@@ -100,12 +106,12 @@ class Overlap:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Played:
-    """The course of a module.
+    """The simulated execution of a module.
 
     Attributes:
-      spent: in all.
-      missing: what is not known of it.
-      overlaps: by the instruction that starts the exchange.
+      spent: total cost.
+      missing: unknown parts of the cost.
+      overlaps: asynchronous collectives, by the name of the instruction that starts them.
     """
 
     spent: Spent
@@ -115,14 +121,14 @@ class Played:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Interval:
-    """Something that is under way in one execution of a computation.
+    """An activity in one execution of a computation.
 
     Attributes:
-      name: the instruction; of what runs beside others the one that starts it, of a wait the one that waits.
-      lane: the "device" runs kernels, or waits; the "links" carry exchanges; "copies" are on their way to or from memory.
-      bound_by: what its time is spent on; of a wait what is waited for.
-      start_s, end_s: since the computation's beginning.
-      is_wait: whether the device has nothing to do.
+      name: name of the instruction: the one that starts an asynchronous operation, or the one that waits.
+      lane: "device" for kernels and waits, "links" for communication, "copies" for copies to or from memory.
+      bound_by: the resource that bounds it; for a wait, the resource that the device waits for.
+      start_s, end_s: seconds since the start of the computation.
+      is_wait: whether the device is idle.
     """
 
     name: str
@@ -138,12 +144,13 @@ _NOTHING = Spent()
 
 
 def play(module: Module, work: Mapping[str, KernelWork]) -> Played:
-    """The time of one execution of a module, and what runs beside what.
+    """Simulates one execution of a module.
+
+    A loop of unknown length runs only its condition, and a conditional runs its cheapest branch.
 
     Args:
-      module: in the order in which it runs.
-      work: of each instruction that does something, by name. Of a loop of unknown length only the condition
-        runs, and of a conditional the branch that takes the least.
+      module: a scheduled module.
+      work: work of each kernel, by name.
     """
     player = _Player(work)
     spent = player.play(module.entry)
@@ -151,21 +158,21 @@ def play(module: Module, work: Mapping[str, KernelWork]) -> Played:
 
 
 def intervals(work: Mapping[str, KernelWork], computation: Computation) -> tuple[Interval, ...]:
-    """What is under way when in one execution of one computation of a module, in order of the beginning."""
+    """Returns the activities in one execution of a computation, in order of their start."""
     player = _Player(work, computation.id)
     player.play(computation)
     return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s)))
 
 
 def uncounted(work: Mapping[str, KernelWork], computation: Computation) -> tuple[Missing, ...]:
-    """The loops of unknown length and the conditionals in one execution of a computation, which are counted in part."""
+    """Returns the partly counted instructions of a computation: loops of unknown length, and conditionals."""
     player = _Player(work)
     player.play(computation)
     return tuple(dict.fromkeys(player.missing))
 
 
 class _Player:
-    """Plays computations, each once; of the watched one it keeps the intervals."""
+    """Simulates computations, each once, and records the intervals of the watched one."""
 
     def __init__(self, work: Mapping[str, KernelWork], watched: int | None = None) -> None:
         self.intervals: list[Interval] = []
@@ -182,9 +189,9 @@ class _Player:
 
     def _play(self, computation: Computation) -> Spent:
         spent, done_by = _NOTHING, dones(computation)
-        free: dict[Bound, float] = {}  # when a stream has done all that was started
+        free: dict[Bound, float] = {}  # the time at which each stream has finished all started operations
         ends: dict[str, tuple[float, Bound]] = {}
-        under_way: dict[str, tuple[str, list[str]]] = {}  # by what waits for it: what started it, what runs meanwhile
+        under_way: dict[str, tuple[str, list[str]]] = {}  # by waiting instruction: the start, and kernels in between
         is_watched = computation.id == self._watched
         for instruction in computation.schedule:
             now, beside, stream, done = self._step(instruction, done_by)
@@ -218,7 +225,7 @@ class _Player:
         return spent
 
     def _watch_now(self, name: str, now: Spent, start_s: float) -> None:
-        """What the device does, then the exchanges that it waits for; of a loop all rounds together."""
+        """Records the device's work, then the communication that it waits for. All iterations of a loop are one interval."""
         begun = start_s + now.compute_s + now.memory_s
         if begun > start_s:
             bound: Bound = "compute" if now.compute_s >= now.memory_s else "memory"
@@ -229,7 +236,12 @@ class _Player:
             self.intervals.append(Interval(name, "device", "communication", begun, end_s, is_wait=True))
 
     def _step(self, instruction: Instruction, done_by: Mapping[str, Instruction]) -> tuple[Spent, float, Bound, str]:
-        """What an instruction holds up, how long what it starts takes, on which stream, and what waits for it."""
+        """Simulates one instruction.
+
+        Returns:
+          The cost that blocks later instructions; the time of the operation that it starts; that operation's stream; the
+          name of the instruction that waits for it, "" if there is none.
+        """
         work, done = self._work.get(instruction.name), done_by.get(instruction.name)
         if work is not None and work.done:
             return _now(work), work.beside_s, "communication", work.done
@@ -245,7 +257,7 @@ class _Player:
         called = [self.play(computation) for computation in instruction.called_computations]
         if instruction.opcode == "conditional":
             if len(set(called)) > 1:
-                self.missing.append(Missing(instruction.name, "conditional", "held to the cheapest branch"))
+                self.missing.append(Missing(instruction.name, "conditional", "counted by the cheapest branch"))
             return min(called, key=lambda spent: (spent.seconds, spent.memory_bytes, spent.flops))
         if instruction.opcode != "while":
             return _sum(called)
@@ -262,7 +274,7 @@ def _now(work: KernelWork) -> Spent:
 
 
 def _spent(on: Bound, seconds: float, *amounts: float) -> Spent:
-    """Seconds on one thing, and amounts."""
+    """Returns a cost with seconds of one resource, and amounts of work."""
     return Spent(*(seconds if on == each else 0.0 for each in ("compute", "memory", "communication")), *amounts)
 
 

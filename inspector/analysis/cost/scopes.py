@@ -1,7 +1,7 @@
-"""JAX's name stacks as a reader says them: `jit(step)/transpose(jvp(attention))/dot_general` is attention, backward.
+"""Readable scopes from JAX's name stacks: `jit(step)/transpose(jvp(attention))/dot_general` is attention, backward.
 
-Of a stack the user wrote little: the names of scopes and functions. The rest are the transformations around them, of
-which `hlo/source.py` reads the part of a differentiated program, and what JAX calls the parts of its own control flow.
+Only the names of scopes and functions in a stack come from the user. The rest are transformations, from which
+`hlo/source.py` reads the phase of a differentiated program, and JAX's names for parts of its control flow.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BRANCH = re.compile(r"^branch_\d+_fun$")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
-    """Where an operation belongs.
+    """The scope of an operation.
 
     Attributes:
-      path: the names of scopes and functions around it, outermost first, without the function that was compiled.
-      phase: the part of a differentiated program (`hlo.source.PHASES`), several joined by " + "; "" where none tells.
+      path: names of the enclosing scopes and functions, outermost first, without the compiled function.
+      phase: phase of a differentiated program (`hlo.source.PHASES`), joined by " + " if several; "" if unknown.
     """
 
     path: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Scope:
 
 
 def scope_of(op_name: str) -> Scope:
-    """The scope of an operation by JAX's name stack; of what XLA merged, that of the first."""
+    """Returns the scope from JAX's name stack; for operations that XLA merged, that of the first."""
     stack = [*cut(next(merged_names(op_name)))]
     inner = stack[1:-1] if stack and stack[0].startswith(("jit(", "pjit(", "pmap(")) else stack[:-1]
     path = tuple(name for part in inner for name in names_of(part) if not _is_of_jax(name))
@@ -41,7 +41,7 @@ def scope_of(op_name: str) -> Scope:
 
 
 def operation_of(op_name: str) -> str:
-    """What JAX calls the operation itself, such as `dot_general`; "" for an argument's name and where nothing tells."""
+    """Returns JAX's name of the operation itself, such as `dot_general`; "" for an argument's name, or if unknown."""
     return [*cut(next(merged_names(op_name)))][-1] if "/" in op_name else ""
 
 
@@ -53,10 +53,10 @@ _PLACES = re.compile(r"\['([^']*)'\]|\[\"([^\"]*)\"\]|\[([^\]]*)\]|\.?(\w+)")
 
 
 def argument_path(name: str) -> tuple[str, ...]:
-    """The steps to an argument by its name: params, layers, 0 and w of `params['layers'][0]['w']`."""
+    """Splits an argument's name into its steps: params, layers, 0 and w for `params['layers'][0]['w']`."""
     return tuple(next(filter(None, step), "") for step in _PLACES.findall(name))
 
 
 def names_above(name: str) -> tuple[str, ...]:
-    """An argument's name and those above it, the outermost first: `params`, `params['w']`."""
+    """Returns an argument's name preceded by its prefixes, outermost first: `params`, `params['w']`."""
     return tuple(name[: step.end()] for step in _PLACES.finditer(name))

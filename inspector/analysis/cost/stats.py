@@ -1,4 +1,4 @@
-"""Memory, cost and time of compiled programs as rows, and several programs side by side."""
+"""Memory, cost and compile time of programs as rows, and comparisons of several programs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Stat:
 
     Attributes:
       key: name with unit, as an attribute of `Memory`, `Cost` or `timings`.
-      label: for people.
-      unit: what `value` counts.
-      value: the number, `Partial` where it is known in part, or why there is none.
+      label: text for users.
+      unit: unit of `value`.
+      value: the number; `Partial` if known in part; Unavailable if unknown.
       less_is_better: whether a smaller value is clearly an improvement.
     """
 
@@ -57,18 +57,18 @@ _COST = (
 
 
 _STRUCTURE: tuple[tuple[str, str, Unit, bool], ...] = (
-    ("vmem_scratch_bytes", "largest scratch of a kernel in VMEM", "bytes", True),
+    ("vmem_scratch_bytes", "largest VMEM scratch of a kernel", "bytes", True),
     ("kernels", "kernels", "count", True),
     ("fusions", "fusions", "count", False),
     ("custom_calls", "custom calls", "count", False),
     ("collectives", "collectives", "count", True),
-    ("collective_bytes", "bytes into collectives", "bytes", True),
+    ("collective_bytes", "input bytes of collectives", "bytes", True),
     ("estimated_cycles", "estimated cycles", "count", True),
 )
 
 
 def stats(program: CompiledProgram | Preview) -> tuple[Stat, ...]:
-    """Memory, cost and compile time of a program. Host memory only where some is used."""
+    """Returns memory, cost and compile time of a program. Host memory is included only if some is used."""
     memory = program.memory
     cost = program.cost
     rows = [_memory_stat(memory, key, label, better) for key, label, better in _MEMORY]
@@ -88,7 +88,7 @@ def stats(program: CompiledProgram | Preview) -> tuple[Stat, ...]:
 
 
 def _reported(memory: Memory) -> list[Stat]:
-    """The compiler's own peak, which means something else on each platform."""
+    """Returns the compiler's own peak memory, whose meaning differs between platforms; [] if it reports none."""
     name = "peak_memory_in_bytes"
     if isinstance(memory.reported, Unavailable) or name not in memory.reported:
         return []
@@ -96,14 +96,14 @@ def _reported(memory: Memory) -> list[Stat]:
 
 
 def program_stats(compiled: CompiledProgram) -> tuple[Stat, ...]:
-    """Memories beside the main one, and what the device executes; reads the whole module.
+    """Returns memory spaces other than main memory, and counts of what the device executes. Reads the whole module.
 
-    What only TPUs report is left out where it is not.
+    Numbers that only TPU compilers report are omitted if unknown.
     """
     memory = compiled.memory
     spaces = {} if isinstance(memory, Unavailable) else {n: s for n, s in memory.spaces.items() if n != memory.main}
     numbers = structure(compiled.module())
-    rows = [Stat(_space_key(name), f"all of {name}", "bytes", s.allocated_bytes) for name, s in spaces.items()]
+    rows = [Stat(_space_key(name), f"allocated in {name}", "bytes", s.allocated_bytes) for name, s in spaces.items()]
     rows += [Stat(key, label, unit, getattr(numbers, key), better) for key, label, unit, better in _STRUCTURE]
     return tuple(row for row in rows if not isinstance(row.value, Unavailable))
 
@@ -118,22 +118,25 @@ def _memory_stat(memory: object, key: str, label: str, better: bool) -> Stat:
 
 
 def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFrame:
-    """Programs side by side: one row a number, one column a program, then what changed.
+    """Compares programs in a table with one row per number and one column per program.
 
-    The first is the baseline: each further column is followed by its difference (`delta`, in the
-    row's unit). The index is the key with its unit, as in `Compiled.memory` and `Compiled.cost`, and after
-    these the compiler's own `peak_memory_in_bytes`, `vmem_allocated_bytes` and its like for each memory beside the main
-    one, `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and
-    `estimated_cycles` (see `inspector.analysis.cost.kernels`): what one execution does, loops as often as they run.
-    The last column, `unknown`, says what is missing, and of a number known in part that it is "at least" that much;
-    such numbers have no difference.
+    The first program is the baseline. The column of each other program is followed by its difference from the baseline
+    (`delta`, in the row's unit). The index has these keys, with units in their names:
+      - those of `Compiled.memory` and `Compiled.cost`;
+      - the compiler's own `peak_memory_in_bytes`;
+      - `vmem_allocated_bytes`, and the same for each memory space other than main memory;
+      - `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and `estimated_cycles` for one execution,
+        with loops counted as often as they run (see `inspector.analysis.cost.kernels`).
+
+    The last column, `unknown`, has the reasons why numbers are missing, and marks numbers known in part as "at least".
+    Numbers known in part have no difference.
 
     Args:
       compiled: the programs.
-      names: of the columns; () for options and targets.
+      names: names of the columns; () for options and targets.
 
     Raises:
-      ParameterError: nothing to compare, or something that is not compiled.
+      ParameterError: there is nothing to compare, or an argument is not a compiled program.
     """
     import pandas as pd
 
@@ -153,33 +156,33 @@ def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFra
     return table.set_index(pd.Index(keys, name="number"))
 
 
-def _check_compiled(given: Sequence[object]) -> None:
-    strangers = [one for one in given if not isinstance(one, CompiledProgram)]
-    if strangers:
-        got = f"{strangers[0]!r} ({type(strangers[0]).__name__})"
-        raise ParameterError(f"compare() takes one or more Compiled, got {got}. {_way_to_compiled(strangers[0])}")
-    if not given:
+def _check_compiled(programs: Sequence[object]) -> None:
+    others = [one for one in programs if not isinstance(one, CompiledProgram)]
+    if others:
+        got = f"{others[0]!r} ({type(others[0]).__name__})"
+        raise ParameterError(f"compare() takes one or more Compiled, got {got}. {_way_to_compiled(others[0])}")
+    if not programs:
         raise ParameterError(f"compare() takes one or more Compiled, got none. {_WAY}")
 
 
-_WAY = "`inspector.lower(fun, *args).compile()` makes one."
+_WAY = "Create one with `inspector.lower(fun, *args).compile()`."
 
 
-def _way_to_compiled(given: object) -> str:
-    """What to call instead, by what a value offers."""
-    if isinstance(given, (list, tuple)):
-        return "For those of a list: compare(*programs)."
+def _way_to_compiled(value: object) -> str:
+    """Explains how to get a `Compiled` from another value, by the methods that it has."""
+    if isinstance(value, (list, tuple)):
+        return "Unpack a list: compare(*programs)."
     ways = {
-        "request": "Its method compile() makes one.",  # a Lowered
-        "variants": "Its own method compare() compares its variants.",  # an Explorer
-        "result": "Its method result() gives one.",  # a Job
-        "compiled": "Its attribute `compiled` is one.",  # a Variant
+        "request": "Call its method compile() first.",  # a Lowered
+        "variants": "Call its own method compare() to compare its variants.",  # an Explorer
+        "result": "Call its method result() first.",  # a Job
+        "compiled": "Pass its attribute `compiled`.",  # a Variant
     }
-    return next((way for name, way in ways.items() if hasattr(type(given), name)), _WAY)
+    return next((way for name, way in ways.items() if hasattr(type(value), name)), _WAY)
 
 
 def _in_order(columns: Iterable[Sequence[str]]) -> list[str]:
-    """Every key once, those that only some columns have next to what they stand beside there."""
+    """Returns every key once. Keys that only some columns have follow their predecessor in those columns."""
     keys: list[str] = []
     for column in columns:
         position = 0
@@ -193,14 +196,14 @@ def _in_order(columns: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: CompiledProgram) -> dict[str, Value]:
-    """A column with a value for every key."""
+    """Returns a column with a value for every key."""
     return {key: column[key] if key in column else _absent(column, key, compiled) for key in keys}
 
 
 def _absent(column: Mapping[str, Value], key: str, compiled: CompiledProgram) -> Value:
-    """Of a number that other programs have: host memory is 0 where a program's memory is known at all."""
+    """Returns the value of a number that only other programs have. Host memory is 0 if the program's memory is known."""
     if key in ("vmem_scratch_bytes", "estimated_cycles"):
-        return Unavailable("only the TPU's compiler notes it")
+        return Unavailable("only the TPU compiler reports it")
     if not key.endswith(_SPACE):
         return column["peak_bytes"] if isinstance(column["peak_bytes"], Unavailable) else 0
     if isinstance(compiled.memory, Unavailable):
@@ -209,7 +212,7 @@ def _absent(column: Mapping[str, Value], key: str, compiled: CompiledProgram) ->
 
 
 def difference(value: Value, baseline: Value) -> Value:
-    """How much larger a number is; of what is not known, or known in part, why there is no telling."""
+    """Returns a number minus its baseline; Unavailable if either is unknown or known in part."""
     if isinstance(value, Unavailable):
         return value
     if isinstance(baseline, Unavailable):
@@ -219,11 +222,11 @@ def difference(value: Value, baseline: Value) -> Value:
 
 
 def _labels(compiled: tuple[CompiledProgram, ...]) -> list[str]:
-    """What sets each program apart, unique: its options, and its target where these differ."""
+    """Returns a unique label for each program: its options, and its target if targets differ."""
     one_target = len({c.target for c in compiled}) == 1
     labels: list[str] = []
     for index, c in enumerate(compiled):
-        said = str(c.options).replace("--", "") if c.options.as_dict() else ""
-        label = (said or "defaults") if one_target else f"{c.target} {said}".rstrip()
+        options = str(c.options).replace("--", "") if c.options.as_dict() else ""
+        label = (options or "defaults") if one_target else f"{c.target} {options}".rstrip()
         labels.append(label if label not in labels else f"{label} ({index})")
     return labels

@@ -1,7 +1,7 @@
-"""`Sharding`: which device holds which part of an array.
+"""`Sharding`: the parts of an array and the devices that hold them.
 
-A dimension of n that is split in k goes in parts of ceil(n / k), as XLA pads it: the last parts that hold anything may be
-short, and those behind them hold nothing.
+A dimension of size n that is split k ways has parts of size ceil(n / k), because XLA pads it. The last nonempty part may
+be short, and the parts after it are empty.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Range: TypeAlias = tuple[int, int]
-"""From one index until before another."""
+"""Start and end index; the end is exclusive."""
 Part: TypeAlias = tuple[Range, ...]
-"""One range a dimension."""
+"""One range per dimension."""
 
 _MOST_DEVICES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Sharding(Tabular):
-    """An array over the devices of a mesh.
+    """The split of an array over the devices of a mesh.
 
     Attributes:
-      shape: of the whole array.
-      mesh: the devices; a device's id is its `physical_ids`, or the logical id where it has none.
-      axes: of each dimension, the mesh axes that split it, the first the slowest; () where it is whole.
+      shape: shape of the whole array.
+      mesh: the devices. A device's id is the one in `physical_ids`, or its logical id if there are none.
+      axes: for each dimension, the mesh axes that split it, slowest-varying first; () if it is whole.
     """
 
     shape: tuple[int, ...]
@@ -47,24 +47,24 @@ class Sharding(Tabular):
     def __post_init__(self) -> None:
         if len(self.axes) > len(self.shape):
             raise ParameterError(
-                f"The sharding splits {len(self.axes)} dimensions, and the shape {self.shape} has {len(self.shape)}:"
-                " give one entry a dimension, or fewer."
+                f"The sharding has {len(self.axes)} entries, but the shape {self.shape} has only {len(self.shape)}"
+                " dimensions. Pass at most one entry per dimension."
             )
         used = [axis for axes in self.axes for axis in axes]
         for axis in used:
             if axis not in self.mesh.axis_names:
                 raise ParameterError(
-                    f"No axis {axis!r} in the {self.mesh}; there are {format_list(list(self.mesh.axis_names))}."
+                    f"No axis {axis!r} in the {self.mesh}. Its axes are {format_list(list(self.mesh.axis_names))}."
                 )
             if used.count(axis) > 1:
-                raise ParameterError(f"The axis {axis!r} splits twice: an axis can split one dimension, once.")
+                raise ParameterError(f"The axis {axis!r} occurs twice. An axis can split only one dimension, once.")
         if self.mesh.size > _MOST_DEVICES:
-            raise ParameterError(f"{self.mesh.size:,} devices are too many to list: at most {_MOST_DEVICES:,}.")
+            raise ParameterError(f"{self.mesh.size:,} devices are too many to list. The limit is {_MOST_DEVICES:,}.")
         object.__setattr__(self, "axes", self.axes + ((),) * (len(self.shape) - len(self.axes)))
 
     def __repr__(self) -> str:
         if not self.mesh.axis_names:
-            return f"<{list(self.shape)} whole on device {self._held()[0][0]}>"
+            return f"<{list(self.shape)} whole on device {self._parts_by_device()[0][0]}>"
         sizes = "x".join(map(str, self.part_shape)) or "a scalar"
         copies = math.prod(self._size(axis) for axis in self.replicated_over)
         over = f", each on {copies} devices ({', '.join(self.replicated_over)})" if copies > 1 else ""
@@ -74,40 +74,48 @@ class Sharding(Tabular):
 
     @property
     def part_shape(self) -> tuple[int, ...]:
-        """Of a part that is not short."""
+        """Shape of a full part."""
         return tuple(-(-size // self._count(axes)) for size, axes in zip(self.shape, self.axes, strict=True))
 
     @property
     def replicated_over(self) -> tuple[str, ...]:
-        """Axes along which devices hold the same."""
+        """Axes along which devices hold the same part."""
         used = {axis for axes in self.axes for axis in axes}
         return tuple(axis for axis in self.mesh.axis_names if axis not in used and self._size(axis) > 1)
 
     @property
     def parts(self) -> Mapping[Part, tuple[int, ...]]:
-        """The ids of the devices that hold each part, in the order of the mesh; the empty part is one too."""
-        found: dict[Part, list[int]] = {}
-        for id_, part in self._held():
-            found.setdefault(part, []).append(id_)
-        return {part: tuple(ids) for part, ids in found.items()}
+        """Ids of the devices that hold each part, in the order of the mesh, including empty parts."""
+        ids_of: dict[Part, list[int]] = {}
+        for id_, part in self._parts_by_device():
+            ids_of.setdefault(part, []).append(id_)
+        return {part: tuple(ids) for part, ids in ids_of.items()}
 
     def part_of(self, device: int) -> Part:
-        """What a device holds, by its id.
+        """Returns the part that a device holds, by its id.
 
         Raises:
           ParameterError: the mesh has no such device.
         """
-        for id_, part in self._held():
+        for id_, part in self._parts_by_device():
             if id_ == device:
                 return part
-        raise ParameterError(f"There is no device {device} on the {self.mesh}.")
+        raise ParameterError(f"The {self.mesh} has no device {device}.")
 
     def is_short(self, part: Part) -> bool:
-        """Whether a part has less than `part_shape`, because the dimension does not divide."""
+        """Reports whether a part is smaller than `part_shape`, because the split does not divide a dimension evenly."""
         return tuple(stop - start for start, stop in part) != self.part_shape
 
     def table(self) -> pd.DataFrame:
-        """A row a device: `device` is its id, `coordinates` its place on the mesh, `dimension 0` and so on the range that it holds."""
+        """Returns a table with one row per device.
+
+        Columns:
+          device: its id.
+          coordinates: its mesh indices.
+          dimension 0, dimension 1, ...: the range of its part, "start:end".
+          elements: number of elements of its part.
+          is_short: whether its part is smaller than `part_shape`.
+        """
         kinds: dict[str, Kind] = {"device": "int", "coordinates": "object"}
         for d in range(len(self.shape)):
             kinds[f"dimension {d}"] = "text"
@@ -121,16 +129,16 @@ class Sharding(Tabular):
                 math.prod(stop - start for start, stop in part),
                 self.is_short(part),
             )
-            for (id_, part), place in zip(self._held(), places, strict=True)
+            for (id_, part), place in zip(self._parts_by_device(), places, strict=True)
         ]
         return make_table(kinds, rows)
 
     def plot(self, dimensions: Sequence[int] | None = None, at: Mapping[int, int] | None = None) -> Figure:
-        """Two dimensions as a picture, parts with the ids of their devices: see `sharding_plot.plot_parts`.
+        """Draws two dimensions, with the ids of the devices in their parts: see `analysis/sharding/plot.py`.
 
         Args:
-          dimensions: down and across; the first two that are split by default, or the last.
-          at: an index of any other dimension, 0 where none is given.
+          dimensions: the vertical and the horizontal dimension; by default the first two that are split, or else the last.
+          at: index along each of the other dimensions; 0 by default.
 
         Raises:
           ParameterError: no such dimension or index.
@@ -140,12 +148,12 @@ class Sharding(Tabular):
         rank = len(self.shape)
         shown = self._default_dimensions() if dimensions is None else tuple(dimensions)
         if len(set(shown)) != len(shown) or len(shown) > 2 or not all(0 <= d < rank for d in shown):
-            raise ParameterError(f"Got the dimensions {shown}; expected at most two of 0 to {rank - 1}, each once.")
-        given = dict(at or {})
-        fixed = {d: given.pop(d, 0) for d in range(rank) if d not in shown}
-        if given or not all(0 <= index < max(1, self.shape[d]) for d, index in fixed.items()):
+            raise ParameterError(f"Got dimensions {shown}; expected at most two different ones, from 0 to {rank - 1}.")
+        indices = dict(at or {})
+        fixed = {d: indices.pop(d, 0) for d in range(rank) if d not in shown}
+        if indices or not all(0 <= index < max(1, self.shape[d]) for d, index in fixed.items()):
             raise ParameterError(
-                f"Got at={dict(at or {})}; expected an index of {sorted(fixed) or 'no dimension'}, within {self.shape}."
+                f"Got at={dict(at or {})}; expected indices for dimensions {sorted(fixed) or 'none'}, within {self.shape}."
             )
         parts = {
             tuple(part[d] for d in shown): ids
@@ -165,8 +173,8 @@ class Sharding(Tabular):
         others = [d for d in reversed(range(rank)) if d not in split]
         return tuple(sorted((split + others)[:2]))
 
-    def _held(self) -> list[tuple[int, Part]]:
-        """(device id, its part), in the order of the mesh."""
+    def _parts_by_device(self) -> list[tuple[int, Part]]:
+        """Returns pairs of a device id and its part, in the order of the mesh."""
         places = dict(zip(self.mesh.axis_names, self.mesh.coordinates(np.arange(self.mesh.size)), strict=True))
         bounds: list[list[Range]] = []
         for size, axes, step in zip(self.shape, self.axes, self.part_shape, strict=True):

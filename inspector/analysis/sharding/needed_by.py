@@ -1,7 +1,7 @@
-"""For which instruction the partitioner changes how an array is split, and how what that takes and gives was to be split.
+"""The instructions for which the partitioner reshards arrays, with the shardings of their operands and results.
 
-The program that the partitioner takes has whole arrays, each with its sharding. What it inserts carries the name stack and
-the line of the instruction that it was working on.
+The partitioner's input program has whole arrays, each with its sharding. The instructions that the partitioner inserts
+have the name stack and source line of the instruction that it was partitioning.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from inspector.hlo.source import Frame, Origin, merged_names
 from inspector.support.units import format_list
 
 _WITHOUT_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "while", "conditional", "call"})
-"""What takes no array apart or together itself."""
+"""Opcodes that do not compute with arrays themselves."""
 
 _MIXING = frozenset({
     "cholesky", "concatenate", "convolution", "custom-call", "dot", "dynamic-slice", "dynamic-update-slice", "fft", "gather",
     "pad", "reduce", "reduce-window", "reverse", "scatter", "select-and-scatter", "slice", "sort", "topk", "transpose",
     "triangular-solve",
 })  # fmt: skip
-"""What needs elements at other indices, so that arrays that are split alike may still have to travel."""
+"""Opcodes whose result needs operand elements at other indices, so that even equally sharded arrays may be communicated."""
 
 _RESHARDING = frozenset({"all-gather", "all-to-all", "collective-permute"})
-"""What splits an array anew, where others put results together."""
+"""Collectives that reshard an array; the others combine results."""
 
 _MOST_NAMED = 3
 
@@ -41,13 +41,14 @@ _Key: TypeAlias = tuple[str, tuple[Frame, ...]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SplitInstruction:
-    """An instruction on whole arrays, as the partitioner took it.
+    """An instruction on whole arrays in the partitioner's input.
 
     Attributes:
-      names: its own; of all that are alike in what follows, as unrolled layers are.
-      opcode: HLO's.
-      operands: the whole arrays that it takes and how each is split, such as "f32[64,128] (data, model)".
-      result: likewise.
+      names: names of the instruction, and of all others with the same opcode, operands and result, such as those of
+        unrolled layers.
+      opcode: HLO opcode.
+      operands: whole arrays with their shardings, such as "f32[64,128] (data, model)".
+      result: the result, in the same form.
     """
 
     names: tuple[str, ...]
@@ -61,10 +62,15 @@ class SplitInstruction:
 
 
 class SplitInstructions:
-    """Those of the module that the partitioner takes."""
+    """The instructions of the partitioner's input."""
 
     def __init__(self, module: Module, mesh: Mesh | None) -> None:
-        """Of whole arrays with their shardings: `inspector.stages.passes.CompilerPasses.before_partitioning`."""
+        """Indexes a module of whole arrays with their shardings.
+
+        Args:
+          module: `inspector.stages.passes.CompilerPasses.before_partitioning`.
+          mesh: the program's mesh.
+        """
         self._mesh = mesh
         self._by_key: dict[_Key, list[Instruction]] = defaultdict(list)
         for each in module.instructions():
@@ -72,12 +78,13 @@ class SplitInstructions:
                 self._by_key[_key(each.origin)].append(each)
 
     def needing(self, collective: Collective) -> tuple[SplitInstruction, ...]:
-        """Those that a collective may be there for: of its name stack and line, with arrays that are split in several ways.
+        """Returns the instructions that may need a collective: those with its name stack and line, and different shardings.
 
-        What splits an array anew has the name stack of what takes it or of what made it, as compilers differ.
+        A collective that reshards an array has the name stack of the array's user or of its producer, depending on the
+        compiler.
 
-        Several where these do not tell, or where the collective does what several instructions need; none where it has lost
-        its name stack.
+        The result has several instructions if name stack and line are ambiguous, or if several instructions need the
+        collective. It is empty if the collective has lost its name stack.
         """
         sizes = _sizes(collective)
         candidates: list[Instruction] = []
@@ -92,27 +99,27 @@ class SplitInstructions:
             fitting = [each for each in working if self._takes(each, sizes)]
         else:
             fitting = [each for each in working if len(sizes) == 1 or self._part_size(each) in sizes]
-        found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+        alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         for each in fitting or working:
-            found[each.opcode, working[each]].append(each.name)
+            alike[each.opcode, working[each]].append(each.name)
         return tuple(
             SplitInstruction(tuple(names), opcode, arrays[:-1], arrays[-1])
-            for (opcode, arrays), names in found.items()
+            for (opcode, arrays), names in alike.items()
         )  # fmt: skip
 
     def _takes(self, instruction: Instruction, sizes: Collection[int]) -> bool:
-        """Reports whether a device's part of one of the operands has one of these numbers of elements."""
+        """Reports whether one device's part of any operand has one of these numbers of elements."""
         return any(self._part_size(each) in sizes for each in instruction.operands)
 
     def _part_size(self, instruction: Instruction) -> int:
-        """The elements of one device's part; -1 where it is unknown."""
+        """Returns the number of elements of one device's part; -1 if unknown."""
         array = value_sharding(instruction, self._mesh)
         if array is None or isinstance(array.sharding, Unavailable):
             return -1
         return math.prod(array.sharding.part_shape)
 
     def _arrays(self, instruction: Instruction) -> tuple[str, ...]:
-        """Operands and result; none where all are split alike, element by element, or one is no array."""
+        """Returns the texts of operands and result; () if an elementwise operation has one sharding, or the result has none."""
         if instruction.opcode in _WITHOUT_WORK:
             return ()
         texts = [self._text(each) for each in instruction.operands if each.shape.dimensions]
@@ -122,7 +129,7 @@ class SplitInstructions:
         return known
 
     def _text(self, instruction: Instruction) -> str | None:
-        """Each array of a result and how it is split; None where one is not the partitioner's to split."""
+        """Returns the arrays of a result with their shardings; None if the partitioner does not split one of them."""
         shapes = instruction.shape.leaves
         arrays = [*value_shardings(instruction, self._mesh)]
         if not shapes or len(arrays) < len(shapes):
@@ -135,7 +142,10 @@ def _split(array: ArraySharding) -> str:
 
 
 def _sizes(collective: Collective) -> frozenset[int]:
-    """The elements that one device puts in, of each array that is sharded: compilers cut the operand of an all-to-all in blocks."""
+    """Returns the number of elements that one device contributes of each sharded array.
+
+    The operands of an all-to-all are blocks of one array, so they are summed.
+    """
     sizes = [math.prod(shape.dimensions) for shape in collective.operand_shapes]
     return frozenset([sum(sizes)] if collective.opcode == "all-to-all" else sizes)
 

@@ -1,6 +1,6 @@
-"""Parts of an array as rectangles, with the devices that hold them.
+"""Drawings of the parts of an array as rectangles, with the devices that hold them.
 
-A pure function to a matplotlib `Figure`, without pyplot, so that it can run on any thread.
+`plot_parts` is pure and returns a matplotlib `Figure`. It does not use pyplot, so it can run on any thread.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with any color vision; ids in the parts say the same.
+# Okabe and Ito's palette: distinguishable with any color vision. Ids in the parts show the same.
 _COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
 _MOST_PARTS = 4096
-_MOST_NAMED = 4  # devices of a part that are named; of more, their number
+_MOST_NAMED = 4  # device ids shown in a part; the rest are counted
 _MOST_TICKS = 17
 _LONG_INCHES, _SHORT_INCHES = 5.0, 1.6
 
@@ -29,22 +29,22 @@ def plot_parts(
     short: Collection[tuple[tuple[int, int], ...]],
     title: str,
 ) -> Figure:
-    """Draws up to two dimensions, the first downwards.
+    """Draws up to two dimensions of an array. The first goes down, the second across.
 
     Args:
-      sizes: of the array in these dimensions.
-      names: of the dimensions.
-      parts: ids by ranges, one range a dimension.
-      short: which of the parts are smaller than others; they are hatched.
-      title: above the picture.
+      sizes: sizes of these dimensions.
+      names: names of these dimensions.
+      parts: device ids by part; a part has one range per dimension.
+      short: the parts that are smaller than others; these are hatched.
+      title: text above the figure.
 
     Raises:
-      ParameterError: more parts than a picture can show.
+      ParameterError: more parts than a figure can show.
     """
     from inspector.analysis.figures import Picture
 
     if len(parts) > _MOST_PARTS:
-        raise ParameterError(f"Cannot draw {len(parts):,} parts: a picture shows at most {_MOST_PARTS:,}.")
+        raise ParameterError(f"Cannot draw {len(parts):,} parts: a figure shows at most {_MOST_PARTS:,}.")
     rows, columns = [1] * (2 - len(sizes)) + [max(1, size) for size in sizes]
     longer = max(rows, columns)
     scale = _LONG_INCHES / longer

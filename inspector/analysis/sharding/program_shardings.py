@@ -1,4 +1,4 @@
-"""`Shardings`: how the arguments, the results and the values inside a partitioned program lie over its devices."""
+"""`Shardings`: the shardings of the arguments, results and intermediate values of a partitioned program."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ if TYPE_CHECKING:
 
 _NUMPY = {hlo: name for name, hlo in HLO_TYPES.items()}
 MOST_DEVICES = 1 << 16
-"""Of a mesh on which parts are told."""
+"""The largest mesh for which parts are listed."""
 _CONSTRAINTS = ("Sharding",)
-"""Custom calls that say how their operand is to be split."""
+"""Custom calls that constrain the sharding of their operand."""
 _MANUAL = ("{manual}", " manual={", " last_tile_dims={")
-"""In shardings of what each device does itself, over all axes of the mesh or some."""
+"""Texts in manual shardings (`shard_map`), over all or some axes of the mesh."""
 _NO_VALUES = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class ArraySharding:
-    """One array of a program, and how it lies over the devices.
+    """One array of a program, with its sharding.
 
     Attributes:
-      kind: "argument", "result", "constraint", which is a value inside that the user splits, or "value", as the partitioner
-        takes it.
-      name: an argument's or result's path; else an instruction's, before optimization or as the partitioner takes it.
+      kind: "argument", "result", "constraint" for an intermediate value whose sharding the user constrains, or "value"
+        for an intermediate value in the partitioner's input.
+      name: path of an argument or result; otherwise name of an instruction, before optimization for a constraint and in
+        the partitioner's input for a value.
       dtype: NumPy's name, or `key<fry>` for random keys.
-      shape: of the whole array.
-      sharding: which device holds which part; Unavailable where no axes of the mesh say it, or nobody tells.
-      asked: the user's `PartitionSpec`, "" where XLA chose.
-      text: XLA's own words.
-      part_bytes: of one device's part.
-      frames: the lines that a value inside comes from, innermost first.
-      number: of the argument's parameter, or the result's position; None for what is inside.
+      shape: shape of the whole array.
+      sharding: parts by device; Unavailable if no axes of the mesh match it, or if the compiler does not report it.
+      asked: the user's `PartitionSpec`; "" if XLA chose the sharding.
+      text: the sharding as XLA writes it.
+      part_bytes: size of one device's part.
+      frames: call stack of an intermediate value, innermost first.
+      number: parameter number of an argument, or position of a result; None for intermediate values.
     """
 
     kind: Literal["argument", "result", "constraint", "value"]
@@ -70,7 +71,7 @@ class ArraySharding:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Shardings(Tabular):
-    """Those of a program; none where it is not partitioned."""
+    """The shardings of a program; empty if it is not partitioned."""
 
     items: tuple[ArraySharding, ...]
 
@@ -81,26 +82,29 @@ class Shardings(Tabular):
         return iter(self.items)
 
     def __getitem__(self, key: str | int) -> ArraySharding:
-        """One by its position or name.
+        """Returns one array by position or name.
 
         Raises:
-          ParameterError: there is none; with those that there are.
+          ParameterError: there is no such array. The message lists all of them.
         """
-        found = (
+        matches = (
             [each for each in self.items if each.name == key]
             if isinstance(key, str)
             else [*self.items[key : key + 1 or None]]
         )
-        if not found:
+        if not matches:
             names = format_list([each.name for each in self.items], most=20)
-            raise ParameterError(f"No array {key!r} has a sharding: there are {names or 'none'}.")
-        return found[0]
+            raise ParameterError(f"No array {key!r} with a sharding. The arrays are {names or 'none'}.")
+        return matches[0]
 
     def __repr__(self) -> str:
         return f"<Shardings: {format_list([repr(one)[1:-1] for one in self.items], most=4) or 'none'}>"
 
     def table(self) -> pd.DataFrame:
-        """One row an array; `split` has the axes of each dimension, `replicated_over` those along which devices hold the same."""
+        """Returns a table with one row per array.
+
+        `split` has the mesh axes of each dimension, `replicated_over` the axes along which devices hold the same part.
+        """
         return make_table(_KINDS, map(_row, self.items))
 
 
@@ -119,7 +123,7 @@ _KINDS: dict[str, Kind] = {
     "library_line": "text",
     "unknown": "reasons",
 }
-_NO_LINE = Unavailable("only values inside have a line of their own")
+_NO_LINE = Unavailable("only intermediate values have a source line")
 
 
 def _row(one: ArraySharding) -> Sequence[object]:
@@ -136,12 +140,12 @@ def _row(one: ArraySharding) -> Sequence[object]:
 def shardings(
     compiled: CompiledProgram | Preview, before: Module | None = None, whole: Module | None = None
 ) -> Shardings:
-    """Those of a compiled program.
+    """Returns the shardings of a compiled program.
 
     Args:
       compiled: the program.
-      before: its HLO before optimization, where the constraints stand; without it there are none of these.
-      whole: as the partitioner takes it; without it there are no values.
+      before: its HLO before optimization, which has the constraints; None leaves them out.
+      whole: the partitioner's input, which has the values; None leaves them out.
     """
     mesh, options = placed_mesh(compiled), build_options_of(compiled)
     if (options.num_partitions or 1) == 1:
@@ -151,17 +155,17 @@ def shardings(
 
 
 def value_sharding(instruction: Instruction, mesh: Mesh | None) -> ArraySharding | None:
-    """How the partitioner is to split what an instruction gives; None of no array, and of one device's part (`shard_map`).
+    """Returns the sharding of an instruction's result; None if it is not an array, or is one device's part (`shard_map`).
 
     Args:
-      instruction: of the module that the partitioner takes.
-      mesh: the program's.
+      instruction: an instruction of the partitioner's input.
+      mesh: the program's mesh.
     """
     return None if instruction.shape.is_tuple else next(value_shardings(instruction, mesh), None)
 
 
 def value_shardings(instruction: Instruction, mesh: Mesh | None) -> Iterator[ArraySharding]:
-    """Yields the same of each array of an instruction's result."""
+    """Yields the sharding of each array of an instruction's result, like `value_sharding`."""
     proto, leaves = instruction.proto, instruction.shape.leaves
     whole = proto.sharding if proto.HasField("sharding") else _replicated(proto)
     own = [*whole.tuple_shardings]
@@ -173,7 +177,7 @@ def value_shardings(instruction: Instruction, mesh: Mesh | None) -> Iterator[Arr
 
 
 def _replicated(proto: Any) -> Any:
-    """What the partitioner takes for what says nothing."""
+    """Returns the sharding that the partitioner assumes for an instruction without one."""
     return type(proto.sharding)()
 
 
@@ -187,13 +191,13 @@ def _values(whole: Module | None, mesh: Mesh | None) -> Iterator[ArraySharding]:
 
 def _ends(compiled: CompiledProgram | Preview, mesh: Mesh | None) -> Iterator[ArraySharding]:
     module = compiled.module()
-    given, returned = [*module.proto.spmd_parameters_shardings], module.proto.spmd_output_sharding
+    parameters, returned = [*module.proto.spmd_parameters_shardings], module.proto.spmd_output_sharding
     own = {p.parameter_number: p.proto.sharding for p in module.entry.parameters if p.proto.HasField("sharding")}
     for argument in compiled.program.arguments:
         number = argument.parameter
         if number is None:
             continue
-        proto = given[number] if number < len(given) else own.get(number)
+        proto = parameters[number] if number < len(parameters) else own.get(number)
         shape = Shape(HLO_TYPES.get(argument.dtype, argument.dtype), argument.shape)
         yield _array("argument", argument.path, argument.dtype, shape, proto, mesh, argument.sharding, number=number)
     results = compiled.program.results
@@ -210,11 +214,11 @@ def _constraints(before: Module | None, mesh: Mesh | None) -> Iterator[ArrayShar
     if before is None:
         return
     for row in before.calls_to(_CONSTRAINTS):
-        found: Instruction = before.at(row)
-        if found.custom_call_target in _CONSTRAINTS and found.proto.HasField("sharding"):
-            shape = found.shape
+        call: Instruction = before.at(row)
+        if call.custom_call_target in _CONSTRAINTS and call.proto.HasField("sharding"):
+            shape = call.shape
             yield _array(
-                "constraint", found.name, shape.element_type, shape, found.proto.sharding, mesh, "", found.origin.frames
+                "constraint", call.name, shape.element_type, shape, call.proto.sharding, mesh, "", call.origin.frames
             )
 
 
@@ -246,18 +250,18 @@ def _bytes(shape: Shape, known: Sharding) -> int:
 
 def _sharding(shape: tuple[int, ...], proto: Any, mesh: Mesh | None) -> Sharding | Unavailable:
     if proto is None:
-        return Unavailable("the compiler does not tell")
+        return Unavailable("the compiler does not report it")
     if mesh is None:
         return Unavailable("the program has no mesh with named axes")
     if mesh.size > MOST_DEVICES:
-        return Unavailable(f"parts on more than {MOST_DEVICES:,} devices are not told")
+        return Unavailable(f"parts on more than {MOST_DEVICES:,} devices are not listed")
     axes = axes_of(proto, mesh, len(shape))
     if axes is None:
-        return Unavailable(f"no axes of the mesh say {sharding_text(proto)}")
+        return Unavailable(f"no axes of the mesh match {sharding_text(proto)}")
     try:
         return Sharding(shape, mesh, axes)
     except ParameterError as e:
         return Unavailable(str(e))
 
 
-_OF_KEYS = Unavailable("the compiler tells how the words of random keys lie, not the keys")
+_OF_KEYS = Unavailable("the compiler reports the sharding of the words of random keys, not of the keys")

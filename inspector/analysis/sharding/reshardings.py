@@ -1,7 +1,7 @@
-"""Where the partitioner changes how an array is split: from what to what, at whose line, for how many bytes, and what helps.
+"""The reshardings that the partitioner inserts: the sharding before and after, the source line, the bytes, and advice.
 
-What a collective changes is told by the collective itself: its axes, and the dimension that it gathers, splits or sends
-apart. Where the partitioner knows no such way it copies the whole array to every device, and XLA warns of it
+A resharding is read from its collective: the axes, and the dimension that it gathers, splits or scatters. If the
+partitioner has no suitable collective, it copies the whole array to every device, and XLA warns about it
 ("involuntary full rematerialization").
 """
 
@@ -36,21 +36,20 @@ _WARNING = "nvoluntary full rematerialization"
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Resharding:
-    """One change of how an array is split.
+    """One change of the sharding of an array.
 
     Attributes:
-      name: the collective that does it; of a full rematerialization the array, as XLA calls it.
+      name: name of the collective that performs it; for a full rematerialization, the array as XLA names it.
       kind: the collective's opcode, or `FULL`.
-      axes: of the mesh, that the change is over; Unavailable where its groups are none, or XLA does not say.
-      had, needed: how the array is split where it comes from, and where it is used.
-      operand_bytes: of one device, each time that it runs; of a full rematerialization its part before.
-      frames: the lines that it comes from, innermost first.
-      advice: what to change.
-      inserted_by: "partitioner"; Unavailable where the collective has lost its origin and may be the user's own.
-      array: the argument or the result that this is, and how the whole of it is split before and after; None where it is
-        neither.
-      needed_by: what the partitioner did this for, on whole arrays: several where nothing tells which; () where that is lost,
-        and where the compile did not record its passes.
+      axes: mesh axes of the change; Unavailable if its groups match no axes, or if XLA does not report them.
+      had, needed: how the array is split where it is produced, and where it is used.
+      operand_bytes: input bytes per device and execution; for a full rematerialization, size of the part before it.
+      frames: call stack of its source line, innermost first.
+      advice: what the user can change.
+      inserted_by: "partitioner"; Unavailable if the collective has lost its origin and may be the user's own.
+      array: the argument or result whose sharding changes, before and after; None if it is neither.
+      needed_by: the instructions on whole arrays that need the change, several if ambiguous; () if unknown, or if the
+        compile did not record its passes.
     """
 
     name: str
@@ -77,8 +76,8 @@ class Reshardings(Tabular):
 
     Attributes:
       items: full rematerializations first.
-      unheard: why XLA's warnings of full rematerializations are unknown; "" where they are known.
-      left_out: the names of all other collectives of the program, each with the reason why it is no resharding.
+      unheard: reason why XLA's warnings about full rematerializations are unknown; "" if they are known.
+      left_out: names of all other collectives of the program, each with the reason why it is not a resharding.
     """
 
     items: tuple[Resharding, ...]
@@ -100,7 +99,7 @@ class Reshardings(Tabular):
         return f"<Reshardings: {format_list([repr(one)[1:-1] for one in self.items], most=4) or 'none'}{others}>"
 
     def table(self) -> pd.DataFrame:
-        """One row a change."""
+        """Returns a table with one row per resharding."""
         return make_table(_KINDS, map(_row, self.items))
 
 
@@ -123,7 +122,7 @@ _KINDS: dict[str, Kind] = {
     "unknown": "reasons",
 }
 _NO_ARRAY = WholeArray((), "", "")
-_NO_LINE = Unavailable("XLA kept no line of it")
+_NO_LINE = Unavailable("XLA recorded no source line for it")
 
 
 def _row(one: Resharding) -> Sequence[object]:
@@ -139,19 +138,19 @@ def _row(one: Resharding) -> Sequence[object]:
 
 
 def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: Module | None = None) -> Reshardings:
-    """Those of a program with these collectives.
+    """Returns the reshardings of a program.
 
     Args:
       compiled: the program.
       found: its collectives.
-      whole: as the partitioner takes it, where that is known.
+      whole: the partitioner's input; None if unknown.
     """
     full = full_rematerializations(compiled)
     arrays = WholeArrays(compiled.module(), shardings(compiled))
     inside = None if whole is None else SplitInstructions(whole, placed_mesh(compiled))
-    told = {one.name: resharding(one, arrays, inside) for one in found}
-    inserted = [each for each in told.values() if isinstance(each, Resharding)]
-    left_out = {name: each.reason for name, each in told.items() if isinstance(each, Unavailable)}
+    by_name = {one.name: resharding(one, arrays, inside) for one in found}
+    inserted = [each for each in by_name.values() if isinstance(each, Resharding)]
+    left_out = {name: each.reason for name, each in by_name.items() if isinstance(each, Unavailable)}
     if isinstance(full, Unavailable):
         return Reshardings(tuple(inserted), str(full), left_out)
     return Reshardings((*full, *inserted), left_out=left_out)
@@ -160,22 +159,25 @@ def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: M
 def resharding(
     collective: Collective, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
 ) -> Resharding | Unavailable:
-    """Describes the resharding of a collective that the partitioner inserted, or may have inserted.
+    """Describes the resharding by a collective that the partitioner inserted, or may have inserted.
 
     Args:
-      collective: of a partitioned program.
-      arrays: those at the program's ends, where they are known.
-      inside: what the partitioner took, where that is known.
+      collective: a collective of a partitioned program.
+      arrays: the arguments and results of the program; None if unknown.
+      inside: the instructions of the partitioner's input; None if unknown.
+
+    Returns:
+      The resharding; Unavailable if the collective is not one.
     """
     if not isinstance(collective.inserted_by, Unavailable) and collective.inserted_by != "partitioner":
-        return Unavailable(_ASKED.get(collective.inserted_by, _ASKED["user"]))
+        return Unavailable(_NOT_INSERTED.get(collective.inserted_by, _NOT_INSERTED["user"]))
     if collective.mode is GroupMode.CROSS_REPLICA:
-        return Unavailable("it joins replicas, and partitions alone are sharded")
+        return Unavailable("it joins replicas, and only partitions are sharded")
     over = "its groups of devices" if isinstance(collective.axes, Unavailable) else axes_text(collective.axes)
     gone, come = _dimensions(collective)
     is_sum = collective.reduction in ("add", "")
-    parts = f"{'parts of sums' if is_sum else f'partial results ({collective.reduction})'} over {over}"
-    combined = "added up" if is_sum else "combined"
+    parts = f"{'partial sums' if is_sum else f'partial results ({collective.reduction})'} over {over}"
+    combined = "summed" if is_sum else "combined"
     ways: dict[str, tuple[str, str, str]] = {
         "all-gather": (f"{gone} split over {over}", f"{gone} whole", _GATHERED),
         "all-to-all": (f"{gone} split over {over}", f"{come} split over it", _MOVED),
@@ -202,9 +204,9 @@ def resharding(
 
 
 def _dimensions(collective: Collective) -> tuple[str, str]:
-    """Those that are split less, and more, than before."""
+    """Returns the dimensions that are split less than before, and those that are split more."""
     if collective.opcode == "all-to-all":
-        return "one dimension", "another"  # of blocks, which reshapes around it cut and join
+        return "one dimension", "another"  # its operands are blocks, so the array's dimensions are not visible
     before, after = collective.operand_shapes[0].dimensions, collective.result_shapes[0].dimensions
     if len(before) == len(after) and before != after:
         grown = [d for d, size in enumerate(before) if size < after[d]]
@@ -221,16 +223,16 @@ def _named(dimensions: Sequence[int]) -> str:
 
 
 def full_rematerializations(compiled: CompiledProgram) -> tuple[Resharding, ...] | Unavailable:
-    """What XLA's partitioner says of arrays that it replicates to shard them anew; or why it was not heard."""
+    """Returns the arrays that XLA replicates in order to reshard them, from its warnings; Unavailable if not captured."""
     if (build_options_of(compiled).num_partitions or 1) == 1:
         return ()
     if engine_of(compiled) == "inline":
         return Unavailable(
-            "XLA warns of it, and a compile in this process does not hear XLA",
+            "XLA reports them in warnings, and a compile in this process does not capture XLA's warnings",
             'compile with isolate=True, or for a target that a worker compiles for, such as "cpu:8"',
         )
-    said = [warning for warning in compiled.warnings if _WARNING in warning]
-    return tuple(_full(warning, compiled.module(), placed_mesh(compiled)) for warning in said)
+    warnings = [warning for warning in compiled.warnings if _WARNING in warning]
+    return tuple(_full(warning, compiled.module(), placed_mesh(compiled)) for warning in warnings)
 
 
 def _full(warning: str, module: Module, mesh: Mesh | None) -> Resharding:
@@ -245,10 +247,10 @@ def _full(warning: str, module: Module, mesh: Mesh | None) -> Resharding:
     return Resharding(
         name=f"{op_name} {array}".strip(),
         kind=FULL,
-        axes=Unavailable("the whole array goes to every device"),
+        axes=Unavailable("the whole array is copied to every device"),
         had=_split(had, mesh),
         needed=_split(needed, mesh),
-        operand_bytes=Unavailable("XLA does not say of which array") if shape is None else shape.byte_size,
+        operand_bytes=Unavailable("XLA does not report the array's shape") if shape is None else shape.byte_size,
         frames=module.origin_of(metadata).frames,
         advice=_REPLICATED,
     )
@@ -263,30 +265,30 @@ def _between(text: str, start: str, end: str) -> str:
     return text.partition(start)[2].partition(end)[0]
 
 
-_ASKED = {
+_NOT_INSERTED = {
     "user": "the user's own collective",
-    "autodiff": "the gradient of a collective of the user's own",
+    "autodiff": "the gradient of the user's own collective",
     "compiler": "a collective of the compiler that joins replicas",
 }
 _GATHERED = (
-    "What uses it needs {gone} whole. Where that is the dimension that a product adds up, split both factors alike along it,"
-    " and only sums of the result travel; else let what uses it stay split over {over}, or give it whole from the start:"
-    " jax.lax.with_sharding_constraint at this line says which."
+    "The instruction that uses the array needs {gone} whole. If that is the contracted dimension of a product, split both"
+    " factors alike along it: then only sums of the result are communicated. Otherwise keep the result split over {over}, or"
+    " keep the array whole from the start. jax.lax.with_sharding_constraint at this line sets a sharding."
 )
 _MOVED = (
-    "One side splits {gone}, the other {come}: choose one for both, with in_shardings, out_shardings or"
+    "One side splits {gone}, the other {come}. Split the same dimension on both sides, with in_shardings, out_shardings or"
     " jax.lax.with_sharding_constraint."
 )
-_SCATTERED = "The dimension that is {combined} is split over {over}, and the result too: the least that travels for it."
+_SCATTERED = "The {combined} dimension is split over {over}, and so is the result. This needs the least communication."
 _REDUCED = (
-    "The dimension that is {combined} is split over {over}. Split the result over {over} too, and half as much travels (a"
-    " reduce-scatter); or keep that dimension whole."
+    "The {combined} dimension is split over {over}. Split the result over {over} too, which halves the bytes sent (a"
+    " reduce-scatter), or keep that dimension whole."
 )
 _PERMUTED = (
-    "Both sides split alike, but in another order of devices, or in parts that begin elsewhere (a slice, a shift, padding)."
-    " Use one order of devices, and sizes that the axes divide."
+    "Both sides have the same split, but a different order of devices, or parts that begin at different indices (a slice, a"
+    " shift, padding). Use one order of devices, and sizes that are multiples of the axes."
 )
 _REPLICATED = (
-    "XLA knows no way from the one to the other but a whole copy on every device. Put a with_sharding_constraint between them"
-    " that keeps one of the splits while it changes the other, or use axes in the same order on both sides."
+    "XLA can make this change only by copying the whole array to every device. Insert a with_sharding_constraint in between"
+    " that changes one of the splits and keeps the other, or use the axes in the same order on both sides."
 )

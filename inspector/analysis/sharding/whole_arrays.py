@@ -1,7 +1,7 @@
-"""Which argument or result a collective changes, and how the whole of it is split before and after.
+"""The arguments and results that a collective reshards, with the sharding of the whole array before and after.
 
-A collective of a partitioned program has one device's part only. Where that is an argument's, or becomes a
-result's, the compiler tells how the whole array lies over the mesh.
+A collective of a partitioned program only has one device's part of an array. If that is a part of an argument, or
+becomes a part of a result, the compiler reports the sharding of the whole array.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import Shape
 
 _SAME = ("convert", "copy", "copy-done", "copy-start")
-"""What leaves every element at its indices."""
+"""Opcodes that keep every element at its indices."""
 
 _Turn = tuple[int, ...]
-"""Of each dimension of a value, which one of another value it is."""
+"""A permutation: for each dimension of one value, the corresponding dimension of another."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WholeArray:
-    """An array whose split a collective changes.
+    """An array that a collective reshards.
 
     Attributes:
-      names: "argument w", "result[0]"; both where it goes from the one to the other.
-      before, after: the axes of each dimension, such as "(data, -)"; "" where the compiler does not tell.
+      names: "argument w" or "result[0]"; both if an argument becomes a result.
+      before, after: axes of each dimension, such as "(data, -)"; "" if the compiler does not report them.
     """
 
     names: tuple[str, ...]
@@ -39,10 +39,15 @@ class WholeArray:
 
 
 class WholeArrays:
-    """Those at the ends of a program."""
+    """The arguments and results of a partitioned program."""
 
     def __init__(self, module: Module, shardings: Shardings) -> None:
-        """Of a partitioned program."""
+        """Indexes the arguments and results by number.
+
+        Args:
+          module: the partitioned program.
+          shardings: its shardings.
+        """
         self._module = module
         self._arguments: Mapping[int, ArraySharding] = {
             each.number: each for each in shardings if each.kind == "argument" and each.number is not None
@@ -52,15 +57,15 @@ class WholeArrays:
         }
 
     def of(self, collective: Collective) -> WholeArray | None:
-        """None where it takes no argument's part alone and gives no result's."""
+        """Returns the array that a collective reshards; None if it is neither an argument nor a result of the program."""
         if collective.computation != self._module.entry.name or len(collective.operand_shapes) != 1:
             return None
         first = self._module.instruction(collective.name)
         last = self._module.instruction(collective.done) if collective.done else first
-        given, returned = self._argument(first.operands[0]), self._result(last)
+        argument, returned = self._argument(first.operands[0]), self._result(last)
         known, before, after = [], "", ""
-        if given is not None:
-            array, turn = given
+        if argument is not None:
+            array, turn = argument
             known.append(array)
             before = _text(array.sharding, [turn.index(d) for d in range(len(turn))], collective.operand_shapes[0])
             if before and collective.opcode == "all-gather":
@@ -72,13 +77,13 @@ class WholeArrays:
         return WholeArray(tuple(map(_name, known)), before, after) if before or after else None
 
     def _argument(self, instruction: Instruction) -> tuple[ArraySharding, _Turn] | None:
-        """With the argument's dimension for each of the instruction's."""
+        """Returns the argument behind an instruction, with the argument's dimension for each of the instruction's."""
         source, turn = _source(instruction)
-        found = None if source.parameter_number is None else self._arguments.get(source.parameter_number)
-        return None if found is None else (found, turn)
+        argument = None if source.parameter_number is None else self._arguments.get(source.parameter_number)
+        return None if argument is None else (argument, turn)
 
     def _result(self, instruction: Instruction) -> tuple[ArraySharding, _Turn] | None:
-        """With the instruction's dimension for each of the result's."""
+        """Returns the result that an instruction becomes, with the instruction's dimension for each of the result's."""
         turn = _same(instruction)
         position = 0
         while not instruction.is_root:
@@ -95,12 +100,12 @@ class WholeArrays:
             if step is None:
                 return None
             instruction, turn = user, tuple(turn[d] for d in step)
-        found = self._results.get(position)
-        return None if found is None else (found, turn)
+        result = self._results.get(position)
+        return None if result is None else (result, turn)
 
 
 def _source(instruction: Instruction) -> tuple[Instruction, _Turn]:
-    """What an instruction is, but for the order of its dimensions, with its dimension for each of the instruction's."""
+    """Returns the source of an instruction that only permutes dimensions, with its dimension for each of the instruction's."""
     turn = _same(instruction)
     while (step := _turn(instruction)) is not None:
         instruction, turn = instruction.operands[0], tuple(step[d] for d in turn)
@@ -108,7 +113,7 @@ def _source(instruction: Instruction) -> tuple[Instruction, _Turn]:
 
 
 def _turn(instruction: Instruction) -> _Turn | None:
-    """The operand's dimension for each of the instruction's, where it has the operand's elements and no others."""
+    """Returns the operand's dimension for each of the instruction's, if the instruction only permutes dimensions."""
     match instruction.opcode:
         case "transpose":
             return instruction.dimensions
@@ -129,7 +134,7 @@ def _same(instruction: Instruction) -> _Turn:
 
 
 def _of_layouts(before: Shape, after: Shape) -> _Turn | None:
-    """Of the same bytes read otherwise: which dimension is which, where they lie in memory alike."""
+    """Returns the permutation of a bitcast; None if the dimensions do not correspond in memory."""
     if before.layout is None or after.layout is None:
         return None
     old, new = before.layout.minor_to_major, after.layout.minor_to_major
@@ -140,14 +145,14 @@ def _of_layouts(before: Shape, after: Shape) -> _Turn | None:
 
 
 def _text(sharding: Sharding | Unavailable, turn: Sequence[int], part: Shape) -> str:
-    """The axes of each dimension; "" where a device's part would be another than it is."""
+    """Formats the axes of each dimension; "" if the sharding does not give the part that the device has."""
     if isinstance(sharding, Unavailable) or sharding.part_shape != tuple(part.dimensions[d] for d in turn):
         return ""
     return spec_text(sharding.axes)
 
 
 def _gathered(before: Sharding | Unavailable, turn: _Turn, collective: Collective) -> str:
-    """Without the axes that are gathered; "" where these are not what splits the dimension last."""
+    """Formats the axes after an all-gather; "" if the gathered axes are not the last ones that split the dimension."""
     if isinstance(before, Unavailable) or isinstance(collective.axes, Unavailable) or len(collective.dimensions) != 1:
         return ""
     dimension, over, axes = turn[collective.dimensions[0]], tuple(map(str, collective.axes)), list(before.axes)

@@ -101,8 +101,8 @@ MESH = Mesh(("i", "j"), (2, 4), "partition")
         ("{{0,1,2,3},{4,5,6,7}}", None, "the program has no mesh or axis environment"),
         ("{{0},{1,2},{3,4,5,6,7}}", MESH, "the groups have different sizes"),
         ("{{0,1},{2,3}}", MESH, "the groups leave out 4 devices"),
-        ("{{0,5},{1,4},{2,7},{3,6}}", MESH, r"not those of any axes or parts of axes of the partition mesh \(i=2, j=4\)"),
-        ("{{3,1,2,0},{7,5,6,4}}", MESH, r"those of axes \(j\), but with members in an order that no axes give"),
+        ("{{0,5},{1,4},{2,7},{3,6}}", MESH, r"match no axes or parts of axes of the partition mesh \(i=2, j=4\)"),
+        ("{{3,1,2,0},{7,5,6,4}}", MESH, r"those of axes \(j\), but their members are in a different order"),
         ("{{0,1,2,3},{4,5,6,7}}", Mesh(("r",), (4,), "replica"), "has 4 positions, but the program has 1 replicas"),
     ],
 )  # fmt: skip

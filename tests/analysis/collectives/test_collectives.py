@@ -103,7 +103,10 @@ def test_pairs_are_one_row(version: str) -> None:
     assert found["reduce-start"].inserted_by == Unavailable("the instruction has no op_name, so its origin is unknown")
     table = found.table()
     assert table["source_line"].isna()[0]
-    assert "source_from: the compiler recorded no source line for it, nor for what holds it" in table["unknown"][0]
+    assert (
+        "source_from: the compiler recorded no source line for it, nor for the instructions that contain it"
+        in table["unknown"][0]
+    )
 
 
 def test_start_without_done() -> None:
@@ -172,10 +175,10 @@ def test_a_million_devices() -> None:
     assert "4,096 groups of up to 256 ids are too many for a table" in table["unknown"][0]
     assert found.totals()["axes"][0] == "model"
     with pytest.raises(
-        ModuleError, match="members of r are not listed: there are 1,048,576, and a table has at most 2"
+        ModuleError, match="Cannot list the members of r: there are 1,048,576, and a table has at most 2"
     ):
         found.members("r")
-    with pytest.raises(ModuleError, match="Cannot draw 1,048,576 devices: a picture shows at most 65,536"):
+    with pytest.raises(ModuleError, match="Cannot draw 1,048,576 devices: a figure shows at most 65,536"):
         found.plot("r")
     assert one.groups[4095][-1] == 1_048_575
     assert one.participants is one.groups
@@ -191,7 +194,7 @@ def test_groups_that_come_again_are_looked_at_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(participation, "_MOST_IDS", 64)
     forms = ["[1,16]<=[16]", "[2,8]<=[16]"]
     assert len(all_reduces(forms * 5, 16)) == 10
-    with pytest.raises(ModuleError, match="too many to look at"):
+    with pytest.raises(ModuleError, match="too many to analyze"):
         all_reduces([*forms, "[4,4]<=[16]"], 16)
 
 
@@ -256,7 +259,7 @@ ENTRY main {
     assert gather.axes.reason.endswith(
         "name id 3, but in mode cross_replica a program of 2 replicas and 1 partitions has ids 0 to 1."
     )
-    with pytest.raises(ModuleError, match="The members of r are not known: Replica groups"):
+    with pytest.raises(ModuleError, match="The members of r are unknown: Replica groups"):
         found.members("r")
 
 

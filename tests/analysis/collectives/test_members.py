@@ -79,9 +79,9 @@ def row(table: pd.DataFrame, logical_id: int) -> pd.Series:
         ),
         ("sent", 1, "own f32[4,6], sent to id 0", "f32[4,6] of id 0", [0]),
         ("sent", 2, "own f32[4,6], sent to id 3", "zeros f32[4,6] (no pair has it as target)", []),
-        ("sent", 3, "own f32[4,6], sent to no one", "f32[4,6] of id 2", [2]),
+        ("sent", 3, "own f32[4,6], not sent", "f32[4,6] of id 2", [2]),
         ("broadcast", 0, "own f32[4,6], not used", "f32[4,6] of id 1, the first of the group", [1]),
-        ("broadcast", 2, "own f32[4,6], the one that is sent", "f32[4,6] of id 2, the first of the group", [2]),
+        ("broadcast", 2, "own f32[4,6], sent to all", "f32[4,6] of id 2, the first of the group", [2]),
     ],
 )
 def test_words(found: Collectives, name: str, logical_id: int, before: str, after: str, sources: list[int]) -> None:

@@ -169,7 +169,7 @@ def test_a_reduce_scatter_that_is_written_as_an_all_reduce() -> None:
     assert [str(shape.without_layout()) for shape in scatter.operand_shapes] == ["bf16[1024]", "bf16[10,8]"]
     assert [str(shape.without_layout()) for shape in scatter.result_shapes] == ["bf16[512]", "bf16[5,8]"]
     assert (scatter.operand_bytes, scatter.result_bytes, scatter.dimensions) == (2048 + 160, 1024 + 80, (0,))
-    assert (scatter.origin.frames[0].line, scatter.source_from) == (7, "f, which holds it")
+    assert (scatter.origin.frames[0].line, scatter.source_from) == (7, "f, which contains it")
     assert (scatter.inserted_by, scatter.phases) == ("partitioner", ("forward",))
     assert (reduce.opcode, reduce.operand_bytes, reduce.result_bytes) == ("all-reduce", 128, 128)
 
@@ -229,7 +229,7 @@ ENTRY main {
 
 @pytest.mark.parametrize(("offset", "blocks", "said"), [
     ("offset", (0, 2, 1, 3, 0, 1, 2, 3), "block 2 of 4 along dimension 1 of the sum of all 4: f32[256,256]"),
-    ("id", Unavailable("the slice's offset is not one that inspector can read from a table of partitions"),
+    ("id", Unavailable("the slice's offset does not come from a table of partitions that inspector can read"),
      "along dimension 1 of the sum of all 4: f32[256,256]"),
 ])  # fmt: skip
 def test_which_block_each_keeps_is_read_and_not_assumed(offset: str, blocks: object, said: str) -> None:
@@ -238,7 +238,7 @@ def test_which_block_each_keeps_is_read_and_not_assumed(offset: str, blocks: obj
     members = found.members("r").set_index("logical_id")
     assert members.loc[1, "position"] == 1
     assert members.loc[1, "after"].endswith(said)
-    assert ("which, is not known: the slice's offset" in members.loc[1, "after"]) == (offset == "id")
+    assert ("block number unknown: the slice's offset" in members.loc[1, "after"]) == (offset == "id")
 
 
 @needs_tpu

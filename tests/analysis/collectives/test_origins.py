@@ -110,8 +110,8 @@ def test_what_is_lost_says_so(found: Collectives) -> None:
     alone = found["alone"]
     assert alone.origin.frames == ()
     assert alone.source_from == Unavailable(
-        "the compiler recorded no source line for it, nor for what holds it, uses it or makes its operands"
-        " (12 steps far)"
+        "the compiler recorded no source line for it, nor for the instructions that contain it, use it or produce its operands"
+        " (within 12 steps)"
     )
     row = found.table().set_index("name").loc["alone"]
     assert "source_from: the compiler recorded no source line" in row["unknown"]

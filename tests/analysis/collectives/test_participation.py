@@ -217,7 +217,7 @@ def test_a_million_ids_that_are_written_out_are_checked() -> None:
 
     assert axes(ids) == ("fsdp",)
     ids[17, 5], ids[18, 5] = ids[18, 5], ids[17, 5]
-    assert axes(ids) == Unavailable(f"the groups are not those of any axes or parts of axes of the {full_mesh()}")
+    assert axes(ids) == Unavailable(f"the groups match no axes or parts of axes of the {full_mesh()}")
     ids[17, 5] = ids[18, 5]
     assert axes(ids) == Unavailable("the groups leave out 1 devices")
     ids[17, 5] = FULL
@@ -234,8 +234,8 @@ def test_what_groups_are_is_said_in_few_words() -> None:
     mesh = Mesh(("i",), (4000,), "partition")
     axes = Participations(mesh, 1, 4000).groups(ListGroups(halves.tolist()), GroupMode.FLATTENED_ID, ordered=True).axes
     assert isinstance(axes, Unavailable)
-    assert axes.reason.startswith("the groups are no axes: {2000,1,2,3,")
-    assert axes.reason.endswith("3999} of the 4000 positions on i, as axis_index_groups makes")
+    assert axes.reason.startswith("the groups match no axes: {2000,1,2,3,")
+    assert axes.reason.endswith("3999} of the 4000 positions on i, as with axis_index_groups")
     assert "characters left out" in axes.reason
     assert len(axes.reason) < 5000
 
@@ -276,9 +276,7 @@ def test_ids_of_all_groups_together_are_looked_at_in_limits(monkeypatch: pytest.
     program = Participations(None, 16, 1)
     for text in ("[1,16]<=[16]", "[16,1]<=[16]", "[2,8]<=[16]"):
         program.groups(parse(text), GroupMode.CROSS_REPLICA, ordered=True)
-    with pytest.raises(
-        ModuleError, match="more than 100 ids in groups that differ from each other, which are too many"
-    ):
+    with pytest.raises(ModuleError, match="more than 100 ids in distinct groups, which are too many"):
         program.groups(parse("[4,4]<=[16]"), GroupMode.CROSS_REPLICA, ordered=True)
 
 

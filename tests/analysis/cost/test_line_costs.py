@@ -165,7 +165,9 @@ def test_unknown_parts_are_named_and_times_without_roofs_are_missing() -> None:
     assert found.unknown == ()
     doubtful = line_costs(compiled.module(), found.listings, roofline(compiled.module(), costs, ROOFS), NONE)
     assert [part.name for part in doubtful.unknown] == [first]
-    with pytest.raises(ParameterError, match=r"source, jaxpr, stablehlo, hlo, optimized; got 'python'"):
+    with pytest.raises(
+        ParameterError, match="Unknown text 'python'; expected one of source, jaxpr, stablehlo, hlo, optimized"
+    ):
         found.on("python")
 
 

@@ -27,7 +27,7 @@ from tests.peaks import PEAKS
 
 N = 64
 NONE = Unavailable("none")
-ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")  # ridge at 10 flop a byte
+ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")  # ridge at 10 flop/byte
 
 
 def step(x: Any, w: Any) -> Any:
@@ -82,7 +82,7 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     assert "at least" not in repr(roof)
     (axes,) = roof.plot().axes
     assert "this test" in axes.get_title(loc="left")
-    assert axes.get_xlabel() == "arithmetic intensity (flop a byte)"
+    assert axes.get_xlabel() == "arithmetic intensity (flop/byte)"
     assert axes.get_ylabel() == "attainable flop/s"
 
 
@@ -101,24 +101,24 @@ def test_of_branches_only_the_cheapest_is_in_the_total() -> None:
     assert sum(p.flops for p in roof.points) == pytest.approx((2 + 3 + 4 + 1) * product, rel=0.01)
     assert roof.total.flops == pytest.approx(product, rel=0.02)
     assert isinstance(roof.total.least_s, About)
-    assert "held to the cheapest branch" in roof.total.least_s.reason
+    assert "counted by the cheapest branch" in roof.total.least_s.reason
     assert product / 1e6 <= roof.total.least_s < 2 * product / 1e6
 
 
 def test_without_a_peak_there_is_a_reason_and_a_figure(compiled: Compiled) -> None:
     roof = compiled.roofline()
     assert isinstance(roof.peak, Unavailable)
-    assert "no maker publishes" in str(roof.peak) or "no published figures" in str(roof.peak)
+    assert "no vendor publishes" in str(roof.peak) or "no published figures" in str(roof.peak)
     assert roof.total.bound_by == roof.peak
     axes = roof.plot().axes[0]
     assert "no roof" in axes.get_title(loc="left")
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("arithmetic intensity (flop a byte)", "flop")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("arithmetic intensity (flop/byte)", "flop")
 
 
 def test_a_type_without_a_peak(compiled: Compiled) -> None:
     only_int = Peak("toy", {"s8": 1e6}, 1e5, 1, NONE, NONE, "this test")
     roof = roofline(compiled.module(), instruction_costs(compiled), only_int)
-    assert roof.peak_name == Unavailable("no peak of the toy for f32 is known; there are s8")
+    assert roof.peak_name == Unavailable("the toy has no known peak for f32, only for s8")
     assert isinstance(roof.total.least_s, About)
     assert "kernel of uncertain arithmetic" in roof.total.least_s.reason
 
@@ -178,9 +178,9 @@ def test_peaks_are_of_one_device(target: str, name: str, flops_per_s: float, mem
 
 
 def test_chips_without_figures() -> None:
-    assert "no maker publishes" in str(peak_of(Target.parse("cpu:8")))
-    assert "no published figures of the p100" in str(peak_of(Target.parse("gpu:p100:1")))
-    assert "no published figures of attached" in str(peak_of(Target.parse("attached")))
+    assert "no vendor publishes" in str(peak_of(Target.parse("cpu:8")))
+    assert "no published figures for the p100" in str(peak_of(Target.parse("gpu:p100:1")))
+    assert "no published figures for attached" in str(peak_of(Target.parse("attached")))
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_an_attached_device_goes_by_its_kind(device: str, chip: str) -> None:
 
 
 def test_an_attached_device_that_is_not_known() -> None:
-    assert "no published figures of NVIDIA Z9 0" in str(peak_of(Target.parse("attached"), ["NVIDIA Z9 0"]))
-    assert "no maker publishes" in str(peak_of(Target.parse("attached"), ["cpu 0"]))
+    assert "no published figures for NVIDIA Z9 0" in str(peak_of(Target.parse("attached"), ["NVIDIA Z9 0"]))
+    assert "no vendor publishes" in str(peak_of(Target.parse("attached"), ["cpu 0"]))
 
 
 def test_a_measured_peak_is_work_over_time() -> None:
@@ -343,7 +343,9 @@ ENTRY main {
 
 
 def test_what_kernels_cannot_be_summed_by_is_refused(compiled: Compiled) -> None:
-    with pytest.raises(ParameterError, match="one of scope, line, phase, opcode, roof; got 'file'"):
+    with pytest.raises(
+        ParameterError, match="Cannot sum kernels by 'file'; expected one of scope, line, phase, opcode, roof"
+    ):
         compiled.roofline(ROOFS).by("file")  # type: ignore[arg-type]
 
 

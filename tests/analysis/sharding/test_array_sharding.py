@@ -98,9 +98,9 @@ def test_of_arrays_and_their_descriptions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((P("rows"), AXES, (8,)), "No axis 'rows' in the partition mesh .data=4, model=2.; there are data, model"),
-        ((P("data", "data"), AXES, (8, 8)), "The axis 'data' splits twice"),
-        ((P("data", None), AXES, (8,)), "splits 2 dimensions, and the shape .8,. has 1"),
+        ((P("rows"), AXES, (8,)), "No axis 'rows' in the partition mesh .data=4, model=2.. Its axes are data, model"),
+        ((P("data", "data"), AXES, (8, 8)), "The axis 'data' occurs twice"),
+        ((P("data", None), AXES, (8,)), "has 2 entries, but the shape .8,. has only 1"),
         ((P("data"), AXES, None), "The shape of the array is missing"),
         ((P("data"), None, (8,)), "Got the mesh None; expected a Mesh, an AbstractMesh, or axes"),
         ((P("data"), {"data": "4"}, (8,)), "Got the size '4'; expected an integer"),

@@ -58,7 +58,7 @@ def test_arguments_results_and_constraints(target: str) -> None:
     table = found.table()
     assert table["part_bytes"].notna().all()
     assert list(table["source_line"].notna()) == [False] * 4 + [True]
-    with pytest.raises(ParameterError, match="there are params"):
+    with pytest.raises(ParameterError, match="The arrays are params"):
         found["y"]
 
 

@@ -48,8 +48,8 @@ def test_a_factor_that_is_split_along_what_the_other_is_not() -> None:
 def test_sums_over_a_split_dimension() -> None:
     factors = split((64, 128), "data", "model"), split((128, 32), "model", None)
     reduce = found(lambda x, w: x @ w, *factors)["all-reduce"]
-    assert (reduce.had, reduce.needed) == ("parts of sums over model", "added up, whole on each of these devices")
-    assert "half as much" in reduce.advice
+    assert (reduce.had, reduce.needed) == ("partial sums over model", "summed, whole on each of these devices")
+    assert "halves the bytes sent" in reduce.advice
 
 
 def test_what_is_combined_is_called_so() -> None:
@@ -161,7 +161,7 @@ def test_a_split_that_moves_to_another_dimension() -> None:
     way = told["all-to-all"]
     assert (way.had, way.needed) == ("one dimension split over model", "another split over it")
     assert way.axes == ("model",)
-    assert "choose one for both" in way.advice
+    assert "Split the same dimension on both sides" in way.advice
 
 
 def test_what_the_user_asked_for_is_none_of_the_partitioners() -> None:
@@ -189,7 +189,7 @@ def test_a_full_rematerialization_has_both_shardings_by_the_names_of_the_axes() 
 def test_a_compile_that_does_not_hear_xla_says_so() -> None:
     lowered = inspector.lower(copied, jax.ShapeDtypeStruct((16, 16, 16), jnp.float32))
     told = lowered.compile(engine="inline").reshardings()
-    assert "does not hear XLA" in told.unheard
+    assert "does not capture XLA's warnings" in told.unheard
     table = told.table()
     assert set(table["kind"]) == {each.kind for each in told}
     assert table["source_line"].notna().all()

@@ -1,1 +1,1 @@
-"""How textbooks do a collective: block by block, step by step, with what that loads."""
+"""Textbook algorithms for collectives: their steps, the blocks that each step sends, and the load on the links."""

@@ -1,7 +1,7 @@
-"""`Exchange`: a collective done by the algorithm of a textbook, with what every member has after each step.
+"""`Exchange`: a collective performed by a textbook algorithm, with each member's data after each step.
 
-No runtime says which algorithm it takes; these are the textbook's, and every one ends with what the collective
-is defined to give, which `play` shows with numbers.
+Runtimes do not document which algorithm they use; these are textbook algorithms. Each ends with the result that the
+collective is defined to have, which `play` demonstrates with numbers.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _MOST_MEMBERS = 1 << 10
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Exchange(Tabular):
-    """One group of a collective at work.
+    """The steps of an algorithm for one group of a collective.
 
     Attributes:
-      opcode: of the collective.
+      opcode: opcode of the collective.
       algorithm: one of `textbook.ALGORITHMS`.
-      members: their logical ids, by position in the group.
-      operand_bytes: what one member puts in.
-      steps: positions of who sends which blocks to whom.
-      links: between the members.
+      members: logical ids, by position in the group.
+      operand_bytes: input bytes of one member.
+      steps: the transfers of each step; senders and receivers are positions in the group.
+      links: links between the members.
     """
 
     opcode: str
@@ -60,43 +60,43 @@ class Exchange(Tabular):
     def __repr__(self) -> str:
         seconds = "" if isinstance(self.seconds, Unavailable) else f", {self.seconds * 1e6:.3g} µs"
         return (
-            f"<{self.opcode} of {len(self.members)} members by {self.algorithm}: {len(self.steps)} steps, each sends"
-            f" at most {format_bytes(round(self.most_sent_bytes))}{seconds}>"
+            f"<{self.opcode} of {len(self.members)} members by {self.algorithm}: {len(self.steps)} steps, each member"
+            f" sends at most {format_bytes(round(self.most_sent_bytes))}{seconds}>"
         )
 
     @property
     def parts(self) -> int:
-        """Parts of a block that travel apart: 2 on a bidirectional ring."""
+        """Number of parts of a block that are sent separately: 2 on a bidirectional ring."""
         return 2 if self.algorithm == "bidirectional ring" else 1
 
     @property
     def block_bytes(self) -> float:
-        """Of one block, or of its half where halves travel apart."""
+        """Size of one block, or of half a block if halves are sent separately."""
         is_whole = self.opcode in ("all-gather", "collective-permute")
         return self.operand_bytes / (1 if is_whole else len(self.members)) / self.parts
 
     @property
     def sent_bytes(self) -> tuple[float, ...]:
-        """By position, in all steps."""
+        """Bytes that each member sends in all steps, by position."""
         return self._moved(lambda transfer: transfer.sender)
 
     @property
     def received_bytes(self) -> tuple[float, ...]:
-        """By position, in all steps."""
+        """Bytes that each member receives in all steps, by position."""
         return self._moved(lambda transfer: transfer.receiver)
 
     @property
     def most_sent_bytes(self) -> float:
-        """By the member that sends most."""
+        """Bytes that the busiest sender sends in all steps."""
         return max(self.sent_bytes, default=0.0)
 
     @property
     def seconds(self) -> float | Unavailable:
-        """All steps, one after the other: latency, and the bytes on the busiest link over its speed."""
+        """Estimated time of all steps in sequence: the latency of each, and the bytes on its busiest link over the speed."""
         return self.links.seconds([self.link_bytes(step) for step in self.steps])
 
     def link_bytes(self, step: Step) -> Mapping[tuple[str, int, int], float]:
-        """By link, as `Links.route` names them."""
+        """Returns the bytes on each link in one step. Links are named as in `Links.route`."""
         loads: dict[tuple[str, int, int], float] = {}
         for transfer in step:
             for link in self.links.route(transfer.sender, transfer.receiver, len(self.members)):
@@ -104,10 +104,10 @@ class Exchange(Tabular):
         return loads
 
     def held(self, step: int) -> tuple[Held, ...]:
-        """What every member has after so many steps, by position.
+        """Returns the blocks of every member after a number of steps, by position.
 
         Raises:
-          ParameterError: there are not so many steps.
+          ParameterError: the exchange does not have that many steps.
         """
         if not 0 <= step <= len(self.steps):
             raise ParameterError(f"There is no state after {step} steps: the exchange has {len(self.steps)}.")
@@ -115,52 +115,53 @@ class Exchange(Tabular):
         for transfers in self.steps[:step]:
             before = [dict(each) for each in held]
             for transfer in transfers:
-                mine = held[transfer.receiver]
+                target = held[transfer.receiver]
                 for block in transfer.blocks:
-                    come = before[transfer.sender][block]
-                    mine[block] = mine.get(block, frozenset()) | come if transfer.adds else come
-                    if self.opcode == "all-to-all":  # it is nobody's but the one's that it is for
+                    sources = before[transfer.sender][block]
+                    target[block] = target.get(block, frozenset()) | sources if transfer.adds else sources
+                    if self.opcode == "all-to-all":  # only its destination keeps a block
                         del held[transfer.sender][block]
         return tuple(held)
 
     def play(
         self, operands: Sequence[Array], combine: Callable[[Array, Array], Array] = np.add, dimension: int = 0
     ) -> list[Array]:
-        """Does it with numbers.
+        """Performs the exchange with numbers.
 
         Args:
-          operands: of every member, by position, of one shape.
-          combine: two values into one, as of an all-reduce.
-          dimension: that is gathered, scattered or split; all-reduce and broadcast have none.
+          operands: operand of every member, by position, all of one shape.
+          combine: combines two values into one, as in an all-reduce.
+          dimension: the gathered, scattered or split dimension; all-reduce and broadcast have none.
 
         Returns:
-          What every member has at the end, as the collective gives it.
+          The collective's result on every member, by position.
 
         Raises:
-          ParameterError: not one operand a member, or a dimension that cannot be split among them.
+          ParameterError: the number of operands differs from the number of members, or the dimension cannot be split
+            among them.
         """
         count = len(self.members)
         if len(operands) != count:
-            raise ParameterError(f"There are {len(operands)} operands for {count} members: give one each.")
-        given = [np.asarray(operand) for operand in operands]
-        if self.opcode in ("reduce-scatter", "all-to-all") and given[0].shape[dimension] % count:
+            raise ParameterError(f"Got {len(operands)} operands for {count} members. Pass one operand per member.")
+        arrays = [np.asarray(operand) for operand in operands]
+        if self.opcode in ("reduce-scatter", "all-to-all") and arrays[0].shape[dimension] % count:
             raise ParameterError(
-                f"Dimension {dimension} of {given[0].shape} cannot be split among {count} members: its size must be a"
+                f"Cannot split dimension {dimension} of {arrays[0].shape} among {count} members: its size must be a"
                 " multiple of their number."
             )
-        cut = [self._cut(operand, dimension) for operand in given]
+        cut = [self._cut(operand, dimension) for operand in arrays]
         values = [{b: cut[member][b] for b in held} for member, held in enumerate(self._beginning())]
         for step in self.steps:
             before = [dict(each) for each in values]
             for transfer in step:
-                mine = values[transfer.receiver]
+                target = values[transfer.receiver]
                 for block in transfer.blocks:
-                    come = before[transfer.sender][block]
-                    mine[block] = combine(mine[block], come) if transfer.adds and block in mine else come
-        return [self._joined(member, values[member], given[member], dimension) for member in range(count)]
+                    value = before[transfer.sender][block]
+                    target[block] = combine(target[block], value) if transfer.adds and block in target else value
+        return [self._joined(member, values[member], arrays[member], dimension) for member in range(count)]
 
     def block_name(self, block: int) -> str:
-        """Its number, with "a" or "b" for a half; of an all-to-all the ids that it is from and for, "0→2"."""
+        """Returns a block's name: its number, with "a" or "b" for a half; for an all-to-all source and target, "0→2"."""
         whole, part = divmod(block, self.parts)
         half = "ab"[part] if self.parts > 1 else ""
         if self.opcode != "all-to-all":
@@ -169,7 +170,15 @@ class Exchange(Tabular):
         return f"{self.members[source]}→{self.members[target]}{half}"
 
     def table(self) -> pd.DataFrame:
-        """A row a step: messages, the bytes that the busiest member sends and the busiest link carries, seconds."""
+        """Returns a table with one row per step.
+
+        Columns:
+          step: number of the step, from 1.
+          messages: number of transfers.
+          sent_bytes: bytes that the busiest member sends.
+          link_bytes: bytes on the busiest link.
+          seconds: estimated time.
+        """
         rows = []
         for number, step in enumerate(self.steps, 1):
             sent = [0.0] * len(self.members)
@@ -183,7 +192,7 @@ class Exchange(Tabular):
         return make_table(_KINDS, rows)
 
     def plot(self, most_frames: int = 9) -> Figure:
-        """A strip of frames, before the first step and after each: see `plot.strip`."""
+        """Draws a strip of frames, one before the first step and one after each step: see `plot.strip`."""
         from inspector.analysis.collectives.exchanges.plot import strip
 
         states = [self.held(step) for step in range(len(self.steps) + 1)]
@@ -218,11 +227,11 @@ class Exchange(Tabular):
                 return [dict.fromkeys(range(all_parts), own[0]), *[{}] * (count - 1)]
 
     def _of(self, block: int) -> range:
-        """The parts of a block that travel apart."""
+        """Returns the numbers of the separately sent parts of a block."""
         return range(block * self.parts, (block + 1) * self.parts)
 
     def _cut(self, operand: Array, dimension: int) -> Mapping[int, Array]:
-        """Everything that a member could put in, by number of the block; of an all-gather the same for all."""
+        """Returns all blocks that a member could contribute, by number; for an all-gather all have the same value."""
         count = len(self.members)
         match self.opcode:
             case "all-gather" | "collective-permute":
@@ -250,8 +259,8 @@ class Exchange(Tabular):
             case "all-gather":
                 return np.concatenate([whole(b, shape) for b in range(count)], dimension)
             case "collective-permute":
-                come = [b for b in values if any(t.receiver == member and b in t.blocks for t in self.steps[0])]
-                return values[come[0]].reshape(shape) if come else np.zeros_like(operand)
+                received = [b for b in values if any(t.receiver == member and b in t.blocks for t in self.steps[0])]
+                return values[received[0]].reshape(shape) if received else np.zeros_like(operand)
             case "reduce-scatter":
                 return whole(member, shape)
             case "all-to-all":
@@ -261,17 +270,26 @@ class Exchange(Tabular):
 
 
 def exchange(collective: Collective, algorithm: str, group: int, links: Links) -> Exchange:
-    """One group of a collective by an algorithm; of a permutation, all ids, each pair at once, whatever the algorithm.
+    """Returns the exchange of one group of a collective.
+
+    A collective-permute has no groups: all ids take part, all pairs at once, whatever the algorithm.
+
+    Args:
+      collective: the collective.
+      algorithm: one of `textbook.ALGORITHMS`.
+      group: index of the group.
+      links: links between the members.
 
     Raises:
-      ParameterError: an algorithm that nobody knows, or a group that is not there.
-      ModuleError: the groups are not known, no textbook does it so, or too many take part to follow each.
+      ParameterError: an unknown algorithm, or no such group.
+      ModuleError: the groups are unknown, no textbook has this algorithm for the collective, or there are too many
+        members to follow each.
     """
     if algorithm not in ALGORITHMS:
         raise ParameterError(f"Got the algorithm {algorithm!r}; expected one of {', '.join(ALGORITHMS)}.")
     groups = collective.participants
     if isinstance(groups, Unavailable):
-        raise ModuleError(f"The members of {collective.name} are not known: {groups.reason}")
+        raise ModuleError(f"The members of {collective.name} are unknown: {groups.reason}")
     steps: Schedule | Unavailable
     if collective.opcode == "collective-permute":
         algorithm = "direct"
@@ -281,9 +299,9 @@ def exchange(collective: Collective, algorithm: str, group: int, links: Links) -
         members = tuple(groups[group])
         steps = schedule(collective.opcode, algorithm, len(members)) if len(members) <= _MOST_MEMBERS else ()
     else:
-        raise ParameterError(f"{collective.name} has no group {group}: it has {len(groups)}, counted from 0.")
+        raise ParameterError(f"{collective.name} has no group {group}: it has {len(groups)}, numbered from 0.")
     if len(members) > _MOST_MEMBERS:
-        raise ModuleError(f"{len(members):,} members are too many to follow each: at most {_MOST_MEMBERS:,}.")
+        raise ModuleError(f"{len(members):,} members are too many to follow each. The limit is {_MOST_MEMBERS:,}.")
     if isinstance(steps, Unavailable):
-        raise ModuleError(f"{collective.name} cannot be shown by {algorithm}: {steps.reason}.")
+        raise ModuleError(f"Cannot show {collective.name} by {algorithm}: {steps.reason}.")
     return Exchange(collective.opcode, algorithm, members, collective.operand_bytes, steps, links)

@@ -1,4 +1,4 @@
-"""`LinkLoads`: what a collective puts on each link of a slice or a host, and how long that takes."""
+"""`LinkLoads`: the bytes that a collective sends over each link of a slice or a host, and the estimated time."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _KINDS: Mapping[str, Kind] = {"from": "object", "to": "object", "bytes": "float"
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class LinkLoads(Tabular):
-    """What all groups of a collective, at once, put on the links of a slice or a host, by the algorithm of a textbook.
+    """The load of each link of a slice or a host while all groups of a collective run a textbook algorithm at once.
 
     Attributes:
-      name: of the collective.
+      name: name of the collective.
       algorithm: one of `textbook.ALGORITHMS`.
       network: the slice or the host.
-      steps: bytes by link, one a step.
-      most_sent_bytes: by the device that sends most, in all steps.
-      most_received_bytes: likewise.
-      bus_bytes: what its bus bandwidth counts: the bytes that any algorithm sends from a device at least.
+      steps: bytes by link, one mapping per step.
+      most_sent_bytes: bytes that the busiest sender sends in all steps.
+      most_received_bytes: bytes that the busiest receiver receives in all steps.
+      bus_bytes: bytes that bus bandwidth counts: the minimum that a device sends, whatever the algorithm.
     """
 
     name: str
@@ -58,16 +58,16 @@ class LinkLoads(Tabular):
 
     @property
     def bytes(self) -> Mapping[Link, float]:
-        """By link, in all steps; those that carry nothing are left out."""
-        found: dict[Link, float] = {}
+        """Bytes by link in all steps, without idle links."""
+        loads: dict[Link, float] = {}
         for step in self.steps:
             for link, count in step.items():
-                found[link] = found.get(link, 0.0) + count
-        return found
+                loads[link] = loads.get(link, 0.0) + count
+        return loads
 
     @property
     def seconds(self) -> float | Unavailable:
-        """All steps, one after the other: latency, and the bytes on the busiest link over its speed."""
+        """Estimated time of all steps in sequence: the latency of each, and the bytes on its busiest link over the speed."""
         speed = self.network.bytes_per_s
         if isinstance(speed, Unavailable):
             return speed
@@ -75,15 +75,16 @@ class LinkLoads(Tabular):
 
     @property
     def busiest_bytes(self) -> float:
-        """On the busiest link of each step, all steps together."""
+        """Sum over all steps of the bytes on the busiest link of the step."""
         return sum(max(step.values(), default=0.0) for step in self.steps)
 
     @property
     def bus_bytes_per_s(self) -> float | Unavailable:
-        """Bus bandwidth as nccl-tests has it: comparable to a link's speed whatever the operation and the group.
+        """Bus bandwidth as in nccl-tests: comparable to a link's speed, whatever the operation and the group size.
 
-        An all-reduce of S bytes among n counts 2 (n - 1) / n S, an all-gather, reduce-scatter or all-to-all (n - 1) / n of
-        the whole, a broadcast S (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md); over `seconds`.
+        Equals `bus_bytes` over `seconds`. Among n devices, an all-reduce of S bytes counts 2 (n - 1) / n S bytes; an
+        all-gather, reduce-scatter or all-to-all counts (n - 1) / n of the whole array; a broadcast counts S
+        (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md).
         """
         if isinstance(self.seconds, Unavailable):
             return self.seconds
@@ -92,22 +93,22 @@ class LinkLoads(Tabular):
         return self.bus_bytes / self.seconds if self.seconds else Unavailable("nothing is sent")
 
     def table(self) -> pd.DataFrame:
-        """A row a link, the busiest first; `share` is of the busiest."""
-        found = self.bytes
-        most = max(found.values(), default=0.0) or 1.0
-        rows = [(a, b, found.get((a, b), 0.0), found.get((a, b), 0.0) / most) for a, b in self.network.links()]
+        """Returns a table with one row per link, busiest first. `share` is relative to the busiest link."""
+        loads = self.bytes
+        most = max(loads.values(), default=0.0) or 1.0
+        rows = [(a, b, loads.get((a, b), 0.0), loads.get((a, b), 0.0) / most) for a, b in self.network.links()]
         rows.sort(key=lambda row: -row[2])
         return make_table(_KINDS, rows)
 
     def plot(self) -> Figure:
-        """The slice or the host with its links, darker the more they carry: see `link_plot`."""
+        """Draws the slice or the host with its links; links with more bytes are darker: see `link_plot`."""
         from inspector.analysis.collectives.exchanges.link_plot import plot_links, plot_switch
 
-        found = self.bytes
-        time = "" if isinstance(self.seconds, Unavailable) else f", {self.seconds * 1e6:.3g} µs by the model"
-        most = format_bytes(round(max(found.values(), default=0.0)))
+        by_link = self.bytes
+        time = "" if isinstance(self.seconds, Unavailable) else f", estimated time {self.seconds * 1e6:.3g} µs"
+        most = format_bytes(round(max(by_link.values(), default=0.0)))
         title = f"{self.name} by {self.algorithm} (textbook)\nat most {most} on a link{time}"
-        loads = {link: found.get(link, 0.0) for link in self.network.links()}
+        loads = {link: by_link.get(link, 0.0) for link in self.network.links()}
         if isinstance(self.network, Switch):
             sent = {a[0]: count for (a, b), count in loads.items() if b == HUB}
             received = {b[0]: count for (a, b), count in loads.items() if a == HUB}
@@ -119,10 +120,10 @@ class LinkLoads(Tabular):
 
 
 def published(target: str, *, latency_s: float = 0.0) -> Network:
-    """The slice or the host of a target, by its maker's figures.
+    """Returns the slice or the host of a target, with the vendor's published figures.
 
     Raises:
-      ParameterError: no chip's name, or more GPUs than one host has.
+      ParameterError: not the name of a chip, or more GPUs than one host has.
       TargetError: there is no such slice or host.
     """
     kind = Torus if isinstance(named_chip(target).topologies, Slices) else Switch
@@ -130,20 +131,20 @@ def published(target: str, *, latency_s: float = 0.0) -> Network:
 
 
 def link_loads(collective: Collective, algorithm: str, network: Network, devices: Sequence[int] | None) -> LinkLoads:
-    """What all groups of a collective put on the links of a slice or a host.
+    """Returns the load of each link of a slice or a host while all groups of a collective run at once.
 
     Args:
-      collective: whose members are known.
+      collective: the collective.
       algorithm: one of `textbook.ALGORITHMS`.
       network: the slice or the host.
-      devices: the physical id at each logical one; None where they are the same.
+      devices: physical id for each logical id; None if they are the same.
 
     Raises:
-      ParameterError: an unknown algorithm, or ids that it does not have.
-      ModuleError: its members are not known, or no textbook does it so.
+      ParameterError: an unknown algorithm, or the network lacks some of the ids.
+      ModuleError: the members are unknown, or no textbook has this algorithm for the collective.
     """
     if isinstance(collective.participants, Unavailable):
-        raise ModuleError(f"The members of {collective.name} are not known: {collective.participants.reason}")
+        raise ModuleError(f"The members of {collective.name} are unknown: {collective.participants.reason}")
     groups = 1 if collective.opcode == "collective-permute" else len(collective.participants)
     steps: list[dict[Link, float]] = []
     sent = received = 0.0
@@ -165,9 +166,11 @@ def link_loads(collective: Collective, algorithm: str, network: Network, devices
 
 def _physical(logical: int, devices: Sequence[int] | None, network: Network) -> int:
     if devices is not None and logical >= len(devices):
-        raise ParameterError(f"Device {logical} takes part, and {len(devices)} physical ids are given: give one each.")
+        raise ParameterError(
+            f"Device {logical} takes part, but got only {len(devices)} physical ids. Pass one id per logical device."
+        )
     device = logical if devices is None else int(devices[logical])
     if not 0 <= device < network.device_count:
-        has = network.text if isinstance(network, Switch) else f"a slice of {network.text} has {network.device_count}"
-        raise ParameterError(f"Device {device} takes part, and {has}: choose a larger one.")
+        text = f"{network.device_count} devices ({network.text})" if isinstance(network, Torus) else network.text
+        raise ParameterError(f"Device {device} takes part, but the network has only {text}. Choose a larger network.")
     return device

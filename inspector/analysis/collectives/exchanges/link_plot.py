@@ -1,6 +1,6 @@
-"""A TPU slice or a host with the load of each link.
+"""Drawings of a TPU slice or a host with the load of each link.
 
-Pure functions to a matplotlib `Figure`, without pyplot, so that they can run on any thread.
+The functions are pure and return a matplotlib `Figure`. They do not use pyplot, so they can run on any thread.
 """
 
 from __future__ import annotations
@@ -23,30 +23,33 @@ _MOST_BARS = 72
 _COLORS = "viridis_r"
 _IDLE = "#CCCCCC"
 _CELL_INCHES = 0.85
-_BESIDE = 0.09  # between the two ways of a link
-_STUB = 0.42  # of a link around, drawn outwards at both ends
+_BESIDE = 0.09  # distance between the two directions of a link
+_STUB = 0.42  # length of the stubs that stand for a wrap-around link, one at each end
 
 
 def plot_links(chips: Mapping[Place, Sequence[int]], loads: Mapping[Link, float], title: str) -> Figure:
-    """Chips as circles with the ids of their devices, each way of a link as an arrow, wider and darker the more it carries.
+    """Draws chips as circles with the ids of their devices, and each direction of a link as an arrow.
 
-    The first axis goes to the right, the second down, the third from one page to the next, whose links are told in
-    the title of the page that they leave. An arrow that leaves the grid goes around.
+    Arrows with more bytes are wider and darker. The first axis goes to the right, the second down, and the third from
+    page to page. The links between pages are summarized in the title of the page where they start. An arrow that leaves
+    the grid is a wrap-around link.
 
     Args:
-      chips: ids by place; places have one rank and fill a grid.
-      loads: bytes by link, all links of the slice.
-      title: above the picture.
+      chips: device ids by coordinates; the coordinates all have the same rank and fill a grid.
+      loads: bytes by link, for all links of the slice.
+      title: text above the figure.
 
     Raises:
-      ModuleError: more chips than can be told apart.
+      ModuleError: more chips than a figure can show.
     """
     from matplotlib import colormaps
 
     from inspector.analysis.figures import Picture
 
     if len(chips) > _MOST_CHIPS:
-        raise ModuleError(f"Cannot draw {len(chips):,} chips: at most {_MOST_CHIPS:,}. `table()` has all links.")
+        raise ModuleError(
+            f"Cannot draw {len(chips):,} chips: a figure shows at most {_MOST_CHIPS:,}. `table()` has all links."
+        )
     columns, rows, pages = (1 + max(along) for along in zip(*map(_three, chips), strict=True))
     most = max(loads.values(), default=0.0)
     size = ((columns + 1.4) * _CELL_INCHES * pages, (rows + 1.4) * _CELL_INCHES + 0.5)
@@ -65,7 +68,7 @@ def plot_links(chips: Mapping[Place, Sequence[int]], loads: Mapping[Link, float]
             if _three(place)[2] == page:
                 _draw_chip(panel, place, ",".join(map(str, ids)))
         if pages > 1:
-            panel.set_title(f"z = {page}; to other z {format_bytes(round(across))} a link", fontsize=7)
+            panel.set_title(f"z = {page}; to other z: {format_bytes(round(across))} per link", fontsize=7)
         panel.set_xlim(-0.9, columns - 0.1)
         panel.set_ylim(rows - 0.1, -0.9)
         panel.set_aspect("equal")
@@ -75,20 +78,22 @@ def plot_links(chips: Mapping[Place, Sequence[int]], loads: Mapping[Link, float]
 
 
 def plot_switch(sent: Mapping[int, float], received: Mapping[int, float], title: str) -> Figure:
-    """Two bars for each device: what it sends to the switches, and what it receives from them.
+    """Draws two bars for each device: the bytes sent to the switches, and the bytes received from them.
 
     Args:
-      sent: bytes by device.
-      received: of the same devices.
-      title: above the picture.
+      sent: sent bytes by device.
+      received: received bytes of the same devices.
+      title: text above the figure.
 
     Raises:
-      ModuleError: more devices than can be told apart.
+      ModuleError: more devices than a figure can show.
     """
     from inspector.analysis.figures import Picture
 
     if len(sent) > _MOST_BARS:
-        raise ModuleError(f"Cannot draw {len(sent):,} devices: at most {_MOST_BARS:,}. `table()` has all links.")
+        raise ModuleError(
+            f"Cannot draw {len(sent):,} devices: a figure shows at most {_MOST_BARS:,}. `table()` has all links."
+        )
     figure = Picture(figsize=(4.5, 0.9 + 0.32 * len(sent)), layout="constrained")
     panel = figure.subplots()
     for shift, (name, color, loads) in enumerate((("sent", "#31688E", sent), ("received", "#35B779", received))):

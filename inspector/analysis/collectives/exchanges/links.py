@@ -1,4 +1,4 @@
-"""What lies between the members of a group, and how long bytes take on it."""
+"""`Links`: the links between the members of a group, with their speed and latency."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from inspector.platforms.chip import NOT_PUBLISHED, Chip
 from inspector.platforms.topologies import Slices
 
 KINDS = ("ring", "line", "switch")
-NOT_GIVEN = Unavailable("the speed of the links was not given")
+NOT_GIVEN = Unavailable("the speed of the links was not specified")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Links:
     """Links between members, in the order of the group.
 
-    A step takes the latency, and the bytes on its busiest link over the link's speed: the latency-bandwidth model
+    A step takes the latency plus the bytes on its busiest link over the link's speed: the latency-bandwidth model
     (Hockney, "The communication challenge for MPP", 1994). A message between members that are not neighbors loads every
-    link on its shortest way, and waits at none.
+    link on its shortest path, without waiting between links.
 
     Attributes:
-      kind: "ring" has a link each way between neighbors, the last and the first too, as a torus along an axis with
-        wrap-around; "line" has none between these; "switch" gives every member a link in and a link out.
-      bytes_per_s: of a link, one way; Unavailable leaves times unknown.
-      latency_s: of a step.
+      kind: "ring" has a link in each direction between neighbors, and between the last and the first member, like a
+        torus axis with wrap-around; "line" is a ring without the link between last and first; "switch" gives every
+        member one link in and one link out.
+      bytes_per_s: speed of a link in one direction; Unavailable if unknown, and then so are times.
+      latency_s: latency of a step.
     """
 
     kind: str = "ring"
@@ -38,35 +39,39 @@ class Links:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ParameterError(f"Got links of the kind {self.kind!r}; expected one of {', '.join(KINDS)}.")
+            raise ParameterError(f"Got links of kind {self.kind!r}; expected one of {', '.join(KINDS)}.")
         speed = 1.0 if isinstance(self.bytes_per_s, Unavailable) else self.bytes_per_s
         if not (math.isfinite(speed) and speed > 0 and math.isfinite(self.latency_s) and self.latency_s >= 0):
             raise ParameterError(
-                f"Got {self.bytes_per_s!r} bytes a second and {self.latency_s!r} s; expected a speed above 0 and a latency"
-                " of 0 or more."
+                f"Got a speed of {self.bytes_per_s!r} bytes/s and a latency of {self.latency_s!r} s; expected a speed above 0"
+                " and a latency of 0 or more."
             )
 
     @classmethod
     def published(cls, chip: str, *, wraps: bool = False, latency_s: float = 0.0) -> Self:
-        """Of a chip by its maker's figures: a link of a TPU's torus one way, or all that a GPU sends over its switches.
+        """Returns the links of a chip, with the vendor's published speed.
+
+        The speed is that of one torus link in one direction for a TPU, and that of all links to the switches together for
+        a GPU.
 
         Args:
-          chip: such as "tpu:v5e" or "gpu:h100"; what follows of a target is not read.
-          wraps: of a TPU, whether the members are a whole axis whose ends are linked; `Torus` knows it by slice.
-          latency_s: of a step; no maker publishes it.
+          chip: such as "tpu:v5e" or "gpu:h100"; the rest of a target is ignored.
+          wraps: for a TPU, whether the members are a whole axis whose ends are linked; `Torus` derives this from the
+            slice.
+          latency_s: latency of a step, which no vendor publishes.
 
         Raises:
           ParameterError: no such chip.
         """
-        found = named_chip(chip)
-        speed = NOT_PUBLISHED if found.peak is None else found.peak.interconnect_bytes_per_s
-        if not isinstance(found.topologies, Slices):
+        named = named_chip(chip)
+        speed = NOT_PUBLISHED if named.peak is None else named.peak.interconnect_bytes_per_s
+        if not isinstance(named.topologies, Slices):
             one_way = speed if isinstance(speed, Unavailable) else speed / 2
             return cls("switch", one_way, latency_s)
-        return cls("ring" if wraps else "line", speed_of_one_link(speed, found.topologies.rank), latency_s)
+        return cls("ring" if wraps else "line", speed_of_one_link(speed, named.topologies.rank), latency_s)
 
     def route(self, sender: int, receiver: int, count: int) -> Sequence[tuple[str, int, int]]:
-        """The links from one member to another: "out" and "in" of a switch, else ("link", from, to)."""
+        """Returns the links on the path from one member to another: "out" and "in" of a switch, else ("link", from, to)."""
         if sender == receiver:
             return ()
         if self.kind == "switch":
@@ -78,14 +83,14 @@ class Links:
         return [("link", a, b) for a, b in itertools.pairwise(places)]
 
     def seconds(self, steps: Sequence[Mapping[tuple[str, int, int], float]]) -> float | Unavailable:
-        """Of steps one after the other, from the bytes on each link."""
+        """Returns the estimated time of steps in sequence, from the bytes on each link in each step."""
         if isinstance(self.bytes_per_s, Unavailable):
             return self.bytes_per_s
         return sum(self.latency_s + max(step.values(), default=0.0) / self.bytes_per_s for step in steps)
 
 
 def named_chip(text: str) -> Chip:
-    """The chip that a text such as "tpu:v5e:4x4" begins with.
+    """Returns the chip named at the start of a target such as "tpu:v5e:4x4".
 
     Raises:
       ParameterError: no such chip.
@@ -100,5 +105,8 @@ def named_chip(text: str) -> Chip:
 
 
 def speed_of_one_link(speed: float | Unavailable, rank: int) -> float | Unavailable:
-    """One way: a chip has two links an axis, and makers add up both ways of all."""
+    """Returns the speed of one link in one direction.
+
+    Vendors publish the sum over both directions of all links; a chip has two links per axis.
+    """
     return speed if isinstance(speed, Unavailable) else speed / (2 * rank) / 2

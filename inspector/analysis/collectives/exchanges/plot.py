@@ -1,6 +1,6 @@
-"""An exchange as a strip of frames: who has which blocks after each step, and whose values are in them.
+"""Drawings of an exchange as a strip of frames: the blocks of each member after each step, and their sources.
 
-A pure function to a matplotlib `Figure`, without pyplot, so that it can run on any thread.
+`strip` is pure and returns a matplotlib `Figure`. It does not use pyplot, so it can run on any thread.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from inspector.analysis.collectives.exchanges.textbook import Held, Schedule, Step
 
-# Okabe and Ito's palette, told apart with any color vision; numbers in the blocks say the same.
+# Okabe and Ito's palette: distinguishable with any color vision. Numbers in the blocks show the same.
 _COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
 _MOST_MEMBERS = 16
 _MOST_ROWS = 64
-_MOST_NAMED = 2  # members in a block that are written out; of more, their number
+_MOST_NAMED = 2  # a block with more members shows their number instead of their ids
 _ROW_INCHES, _COLUMN_INCHES = 0.24, 0.42
 
 
@@ -32,28 +32,29 @@ def strip(
     title: str,
     most: int,
 ) -> Figure:
-    """Frames from left to right: a column a member, a row a block.
+    """Draws frames from left to right. Each frame has one column per member and one row per block.
 
-    A block has the colors and the ids of the members whose values are in it, or their number; a frame around it says
-    that it just came. Arrows are the messages that lead to the next frame.
+    A block has the colors and the ids of the members whose values are in it, or their number if there are many. A dark
+    outline marks blocks that are new in this frame. Arrows are the messages that lead to the next frame.
 
     Args:
-      states: what every member has, before the first step and after each.
-      steps: between them.
-      members: ids, by position.
-      names: of the blocks, by number.
-      title: above the picture.
-      most: frames to show; the first and the last are.
+      states: blocks of every member, before the first step and after each.
+      steps: steps between the states.
+      members: logical ids, by position.
+      names: names of the blocks, by number.
+      title: text above the figure.
+      most: maximum number of frames; the first and the last are always shown.
 
     Raises:
-      ModuleError: more members or blocks than can be told apart.
+      ModuleError: more members or blocks than a figure can show.
     """
     from inspector.analysis.figures import Picture
 
     count, rows = len(members), len(names)
     if count > _MOST_MEMBERS or rows > _MOST_ROWS:
         raise ModuleError(
-            f"Cannot draw {count} members with {rows} blocks: a strip shows at most {_MOST_MEMBERS} and {_MOST_ROWS}."
+            f"Cannot draw {count} members with {rows} blocks: a figure shows at most {_MOST_MEMBERS} members and"
+            f" {_MOST_ROWS} blocks."
         )
     chosen = _chosen(len(states), max(2, most))
     width = len(chosen) * (count * _COLUMN_INCHES + 0.3)
@@ -74,7 +75,7 @@ def strip(
 
 
 def _chosen(count: int, most: int) -> list[int]:
-    """The first and the last, and evenly some between."""
+    """Returns the indices of the frames to show: the first, the last, and evenly spaced ones between."""
     if count <= most:
         return list(range(count))
     return sorted({round(frame * (count - 1) / (most - 1)) for frame in range(most)})
@@ -100,7 +101,7 @@ def _label(panel: Axes, members: Sequence[int], names: Sequence[str], step: int)
     panel.set_yticks([row + 0.5 for row in range(len(names))], names if step == 0 else [""] * len(names))
     panel.tick_params(length=0, labelsize=7)
     panel.xaxis.tick_top()
-    panel.set_title("at first" if not step else f"after step {step}", fontsize=8)
+    panel.set_title("start" if not step else f"after step {step}", fontsize=8)
     for spine in panel.spines.values():
         spine.set_visible(False)
 

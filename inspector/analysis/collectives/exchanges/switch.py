@@ -1,4 +1,4 @@
-"""`Switch`: a host whose devices are linked by switches."""
+"""`Switch`: a host whose devices are connected by switches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from inspector.platforms.chip import NOT_PUBLISHED
 from inspector.platforms.topologies import Slices
 
 HUB: Place = ()
-"""Where the switches are."""
+"""The place of the switches in a `Link`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Switch:
-    """Devices that each have a link to switches and a link from them, and wait for nobody else there.
+    """Devices that each have one link to the switches and one link from them, without contention in the switches.
 
     Attributes:
-      device_count: JAX devices.
-      bytes_per_s: of a device's links, one way; Unavailable leaves times unknown.
-      latency_s: of a step.
+      device_count: number of JAX devices.
+      bytes_per_s: speed of a device's links in one direction; Unavailable if unknown, and then so are times.
+      latency_s: latency of a step.
     """
 
     device_count: int
@@ -31,46 +31,49 @@ class Switch:
     latency_s: float = 0.0
 
     def __post_init__(self) -> None:
-        Links("switch", self.bytes_per_s, self.latency_s)  # which checks them
+        Links("switch", self.bytes_per_s, self.latency_s)  # checks speed and latency
         if self.device_count < 1:
             raise ParameterError(f"Got {self.device_count} devices; expected 1 or more.")
 
     @classmethod
     def published(cls, target: str, *, latency_s: float = 0.0) -> Self:
-        """Of GPUs in one host such as "gpu:h100:8", by their maker's figures.
+        """Returns the GPUs of one host such as "gpu:h100:8", with the vendor's published speed.
 
         Raises:
-          ParameterError: a TPU, or more GPUs than such links join: what lies between hosts differs from cluster to cluster.
+          ParameterError: a TPU, or more GPUs than the links join. The network between hosts differs from cluster to
+            cluster.
           TargetError: there is no such host.
         """
-        found, (_, _, shape) = named_chip(target), (target.split("@")[0] + "::").split(":")[:3]
-        if isinstance(found.topologies, Slices):
-            raise ParameterError(f"Got {target!r}; expected GPUs such as 'gpu:h100:8': TPUs have a torus, see Torus.")
-        count = found.topologies.device_count(found.topologies.read(target, f"gpu:{found.name}", shape))
-        linked = 0 if found.peak is None else found.peak.linked_devices
+        chip, (_, _, shape) = named_chip(target), (target.split("@")[0] + "::").split(":")[:3]
+        if isinstance(chip.topologies, Slices):
+            raise ParameterError(
+                f"Got {target!r}; expected GPUs such as 'gpu:h100:8'. TPUs are connected as a torus: use Torus."
+            )
+        count = chip.topologies.device_count(chip.topologies.read(target, f"gpu:{chip.name}", shape))
+        linked = 0 if chip.peak is None else chip.peak.linked_devices
         if linked and count > linked:
             raise ParameterError(
-                f"Got {target!r}: its links join {linked} GPUs, and nobody publishes what lies between hosts."
-                f" Take at most {linked}, or give a Switch of your own."
+                f"Got {target!r}, but the links join only {linked} GPUs; the speed between hosts is not published."
+                f" Use at most {linked} GPUs, or create a Switch."
             )
-        both = NOT_PUBLISHED if found.peak is None else found.peak.interconnect_bytes_per_s
+        both = NOT_PUBLISHED if chip.peak is None else chip.peak.interconnect_bytes_per_s
         return cls(count, both if isinstance(both, Unavailable) else both / 2, latency_s)
 
     @property
     def text(self) -> str:
-        """What it is, such as "8 devices at a switch"."""
-        return f"{self.device_count} devices at a switch"
+        """Description, such as "8 devices on a switch"."""
+        return f"{self.device_count} devices on a switch"
 
     def place(self, device: int) -> Place:
-        """Of a device by its id."""
+        """Returns the place of a device, by its id."""
         return (device,)
 
     def links(self) -> Iterator[Link]:
-        """All: from each device to the switches, and back."""
+        """Yields all links: from each device to the switches, and back."""
         for device in range(self.device_count):
             yield (device,), HUB
             yield HUB, (device,)
 
     def route(self, sender: int, receiver: int) -> Sequence[Link]:
-        """The links from one device to another."""
+        """Returns the links on the path from one device to another."""
         return () if sender == receiver else (((sender,), HUB), (HUB, (receiver,)))

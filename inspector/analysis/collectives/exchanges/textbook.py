@@ -1,12 +1,14 @@
-"""The algorithms of textbooks for collectives, as steps in which members send blocks to each other.
+"""Textbook algorithms for collectives, as steps in which members send blocks to each other.
 
-Members are positions in a group of `n`, 0 to n - 1. A block is a number: of an all-gather block b is what member b
-puts in; of a reduce-scatter and an all-reduce block b is the b-th part of everybody's operand; of an all-to-all block
-`i * n + j` is what i has for j; of a broadcast block b is the b-th part of what member 0 has.
+Members are positions in a group of `n`, 0 to n - 1. A block is a number with a meaning that depends on the collective:
+  all-gather: block b is the operand of member b.
+  reduce-scatter, all-reduce: block b is the b-th part of every member's operand.
+  all-to-all: block `i * n + j` is the part that member i sends to member j.
+  broadcast: block b is the b-th part of member 0's operand.
 
-Rings and their two directions: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+Rings and bidirectional rings: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 workstations", 2009. Halving, doubling and trees: Thakur, Rabenseifner, Gropp, "Optimization of collective
-communication operations in MPICH", 2005. What a runtime chooses is its own affair, and nobody tells.
+communication operations in MPICH", 2005. Runtimes do not document which algorithm they use.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from inspector.errors import Unavailable
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one member sends to another in one step.
+    """A message from one member to another in one step.
 
     Attributes:
-      sender: its position in the group.
-      receiver: likewise.
-      blocks: which, at least one.
-      adds: whether the receiver combines them with what it has of them.
+      sender: position of the sender in the group.
+      receiver: position of the receiver in the group.
+      blocks: numbers of the blocks, at least one.
+      adds: whether the receiver combines the blocks with its own values of them.
     """
 
     sender: int
@@ -36,21 +38,24 @@ class Transfer:
 
 
 Step: TypeAlias = tuple[Transfer, ...]
-"""What happens at the same time: everybody sends what it had before the step."""
+"""Transfers at the same time: every member sends the data that it had before the step."""
 Schedule: TypeAlias = tuple[Step, ...]
 Held: TypeAlias = Mapping[int, frozenset[int]]
-"""What a member has: by block the positions of the members whose values are in it."""
+"""The blocks of a member: for each block the positions of the members whose values are in it."""
 
 ALGORITHMS = ("ring", "bidirectional ring", "halving and doubling", "tree", "direct")
 OPCODES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-broadcast")
 
 
 def schedule(opcode: str, algorithm: str, count: int) -> Schedule | Unavailable:
-    """The steps of an algorithm among so many members; of a bidirectional ring block b is in halves, 2b and 2b + 1."""
+    """Returns the steps of an algorithm among `count` members.
+
+    A bidirectional ring sends block b in two halves, 2b and 2b + 1.
+    """
     if opcode not in OPCODES:
         return Unavailable(f"textbooks have no algorithm for {opcode}")
-    made = _MAKERS[algorithm](opcode, count)
-    return made if isinstance(made, Unavailable) else tuple(step for step in made if step)
+    steps = _MAKERS[algorithm](opcode, count)
+    return steps if isinstance(steps, Unavailable) else tuple(step for step in steps if step)
 
 
 def _ring(opcode: str, n: int) -> Schedule:
@@ -76,7 +81,7 @@ def _ring(opcode: str, n: int) -> Schedule:
 
 
 def _ring_steps(n: int, count: int, sent: Callable[[int, int], Sequence[int]], *, adds: bool = False) -> Schedule:
-    """Steps in which every member sends to the next."""
+    """Returns steps in which every member sends to the next."""
     return tuple(
         tuple(
             Transfer(member, (member + 1) % n, tuple(blocks), adds)
@@ -88,7 +93,7 @@ def _ring_steps(n: int, count: int, sent: Callable[[int, int], Sequence[int]], *
 
 
 def _two_rings(opcode: str, n: int) -> Schedule:
-    """Halves of all blocks at the same time, one one way, one the other."""
+    """Returns steps that send the two halves of all blocks in opposite directions at the same time."""
 
     def mirrored(block: int) -> int:
         if opcode == "all-to-all":
@@ -107,11 +112,11 @@ def _two_rings(opcode: str, n: int) -> Schedule:
 
 def _halving(opcode: str, n: int) -> Schedule | Unavailable:
     if n & (n - 1):
-        return Unavailable(f"halving and doubling is for 2, 4, 8, ... members, not {n}")
+        return Unavailable(f"halving and doubling needs 2, 4, 8, ... members, not {n}")
     distances = [1 << bit for bit in range(n.bit_length() - 1)]
 
     def same(block: int, member: int, distance: int) -> bool:
-        """Whether they agree in all bits from this one on."""
+        """Reports whether the numbers agree in the bit of this distance and all higher ones."""
         return block // distance == member // distance
 
     def steps(order: Sequence[int], sent: Callable[[int, int], Sequence[int]], *, adds: bool = False) -> Schedule:
@@ -131,7 +136,7 @@ def _halving(opcode: str, n: int) -> Schedule | Unavailable:
             return steps(distances[::-1], lambda member, d: [b for b in range(n) if same(b, member ^ d, d)], adds=True)
         case "all-reduce":
             return (*_steps(_halving("reduce-scatter", n)), *_steps(_halving("all-gather", n)))
-        case "all-to-all":  # what is for those that differ in this bit, of all that agree in the bits before
+        case "all-to-all":  # blocks for members that differ in this bit, from members that agree in the lower bits
             return steps(
                 distances,
                 lambda member, d: [
@@ -150,11 +155,11 @@ def _halving(opcode: str, n: int) -> Schedule | Unavailable:
 
 
 def _tree(opcode: str, n: int) -> Schedule | Unavailable:
-    """A binomial tree with member 0 on top: in step k of the way down, those below 2^k send 2^k further."""
+    """Returns the steps of a binomial tree with root 0: in step k of the way down, each member m < 2^k sends to m + 2^k."""
     distances = [1 << bit for bit in range((n - 1).bit_length())]
 
     def below(member: int, distance: int) -> list[int]:
-        """What a member passes on when it is the top of its part of the tree."""
+        """Returns the blocks of the subtree below a member."""
         return [b for b in range(member, n) if (b - member) % distance == 0]
 
     def down(blocks: Callable[[int, int], Sequence[int]]) -> Schedule:
@@ -179,7 +184,7 @@ def _tree(opcode: str, n: int) -> Schedule | Unavailable:
         case "all-reduce":
             return up(everything, adds=True) + down(everything)
         case "all-to-all":
-            return Unavailable("textbooks have no tree for all-to-all: all of it would pass through one member")
+            return Unavailable("textbooks have no tree for all-to-all: all data would pass through one member")
         case _:
             return down(everything)
 

@@ -1,4 +1,4 @@
-"""`Torus`: a TPU slice with its links."""
+"""`Torus`: the chips of a TPU slice and their links."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from inspector.platforms.chip import NOT_PUBLISHED
 from inspector.platforms.topologies import Slices
 
 Place: TypeAlias = tuple[int, ...]
-"""Of a chip, along each axis."""
+"""Coordinates of a chip, one per axis."""
 Link: TypeAlias = tuple[Place, Place]
-"""From one chip to its neighbor."""
+"""A link from one chip to its neighbor."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Torus:
-    """The chips of a TPU slice, each with a link each way to its neighbors along every axis.
+    """The chips of a TPU slice, linked in both directions to their neighbors along every axis.
 
     Attributes:
-      shape: chips along each axis.
-      wraps: whether the last along each is linked to the first.
-      bytes_per_s: of a link, one way; Unavailable leaves times unknown.
-      latency_s: of a step.
-      devices_per_chip: JAX devices.
+      shape: number of chips along each axis.
+      wraps: for each axis, whether the last chip is linked to the first.
+      bytes_per_s: speed of a link in one direction; Unavailable if unknown, and then so are times.
+      latency_s: latency of a step.
+      devices_per_chip: number of JAX devices per chip.
     """
 
     shape: tuple[int, ...]
@@ -38,42 +38,43 @@ class Torus:
     devices_per_chip: int = 1
 
     def __post_init__(self) -> None:
-        Links("ring", self.bytes_per_s, self.latency_s)  # which checks them
+        Links("ring", self.bytes_per_s, self.latency_s)  # checks speed and latency
         if not self.shape or min(self.shape) < 1 or len(self.wraps) != len(self.shape):
             raise ParameterError(
-                f"Got chips {self.shape} with wraps {self.wraps}; expected 1 or more along each axis, and one of wraps each."
+                f"Got shape {self.shape} and wraps {self.wraps}; expected 1 or more chips along each axis, and one entry of"
+                " wraps per axis."
             )
 
     @classmethod
     def published(cls, target: str, *, latency_s: float = 0.0) -> Self:
-        """Of a slice such as "tpu:v5e:4x4", by its maker's figures.
+        """Returns a slice such as "tpu:v5e:4x4", with the vendor's published speed.
 
         Raises:
           ParameterError: not a TPU slice.
-          TargetError: a TPU has no such slice.
+          TargetError: the TPU has no such slice.
         """
-        found, (_, _, shape) = named_chip(target), (target.split("@")[0] + "::").split(":")[:3]
-        if not isinstance(found.topologies, Slices):
+        chip, (_, _, shape) = named_chip(target), (target.split("@")[0] + "::").split(":")[:3]
+        if not isinstance(chip.topologies, Slices):
             raise ParameterError(
-                f"Got {target!r}; expected a TPU slice such as 'tpu:v5e:4x4': others have switches, see Switch."
+                f"Got {target!r}; expected a TPU slice such as 'tpu:v5e:4x4'. GPUs are connected by switches: use Switch."
             )
-        topology = found.topologies.read(target, f"tpu:{found.name}", shape)
-        speed = NOT_PUBLISHED if found.peak is None else found.peak.interconnect_bytes_per_s
-        link = speed_of_one_link(speed, found.topologies.rank)
-        return cls(topology, found.topologies.wraps(topology), link, latency_s, found.topologies.devices_per_chip)
+        topology = chip.topologies.read(target, f"tpu:{chip.name}", shape)
+        speed = NOT_PUBLISHED if chip.peak is None else chip.peak.interconnect_bytes_per_s
+        link = speed_of_one_link(speed, chip.topologies.rank)
+        return cls(topology, chip.topologies.wraps(topology), link, latency_s, chip.topologies.devices_per_chip)
 
     @property
     def text(self) -> str:
-        """What it is, such as "4x2 chips"."""
+        """Description, such as "4x2 chips"."""
         return f"{'x'.join(map(str, self.shape))} chips"
 
     @property
     def device_count(self) -> int:
-        """JAX devices."""
+        """Number of JAX devices."""
         return math.prod(self.shape) * self.devices_per_chip
 
     def place(self, device: int) -> tuple[int, ...]:
-        """Of a device by its id, as JAX numbers them on a TPU: the first axis is the fastest."""
+        """Returns the coordinates of a device's chip. JAX numbers TPU devices with the first axis varying fastest."""
         rest, place = device // self.devices_per_chip, []
         for size in self.shape:
             rest, along = divmod(rest, size)
@@ -81,7 +82,7 @@ class Torus:
         return tuple(place)
 
     def links(self) -> Iterator[Link]:
-        """All, each way."""
+        """Yields all links, in both directions."""
         for place in itertools.product(*map(range, self.shape)):
             for axis, size in enumerate(self.shape):
                 for way in (1, -1):
@@ -90,7 +91,7 @@ class Torus:
                         yield place, (*place[:axis], along % size, *place[axis + 1 :])
 
     def route(self, sender: int, receiver: int) -> Sequence[Link]:
-        """The links from one device to another: the shortest way, along the first axis first."""
+        """Returns the links on the shortest path from one device to another, along the first axis first."""
         place, goal = self.place(sender), self.place(receiver)
         taken: list[Link] = []
         for axis, size in enumerate(self.shape):

@@ -58,9 +58,9 @@ def test_published_hosts_have_their_makers_speeds_and_no_more_devices_than_are_l
     assert Switch.published("gpu:h100:8") == Switch(8, 450e9)
     assert published("gpu:h100:4", latency_s=1e-6) == Switch(4, 450e9, 1e-6)
     assert published("tpu:v5e:4x4") == Torus.published("tpu:v5e:4x4")
-    with pytest.raises(ParameterError, match=r"join 8 GPUs, and nobody publishes what lies between hosts"):
+    with pytest.raises(ParameterError, match=r"join only 8 GPUs; the speed between hosts is not published"):
         Switch.published("gpu:h100:2x8")
-    with pytest.raises(ParameterError, match=r"TPUs have a torus"):
+    with pytest.raises(ParameterError, match=r"TPUs are connected as a torus"):
         Switch.published("tpu:v5e:2x2")
     with pytest.raises(ParameterError, match=r"Got 0 devices"):
         Switch(0)
@@ -71,7 +71,7 @@ def test_what_is_not_known_stays_so() -> None:
     loads = collectives.link_loads(0, Switch(8))
     assert isinstance(loads.seconds, Unavailable)
     assert isinstance(loads.bus_bytes_per_s, Unavailable)
-    with pytest.raises(ParameterError, match=r"Device 4 takes part, and 4 devices at a switch"):
+    with pytest.raises(ParameterError, match=r"Device 4 takes part, but the network has only 4 devices on a switch"):
         collectives.link_loads(0, Switch(4))
 
 

@@ -128,9 +128,9 @@ def test_ends_are_linked_where_the_maker_says_so() -> None:
 
 def test_what_cannot_be_says_why() -> None:
     collectives = inspector.lower(lambda x: lax.psum(x, "i"), jnp.ones(4), axis_env=[("i", 8)]).collectives()
-    with pytest.raises(ParameterError, match=r"Device 4 takes part, and a slice of 2x2 chips has 4"):
+    with pytest.raises(ParameterError, match=r"Device 4 takes part, but the network has only 4 devices \(2x2 chips\)"):
         collectives.link_loads(0, Torus((2, 2), (False, False)))
-    with pytest.raises(ParameterError, match=r"3 physical ids are given"):
+    with pytest.raises(ParameterError, match=r"got only 3 physical ids"):
         collectives.link_loads(0, Torus((8,), (False,)), devices=[0, 1, 2])
     with pytest.raises(ParameterError, match=r"expected a TPU slice"):
         Torus.published("gpu:h100:8")
@@ -138,7 +138,7 @@ def test_what_cannot_be_says_why() -> None:
         Links.published("tpu:v99")
     with pytest.raises(TargetError, match=r"no topology 3x3"):
         Torus.published("tpu:v5e:3x3")
-    with pytest.raises(ParameterError, match=r"one of wraps each"):
+    with pytest.raises(ParameterError, match=r"one entry of wraps per axis"):
         Torus((4, 4), (True,))
 
 
