@@ -298,7 +298,9 @@ def test_a_part_of_a_large_slice_is_refused_with_the_reason() -> None:
     mesh = AbstractMesh((16,), ("i",), axis_types=(AxisType.Auto,))
     x = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(mesh, PartitionSpec("i")))
     lowered = lower(jax.jit(lambda x: x.sum(0)), x, target="tpu:v5e:4x8")
-    with pytest.raises(CompilationError, match=r"takes one device or all 32\. Compile it for a slice that has as many"):
+    with pytest.raises(
+        CompilationError, match=r"must use one device or all 32\. Compile it for a slice that has as many"
+    ):
         lowered.compile(target="tpu:v5e:4x8")
 
 

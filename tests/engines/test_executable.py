@@ -147,7 +147,7 @@ def test_another_platform_version_is_refused(saved: Path) -> None:
 @pytest.mark.usefixtures("untouched")
 def test_another_platform_is_refused(saved: Path) -> None:
     replaced(saved, program__platform="cuda")
-    with pytest.raises(TargetError, match="lowered for gpu, but the device here is a cpu"):
+    with pytest.raises(TargetError, match="lowered for gpu, but the attached device is a cpu"):
         load_executable(saved)
 
 

@@ -1,7 +1,7 @@
 """StableHLO and HLO modules as bytes and text: reading, printing, converting.
 
-Imports jaxlib and not JAX, and of its dialects not the generated classes of operations, because `reader.py` is to
-start quickly. A module from outside is read by `reading.py` first.
+Imports jaxlib but not JAX, and of its dialects not the generated operation classes, because `reader_process.py` must
+start quickly. Modules from outside are first read by `isolated_reading.py`.
 
 Private JAX: `jaxlib.mlir` (StableHLO), `jaxlib._jax.mlir` (conversions), `jaxlib._hlo` (HLO modules).
 """
@@ -22,16 +22,16 @@ from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _sdyMpm
 from inspector.errors import ModuleError
 from inspector.support.deferred import Deferred
 
-# More elements of a dense constant are left out of text that is for reading.
+# Dense constants with more elements are elided in text for reading.
 _ELEMENTS_SHOWN = 32
 EXPECTED = {
     "HLO": "Expected an HLO module as text (`HloModule name ...`) or a serialized HloModuleProto.",
     "StableHLO": "Expected StableHLO as MLIR text, MLIR bytecode or a serialized portable artifact.",
 }
-# The producer that a portable artifact names after the magic number of MLIR bytecode.
+# The producer name of a portable artifact, after the magic number of MLIR bytecode.
 _PORTABLE = b"StableHLO_v"
 
-# MLIR's element types by NumPy's (and ml_dtypes') names.
+# NumPy (and ml_dtypes) names by MLIR element type.
 NUMPY_DTYPES = {
     "i1": "bool", "i2": "int2", "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "ui2": "uint2", "ui4": "uint4", "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
@@ -45,16 +45,16 @@ NUMPY_DTYPES = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModuleFacts:
-    """What a StableHLO module says of itself.
+    """Properties of a StableHLO module.
 
     Attributes:
-      name: of the module.
-      parameters, results: (shape, dtype) of `main`, dtype as MLIR writes it (`f32`).
-      num_replicas, num_partitions: the module's attributes, None where it has none.
+      name: name of the module.
+      parameters, results: (shape, dtype) of `main`'s, with the dtype as MLIR writes it (`f32`).
+      num_replicas, num_partitions: the module's attributes, None if it has none.
       meshes: axis names, axis sizes and device ids (None for 0, 1, 2, ...) of Shardy meshes.
-      uses_shardy: it has Shardy meshes or shardings, so only Shardy can partition it.
-      scope: the first part of operations' names, of which the module's was made: `jit(<lambda>)` of `jit__lambda`; ""
-        where no operation of `main` bears it.
+      uses_shardy: whether it has Shardy meshes or shardings, so that only Shardy can partition it.
+      scope: the first part of operation names, from which JAX made the module's name: `jit(<lambda>)` for `jit__lambda`; ""
+        if no operation of `main` has it.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ModuleFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModuleForms(Deferred):
-    """A StableHLO module in the forms that people read.
+    """A StableHLO module in human-readable forms.
 
     Attributes:
       located: its text with locations, see `located_text`.
@@ -87,7 +87,7 @@ class GivenHlo:
     """The HLO module that a StableHLO module was converted from.
 
     Attributes:
-      header: the first line of its text as XLA prints it. The proto does not have the counts and flags in it.
+      header: the first line of its text as XLA prints it, with counts and flags that the proto does not have.
       proto: a serialized HloModuleProto.
     """
 
@@ -97,13 +97,13 @@ class GivenHlo:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """Everything of a StableHLO module.
+    """All contents of a StableHLO module.
 
     Attributes:
       stablehlo: the module itself as MLIR bytecode, with locations.
-      facts: the module's own description of itself.
-      forms: the forms that people read.
-      given: the HLO module that it was converted from, None where it came as StableHLO.
+      facts: properties of the module.
+      forms: human-readable forms.
+      given: the HLO module that it was converted from, None if the user passed StableHLO.
     """
 
     stablehlo: bytes
@@ -113,16 +113,16 @@ class Contents:
 
 
 def contents(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Contents:
-    """Everything of an `ir.Module`; arguments and errors as for `forms`."""
+    """Returns all contents of an `ir.Module`; arguments and errors as for `forms`."""
     bytecode = to_bytecode(module)
     return Contents(bytecode, module_facts(module), forms(bytecode, tuple_args=tuple_args, return_tuple=return_tuple))
 
 
 def parse_stablehlo(module: bytes | str) -> ir.Module:
-    """An `ir.Module` of text, MLIR bytecode or a portable (VHLO) artifact.
+    """Parses text, MLIR bytecode or a portable (VHLO) artifact as an `ir.Module`.
 
     Raises:
-      ModuleError: with MLIR's own message.
+      ModuleError: MLIR cannot read it; with MLIR's own message.
     """
     try:
         with _context() as context:
@@ -134,12 +134,12 @@ def parse_stablehlo(module: bytes | str) -> ir.Module:
 
 
 def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
-    """MLIR bytecode of HLO text or a serialized HloModuleProto, and the HLO module itself.
+    """Converts HLO text or a serialized HloModuleProto to MLIR bytecode; also returns the HLO module itself.
 
-    Only for `reader.py`: malformed HLO can abort the process.
+    Only for `reader_process.py`: malformed HLO can abort the process.
 
     Raises:
-      ModuleError: with XLA's message, or with the operation that has no StableHLO form.
+      ModuleError: XLA cannot read or convert it; with XLA's message, or with the operation that StableHLO lacks.
     """
     try:
         hlo = _parse_hlo(module)
@@ -149,8 +149,8 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
         raise ModuleError(f"Cannot read the HLO module: {e}\n{EXPECTED['HLO']}") from e
     if _CRASHES in hlo.to_string():
         raise ModuleError(
-            f"The HLO module has a dot with algorithm={_CRASHES}, which ends the process that converts it to StableHLO."
-            " Use another algorithm, or pass the function itself."
+            f"The HLO module has a dot with algorithm={_CRASHES}, which crashes the conversion to StableHLO."
+            " Use another algorithm, or pass the Python function itself."
         )
     try:
         converted = _jax.mlir.hlo_to_stablehlo(proto)
@@ -161,7 +161,7 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
             _drop_result_shardings(parsed)
     except Exception as e:
         raise ModuleError(
-            f"The HLO module cannot be converted to StableHLO, which inspector compiles: {_reason(e, hlo)}"
+            f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo)}"
         ) from e
     return to_bytecode(parsed), GivenHlo(header, proto)
 
@@ -177,7 +177,7 @@ _UNKNOWN_OPERATION = re.compile(r'error: "([^"]*)": unregistered operation .mhlo
 
 
 def _reason(error: Exception, hlo: Any) -> str:
-    """MLIR's message without the advice for StableHLO files, or the instruction that it has no operation for."""
+    """Returns MLIR's message without the advice for StableHLO files, or the instruction that StableHLO lacks."""
     text = str(error).removesuffix(f"\n{EXPECTED['StableHLO']}").removeprefix("Cannot read the StableHLO module: ")
     unknown = _UNKNOWN_OPERATION.search(text)
     if unknown is None:
@@ -191,20 +191,20 @@ _ALGORITHM = "algorithm"
 
 
 def _generalize_dots(module: ir.Module) -> None:
-    """Replaces each `stablehlo.dot` that carries an algorithm by a `stablehlo.dot_general`, which can have one.
+    """Replaces each `stablehlo.dot` that has an algorithm by a `stablehlo.dot_general`, which supports one.
 
-    XLA's conversion writes the algorithm of a product of matrices on an operation that ignores it.
+    XLA's conversion puts the algorithm of a matrix product on an operation that ignores it.
     """
-    found: list[Any] = []
+    dots: list[Any] = []
 
     def visit(operation: Any) -> Any:
         if operation.name == "stablehlo.dot" and _ALGORITHM in operation.attributes:
-            found.append(operation)
+            dots.append(operation)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     with module.context:
-        for dot in found:
+        for dot in dots:
             contracted = ir.RankedTensorType(dot.operands[0].type).rank - 1
             attributes = {attribute.name: attribute.attr for attribute in _named(dot.attributes)}
             attributes["dot_dimension_numbers"] = ir.Attribute.parse(
@@ -223,10 +223,10 @@ def _generalize_dots(module: ir.Module) -> None:
 
 
 def _drop_result_shardings(module: ir.Module) -> None:
-    """Removes GSPMD's shardings of functions' results from a module that Shardy partitions.
+    """Removes the GSPMD shardings of function results from a module that Shardy partitions.
 
-    XLA's conversion copies them from the operations that return the results, without Shardy's own that stand beside
-    them there; and XLA partitions a module with GSPMD that has one without the other.
+    XLA's conversion copies them from the operations that return the results, without the Shardy shardings of those
+    operations. XLA partitions a module with GSPMD if a result has one without the other.
     """
     with module.context:
         for operation in module.body.operations:
@@ -240,17 +240,17 @@ def _drop_result_shardings(module: ir.Module) -> None:
 
 
 def _named(attributes: Any) -> list[Any]:
-    """The attributes of an operation with their names; iterating gives names alone on newer jaxlibs."""
+    """Returns the attributes of an operation with their names; on newer jaxlibs, iteration yields names only."""
     return [attributes[i] for i in range(len(attributes))]
 
 
 def hlo_to_proto(text: str) -> bytes:
-    """A serialized HloModuleProto of HLO text, optimized or not.
+    """Converts HLO text, optimized or not, to a serialized HloModuleProto.
 
-    Only for `reader.py`: malformed HLO can abort the process.
+    Only for `reader_process.py`: malformed HLO can abort the process.
 
     Raises:
-      ModuleError: with XLA's message.
+      ModuleError: XLA cannot read it; with XLA's message.
     """
     try:
         return bytes(_parse_hlo(text).as_serialized_hlo_module_proto())
@@ -259,7 +259,7 @@ def hlo_to_proto(text: str) -> bytes:
 
 
 def _context() -> ir.Context:
-    """With the dialects that a context of JAX's has (`make_ir_context`)."""
+    """Returns a context with the dialects of JAX's contexts (`make_ir_context`)."""
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context = ir.Context(load_on_create_dialects=[])  # type: ignore[call-arg]  # jaxlib's stubs describe its base
@@ -272,52 +272,52 @@ def _context() -> ir.Context:
 
 
 def to_bytecode(module: ir.Module) -> bytes:
-    """MLIR bytecode with locations."""
+    """Returns MLIR bytecode with locations."""
     buffer = io.BytesIO()
     with module.context:
         module.operation.write_bytecode(buffer)
     return buffer.getvalue()
 
 
-# Versions of StableHLO, oldest first: the older one is, the more jaxlibs read it. Between them came operations, such as
+# Versions of StableHLO, oldest first: more jaxlibs can read older ones. Operations were added in between, such as
 # batched gathers in 1.1.
 _PORTABLE_VERSIONS = ("1.1.0", "1.4.0", "1.8.0", "1.10.0")
 
 
 def portable(module: bytes) -> bytes:
-    """A portable artifact of bytecode, of the oldest version that can hold it: others read that too.
+    """Converts bytecode to a portable artifact of the oldest version that supports the module; newer jaxlibs can read it too.
 
     MLIR's own bytecode changes with every jaxlib.
 
     Raises:
-      ModuleError: it has an operation that has no such form.
+      ModuleError: an operation has no portable form.
     """
     parsed = parse_stablehlo(module)
-    said = ""
-    handler: Any = parsed.context.attach_diagnostic_handler(lambda _: True)  # else MLIR writes to stderr
+    reason = ""
+    handler: Any = parsed.context.attach_diagnostic_handler(lambda _: True)  # otherwise MLIR writes to stderr
     try:
         for version in (_stablehlo.get_minimum_version(), *_PORTABLE_VERSIONS, _stablehlo.get_current_version()):
             try:
                 return bytes(_stablehlo.serialize_portable_artifact(parsed, version, True))
             except Exception as e:
-                said = str(e)
+                reason = str(e)
     finally:
         handler.detach()
-    raise ModuleError(f"The StableHLO module has no form that another jaxlib could read: {said}")
+    raise ModuleError(f"The StableHLO module has no form that another jaxlib can read: {reason}")
 
 
 def located_text(module: ir.Module) -> str:
-    """Text with locations, long constants left out: for reading, not for parsing back."""
+    """Returns text with locations and without long constants: for reading, not for parsing."""
     return str(module.operation.get_asm(enable_debug_info=True, large_elements_limit=_ELEMENTS_SHOWN))
 
 
 def forms(module: bytes, *, tuple_args: bool = False, return_tuple: bool = False) -> ModuleForms:
-    """The forms of a module, each made when it is first asked for; that raises ModuleError where XLA makes no HLO of it.
+    """Returns the forms of a module, each made on first use, which raises ModuleError if XLA cannot convert it to HLO.
 
     Args:
       module: StableHLO as MLIR bytecode.
       tuple_args: whether its HLO takes all arguments as one tuple.
-      return_tuple: whether it gives a tuple whatever the results are.
+      return_tuple: whether its HLO always returns a tuple.
     """
 
     def hlo_proto(_: ModuleForms) -> bytes:
@@ -332,7 +332,7 @@ def forms(module: bytes, *, tuple_args: bool = False, return_tuple: bool = False
 
 
 def full_text(module: bytes) -> str:
-    """Text without locations and with every constant whole, from bytecode."""
+    """Returns the text of bytecode, without locations and with complete constants."""
     return str(parse_stablehlo(module).operation.get_asm())
 
 
@@ -348,8 +348,8 @@ def module_facts(module: ir.Module) -> ModuleFacts:
             meshes.append(_mesh(_sdy.MeshAttr(op.attributes["mesh"])))
     if main is None:
         raise ModuleError(
-            "The StableHLO module has no function `main`. Expected a module with a public `@main`, as"
-            " `jax.jit(f).lower(...)` makes it."
+            "The StableHLO module has no function `main`. Expected a module with a public `@main`, such as those made by"
+            " `jax.jit(f).lower(...)`."
         )
     meshes += _round_trip_meshes(attributes)
     name = ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "module"
@@ -366,7 +366,7 @@ def module_facts(module: ir.Module) -> ModuleFacts:
 
 
 def _scope(name: str, body: Any) -> str:
-    """What operations' names begin with, where the module's name was made of it."""
+    """Returns the first part of operation names, if JAX made the module's name from it; otherwise ""."""
     locations = (str(operation.location) for block in body for operation in block.operations)
     firsts = (_first_part(location) for location in locations)
     return next((first for first in firsts if first and _as_module_name(first) == _as_module_name(name)), "")
@@ -376,11 +376,11 @@ _NAMED = 'loc("'
 
 
 def _first_part(location: str) -> str:
-    """`loc("jit(f)/sin"(...))` -> `jit(f)`; "" of a location that is no name."""
+    """Returns `jit(f)` for `loc("jit(f)/sin"(...))`; "" for a location that is not a name."""
     literal, _, behind = location.removeprefix(_NAMED).partition('"')
     if not location.startswith(_NAMED) or not behind.startswith(("(", ")")):
         return ""
-    # MLIR writes what is not ASCII in digits, and reads it so.
+    # MLIR writes non-ASCII characters as escaped digits, and parses them back.
     written = ir.StringAttr(ir.Attribute.parse(f'"{literal}"', _text_context())).value
     return str(written).partition("/")[0]
 
@@ -391,7 +391,7 @@ def _text_context() -> ir.Context:
 
 
 def _as_module_name(scope: str) -> str:
-    """As JAX makes a module's name of a scope; characters beyond ASCII aside, which not all versions keep."""
+    """Returns the module name that JAX makes from a scope; ignores non-ASCII characters, which not all versions keep."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in scope).rstrip("_")
 
 
@@ -404,7 +404,7 @@ _SHARDY_MESHES = "xla.sdy.meshes"
 
 
 def _round_trip_meshes(attributes: Any) -> list[tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None]]:
-    """Shardy's meshes as an HLO module carries them: MLIR text in a frontend attribute."""
+    """Returns Shardy's meshes in the form of HLO modules: MLIR text in a frontend attribute."""
     if _FRONTEND not in attributes or _SHARDY_MESHES not in ir.DictAttr(attributes[_FRONTEND]):
         return []
     frontend = ir.DictAttr(attributes[_FRONTEND])
@@ -413,18 +413,18 @@ def _round_trip_meshes(attributes: Any) -> list[tuple[tuple[str, ...], tuple[int
         meshes = ir.DictAttr(ir.Attribute.parse(text.replace('\\"', '"'), frontend.context))
         return [_mesh(_sdy.MeshAttr(meshes[i].attr)) for i in range(len(meshes))]
     except Exception as e:
-        raise ModuleError(f"The module's frontend attribute {_SHARDY_MESHES} has no meshes of Shardy: {text!r}.") from e
+        raise ModuleError(f"The module's frontend attribute {_SHARDY_MESHES} has no Shardy meshes: {text!r}.") from e
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Additions:
-    """Attributes that a StableHLO module needs because XLA's conversion from HLO drops them.
+    """Attributes to add to a StableHLO module because XLA's conversion from HLO drops them.
 
     Attributes:
       num_replicas, num_partitions: the counts of the HLO module.
       donors: numbers of the parameters whose buffers may be reused.
-      parameter_attributes, result_attributes: texts by name for parameters and results, such as their layouts.
-      is_partitioned: the module is the program of one device, so nothing in it may be partitioned.
+      parameter_attributes, result_attributes: attribute texts by name, for each parameter and result, for example layouts.
+      is_partitioned: whether the module is the program of one device, so that nothing in it may be partitioned.
     """
 
     num_replicas: int = 1
@@ -436,7 +436,7 @@ class Additions:
 
 
 def with_additions(module: bytes, additions: Additions) -> Contents:
-    """The contents of a StableHLO module that was read before, with additions."""
+    """Returns the contents of a StableHLO module that was read before, with attributes added."""
     parsed = parse_stablehlo(module)
     with parsed.context:
         attributes = parsed.operation.attributes
@@ -467,7 +467,7 @@ def _function_type(function: Any) -> ir.FunctionType:
 
 
 def _add(function: Any, name: str, additions: Sequence[Mapping[str, Any]]) -> None:
-    """Adds attributes to the arguments or results of a function; those that are there already stay."""
+    """Adds attributes to the arguments or results of a function; does not replace existing ones."""
     if not any(additions):
         return
     known = _argument_attributes(function, name) or [{} for _ in additions]
@@ -476,7 +476,7 @@ def _add(function: Any, name: str, additions: Sequence[Mapping[str, Any]]) -> No
 
 
 def _argument_attributes(function: Any, name: str) -> list[dict[str, Any]]:
-    """The attributes of each argument (`arg_attrs`) or result (`res_attrs`); none where nothing has any."""
+    """Returns the attributes of each argument (`arg_attrs`) or result (`res_attrs`); an empty list if there are none at all."""
     if name not in function.attributes:
         return []
     return [{a.name: a.attr for a in _named(ir.DictAttr(each))} for each in ir.ArrayAttr(function.attributes[name])]
@@ -486,7 +486,7 @@ _SHARDING = "mhlo.sharding"
 
 
 def _mark_manual(module: ir.Module) -> None:
-    """Marks every value of a module as one device's own, which the partitioner leaves alone."""
+    """Marks every value of a module as local to one device, so that the partitioner leaves it unchanged."""
     manual = ir.StringAttr.get("{manual}")
     module_attributes = module.operation.attributes
     if _FRONTEND in module_attributes:
@@ -530,19 +530,19 @@ def _without_shardy(frontend: Any) -> Any:
 
 
 def carries_shardy(module: ir.Module) -> bool:
-    """Reports whether operations or arguments have shardings of Shardy as frontend attributes, as in HLO modules."""
-    found = False
+    """Reports whether operations or arguments have Shardy shardings as frontend attributes, as in HLO modules."""
+    has_shardy = False
 
     def visit(operation: Any) -> Any:
-        nonlocal found
+        nonlocal has_shardy
         attributes = operation.attributes
-        found |= _FRONTEND in attributes and _SHARDY in str(attributes[_FRONTEND])
-        found |= "call_target_name" in attributes and _SHARDY in str(attributes["call_target_name"])
-        found |= "arg_attrs" in attributes and _SHARDY in str(attributes["arg_attrs"])
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+        has_shardy |= _FRONTEND in attributes and _SHARDY in str(attributes[_FRONTEND])
+        has_shardy |= "call_target_name" in attributes and _SHARDY in str(attributes["call_target_name"])
+        has_shardy |= "arg_attrs" in attributes and _SHARDY in str(attributes["arg_attrs"])
+        return ir.WalkResult.INTERRUPT if has_shardy else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return has_shardy
 
 
 _SHARDY = "xla.sdy."
@@ -563,23 +563,23 @@ def _tensor(type_: Any) -> tuple[tuple[int, ...], str]:
 
 
 def _to_computation(module: bytes, *, tuple_args: bool, return_tuple: bool) -> Any:
-    """Jaxlib's own `XlaComputation` of MLIR bytecode."""
+    """Converts MLIR bytecode to jaxlib's own `XlaComputation`."""
     try:
         return _jax.mlir.mlir_module_to_xla_computation(module, use_tuple_args=tuple_args, return_tuple=return_tuple)
     except Exception as e:
-        raise ModuleError(f"XLA cannot turn this StableHLO module into HLO: {e}") from e
+        raise ModuleError(f"XLA cannot convert this StableHLO module to HLO: {e}") from e
 
 
 def computation_from_proto(proto: bytes) -> Any:
-    """Jaxlib's `XlaComputation` of a serialized HloModuleProto."""
+    """Returns jaxlib's `XlaComputation` for a serialized HloModuleProto."""
     return _hlo.XlaComputation(proto)
 
 
 def hlo_text(proto: bytes) -> str:
-    """The text of a serialized HloModuleProto, with metadata."""
+    """Returns the text of a serialized HloModuleProto, with metadata."""
     return str(_hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string())
 
 
 def hlo_dot(proto: bytes) -> str:
-    """XLA's own DOT of a module."""
+    """Returns XLA's own DOT graph of a module."""
     return str(_hlo.hlo_module_to_dot_graph(_hlo.HloModule.from_serialized_hlo_module_proto(proto)))

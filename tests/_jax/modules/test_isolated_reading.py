@@ -41,17 +41,17 @@ NESTED_HLO = "HloModule m\nENTRY e { x = " + "(" * 200_000
         (
             NOT_UTF8,
             "StableHLO",
-            r"was ended by SIGABRT: terminate called(.|\n)*conversion error!\nExpected StableHLO as",
+            r"was killed by SIGABRT: terminate called(.|\n)*conversion error!\nExpected StableHLO as",
         ),
         (
             NESTED,
             "StableHLO",
-            r"was ended by SIGSEGV: its stack overflowed, .*nested too deep \(brackets in it are nested [\d,]+ deep\)(.|\n)*Expected StableHLO as",
+            r"was killed by SIGSEGV: its stack overflowed, .*nested too deeply \(its brackets are nested [\d,]+ deep\)(.|\n)*Expected StableHLO as",
         ),
         (
             NESTED_HLO,
             "HLO",
-            r"was ended by SIGSEGV: its stack overflowed, .*nested too deep(.|\n)*Expected an HLO module as text",
+            r"was killed by SIGSEGV: its stack overflowed, .*nested too deeply(.|\n)*Expected an HLO module as text",
         ),
     ],
     ids=["not UTF-8", "nested", "nested HLO"],
@@ -114,14 +114,16 @@ def test_text_becomes_the_module_that_it_is_of() -> None:
     assert found.columns.names == LOWERED.module().columns.names
     with pytest.raises(ModuleError, match=r"Cannot read the HLO module(.|\n)*HloModule"):
         isolated_reading.hlo_proto("HloModule m\n\nENTRY e {\n ROOT r = f32[] nosuch()\n}\n")
-    with pytest.raises(ModuleError, match="was ended by SIGSEGV"):
+    with pytest.raises(ModuleError, match="was killed by SIGSEGV"):
         isolated_reading.hlo_proto(NESTED_HLO)
 
 
 def test_what_becomes_much_more_than_it_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_process, "_WRITTEN_BYTES", 1 << 20)
     text = all_reduce("[1,262144]<=[262144]").encode()
-    with pytest.raises(ModuleError, match=r"The HLO module has \d+ B and becomes [\d.]+ MiB, written out. Expected at"):
+    with pytest.raises(
+        ModuleError, match=r"The HLO module has \d+ B and becomes [\d.]+ MiB when written out. Expected at"
+    ):
         reader_process._read(text.decode(), "HLO", len(text))
     assert len(reader_process._read(text.decode(), "HLO", 1 << 20)[1]) == 5
 
@@ -159,7 +161,7 @@ def test_a_reader_has_so_much_memory_and_time() -> None:
     assert said.split() == [str(1 << 30), "100"]
     busy = "from inspector._jax import expendable; expendable.need_less(1 << 30, 1)\nwhile True: pass"
     status = subprocess.run([sys.executable, "-c", busy], check=False).returncode
-    assert isolated_reading._how(status) == "was ended: it took more processor time than a module of this size should"
+    assert isolated_reading._how(status) == "was stopped: it took more processor time than a module of this size should"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
