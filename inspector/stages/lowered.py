@@ -150,9 +150,9 @@ class Lowered(Deferred, Portable):
     @needs_jax("An XlaComputation")
     def computation(self) -> Any:
         """Jaxlib's own `XlaComputation`: `as_hlo_text()`, `as_serialized_hlo_module_proto()`, ..."""
-        from inspector._jax.modules import conversions
+        from inspector._jax.modules import hlo
 
-        return conversions.computation_from_proto(self.hlo_proto)
+        return hlo.computation_from_proto(self.hlo_proto)
 
     def module(self) -> Module:
         """The HLO before optimization as a model. Read once, as long as there is room."""
@@ -161,9 +161,9 @@ class Lowered(Deferred, Portable):
     @needs_jax("XLA's own graph")
     def dot(self) -> str:
         """XLA's own graph of the HLO, as DOT text; `graph` is drawn in a notebook."""
-        from inspector._jax.modules import conversions
+        from inspector._jax.modules import hlo
 
-        return conversions.hlo_dot(self.hlo_proto)
+        return hlo.hlo_dot(self.hlo_proto)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None

@@ -475,7 +475,7 @@ def test_without_devices() -> None:
     mesh = jax.sharding.AbstractMesh((2,), ("x",))
     x = jax.ShapeDtypeStruct((4, 4), np.float32, sharding=NamedSharding(mesh, PartitionSpec("x")))
     lowered = jax.jit(program()).trace(x).lower(lowering_platforms=("cpu",))
-    with pytest.raises(ParameterError, match=r"jit\(step\) is lowered for an abstract mesh, without devices"):
+    with pytest.raises(ParameterError, match=r"jit\(step\) is lowered for an abstract mesh without devices"):
         inspector.cache_status(lowered)
 
 

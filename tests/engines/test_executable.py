@@ -124,7 +124,7 @@ try:
 except inspector.InspectorError as e:
     print(type(e).__name__, e)
 """
-    assert "TargetError This process has 1 CPU device(s), 4 are asked for" in one_device_python(script).stdout
+    assert "TargetError This process has 1 CPU device(s), but 4 were requested" in one_device_python(script).stdout
 
 
 @pytest.mark.usefixtures("untouched")

@@ -28,7 +28,7 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector._jax.lowering import traced
 from inspector._jax.lowering.jaxprs import print_jaxpr
-from inspector._jax.modules import conversions
+from inspector._jax.modules import hlo, stablehlo
 from inspector.errors import ArgumentError, ModuleError, ParameterError, Unavailable, UnboundAxisError
 
 X = jax.ShapeDtypeStruct((4, 3), jnp.float32)
@@ -62,7 +62,7 @@ def test_nothing_is_printed_or_converted_before_it_is_asked_for(monkeypatch: pyt
 
         return call
 
-    for module, name in ((conversions, "_to_computation"), (conversions, "located_text"), (traced, "print_jaxpr")):
+    for module, name in ((hlo, "to_computation"), (stablehlo, "located_text"), (traced, "print_jaxpr")):
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     lowered = inspector.lower(jax.jit(lambda x: jnp.sin(x) * 2), jnp.ones(3))
     assert (lowered.name, lowered.root.scope, done) == ("jit__lambda", "jit(<lambda>)", [])

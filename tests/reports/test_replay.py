@@ -16,7 +16,7 @@ import jax
 import pytest
 
 import inspector
-from inspector._jax.modules import conversions
+from inspector._jax.modules import stablehlo
 from inspector.api.exploration import Exploration
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
@@ -235,7 +235,7 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
         return jax.vmap(lambda row, i: row[i])(x, indices)  # a batched gather, which came with StableHLO 1.1
 
     lowered = inspector.lower(gathered, jax.ShapeDtypeStruct((4, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32"))
-    artifact = conversions.portable(lowered.program.module)
+    artifact = stablehlo.portable(lowered.program.module)
     assert b"StableHLO_v1.1.0" in artifact[:64]
     assert capfd.readouterr().err == ""
     (tmp_path / "m").write_bytes(artifact)

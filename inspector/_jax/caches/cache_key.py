@@ -232,7 +232,7 @@ def _hashed(digest: str | None, hash_part: Any, *arguments: Any) -> bytes | Unav
 
 
 def _left_out_of_computation() -> Any:
-    """Returns the setting for parts of the module that JAX ignores: an enum until JAX 0.11, then whether it ignores a partitioner's address."""
+    """Returns JAX's setting for ignored parts of the module: an enum until JAX 0.11, then whether a partitioner's address is ignored."""
     left_out = bool(config.remove_custom_partitioning_ptr_from_cache_key.value)
     choices = getattr(cache_key, "IgnoreCallbacks", None)
     if choices is None:

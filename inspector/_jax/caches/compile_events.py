@@ -87,14 +87,14 @@ def watch_compiles() -> Iterator[list[CompileEvent]]:
     Compiles by inspector's workers are not included. They never use JAX's cache, so a cache hit hides none of their results.
     """
     events: list[CompileEvent] = []
-    _tap.add(events)
+    _recorder.add(events)
     try:
         yield events
     finally:
-        _tap.remove(events)
+        _recorder.remove(events)
 
 
-class _Heard(threading.local):
+class _ThreadState(threading.local):
     """Messages and durations that a thread has received since its last event."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class _Heard(threading.local):
     def clear(self) -> None:
         self.cache: Literal["hit", "miss", "unused"] = "unused"
         self.key = ""
-        self.kept = False
+        self.had_entry = False
         self.written = False
         self.compiled = False
         self.source: Literal["compiler", "process"] = "compiler"
@@ -112,7 +112,7 @@ class _Heard(threading.local):
         self.durations: dict[str, float] = {}
 
 
-class _Tap(logging.Filter):
+class _Recorder(logging.Filter):
     """Receives JAX's messages while there are watchers. One per process: a filter that drops a record hides it from later filters."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Tap(logging.Filter):
         self._lock = threading.Lock()
         self._watchers: list[list[CompileEvent]] = []
         self._levels: dict[str, tuple[int, int]] = {}
-        self._heard = _Heard()
+        self._state = _ThreadState()
 
     def add(self, events: list[CompileEvent]) -> None:
         with self._lock:
@@ -156,71 +156,71 @@ class _Tap(logging.Filter):
             logger.setLevel(self._levels[name][0])
 
     def _record(self, template: str, record: logging.LogRecord) -> None:
-        heard, arguments = self._heard, record.args
+        state, arguments = self._state, record.args
         if template.startswith((_HIT, _MISS)) and isinstance(arguments, tuple) and len(arguments) == 2:
-            heard.clear()  # discards the messages of a failed compile
-            heard.cache = "hit" if template.startswith(_HIT) else "miss"
-            heard.key = str(arguments[1])
-            heard.kept = heard.cache == "miss" and cache_state.has_entry(heard.key)
+            state.clear()  # discards the messages of a failed compile
+            state.cache = "hit" if template.startswith(_HIT) else "miss"
+            state.key = str(arguments[1])
+            state.had_entry = state.cache == "miss" and cache_state.has_entry(state.key)
         elif template.startswith(_NOT_WRITTEN):
-            heard.compiled, heard.reason = True, record.getMessage()
+            state.compiled, state.reason = True, record.getMessage()
         elif template.startswith(_LONG_ENOUGH):
-            heard.compiled = True
+            state.compiled = True
         elif template.startswith(_WRITTEN):
-            heard.written = True
+            state.written = True
         elif template.startswith(_SENDS):
-            heard.sent = True
+            state.sent = True
         elif template.startswith(_WAITS):
-            heard.source = "process"
+            state.source = "process"
 
     def _duration(self, event: str, duration_secs: float, **about: Any) -> None:
         if event != _COMPILED:
-            self._heard.durations[event] = duration_secs
+            self._state.durations[event] = duration_secs
             return
-        made = _event(self._heard, str(about.get("fun_name", "")), duration_secs)
-        self._heard.clear()
+        made = _event(self._state, str(about.get("fun_name", "")), duration_secs)
+        self._state.clear()
         with self._lock:
             for events in self._watchers:
                 events.append(made)
 
 
-def _event(heard: _Heard, fun_name: str, seconds: float) -> CompileEvent:
-    unused = "" if heard.cache == "hit" or heard.written else _why_unused(heard)
+def _event(state: _ThreadState, fun_name: str, seconds: float) -> CompileEvent:
+    unused = "" if state.cache == "hit" or state.written else _why_unused(state)
     no_hit = Unavailable("the compile was not a cache hit")
-    written, unwritten = _written(heard)
+    written, unwritten = _written(state)
     return CompileEvent(
         fun_name=fun_name,
-        cache="unused" if unused else heard.cache,
-        source=_source(heard),
-        sent=heard.sent,
-        cache_key=heard.key or Unavailable("JAX did not make a cache key"),
+        cache="unused" if unused else state.cache,
+        source=_source(state),
+        sent=state.sent,
+        cache_key=state.key or Unavailable("JAX did not make a cache key"),
         written=written,
         reason=unused or unwritten,
         seconds=seconds,
-        retrieval_s=heard.durations.get(_RETRIEVED, no_hit),
-        saved_s=heard.durations.get(_SAVED, no_hit),
+        retrieval_s=state.durations.get(_RETRIEVED, no_hit),
+        saved_s=state.durations.get(_SAVED, no_hit),
     )
 
 
-def _why_unused(heard: _Heard) -> str:
+def _why_unused(state: _ThreadState) -> str:
     """Returns why the persistent cache was not used for a compile, "" if it was."""
-    return cache_state.why_unused() or ("" if heard.key else "JAX does not use the cache with this backend")
+    return cache_state.why_unused() or ("" if state.key else "JAX does not use the cache with this backend")
 
 
-def _source(heard: _Heard) -> Literal["cache", "compiler", "process", "memory"]:
-    if heard.cache == "hit":
+def _source(state: _ThreadState) -> Literal["cache", "compiler", "process", "memory"]:
+    if state.cache == "hit":
         return "cache"
-    # If there is a key, JAX reports after each of its own compiles whether it writes the result.
-    return heard.source if heard.source == "process" or heard.compiled or not heard.key else "memory"
+    # If there is a key, JAX logs after each compile in this process whether it writes the result.
+    return state.source if state.source == "process" or state.compiled or not state.key else "memory"
 
 
-def _written(heard: _Heard) -> tuple[bool, str]:
+def _written(state: _ThreadState) -> tuple[bool, str]:
     """Returns whether there is a new entry, and why not. JAX also logs "Writing" for entries that it then does not replace."""
-    if heard.written and heard.kept:
+    if state.written and state.had_entry:
         return False, "there was an entry for that key, which JAX did not use and does not replace; see cache_status()"
-    if heard.written and not cache_state.has_entry(heard.key):
+    if state.written and not cache_state.has_entry(state.key):
         return False, "JAX wrote no entry; is it larger than jax_compilation_cache_max_size?"
-    return heard.written, heard.reason
+    return state.written, state.reason
 
 
-_tap = _Tap()
+_recorder = _Recorder()

@@ -176,7 +176,7 @@ class RetraceWatch:
 
     @property
     def is_on(self) -> bool:
-        """Whether the watch is started."""
+        """True while the watch is started."""
         return self._callback is not None
 
     def start(self, heard: Callable[[], None]) -> None:

@@ -175,7 +175,11 @@ class AbsentCompiler(Compiler):
         return self._backend.compile(parsed, xla_client.DeviceList(tuple(assignment.flat)), options)
 
     def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
-        """Returns the requested devices, else those that the program names, else a mesh as JAX would lay it over the slice, else the first ones."""
+        """Returns the devices of a program.
+
+        In order of preference: the requested ones, those that the program names, a mesh as JAX would lay it over the
+        slice, the first ones.
+        """
         assignment = compile_options.device_assignment(build_options, self.devices)
         shape = build_options.get("mesh_shape")
         is_given = (

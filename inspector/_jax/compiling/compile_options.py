@@ -156,7 +156,7 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
     needed = shape[0] * shape[1]
     if needed > len(devices):
         raise TargetError(
-            f"The program needs {counted(needed, 'device')} ({counted(shape[0], 'replica')} x {counted(shape[1], 'partition')}, num_replicas times"
+            f"The program takes {counted(needed, 'device')} ({counted(shape[0], 'replica')} x {counted(shape[1], 'partition')}, num_replicas times"
             f" num_partitions), but {_count(devices)} available. Use the target 'cpu:{needed}' for that many"
             " virtual CPU devices."
         )

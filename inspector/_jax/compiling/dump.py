@@ -72,7 +72,7 @@ class Dump:
 
     @property
     def lost(self) -> str:
-        """Why the dump is incomplete, once the compile has ended; "" if no loss was detected."""
+        """The reason why the dump is incomplete, once the compile has ended; "" if no loss was detected."""
         return self._lost[0] if self._lost else ""
 
     def __enter__(self) -> Dump:

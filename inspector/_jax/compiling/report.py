@@ -105,7 +105,7 @@ def read_report(
     hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
     counted = early.cost if known else None
     return Report.deferred(
-        {"executable": lambda _: _serialized(raw, host_callbacks)},  # takes as long as everything else together
+        {"executable": lambda _: _serialized(raw, host_callbacks)},  # as slow as everything else together
         hlo=known.hlo if known else text,
         hlo_proto=hlo_proto,
         memory=memory,

@@ -1,4 +1,7 @@
-"""CPU implementations of collectives that JAX lowers for GPUs only, built from collectives that CPUs have. Results are equal on every device."""
+"""CPU implementations of collectives that JAX lowers for GPUs only, built from collectives that CPUs have.
+
+The values on every device are the same as those of the original collectives.
+"""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def observed_call(traced: Traced, limits: ObserveLimits) -> tuple[Traced, tuple[
 
 
 def observed_jaxpr(closed: Any, axis_env: AxisEnv, limits: ObserveLimits) -> tuple[Any, tuple[Logged, ...]]:
-    """Returns a closed jaxpr, for CPUs, that returns a list of its own results and the log, and a description of the log.
+    """Returns a closed jaxpr, for CPUs, that returns a list of the original results and the log, and a description of the log.
 
     Args:
       closed: jaxpr of a program for replicas.
@@ -117,7 +117,7 @@ def observed_jaxpr(closed: Any, axis_env: AxisEnv, limits: ObserveLimits) -> tup
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Around:
+class _Context:
     """Context of an equation.
 
     Attributes:
@@ -138,11 +138,11 @@ class _Observation:
 
     def __init__(self, closed: Any, limits: ObserveLimits) -> None:
         self._closed = closed
-        collectives = list(_collectives_in(open_jaxpr(closed), (), _Around()))
+        collectives = list(_collectives_in(open_jaxpr(closed), (), _Context()))
         share = limits.log_bytes // max(1, len(collectives))
-        self._logged = {path: _with_capacity(eqn, around, limits, share) for path, eqn, around in collectives}
-        self._around = {path: around for path, _, around in collectives if self._logged[path].capacity}
-        self._holders = {path[:end] for path in self._around for end in range(len(path))}
+        self._logged = {path: _with_capacity(eqn, context, limits, share) for path, eqn, context in collectives}
+        self._contexts = {path: context for path, _, context in collectives if self._logged[path].capacity}
+        self._holders = {path[:end] for path in self._contexts for end in range(len(path))}
 
     @property
     def logged(self) -> tuple[Logged, ...]:
@@ -150,17 +150,17 @@ class _Observation:
         return tuple(self._logged.values())
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        begun = {path: self._empty(path) for path in self._around}
+        begun = {path: self._empty(path) for path in self._contexts}
         results, log = self._evaluate(self._closed, arrays, (), begun)
-        for path in self._around:
+        for path in self._contexts:
             count, values = log[path]
             kept = self._logged[path].capacity
-            depth = len(self._around[path].levels)
+            depth = len(self._contexts[path].levels)
             results += [count, *(jax.lax.slice_in_dim(value, 0, kept, axis=depth) for value in values)]
         return results
 
     def _empty(self, path: Path) -> Entry:
-        logged, levels = self._logged[path], self._around[path].levels
+        logged, levels = self._logged[path], self._contexts[path].levels
         sizes = tuple(_size(mesh, axes) for mesh, axes in levels)
         room = (*sizes, logged.capacity + (not self._is_exact(path)))
 
@@ -176,7 +176,7 @@ class _Observation:
 
     def _is_exact(self, path: Path) -> bool:
         """Reports whether it never runs more often than its log has space for."""
-        executions = self._around[path].executions
+        executions = self._contexts[path].executions
         return executions is not None and executions <= self._logged[path].capacity
 
     def _evaluate(self, closed: Any, operands: Sequence[Any], path: Path, log: Log) -> tuple[list[Any], Log]:
@@ -191,19 +191,19 @@ class _Observation:
         for index, eqn in enumerate(jaxpr.eqns):
             here, given = (*path, index), list(map(read, eqn.invars))
             with eqn.ctx.manager:
-                if here in self._around:
-                    found = _bound(eqn, given)
-                    log[here] = self._noted(here, log[here], [*_operands(eqn, given), found[0]])
+                if here in self._contexts:
+                    found = _bind(eqn, given)
+                    log[here] = self._with_entry(here, log[here], [*_operands(eqn, given), found[0]])
                 elif here in self._holders:
                     own = {key: entry for key, entry in log.items() if key[: len(here)] == here}
                     found, own = _INSIDE[_kind(eqn)](self, eqn, given, here, own)
                     log |= own
                 else:
-                    found = _bound(eqn, given)
+                    found = _bind(eqn, given)
             known |= zip(eqn.outvars, found, strict=True)
         return list(map(read, jaxpr.outvars)), log
 
-    def _noted(self, path: Path, entry: Entry, values: Sequence[Any]) -> Entry:
+    def _with_entry(self, path: Path, entry: Entry, values: Sequence[Any]) -> Entry:
         count, kept = entry
         place = count if self._is_exact(path) else jnp.minimum(count, self._logged[path].capacity)
         updated = (
@@ -232,7 +232,10 @@ class _Observation:
         return [*last, *stacked], own
 
     def while_loop(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
-        """Evaluates a while loop whose carry includes the log and the condition, so that the condition is computed where the log can be written."""
+        """Evaluates a while loop whose carry includes the log and the condition.
+
+        The body computes the condition, because the log can be written there.
+        """
         params = eqn.params
         condition_count, body_count = params["cond_nconsts"], params["body_nconsts"]
         for_condition = given[:condition_count]
@@ -319,16 +322,16 @@ def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
     return len(constants), len(carried)
 
 
-def _collectives_in(jaxpr: Any, path: Path, around: _Around) -> Iterator[tuple[Path, Any, _Around]]:
+def _collectives_in(jaxpr: Any, path: Path, context: _Context) -> Iterator[tuple[Path, Any, _Context]]:
     """Yields every collective of a jaxpr, including those of inner jaxprs, in program order."""
     for index, eqn in enumerate(jaxpr.eqns):
-        own = dataclasses.replace(around, frames=frames_of(eqn) or around.frames)
+        own = dataclasses.replace(context, frames=frames_of(eqn) or context.frames)
         if eqn.primitive.name in COLLECTIVES:
             yield (*path, index), eqn, own
             continue
         jaxprs = [(number, jaxpr) for number, (_, jaxpr) in enumerate(_ordered(eqn))]
         for number, inner in jaxprs:
-            yield from _collectives_in(inner, (*path, index, number), _entered(eqn, own))
+            yield from _collectives_in(inner, (*path, index, number), _inner_context(eqn, own))
 
 
 def _ordered(eqn: Any) -> list[tuple[str, Any]]:
@@ -341,35 +344,35 @@ def _ordered(eqn: Any) -> list[tuple[str, Any]]:
     return list(inner_jaxprs(eqn))
 
 
-def _entered(eqn: Any, around: _Around) -> _Around:
+def _inner_context(eqn: Any, context: _Context) -> _Context:
     """Returns the context of the equations inside one of its jaxprs."""
     params = eqn.params
     match _kind(eqn):
         case "call" | "cond":
-            return around
+            return context
         case "scan":
-            executions = None if around.executions is None else around.executions * int(params["length"])
-            return dataclasses.replace(around, executions=executions)
+            executions = None if context.executions is None else context.executions * int(params["length"])
+            return dataclasses.replace(context, executions=executions)
         case "while":
-            return dataclasses.replace(around, executions=None)
+            return dataclasses.replace(context, executions=None)
         case "shard_map":
-            return dataclasses.replace(around, levels=(*around.levels, (params["mesh"], manual_axes(params))))
+            return dataclasses.replace(context, levels=(*context.levels, (params["mesh"], manual_axes(params))))
         case kind:
-            return dataclasses.replace(around, reason=around.reason or f"it is inside a {kind}")
+            return dataclasses.replace(context, reason=context.reason or f"it is inside a {kind}")
 
 
-def _with_capacity(eqn: Any, around: _Around, limits: ObserveLimits, share: int) -> Logged:
+def _with_capacity(eqn: Any, context: _Context, limits: ObserveLimits, share: int) -> Logged:
     """Describes the log of a collective, given its share of bytes on all devices."""
-    manual = tuple((name, int(mesh.shape[name])) for mesh, axes in around.levels for name in axes)
+    manual = tuple((name, int(mesh.shape[name])) for mesh, axes in context.levels for name in axes)
     devices = limits.replicas * math.prod(size for _, size in manual)
     operands = tuple(map(_aval, _operands(eqn, [v.aval for v in eqn.invars])))
     result = _aval(eqn.outvars[0].aval)
     execution_bytes = devices * sum(
         math.prod(shape) * jnp.dtype(dtype).itemsize for shape, dtype in (*operands, result)
     )
-    capacity = min(limits.executions, limits.executions if around.executions is None else around.executions)
+    capacity = min(limits.executions, limits.executions if context.executions is None else context.executions)
     fitting = share // max(1, execution_bytes)
-    reason = around.reason
+    reason = context.reason
     if not reason and not capacity:
         reason = "its loop has no iterations"
     elif not reason and not fitting:
@@ -378,9 +381,9 @@ def _with_capacity(eqn: Any, around: _Around, limits: ObserveLimits, share: int)
         primitive=str(eqn.primitive.name),
         axes=axes_named(eqn),
         groups=tuple(tuple(map(int, group)) for group in eqn.params.get("axis_index_groups") or ()),
-        frames=around.frames,
+        frames=context.frames,
         manual=manual,
-        levels=len(around.levels),
+        levels=len(context.levels),
         operands=operands,
         result=result,
         capacity=0 if reason else min(capacity, fitting),
@@ -409,7 +412,7 @@ def _size(mesh: Any, axes: Sequence[str]) -> int:
     return math.prod(int(mesh.shape[name]) for name in axes)
 
 
-def _bound(eqn: Any, given: Sequence[Any]) -> list[Any]:
+def _bind(eqn: Any, given: Sequence[Any]) -> list[Any]:
     context = source_info_util.user_context(eqn.source_info.traceback, name_stack=eqn.source_info.name_stack)
     with context:
         if (on_cpu := ON_CPU.get(str(eqn.primitive.name))) is not None:

@@ -38,7 +38,7 @@ from inspector._jax.lowering.pallas_overrides import Choose, changed_jaxpr
 from inspector._jax.lowering.rematerialize import rematerialized
 from inspector._jax.lowering.stages import ArgumentFacts, ResultFacts, dtype_name
 from inspector._jax.lowering.traced import JaxprFacts, jaxpr_facts
-from inspector._jax.modules import conversions
+from inspector._jax.modules import module_contents
 from inspector._jax.values import UserFunction, UserValue
 from inspector.errors import LoweringError
 
@@ -58,7 +58,7 @@ class ReplicaLowering:
       logged: description of the log, if there is one.
     """
 
-    contents: conversions.Contents
+    contents: module_contents.Contents
     jaxpr: JaxprFacts
     arguments: tuple[ArgumentFacts, ...]
     results: tuple[ResultFacts, ...]
@@ -95,7 +95,7 @@ def lower_with_replicas(
       scopes: scopes that are recomputed for the backward pass, as in `rematerialized`.
       limits: limits of a log of collectives' operands and results, returned after the function's own results; None for no log.
       max_steps: as for `jaxpr_facts`.
-      tuple_args: as for `modules.forms`.
+      tuple_args: as for `module_contents.forms`.
       return_tuple: likewise.
     """
     environment = [(axis, int(size)) for axis, size in axis_env]
@@ -128,7 +128,7 @@ def lower_with_replicas(
         result.module.operation.attributes["sym_name"] = ir.StringAttr.get(_module_name(name))
     struct = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), out_shape)
     return ReplicaLowering(
-        conversions.contents(result.module, tuple_args=tuple_args, return_tuple=return_tuple),
+        module_contents.contents(result.module, tuple_args=tuple_args, return_tuple=return_tuple),
         jaxpr_facts(traced, max_steps),
         tuple(map(_argument, itertools.count(), leaves, donated)),
         tuple(
@@ -257,7 +257,10 @@ def _lower_ppermute(ctx: Any, x: Any, *, axis_name: Any, perm: Any, **_: Any) ->
 
 
 def _lower_ragged_all_to_all(ctx: Any, *operands: Any, axis_name: Any, axis_index_groups: Any) -> Any:
-    """Lowers as JAX does, with a channel id: without one, converting StableHLO to HLO is a segmentation fault. In HLO, 0 means no channel."""
+    """Lowers as JAX does, with a channel id: without one, converting StableHLO to HLO is a segmentation fault.
+
+    In HLO, the id 0 means no channel.
+    """
     groups: Any = pxla.axis_groups(ctx.module_context.axis_context, axis_name)
     if axis_index_groups is not None:
         groups = [[group[i] for i in own] for own in axis_index_groups for group in groups]

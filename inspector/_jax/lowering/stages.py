@@ -25,7 +25,7 @@ from jax.sharding import AbstractMesh, NamedSharding
 from inspector import platforms
 from inspector._jax.lowering.callbacks import HostCallbacks, host_callbacks
 from inspector._jax.lowering.traced import JaxprFacts, MeshFacts, jaxpr_facts, mesh_facts
-from inspector._jax.modules import conversions
+from inspector._jax.modules import module_contents, stablehlo
 from inspector._jax.values import KeyPath, UserFunction, UserValue
 
 Traced = jax.stages.Traced
@@ -134,9 +134,9 @@ def lowered_facts(lowered: Lowered) -> LoweredFacts:
     results, _ = jax.tree_util.tree_flatten_with_path(lowered.out_info)
     in_shardings = [_specified(s) for s in compile_args["in_shardings"]]
     out_shardings = [_specified(s) for s in compile_args["out_shardings"]]
-    kept, tokens = _kept(lowered, len(opened)), len(compile_args["ordered_effects"])
+    kept, tokens = _kept_arguments(lowered, len(opened)), len(compile_args["ordered_effects"])
     numbers, placed = {leaf: n for n, leaf in enumerate(kept, tokens)}, dict(zip(kept, in_shardings, strict=True))
-    module = conversions.module_facts(_module(lowered))
+    module = stablehlo.module_facts(_module(lowered))
     devices = _devices(lowered)
     return LoweredFacts(
         name=module.name,
@@ -164,13 +164,13 @@ def lowered_facts(lowered: Lowered) -> LoweredFacts:
     )  # fmt: skip
 
 
-def contents(lowered: Lowered) -> conversions.Contents:
+def contents(lowered: Lowered) -> module_contents.Contents:
     """Returns all contents of the module in a `jax.stages.Lowered`.
 
     Raises:
       ModuleError: XLA cannot convert it to HLO.
     """
-    return conversions.contents(_module(lowered))
+    return module_contents.contents(_module(lowered))
 
 
 def traced_facts(traced: Traced, max_steps: int) -> JaxprFacts:
@@ -180,13 +180,13 @@ def traced_facts(traced: Traced, max_steps: int) -> JaxprFacts:
 
 def facts_behind(lowered: Lowered, max_steps: int) -> JaxprFacts | None:
     """Returns the facts of the function that a `jax.stages.Lowered` was made from; None if it no longer exists."""
-    jaxpr = _jaxpr_behind(lowered)
+    jaxpr = _original_jaxpr(lowered)
     return None if jaxpr is None else jaxpr_facts(jaxpr, max_steps)
 
 
 def traced_again(lowered: Lowered) -> Traced | None:
-    """Returns the function that a `jax.stages.Lowered` was made from, traced, with its shardings and donations; None if it no longer exists."""
-    jaxpr = _jaxpr_behind(lowered)
+    """Traces the function that a `jax.stages.Lowered` was made from, with its shardings and donations; None if it no longer exists."""
+    jaxpr = _original_jaxpr(lowered)
     if jaxpr is None:
         return None
     structure = jax.tree_util.tree_structure(lowered.out_info)
@@ -204,7 +204,7 @@ def traced_as(lowered: Lowered, fun: UserFunction) -> Traced:
     """Traces a function of the arrays that a `jax.stages.Lowered` takes, with the same name, shardings and donations."""
     opened, _ = _arguments(lowered)
     in_shardings = (_specified(s) for s in _compile_args(lowered)["in_shardings"])
-    shardings = dict(zip(_kept(lowered, len(opened)), in_shardings, strict=True))
+    shardings = dict(zip(_kept_arguments(lowered, len(opened)), in_shardings, strict=True))
     leaves = [
         jax.ShapeDtypeStruct(
             aval.shape, aval.dtype, sharding=shardings.get(i), weak_type=bool(getattr(aval, "weak_type", False))
@@ -215,7 +215,7 @@ def traced_as(lowered: Lowered, fun: UserFunction) -> Traced:
     def call(*arrays: Any) -> Any:
         return fun(*arrays)
 
-    call.__name__ = conversions.module_facts(_module(lowered)).name.removeprefix("jit_")
+    call.__name__ = stablehlo.module_facts(_module(lowered)).name.removeprefix("jit_")
     donated = tuple(i for i, (_, _, gives) in enumerate(opened) if gives)
     return jax.jit(call, donate_argnums=donated).trace(*leaves)
 
@@ -245,23 +245,23 @@ def with_arguments_anywhere(traced: Traced) -> Traced:
     private: Any = traced
     given, results = private._params["in_shardings"], private._params["out_shardings"]
     own = [argument.sharding for argument in private._meta_tys_flat]
-    if not any(map(_is_over_nothing, (*given, *results, *own))):
+    if not any(map(_is_abstract, (*given, *results, *own))):
         return traced
     other: Any = copy.copy(traced)
-    other._meta_tys_flat = [_anywhere(*each) for each in zip(private._meta_tys_flat, given, strict=True)]
+    other._meta_tys_flat = [_unplaced(*each) for each in zip(private._meta_tys_flat, given, strict=True)]
     other._lojax = None
     made: Traced = other
     return made
 
 
-def _anywhere(argument: Any, given: Any) -> Any:
+def _unplaced(argument: Any, given: Any) -> Any:
     own, kind = argument.sharding, getattr(given, "memory_kind", None)
-    if own is None or _is_over_nothing(own) or own.num_devices > 1 or kind not in (None, own.memory_kind):
+    if own is None or _is_abstract(own) or own.num_devices > 1 or kind not in (None, own.memory_kind):
         return argument
     return argument.replace(sharding=None, format=None, committed=False)
 
 
-def _is_over_nothing(sharding: Any) -> bool:
+def _is_abstract(sharding: Any) -> bool:
     """Reports whether a sharding has no concrete devices."""
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
@@ -296,7 +296,7 @@ def _devices(lowered: Any) -> tuple[Any, ...]:
     return tuple(vars(lowered._lowering)["_device_list"] or ())
 
 
-def _kept(lowered: Lowered, arguments: int) -> tuple[int, ...]:
+def _kept_arguments(lowered: Lowered, arguments: int) -> tuple[int, ...]:
     """Returns the indices of the arguments that are parameters of the module."""
     kept = _compile_args(lowered).get("kept_var_idx")
     return tuple(range(arguments)) if kept is None else tuple(sorted(kept))
@@ -306,7 +306,7 @@ def _sharding_text(sharding: Any) -> str:
     return "" if sharding is None else str(getattr(sharding, "spec", sharding))
 
 
-def _jaxpr_behind(lowered: Any) -> Any | None:
+def _original_jaxpr(lowered: Any) -> Any | None:
     """Returns the jaxpr that a `jax.stages.Lowered` was made from, while JAX caches it for the function's next call.
 
     The lowering keeps only the jaxpr's debug information, so this function asks the garbage collector for the jaxpr that
@@ -339,7 +339,7 @@ def _arguments(lowered: Any) -> tuple[list[tuple[Any, Any, bool]], Any]:
     avals = _compile_args(lowered)["all_args_info"].in_avals[len(private.const_args) :]
     if len(leaves) == len(avals):
         return [(path, leaf._aval, leaf.donated) for path, leaf in leaves], tree
-    given = dict(zip(_kept(lowered, len(avals)), vars(private)["_donated_invars"], strict=True))
+    given = dict(zip(_kept_arguments(lowered, len(avals)), vars(private)["_donated_invars"], strict=True))
     where = (jax.tree_util.SequenceKey(0),)
     return [
         ((*where, jax.tree_util.SequenceKey(i)), a, given.get(i, False)) for i, a in enumerate(avals)

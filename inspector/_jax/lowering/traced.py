@@ -31,7 +31,7 @@ class MeshFacts:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether the mesh has no devices."""
+        """True if the mesh has no devices."""
         return self.device_ids is None
 
 

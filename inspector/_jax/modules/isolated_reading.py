@@ -13,8 +13,10 @@ import signal
 import subprocess
 from typing import Any, Literal
 
-from inspector._jax.modules import conversions
-from inspector._jax.modules.conversions import EXPECTED
+from inspector._jax.modules import stablehlo
+from inspector._jax.modules.hlo import GivenHlo
+from inspector._jax.modules.module_contents import Contents, ModuleForms
+from inspector._jax.modules.stablehlo import EXPECTED, ModuleFacts
 from inspector.errors import ModuleError, of_resources
 from inspector.support import subprocesses
 
@@ -26,7 +28,7 @@ _LARGE_BYTES = 4 << 20  # printing such a module takes about as long as starting
 _MAIN = "from inspector._jax.modules.reader_process import main; main(*sys.argv[1:])"
 
 
-def read(module: bytes | str, language: Language) -> conversions.Contents:
+def read(module: bytes | str, language: Language) -> Contents:
     """Reads a module in a separate process.
 
     Args:
@@ -37,20 +39,22 @@ def read(module: bytes | str, language: Language) -> conversions.Contents:
       ModuleError: XLA or MLIR cannot read it, with its message; or the module is too large when written out.
     """
     head, blobs = _ask(module, language, "forms")
-    stablehlo, located, hlo, hlo_proto, given_proto = blobs
-    forms = conversions.ModuleForms(located.decode(), hlo.decode(), hlo_proto)
-    given = conversions.GivenHlo(head["header"], given_proto) if language == "HLO" else None
-    return conversions.Contents(stablehlo, _facts(head["facts"]), forms, given)
+    bytecode, located, hlo, hlo_proto, given_proto = blobs
+    forms = ModuleForms(located.decode(), hlo.decode(), hlo_proto)
+    given = GivenHlo(head["header"], given_proto) if language == "HLO" else None
+    return Contents(bytecode, _facts(head["facts"]), forms, given)
 
 
 def full_text(module: bytes) -> str:
-    """Returns the full text of a module; reads a large one in a separate process, because MLIR needs many times the text's memory to print it.
+    """Returns the full text of a module.
+
+    Prints a large module in a separate process, because MLIR needs many times the memory of the text.
 
     Raises:
       ModuleError: that process failed.
     """
     if len(module) < _LARGE_BYTES:
-        return conversions.full_text(module)
+        return stablehlo.full_text(module)
     _, (text,) = _ask(module, "StableHLO", "text")
     return text.decode()
 
@@ -98,8 +102,8 @@ def _split_answer(answer: bytes) -> tuple[dict[str, Any], list[bytes]]:
     return head, blobs
 
 
-def _facts(fields: dict[str, Any]) -> conversions.ModuleFacts:
-    return conversions.ModuleFacts(**{name: _as_tuples(value) for name, value in fields.items()})
+def _facts(fields: dict[str, Any]) -> ModuleFacts:
+    return ModuleFacts(**{name: _as_tuples(value) for name, value in fields.items()})
 
 
 def _as_tuples(value: Any) -> Any:

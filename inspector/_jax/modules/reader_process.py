@@ -49,35 +49,35 @@ def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted
 def _answered(
     module: bytes | str, language: Language, wanted: Wanted, size: int
 ) -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import conversions  # deferred: output of jaxlib's import must go to stderr
+    from inspector._jax.modules import hlo, stablehlo  # deferred: output of jaxlib's import must go to stderr
 
     try:
         if wanted == "text":
             assert isinstance(module, bytes), "bytecode"
-            return {}, [conversions.full_text(module).encode()]
+            return {}, [stablehlo.full_text(module).encode()]
         if wanted == "proto":
             assert isinstance(module, str), "HLO"
-            return {}, [conversions.hlo_to_proto(module)]
+            return {}, [hlo.hlo_to_proto(module)]
         return _read(module, language, size)
     except ModuleError as e:
         return {"error": _cut(str(e))}, []
     except Exception as e:
         error = _cut(f"{type(e).__name__}: {e}")
-        return {"error": f"Cannot read the {language} module: {error}\n{conversions.EXPECTED[language]}"}, []
+        return {"error": f"Cannot read the {language} module: {error}\n{stablehlo.EXPECTED[language]}"}, []
 
 
 def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import conversions
+    from inspector._jax.modules import hlo, module_contents, stablehlo
 
-    stablehlo, given = module, conversions.GivenHlo("", b"")
+    source, given = module, hlo.GivenHlo("", b"")
     if language == "HLO":
-        stablehlo, given = conversions.hlo_to_stablehlo(module)
-    bytecode = conversions.to_bytecode(conversions.parse_stablehlo(stablehlo))
-    parsed = conversions.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
-    facts, forms = conversions.module_facts(parsed), conversions.forms(bytecode)
-    uses_shardy = facts.uses_shardy or conversions.carries_shardy(parsed)
+        source, given = hlo.hlo_to_stablehlo(module)
+    bytecode = stablehlo.to_bytecode(stablehlo.parse_stablehlo(source))
+    parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
+    facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)
+    uses_shardy = facts.uses_shardy or stablehlo.carries_shardy(parsed)
     blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto, given.proto]
-    written = sum(map(len, blobs)) + len(conversions.full_text(bytecode))
+    written = sum(map(len, blobs)) + len(stablehlo.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):
         raise ModuleError(
             f"The {language} module has {format_bytes(size)} and becomes {format_bytes(written)} when written out."

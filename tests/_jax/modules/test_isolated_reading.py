@@ -13,7 +13,7 @@ import pytest
 from jax._src.interpreters import mlir
 
 import inspector
-from inspector._jax.modules import conversions, isolated_reading, reader_process
+from inspector._jax.modules import hlo, isolated_reading, reader_process, stablehlo
 from inspector.errors import ExecutionError, ModuleError
 from inspector.hlo.header import header_attributes
 from inspector.hlo.module import Module
@@ -65,7 +65,7 @@ def test_what_ends_its_reader_ends_nothing_else(
 
 @pytest.mark.parametrize("module", [NOT_UTF8, NESTED], ids=["not UTF-8", "nested"])
 def test_it_does_end_a_process_that_reads_it(module: str | bytes) -> None:
-    script = f"from inspector._jax import modules; modules.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
+    script = f"from inspector._jax.modules import stablehlo; stablehlo.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert child.returncode < 0
 
@@ -84,11 +84,11 @@ def test_text_that_no_encoding_has_is_refused() -> None:
 
 def test_a_module_is_read_as_jax_reads_it() -> None:
     with mlir.make_ir_context():
-        theirs = conversions.located_text(mlir.ir.Module.parse(LOWERED.program.module))
+        theirs = stablehlo.located_text(mlir.ir.Module.parse(LOWERED.program.module))
     ours = isolated_reading.read(LOWERED.program.module, "StableHLO")
-    assert conversions.located_text(conversions.parse_stablehlo(ours.stablehlo)) == ours.forms.located == theirs
-    assert ours.facts == conversions.module_facts(conversions.parse_stablehlo(LOWERED.program.module))
-    assert ours.forms.hlo == conversions.hlo_text(ours.forms.hlo_proto) == LOWERED.hlo
+    assert stablehlo.located_text(stablehlo.parse_stablehlo(ours.stablehlo)) == ours.forms.located == theirs
+    assert ours.facts == stablehlo.module_facts(stablehlo.parse_stablehlo(LOWERED.program.module))
+    assert ours.forms.hlo == hlo.hlo_text(ours.forms.hlo_proto) == LOWERED.hlo
 
 
 def test_counts_of_a_header() -> None:
@@ -154,12 +154,12 @@ print(largest() - before)
 @pytest.mark.skipif(sys.platform == "win32", reason="no such limits")
 def test_a_reader_has_so_much_memory_and_time() -> None:
     limits = (
-        "import resource; from inspector._jax import expendable; expendable.need_less(1 << 30, 100);"
+        "import resource; from inspector._jax.compiling import child_process; child_process.need_less(1 << 30, 100);"
         " print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])"
     )
     said = subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True, check=True).stdout
     assert said.split() == [str(1 << 30), "100"]
-    busy = "from inspector._jax import expendable; expendable.need_less(1 << 30, 1)\nwhile True: pass"
+    busy = "from inspector._jax.compiling import child_process; child_process.need_less(1 << 30, 1)\nwhile True: pass"
     status = subprocess.run([sys.executable, "-c", busy], check=False).returncode
     assert isolated_reading._how(status) == "was stopped: it took more processor time than a module of this size should"
 
@@ -167,8 +167,8 @@ def test_a_reader_has_so_much_memory_and_time() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_a_reader_goes_with_who_asked() -> None:
     script = (
-        "import sys; sys.stdin.close(); from inspector._jax import reading; print(flush=True);"
-        " reading.read('module {' * 1000 + '}' * 1000 + ' ' * (512 << 20), 'StableHLO')"
+        "import sys; sys.stdin.close(); from inspector._jax.modules import isolated_reading; print(flush=True);"
+        " isolated_reading.read('module {' * 1000 + '}' * 1000 + ' ' * (512 << 20), 'StableHLO')"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as asker:
         assert asker.stdout is not None
