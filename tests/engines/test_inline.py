@@ -97,7 +97,7 @@ def test_ordered_effects(engine: InlineEngine) -> None:
 
 
 def test_more_devices_than_there_are(engine: InlineEngine) -> None:
-    with pytest.raises(TargetError, match=r"has 8 CPU device\(s\), 9 are asked for.*worker"):
+    with pytest.raises(TargetError, match=r"has 8 CPU device\(s\), but 9 were requested.*worker"):
         engine.submit(CompileRequest(programs.lower(jnp.sin, F32X2), Options(), Target.parse("cpu:9"))).result(60)
 
 
@@ -152,7 +152,7 @@ def test_a_fork_of_the_kernel_has_engines_of_its_own(one_device_python: RunPytho
         from inspector.compilation.options.options import Options
         from inspector.compilation.request import CompileRequest
         from inspector.compilation.target import Target
-        from inspector.engines import shared as engines
+        from inspector.engines import shared_engines as engines
         request = CompileRequest(programs.lower(jnp.sin, jax.ShapeDtypeStruct((2,), jnp.float32)), Options(), Target.parse("cpu"))
         first = engines.worker_engine()
         first.submit(request).result(120)
