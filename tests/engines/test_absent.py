@@ -324,7 +324,7 @@ def test_a_flag_of_another_compiler_is_refused_or_warned_of() -> None:
 
 @needs_gpu
 def test_what_needs_a_library_of_nvidia_names_it() -> None:
-    with pytest.raises(CompilationError, match=r"one of NVIDIA's libraries .* for 'attached'"):
+    with pytest.raises(CompilationError, match=r"one of NVIDIA's libraries .* for the target 'attached'"):
         lower(jnp.linalg.cholesky, F32, target="gpu:h100:1").compile(target="gpu:h100:1")
 
 

@@ -40,8 +40,8 @@ def _own_printing() -> Iterator[None]:
         original, here = (core.pp_eqn, pp.text), threading.get_ident()
 
         def text(content: str, *more: Any, **named: Any) -> Any:
-            mine = threading.get_ident() == here
-            return original[1](content.replace("\n", _BREAK) if mine else content, *more, **named)
+            is_own = threading.get_ident() == here
+            return original[1](content.replace("\n", _BREAK) if is_own else content, *more, **named)
 
         def equation(eqn: Any, context: Any, settings: Any) -> Any:
             print_one = _print_equation if threading.get_ident() == here else original[0]
@@ -54,8 +54,8 @@ def _own_printing() -> Iterator[None]:
             core.pp_eqn, pp.text = original
 
 
-def _distinct(found: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple({id(eqn): eqn for eqn in found}.values())
+def _distinct(eqns: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple({id(eqn): eqn for eqn in eqns}.values())
 
 
 def _print_equation(eqn: Any, context: Any, settings: Any) -> Any:

@@ -154,9 +154,9 @@ class _Observation:
         results, log = self._evaluate(self._closed, arrays, (), begun)
         for path in self._contexts:
             count, values = log[path]
-            kept = self._logged[path].capacity
+            capacity = self._logged[path].capacity
             depth = len(self._contexts[path].levels)
-            results += [count, *(jax.lax.slice_in_dim(value, 0, kept, axis=depth) for value in values)]
+            results += [count, *(jax.lax.slice_in_dim(value, 0, capacity, axis=depth) for value in values)]
         return results
 
     def _empty(self, path: Path) -> Entry:
@@ -192,23 +192,23 @@ class _Observation:
             here, given = (*path, index), list(map(read, eqn.invars))
             with eqn.ctx.manager:
                 if here in self._contexts:
-                    found = _bind(eqn, given)
-                    log[here] = self._with_entry(here, log[here], [*_operands(eqn, given), found[0]])
+                    results = _bind(eqn, given)
+                    log[here] = self._with_entry(here, log[here], [*_operands(eqn, given), results[0]])
                 elif here in self._holders:
                     own = {key: entry for key, entry in log.items() if key[: len(here)] == here}
-                    found, own = _INSIDE[_kind(eqn)](self, eqn, given, here, own)
+                    results, own = _INSIDE[_kind(eqn)](self, eqn, given, here, own)
                     log |= own
                 else:
-                    found = _bind(eqn, given)
-            known |= zip(eqn.outvars, found, strict=True)
+                    results = _bind(eqn, given)
+            known |= zip(eqn.outvars, results, strict=True)
         return list(map(read, jaxpr.outvars)), log
 
     def _with_entry(self, path: Path, entry: Entry, values: Sequence[Any]) -> Entry:
-        count, kept = entry
+        count, buffers = entry
         place = count if self._is_exact(path) else jnp.minimum(count, self._logged[path].capacity)
         updated = (
             jax.lax.dynamic_update_index_in_dim(buffer, _plain(value), place, 0)
-            for buffer, value in zip(kept, values, strict=True)
+            for buffer, value in zip(buffers, values, strict=True)
         )
         return count + 1, tuple(updated)
 
@@ -222,8 +222,10 @@ class _Observation:
         constants, carried = scan_counts(params)
 
         def body(carry: tuple[Sequence[Any], Log], slices: Sequence[Any]) -> tuple[tuple[Sequence[Any], Log], Any]:
-            found, own = self._evaluate(params["jaxpr"], [*given[:constants], *carry[0], *slices], (*here, 0), carry[1])
-            return (found[:carried], own), found[carried:]
+            results, own = self._evaluate(
+                params["jaxpr"], [*given[:constants], *carry[0], *slices], (*here, 0), carry[1]
+            )
+            return (results[:carried], own), results[carried:]
 
         begin = given[constants : constants + carried], log
         (last, own), stacked = jax.lax.scan(
@@ -262,8 +264,8 @@ class _Observation:
             return lambda own, values: self._evaluate(jaxpr, values, (*here, number), own)
 
         branches = [branch(number, jaxpr) for number, jaxpr in enumerate(eqn.params["branches"])]
-        found: tuple[list[Any], Log] = jax.lax.switch(index, branches, log, operands)
-        return found
+        results: tuple[list[Any], Log] = jax.lax.switch(index, branches, log, operands)
+        return results
 
     def shard_map(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates a `shard_map` in which the logs of its devices are stacked along a leading axis."""
@@ -272,9 +274,9 @@ class _Observation:
         spread = PartitionSpec(axes)
 
         def body(own: Log, *values: Any) -> tuple[list[Any], Log]:
-            mine = jax.tree.map(lambda value: jnp.squeeze(value, 0), own)
-            found, mine = self._evaluate(params["jaxpr"], values, (*here, 0), mine)
-            return found, jax.tree.map(lambda value: jnp.expand_dims(value, 0), mine)
+            local = jax.tree.map(lambda value: jnp.squeeze(value, 0), own)
+            results, local = self._evaluate(params["jaxpr"], values, (*here, 0), local)
+            return results, jax.tree.map(lambda value: jnp.expand_dims(value, 0), local)
 
         mapped = jax.shard_map(
             body,
@@ -284,8 +286,8 @@ class _Observation:
             axis_names=set(axes),
             check_vma=params["check_vma"],
         )
-        found: tuple[list[Any], Log] = mapped(log, *given)
-        return found
+        results: tuple[list[Any], Log] = mapped(log, *given)
+        return results
 
 
 _INSIDE: Mapping[str, Callable[..., tuple[list[Any], Log]]] = {
@@ -417,5 +419,5 @@ def _bind(eqn: Any, given: Sequence[Any]) -> list[Any]:
     with context:
         if (on_cpu := ON_CPU.get(str(eqn.primitive.name))) is not None:
             return [on_cpu(*given, **eqn.params)]
-        found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
-    return list(found) if eqn.primitive.multiple_results else [found]
+        results = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
+    return list(results) if eqn.primitive.multiple_results else [results]

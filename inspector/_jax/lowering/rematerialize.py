@@ -224,8 +224,8 @@ def _call(step: _Step, stack: Any, values: Mapping[int, Any]) -> Sequence[Any]:
     params = equation.primitive.get_bind_params(equation.params)
     context = source_info_util.user_context(equation.source_info.traceback, name_stack=stack)
     with context, equation.ctx.manager:
-        found = equation.primitive.bind(*(_value(operand, values) for operand in step.operands), **params)
-    return found if equation.primitive.multiple_results else [found]
+        results = equation.primitive.bind(*(_value(operand, values) for operand in step.operands), **params)
+    return results if equation.primitive.multiple_results else [results]
 
 
 def _value(operand: int | _Constant, values: Mapping[int, Any]) -> Any:

@@ -170,9 +170,9 @@ def _mark_block(block: Any, manual: Any) -> None:
 
 
 def _without_shardy(frontend: Any) -> Any:
-    kept = {
+    others = {
         a.name: a.attr
         for a in stablehlo.named_attributes(ir.DictAttr(frontend))
         if not a.name.startswith(stablehlo.SHARDY_PREFIX)
     }
-    return ir.DictAttr.get(kept)
+    return ir.DictAttr.get(others)
