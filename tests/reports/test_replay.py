@@ -240,8 +240,8 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
     assert capfd.readouterr().err == ""
     (tmp_path / "m").write_bytes(artifact)
     script = (
-        "import sys, pathlib; from inspector._jax import modules;"
-        " print(modules.full_text(modules.to_bytecode(modules.parse_stablehlo(pathlib.Path(sys.argv[2]).read_bytes()))))"
+        "import sys, pathlib; from inspector._jax.modules import stablehlo;"
+        " print(stablehlo.full_text(stablehlo.to_bytecode(stablehlo.parse_stablehlo(pathlib.Path(sys.argv[2]).read_bytes()))))"
     )
     assert "stablehlo.gather" in run(other, f"import sys; sys.path.insert(0, sys.argv[1]); {script}", tmp_path / "m")
 
