@@ -236,7 +236,7 @@ def test_rooms_import_only_rooms_that_stand_above() -> None:
 HANDED_OUT: Mapping[str, str] = {
     "inspector._jax.compiling.runtime": "faces of jaxlib's runtime classes, each with its `raw`",
     "inspector._jax.compiling.compile_options.documented_options": "the CompileOptions that JAX's own get_compile_options gave",
-    "inspector._jax.modules.conversions.computation_from_proto": "the XlaComputation that JAX's own xla_computation gave",
+    "inspector._jax.modules.hlo.computation_from_proto": "the XlaComputation that JAX's own xla_computation gave",
 }
 
 

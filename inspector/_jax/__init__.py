@@ -1,4 +1,4 @@
-"""The wall: the only room that touches private JAX and jaxlib. Gives and takes bytes, text, numbers and dicts."""
+"""The wall: the only package that uses private JAX and jaxlib. Its functions exchange bytes, text, numbers and dicts."""
 
 import sys
 
@@ -6,7 +6,7 @@ from inspector.errors import MissingPackageError
 
 if sys.platform == "emscripten":
     raise MissingPackageError(
-        "inspector cannot compile here: this Python runs in the browser (JupyterLite, Pyodide), for which there is no "
-        "jaxlib. Run the notebook where Python runs by itself: JupyterLab, Colab or Binder; or open a page that "
-        "`explorer.save_html` wrote, which needs no Python."
+        "inspector cannot compile in the browser (JupyterLite, Pyodide): there is no jaxlib for it. Run the notebook in a "
+        "regular Python (JupyterLab, Colab or Binder), or open a page that `explorer.save_html` wrote: such a page needs "
+        "no Python."
     )

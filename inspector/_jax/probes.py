@@ -1,8 +1,8 @@
-"""One probe for each private use of JAX and jaxlib behind the wall: is it there, in the shape that we need?
+"""One probe for each private use of JAX and jaxlib behind the wall: checks that the symbol exists in the form that we need.
 
-Private names move between releases. A probe says which one did, before a function of ours fails in
-the middle of something else. Probes look at modules and signatures only: none starts a device,
-traces or compiles. For a report on an installation, and for the test that runs on every JAX.
+Private names move between releases. A probe reports which name moved before one of our functions fails in
+the middle of something else. Probes inspect modules and signatures only: they start no device and neither
+trace nor compile. Used by the report on an installation and by the test that runs on every JAX version.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Probe:
-    """One private use.
+    """One use of a private symbol.
 
     Attributes:
-      path: module and attributes, with dots.
-      purpose: what cannot be done without it.
-      parameters: that it must take, when it is a Python function.
-      unless: another path that makes this one needless; for what only some releases have.
+      path: dotted path of the module and its attributes.
+      purpose: the feature that needs the symbol.
+      parameters: parameters that it must accept, if it is a Python function.
+      unless: another path that replaces this one, for symbols that only some releases have.
     """
 
     path: str
@@ -30,42 +30,42 @@ class Probe:
     unless: str = ""
 
     def missing(self) -> str | None:
-        """What is not as we need it, or None."""
+        """Returns a description of the problem, or None if the symbol is as we need it."""
         if self.unless and not isinstance(_resolve(self.unless), _Missing):
             return None
-        found = _resolve(self.path)
-        if isinstance(found, _Missing):
-            return f"{found.what} is missing; needed for {self.purpose}"
-        absent = [p for p in self.parameters if p not in _parameters(found)]
+        symbol = _resolve(self.path)
+        if isinstance(symbol, _Missing):
+            return f"{symbol.path} is missing; needed for {self.purpose}"
+        absent = [p for p in self.parameters if p not in _parameters(symbol)]
         if absent:
             return f"{self.path} has no parameter {', '.join(absent)}; needed for {self.purpose}"
         return None
 
 
 def probe_all() -> dict[str, str | None]:
-    """Every private use by its path: None when it is there, else what is missing."""
+    """Returns the problem of each private use by its path; None for a symbol that is as we need it."""
     return {path: probe.missing() for path, probe in PROBES.items()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Missing:
-    what: str
+    path: str
 
 
 def _resolve(path: str) -> object:
-    """The object of a dotted path: its longest importable module, then attributes."""
+    """Returns the object at a dotted path: its longest importable module, then attributes."""
     parts = path.split(".")
-    found: object = importlib.import_module(parts[0])
+    symbol: object = importlib.import_module(parts[0])
     for index, name in enumerate(parts[1:], start=1):
-        here = ".".join(parts[: index + 1])
+        prefix = ".".join(parts[: index + 1])
         try:
-            found = getattr(found, name)
+            symbol = getattr(symbol, name)
         except AttributeError:
             try:
-                found = importlib.import_module(here)
+                symbol = importlib.import_module(prefix)
             except ImportError:
-                return _Missing(here)
-    return found
+                return _Missing(prefix)
+    return symbol
 
 
 def _parameters(function: object) -> Mapping[str, inspect.Parameter]:
@@ -81,21 +81,21 @@ def _all() -> Iterator[Probe]:
         f"{src}.compiler.get_compile_options", "making compile options as JAX does",
         ("num_replicas", "num_partitions", "device_assignment", "env_options_overrides", "detailed_logging", "backend"),
     )  # fmt: skip
-    yield Probe(f"{src}.compiler.use_detailed_logging", "JAX's own choice of logging", ("module",))
-    yield Probe(f"{src}.config.config.values", "handing JAX's configuration to workers")
-    yield Probe(f"{src}.config.update", "taking over a configuration in a worker", ("name", "val"))
-    yield Probe(f"{src}.config.traceback_filtering", "telling where a tracing error came from")
-    yield Probe(f"{src}.config.use_shardy_partitioner.value", "knowing the partitioner of the lowering")
+    yield Probe(f"{src}.compiler.use_detailed_logging", "choosing detailed logging as JAX does", ("module",))
+    yield Probe(f"{src}.config.config.values", "passing JAX's configuration to workers")
+    yield Probe(f"{src}.config.update", "applying a configuration in a worker", ("name", "val"))
+    yield Probe(f"{src}.config.traceback_filtering", "showing where a tracing error was raised")
+    yield Probe(f"{src}.config.use_shardy_partitioner.value", "detecting the partitioner used for lowering")
     for name, purpose in (
         ("_pp_eqn", "printing jaxprs with the equation of each line"),
         ("pp_eqn", "printing jaxprs with the equation of each line"),
         ("pp_eqn_rules", "printing jaxprs as JAX prints them"),
         ("pp_toplevel_jaxpr", "printing jaxprs"),
-        ("jaxprs_in_params", "looking into inner jaxprs"),
+        ("jaxprs_in_params", "finding inner jaxprs"),
         ("remove_named_axis_effects", "lowering under an axis environment"),
     ):
         yield Probe(f"{src}.core.{name}", purpose)
-    # Merged with Jaxpr in JAX 0.11, where `open_jaxpr` finds nothing to open.
+    # Merged with Jaxpr in JAX 0.11, where `open_jaxpr` has nothing to open.
     yield Probe(f"{src}.core.ClosedJaxpr", "lowering under an axis environment", unless=f"{src}.core.Jaxpr.consts")
     yield Probe(f"{src}.effects.ordered_effects.filter_in", "lowering effects under an axis environment")
     yield Probe(
@@ -103,7 +103,7 @@ def _all() -> Iterator[Probe]:
         ("module_name", "jaxpr", "platforms", "axis_context", "donated_args", "lowering_parameters"),
     )  # fmt: skip
     yield Probe(f"{mlir}.LoweringParameters", "lowering under an axis environment", ("override_lowering_rules",))
-    yield Probe(f"{mlir}.make_ir_context", "making MLIR's types as JAX does")
+    yield Probe(f"{mlir}.make_ir_context", "creating MLIR types as JAX does")
     yield Probe(f"{src}.interpreters.pxla.axis_groups", "replica groups of an axis environment")
     reasons = "the reasons for traces and compiles"
     yield Probe(f"{src}.interpreters.partial_eval.logger.log", reasons, ("level", "msg"))
@@ -123,22 +123,22 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{src}.source_info_util.is_user_filename", reasons)
     yield Probe(f"{src}.config.trace_context", reasons)
     for primitive in ("axis_index_p", "ppermute_p", "ragged_all_to_all_p"):
-        yield Probe(f"{src}.lax.parallel.{primitive}", "lowering it for replicas")
+        yield Probe(f"{src}.lax.parallel.{primitive}", "lowering this primitive for replicas")
     for name in ("UNSPECIFIED", "UnspecifiedValue"):
-        yield Probe(f"{src}.named_sharding.{name}", "telling chosen shardings from free ones")
-    yield Probe(f"{src}.pretty_printer.text", "printing jaxprs whose parameters have several lines", ("text",))
+        yield Probe(f"{src}.named_sharding.{name}", "distinguishing specified from unspecified shardings")
+    yield Probe(f"{src}.pretty_printer.text", "printing jaxprs that have multi-line parameters", ("text",))
     yield Probe(f"{src}.pretty_printer.source_map", "printing jaxprs with the equation of each line")
     yield Probe(f"{src}.sharding_impls.GSPMDSharding.devices_indices_map", "splitting inputs over devices")
     yield Probe(f"{src}.source_info_util.new_name_stack", "naming operations as lowering does")
-    yield Probe(f"{src}.source_info_util.user_context", "computing a forward pass again", ("name_stack",))
-    yield Probe(f"{src}.core.Primitive.get_bind_params", "computing a forward pass again", ("params",))
-    yield Probe(f"{src}.core.JaxprEqnContext.manager", "computing a forward pass again")
+    yield Probe(f"{src}.source_info_util.user_context", "rematerializing a forward pass", ("name_stack",))
+    yield Probe(f"{src}.core.Primitive.get_bind_params", "rematerializing a forward pass", ("params",))
+    yield Probe(f"{src}.core.JaxprEqnContext.manager", "rematerializing a forward pass")
     yield Probe(f"{src}.source_info_util.register_exclusion", "keeping our frames out of locations")
     yield Probe(f"{src}.source_info_util.user_frames", "source lines of equations", ("traceback",))
-    yield Probe(f"{src}.xla_bridge.backends_are_initialized", "knowing whether JAX has started a device")
+    yield Probe(f"{src}.xla_bridge.backends_are_initialized", "checking if JAX has started a device")
     yield Probe(f"{src}.xla_bridge._plugins_registered", "starting workers without plugins")
     yield Probe(f"{src}.traceback_util.filter_traceback", "showing a tracing error as JAX does")
-    yield Probe(f"{src}.array.ArrayImpl", "telling arrays that a runtime takes from stand-ins")
+    yield Probe(f"{src}.array.ArrayImpl", "distinguishing real arrays from placeholders")
     for name in ("DeviceAssignment.create", "OpSharding"):
         yield Probe(f"jaxlib.xla_client.{name}", "calling jaxlib's runtime under its own names")
     yield from _stages()
@@ -149,7 +149,7 @@ def _all() -> Iterator[Probe]:
 
 
 def _absent() -> Iterator[Probe]:
-    purpose = "compiling for devices that are not here"
+    purpose = "compiling for devices that are not attached"
     yield Probe("jax._src.xla_bridge.make_pjrt_tpu_topology", purpose, ("topology_name",))
     yield Probe("jaxlib._jax.get_default_c_api_topology", purpose)
     yield Probe("jaxlib._jax.DeviceTopology._make_compile_only_devices", purpose)
@@ -163,7 +163,7 @@ def _absent() -> Iterator[Probe]:
 
 
 def _persistent_cache() -> Iterator[Probe]:
-    src, what = "jax._src", "telling what JAX's persistent cache does"
+    src, what = "jax._src", "explaining JAX's persistent cache"
     for name in (
         "compilation_cache_dir", "enable_compilation_cache", "compilation_cache_check_contents",
         "compilation_cache_expect_pgle", "compilation_cache_include_metadata_in_key", "compilation_cache_max_size",
@@ -178,22 +178,22 @@ def _persistent_cache() -> Iterator[Probe]:
     ):  # fmt: skip
         yield Probe(f"{src}.compilation_cache.{name}", what)
     yield Probe(
-        f"{src}.compilation_cache.get_cache_key", "making keys as JAX does",
+        f"{src}.compilation_cache.get_cache_key", "computing cache keys as JAX does",
         ("module", "devices", "compile_options", "backend"),
     )  # fmt: skip
     yield Probe(
-        f"{src}.interpreters.pxla.create_compile_options", "making keys as JAX does",
+        f"{src}.interpreters.pxla.create_compile_options", "computing cache keys as JAX does",
         ("computation", "tuple_args", "allow_prop_to_inputs", "allow_prop_to_outputs", "backend", "np_dev"),
     )  # fmt: skip
     for name in ("get_prop_to_input_output", "maybe_concretize_mesh"):
-        yield Probe(f"{src}.interpreters.pxla.{name}", "making keys as JAX does")
-    yield Probe(f"{src}.interpreters.mlir.refine_polymorphic_shapes", "making keys as JAX does")
+        yield Probe(f"{src}.interpreters.pxla.{name}", "computing cache keys as JAX does")
+    yield Probe(f"{src}.interpreters.mlir.refine_polymorphic_shapes", "computing cache keys as JAX does")
     yield Probe(
-        f"{src}.interpreters.pxla.MeshComputation.__init__", "what a Lowered hands to its compile",
+        f"{src}.interpreters.pxla.MeshComputation.__init__", "reading the arguments that a Lowered passes to its compile",
         ("device_assignment", "compiler_options_kvs"),
     )  # fmt: skip
     for name in ("_hash_serialized_compile_options", "_hash_devices", "custom_hook"):
-        yield Probe(f"{src}.cache_key.{name}", "taking keys apart")
+        yield Probe(f"{src}.cache_key.{name}", "splitting cache keys into their components")
     yield Probe(f"{src}.cache_key._hash_accelerator_config", "sharing compiles between processes", ("accelerators",))
     yield Probe(f"{src}.compiler._cache_write", what, ("compile_time_secs",))
     yield Probe(f"{src}.compiler._compile_and_share_module.modules_cache", what)
@@ -203,32 +203,33 @@ def _persistent_cache() -> Iterator[Probe]:
         yield Probe(f"{src}.lru_cache.{name}", what)
     for name in ("Path", "epath_installed"):
         yield Probe(f"{src}.path.{name}", what)
-    yield Probe("jaxlib.mlir.ir.WalkResult.ADVANCE", "looking for addresses in modules")
+    yield Probe("jaxlib.mlir.ir.WalkResult.ADVANCE", "finding addresses in modules")
 
 
 def _stages() -> Iterator[Probe]:
-    yield Probe("jax.stages.Lowered._lowering", "opening what jit lowered")
-    yield Probe("jax.stages.ArgInfo._aval", "knowing weak types of arguments")
+    yield Probe("jax.stages.Lowered._lowering", "reading a jax.stages.Lowered")
+    yield Probe("jax.stages.ArgInfo._aval", "reading weak types of arguments")
     yield Probe(
         "jax._src.interpreters.pxla.MeshComputation",
-        "knowing donated arguments, the platform and the devices",
+        "reading donated arguments, the platform and the devices",
         ("donated_invars", "const_args", "platforms", "device_assignment"),
     )
     for name in ("in_avals", "debug_info"):
-        yield Probe(f"jax._src.interpreters.pxla.AllArgsInfo.{name}", "knowing dropped arguments, and the jaxpr behind")
+        yield Probe(f"jax._src.interpreters.pxla.AllArgsInfo.{name}", "finding unused arguments and the traced jaxpr")
     yield Probe(
-        "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo", "what a Lowered hands to its compile",
+        "jax._src.interpreters.pxla.UnloadedMeshExecutable.from_hlo",
+        "reading the arguments that a Lowered passes to its compile",
         ("in_shardings", "out_shardings", "host_callbacks", "keepalive", "kept_var_idx"),
     )  # fmt: skip
     for name in ("static_argnums", "static_argnames", "donate_argnums"):
-        yield Probe(f"jax._src.pjit.PjitInfo.{name}", "knowing which arguments jit made static")
+        yield Probe(f"jax._src.pjit.PjitInfo.{name}", "reading which arguments jit treats as static")
     for path in ("jax._src.pjit.jit_trace", "jax.stages.Traced.lower"):
-        yield Probe(path, "catching what a wrapper hands to jit")
-    yield Probe("jax.numpy.sin._jit_info", "knowing which arguments jit made static")
+        yield Probe(path, "intercepting the function that a wrapper passes to jit")
+    yield Probe("jax.numpy.sin._jit_info", "reading which arguments jit treats as static")
 
 
 def _pallas() -> Iterator[Probe]:
-    kernels, replacing = "jax._src.pallas.core", "putting compiler parameters in place of a kernel's own"
+    kernels, replacing = "jax._src.pallas.core", "overriding the compiler parameters of a kernel"
     yield Probe(
         f"{kernels}.GridMapping", "reading the grid of Pallas kernels",
         ("grid", "block_mappings", "index_map_avals", "scratch_avals", "vmapped_dims", "num_index_operands", "num_inputs"),
@@ -242,36 +243,36 @@ def _pallas() -> Iterator[Probe]:
         yield Probe(f"jax._src.core.{name}", "evaluating index maps of Pallas kernels")
     chips = "jax._src.pallas.mosaic.tpu_info"
     for name in ("registry", "get_tpu_info", "get_tpu_info_for_chip", "chip_version_from_device_kind", "is_tpu_device"):
-        yield Probe(f"{chips}.{name}", "lowering kernels for a TPU that is not here")
-    yield Probe("jax._src.interpreters.pxla.get_default_device", "lowering kernels for a device that is not here")
-    yield Probe("jax._src.core.DebugInfo.safe_arg_names", "names of a Pallas kernel's operands")
+        yield Probe(f"{chips}.{name}", "lowering kernels for a TPU that is not attached")
+    yield Probe("jax._src.interpreters.pxla.get_default_device", "lowering kernels for a device that is not attached")
+    yield Probe("jax._src.core.DebugInfo.safe_arg_names", "naming a Pallas kernel's operands")
     yield Probe("jax._src.core.Jaxpr.replace", replacing)
     yield Probe("jax._src.core.JaxprEqn.replace", replacing)
     yield Probe("jax.stages.Traced._params", replacing)
     yield Probe("jax.stages.Traced._lojax", replacing)
-    anywhere = "arrays that lie here, for a mesh of devices that are not"
+    anywhere = "lowering attached arrays for a mesh of devices that are not attached"
     yield Probe("jax.stages.Traced._meta_tys_flat", anywhere)
     yield Probe("jax._src.pjit.MetaTy.replace", anywhere)
 
 
 def _jaxlib() -> Iterator[Probe]:
-    yield Probe("jaxlib.version.__version__", "telling versions of executables apart")
+    yield Probe("jaxlib.version.__version__", "comparing versions of executables")
     for name in ("initialize", "registrations"):
-        yield Probe(f"jaxlib.cpu._lapack.{name}", "running linear algebra in a process that never lowered")
+        yield Probe(f"jaxlib.cpu._lapack.{name}", "running linear algebra in a process that has lowered nothing")
     for name in ("CompileOptions.ParseFromString", "CompileOptions.SerializeAsString", "DeviceList"):
         yield Probe(f"jaxlib.xla_client.{name}", "compiling")
     for name in ("Client.compile_and_load", "Client.deserialize_executable"):
         yield Probe(f"jaxlib._jax.{name}", "compiling")
     for name in ("ProfileOptions", "ProfilerSession"):
         yield Probe(f"jaxlib._profiler.{name}", "timing compiler passes on the CPU")
-    yield Probe("jaxlib._jax.hlo_module_cost_analysis", "counting operations before there is code")
+    yield Probe("jaxlib._jax.hlo_module_cost_analysis", "counting operations before code generation")
     for name in (
         "hlo_modules", "get_compiled_memory_stats", "cost_analysis", "serialize", "execute_sharded",
         "get_parameter_shardings", "get_output_shardings",
     ):  # fmt: skip
         yield Probe(f"jaxlib._jax.LoadedExecutable.{name}", "reading and running executables")
     for name in ("consume_token", "disassemble_into_single_device_arrays"):
-        yield Probe(f"jaxlib._jax.ExecuteResults.{name}", "taking results")
+        yield Probe(f"jaxlib._jax.ExecuteResults.{name}", "reading results")
     for name in ("mlir_module_to_xla_computation", "hlo_to_stablehlo"):
         yield Probe(f"jaxlib._jax.mlir.{name}", "converting between StableHLO and HLO")
     for name in (
@@ -285,7 +286,7 @@ def _jaxlib() -> Iterator[Probe]:
         "StringAttr.get", "Type", "TypeAttr", "WalkResult.INTERRUPT",
     ):  # fmt: skip
         yield Probe(f"jaxlib.mlir.ir.{name}", "reading and writing StableHLO")
-    yield Probe("jaxlib.mlir.ir.Attribute.parse", "reading texts that MLIR wrote")
+    yield Probe("jaxlib.mlir.ir.Attribute.parse", "parsing attributes that MLIR printed")
     for name in (
         "stablehlo.CollectivePermuteOp", "stablehlo.CustomCallOp", "stablehlo.constant", "stablehlo.convert", "stablehlo.divide",
         "stablehlo.remainder", "stablehlo.replica_id",
@@ -301,4 +302,4 @@ def _jaxlib() -> Iterator[Probe]:
 
 
 PROBES: Mapping[str, Probe] = {probe.path: probe for probe in _all()}
-"""Every private use, by path."""
+"""Every private use by its path."""

@@ -1,4 +1,4 @@
-"""What passes the wall besides bytes, text, numbers and JAX's public objects: plain data, and what is the user's own."""
+"""Types that cross the wall, in addition to bytes, text, numbers and JAX's public objects: plain data and the user's own objects."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from inspector.errors import Unavailable
 
 Plain = None | bool | int | float | str | bytes | Unavailable | Sequence["Plain"] | Mapping[str, "Plain"]
-"""Data without a class of JAX's, at any depth."""
+"""Data without JAX classes, at any depth."""
 
 Facts = Mapping[str, Plain]
 """Plain data by name."""
 
 UserValue = Any
-"""An argument, a library's object, a pytree of them: given by the user, and handed to JAX or back as it is."""
+"""A value that the user passed, such as an argument, a library's object or a pytree of them; passed to JAX or returned unchanged."""
 
 UserFunction = Callable[..., Any]
-"""What takes and gives such values."""
+"""A function that takes and returns such values."""
 
 KeyPath = tuple[Any, ...]
-"""The way to a leaf of a pytree: keys of `jax.tree_util`, or of the class of a user's container."""
+"""The path to a leaf of a pytree: keys of `jax.tree_util`, or of the class of a user's container."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inspector._jax.lowering.traced import JaxprFacts
-from inspector._jax.modules.conversions import Contents
+from inspector._jax.modules.module_contents import Contents
 from inspector.compilation.program import NamedAxes, Program
 from inspector.errors import InspectorError, Unavailable, UnboundAxisError, UnsupportedError
 from inspector.hlo.listing import Listing

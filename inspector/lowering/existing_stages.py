@@ -19,7 +19,7 @@ from inspector._jax.lowering import stages
 from inspector._jax.lowering.observing import observed_call
 from inspector._jax.lowering.pallas_overrides import with_changes
 from inspector._jax.lowering.traced import JaxprFacts, MeshFacts
-from inspector._jax.modules import conversions, isolated_reading
+from inspector._jax.modules import isolated_reading, stablehlo
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
@@ -308,7 +308,7 @@ def _mesh_notes(given: Sequence[MeshFacts]) -> tuple[str, ...]:
 
 
 def _partition_mesh(
-    facts: stages.LoweredFacts, module_facts: conversions.ModuleFacts, jaxpr: JaxprFacts | None
+    facts: stages.LoweredFacts, module_facts: stablehlo.ModuleFacts, jaxpr: JaxprFacts | None
 ) -> Mesh | None:
     """The JAX mesh that gives partitions their names: of the shardings, else of a `shard_map`."""
     inner = () if jaxpr is None or jaxpr.mesh is None else (jaxpr.mesh,)
@@ -335,4 +335,4 @@ def _device_ids(facts: stages.LoweredFacts, num_partitions: int, platform: str) 
 
 
 def _numpy_dtype(mlir_type: str) -> str:
-    return conversions.NUMPY_DTYPES.get(mlir_type, mlir_type)
+    return stablehlo.NUMPY_DTYPES.get(mlir_type, mlir_type)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inspector._jax.modules import conversions
+from inspector._jax.modules import module_contents, stablehlo
 from inspector.compilation.options.options import Options
 from inspector.errors import ModuleError
 from inspector.hlo.conversion_losses import losses
@@ -39,14 +39,14 @@ class Settled:
       notes: what was derived, changed or left out, for the user.
     """
 
-    contents: conversions.Contents
+    contents: module_contents.Contents
     options: Options
     mesh: Mesh | None
     donated: frozenset[int]
     notes: tuple[str, ...]
 
 
-def settle(contents: conversions.Contents) -> Settled:
+def settle(contents: module_contents.Contents) -> Settled:
     """Settles a module.
 
     Raises:
@@ -65,7 +65,7 @@ def settle(contents: conversions.Contents) -> Settled:
     shape = module.columns.module.host_program_shape
     _check_layout(module, shape)
     donors, aliased = _donors(module)
-    additions = conversions.Additions(
+    additions = module_contents.Additions(
         counts.num_replicas,
         counts.num_partitions,
         donors,
@@ -74,7 +74,7 @@ def settle(contents: conversions.Contents) -> Settled:
         per_device,
     )
     if _needed(additions, facts):
-        contents = dataclasses.replace(conversions.with_additions(contents.stablehlo, additions), given=given)
+        contents = dataclasses.replace(module_contents.with_additions(contents.stablehlo, additions), given=given)
     notes = [*counts.notes]
     if per_device:
         notes.append(
@@ -118,7 +118,7 @@ def _several(count: int | None) -> int | None:
     return None if count == 1 else count
 
 
-def _needed(additions: conversions.Additions, facts: conversions.ModuleFacts) -> bool:
+def _needed(additions: module_contents.Additions, facts: stablehlo.ModuleFacts) -> bool:
     counts = additions.num_replicas, additions.num_partitions
     return (
         counts != (facts.num_replicas or 1, facts.num_partitions or 1)

@@ -43,7 +43,7 @@ def portable_modules(programs: Iterable[Program], known: PortableModules) -> Por
       programs: those that are not known were lowered in this process.
       known: of programs that were loaded.
     """
-    from inspector._jax.modules import conversions
+    from inspector._jax.modules import stablehlo
 
     found: dict[str, PortableModule] = {}
     for program in programs:
@@ -52,7 +52,7 @@ def portable_modules(programs: Iterable[Program], known: PortableModules) -> Por
         elif program.digest not in found:
             artifact: bytes | Unavailable
             try:
-                artifact = conversions.portable(program.module)
+                artifact = stablehlo.portable(program.module)
             except ModuleError as e:
                 artifact = Unavailable(str(e))
             found[program.digest] = PortableModule(installed_jax(), artifact)

@@ -160,9 +160,9 @@ class Lowered(Deferred, Portable):
     @needs_jax("An XlaComputation")
     def computation(self) -> Any:
         """The module as jaxlib's `XlaComputation`, with `as_hlo_text()`, `as_serialized_hlo_module_proto()` and so on."""
-        from inspector._jax.modules import conversions
+        from inspector._jax.modules import hlo
 
-        return conversions.computation_from_proto(self.hlo_proto)
+        return hlo.computation_from_proto(self.hlo_proto)
 
     def module(self) -> Module:
         """Returns the HLO before optimization as a `Module`: computations, instructions, shapes. Parsed once while memory allows."""
@@ -171,9 +171,9 @@ class Lowered(Deferred, Portable):
     @needs_jax("XLA's own graph")
     def dot(self) -> str:
         """Returns XLA's own graph of the HLO as DOT text. `graph` returns one that a notebook draws."""
-        from inspector._jax.modules import conversions
+        from inspector._jax.modules import hlo
 
-        return conversions.hlo_dot(self.hlo_proto)
+        return hlo.hlo_dot(self.hlo_proto)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None

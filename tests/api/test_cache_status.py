@@ -95,7 +95,7 @@ def entries(cache: Path) -> list[Path]:
 def test_a_miss_then_a_hit(cache: Path) -> None:
     miss, hit = foretold(program()), foretold(program())
     assert (miss.cache, miss.source, miss.unwritten, miss.written_if) == ("miss", "compiler", (), ())
-    assert miss.reasons == ("the cache has no entry of that key",)
+    assert miss.reasons == ("the cache has no entry for that key",)
     assert isinstance(miss.entry, Unavailable)
     assert (hit.cache, hit.source, hit.reasons) == ("hit", "cache", ())
     (file,) = entries(cache)
@@ -201,7 +201,7 @@ def test_switched_on_too_late() -> None:
     jax.jit(program(7)).lower(X).compile()
     configure(enable_compilation_cache=True)
     (reason,) = foretold(program()).reasons
-    assert "JAX found at its first compile that it uses no cache, and keeps to it" in reason
+    assert "JAX decided at its first compile not to use a cache, and does not reconsider" in reason
     assert "reset_cache()" in reason
     compilation_cache.reset_cache()
     assert foretold(program()).cache == "miss"
@@ -305,7 +305,7 @@ def test_host_callbacks() -> None:
         return x
 
     status = foretold(fun)
-    reasons = () if RECENT else ("this JAX writes no program with host callbacks, such as jax.debug.print",)
+    reasons = () if RECENT else ("this JAX does not write programs with host callbacks, such as jax.debug.print",)
     assert status.unwritten == reasons
     assert foretold(fun).cache == ("hit" if RECENT else "miss")
 
@@ -475,7 +475,7 @@ def test_without_devices() -> None:
     mesh = jax.sharding.AbstractMesh((2,), ("x",))
     x = jax.ShapeDtypeStruct((4, 4), np.float32, sharding=NamedSharding(mesh, PartitionSpec("x")))
     lowered = jax.jit(program()).trace(x).lower(lowering_platforms=("cpu",))
-    with pytest.raises(ParameterError, match=r"jit\(step\) is lowered for an abstract mesh, without devices"):
+    with pytest.raises(ParameterError, match=r"jit\(step\) is lowered for an abstract mesh without devices"):
         inspector.cache_status(lowered)
 
 
@@ -520,7 +520,7 @@ for _ in range(2):
 """
     environment = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_SKIP_MDS_QUERY": "1"}
     first, second = one_device_python(script, environment).stdout.splitlines()[-2:]
-    assert first == "miss miss True False the cache has no entry of that key"
+    assert first == "miss miss True False the cache has no entry for that key"
     assert second.startswith("miss miss False True JAX cannot load an executable for tpu devices that are not here")
 
 

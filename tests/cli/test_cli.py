@@ -278,7 +278,7 @@ def test_a_failed_compile_ends_with_1_and_its_reason(run: Run, arguments: tuple[
     assert result.stdout in ("", "a.html\n")
     if "a.html" in options:
         page = Path("a.html").read_text()
-        assert "✗ baseline<br><small>cpu</small>: CompilationError: XLA refused the program" in page
+        assert "✗ baseline<br><small>cpu</small>: CompilationError: XLA rejected the program" in page
         assert "Run the cell" not in page
 
 

@@ -302,7 +302,9 @@ def test_a_part_of_a_large_slice_is_refused_with_the_reason() -> None:
     mesh = AbstractMesh((16,), ("i",), axis_types=(AxisType.Auto,))
     x = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(mesh, PartitionSpec("i")))
     lowered = lower(jax.jit(lambda x: x.sum(0)), x, target="tpu:v5e:4x8")
-    with pytest.raises(CompilationError, match=r"takes one device or all 32\. Compile it for a slice that has as many"):
+    with pytest.raises(
+        CompilationError, match=r"must use one device or all 32\. Compile it for a slice that has as many"
+    ):
         lowered.compile(target="tpu:v5e:4x8")
 
 
@@ -326,7 +328,7 @@ def test_a_flag_of_another_compiler_is_refused_or_warned_of() -> None:
 
 @needs_gpu
 def test_what_needs_a_library_of_nvidia_names_it() -> None:
-    with pytest.raises(CompilationError, match=r"one of NVIDIA's libraries .* for 'attached'"):
+    with pytest.raises(CompilationError, match=r"one of NVIDIA's libraries .* for the target 'attached'"):
         lower(jnp.linalg.cholesky, F32, target="gpu:h100:1").compile(target="gpu:h100:1")
 
 

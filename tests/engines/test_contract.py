@@ -470,7 +470,7 @@ def test_replicas(engine: Engine) -> None:
 
 def test_replicas_check_the_leading_axis(engine: Engine) -> None:
     compiled = compile_(engine, programs.replicas(4), Target.parse("cpu:4"))
-    with pytest.raises(ExecutionError, match=r"float32\[4,2\] \(one row for each of 4 replicas\), got float32\[3,2\]"):
+    with pytest.raises(ExecutionError, match=r"float32\[4,2\] \(one row per replica, 4 replicas\), got float32\[3,2\]"):
         engine.run(RunRequest(compiled, (np.zeros((3, 2), np.float32), np.zeros(2, np.float32)), (True, False))).result(
             60
         )

@@ -125,7 +125,7 @@ try:
 except inspector.InspectorError as e:
     print(type(e).__name__, e)
 """
-    assert "TargetError This process has 1 CPU device(s), 4 are asked for" in one_device_python(script).stdout
+    assert "TargetError This process has 1 CPU device(s), but 4 were requested" in one_device_python(script).stdout
 
 
 @pytest.mark.usefixtures("untouched")
@@ -148,7 +148,7 @@ def test_another_platform_version_is_refused(saved: Path) -> None:
 @pytest.mark.usefixtures("untouched")
 def test_another_platform_is_refused(saved: Path) -> None:
     replaced(saved, program__platform="cuda")
-    with pytest.raises(TargetError, match="lowered for gpu, but the device here is a cpu"):
+    with pytest.raises(TargetError, match="lowered for gpu, but the attached device is a cpu"):
         load_executable(saved)
 
 

@@ -97,7 +97,7 @@ def test_ordered_effects(engine: InlineEngine) -> None:
 
 
 def test_more_devices_than_there_are(engine: InlineEngine) -> None:
-    with pytest.raises(TargetError, match=r"has 8 CPU device\(s\), 9 are asked for.*worker"):
+    with pytest.raises(TargetError, match=r"has 8 CPU device\(s\), but 9 were requested.*worker"):
         engine.submit(CompileRequest(programs.lower(jnp.sin, F32X2), Options(), Target.parse("cpu:9"))).result(60)
 
 

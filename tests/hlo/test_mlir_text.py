@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from benchmarks.workloads import make
-from inspector._jax.modules import conversions
+from inspector._jax.modules import stablehlo
 from inspector.analysis.hlo_listing import hlo_listing
 from inspector.engines.inline import InlineEngine
 from inspector.hlo.listing import Listing
@@ -119,7 +119,7 @@ def names_by_line(listing: Listing) -> dict[str, set[str]]:
 
 
 def test_the_text_is_what_mlir_prints_without_locations(lowered: Lowered) -> None:
-    module = conversions.parse_stablehlo(lowered.program.module)
+    module = stablehlo.parse_stablehlo(lowered.program.module)
     plain = module.operation.get_asm(enable_debug_info=False, large_elements_limit=32)
     assert lowered.stablehlo_listing.text == plain.rstrip("\n")
 

@@ -28,7 +28,7 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector._jax.lowering import traced
 from inspector._jax.lowering.jaxprs import print_jaxpr
-from inspector._jax.modules import conversions
+from inspector._jax.modules import hlo, stablehlo
 from inspector.errors import ArgumentError, ModuleError, ParameterError, Unavailable, UnboundAxisError
 from inspector.stages.lowered import lowered_for
 
@@ -63,7 +63,7 @@ def test_nothing_is_printed_or_converted_before_it_is_asked_for(monkeypatch: pyt
 
         return call
 
-    for module, name in ((conversions, "_to_computation"), (conversions, "located_text"), (traced, "print_jaxpr")):
+    for module, name in ((hlo, "to_computation"), (stablehlo, "located_text"), (traced, "print_jaxpr")):
         monkeypatch.setattr(module, name, noted(name, getattr(module, name)))
     lowered = inspector.lower(jax.jit(lambda x: jnp.sin(x) * 2), jnp.ones(3))
     assert (lowered.name, lowered.root.scope, done) == ("jit__lambda", "jit(<lambda>)", [])
@@ -74,7 +74,7 @@ def test_nothing_is_printed_or_converted_before_it_is_asked_for(monkeypatch: pyt
     assert "stablehlo.sine" in lowered.stablehlo_listing.text
     assert not isinstance(lowered.source, Unavailable)
     assert lowered.module().computations
-    assert sorted(done) == ["_to_computation", "located_text", "print_jaxpr"]
+    assert sorted(done) == ["located_text", "print_jaxpr", "to_computation"]
 
 
 def test_a_program_begins_where_jax_says_whatever_its_function_is_called() -> None:

@@ -257,7 +257,9 @@ def test_what_the_conversion_keeps_is_not(what: str) -> None:
 @pytest.mark.skipif(absent_platform("gpu") is not None, reason="the CUDA plugin is not installed")
 def test_an_operation_that_only_hlo_has_is_named_by_the_compile() -> None:
     lowered = inspector.lower(hlo("  ROOT r = f32[8,128]{1,0} copy(p)"), target="gpu:h100:1")
-    with pytest.raises(CompilationError, match=r"takes StableHLO only, which has no operation for HLO's copy\."):
+    with pytest.raises(
+        CompilationError, match=r"accepts StableHLO only, which has no equivalent of the HLO operation copy\."
+    ):
         lowered.compile(target="gpu:h100:1")
 
 

@@ -38,6 +38,6 @@ def test_case_is_as_recorded(name: str) -> None:
 def test_nested_pmap_says_what_to_do() -> None:
     case = cases.CASES[IMPOSSIBLE].build()
     with pytest.raises(
-        inspector.InspectorError, match=r"calls jax.pmap, which JAX no longer lowers.*name its axis in axis_env"
+        inspector.InspectorError, match=r"calls jax.pmap, which JAX cannot lower.*name its axis in axis_env"
     ):
         inspector.xla_computation(case["fun"], axis_env=[("i", 2)])(*case["args"])

@@ -16,7 +16,7 @@ import jax
 import pytest
 
 import inspector
-from inspector._jax.modules import conversions
+from inspector._jax.modules import stablehlo
 from inspector.api.exploration import Exploration
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import Job
@@ -236,13 +236,13 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
         return jax.vmap(lambda row, i: row[i])(x, indices)  # a batched gather, which came with StableHLO 1.1
 
     lowered = inspector.lower(gathered, jax.ShapeDtypeStruct((4, 8), "float32"), jax.ShapeDtypeStruct((4,), "int32"))
-    artifact = conversions.portable(lowered.program.module)
+    artifact = stablehlo.portable(lowered.program.module)
     assert b"StableHLO_v1.1.0" in artifact[:64]
     assert capfd.readouterr().err == ""
     (tmp_path / "m").write_bytes(artifact)
     script = (
-        "import sys, pathlib; from inspector._jax.modules import conversions;"
-        " print(conversions.full_text(conversions.to_bytecode(conversions.parse_stablehlo(pathlib.Path(sys.argv[2]).read_bytes()))))"
+        "import sys, pathlib; from inspector._jax.modules import stablehlo;"
+        " print(stablehlo.full_text(stablehlo.to_bytecode(stablehlo.parse_stablehlo(pathlib.Path(sys.argv[2]).read_bytes()))))"
     )
     assert "stablehlo.gather" in run(other, f"import sys; sys.path.insert(0, sys.argv[1]); {script}", tmp_path / "m")
 

@@ -1,1 +1,1 @@
-"""JAX's caches: persistent compilation cache, tracing and compile cache misses."""
+"""JAX's caches: the persistent compilation cache, and misses of the tracing and compile caches."""

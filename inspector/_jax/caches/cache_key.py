@@ -1,7 +1,7 @@
-"""The key under which JAX would look for a compile in its persistent cache, and what the key is made of.
+"""Computes the key under which JAX would look up a compile in its persistent cache, and the parts of the key.
 
-JAX itself makes the key, from what it would itself hand to its compiler. The parts, with JAX's own names,
-are heard in the debug messages that it writes meanwhile; those are told apart by their templates and read
+JAX itself makes the key, from the arguments that it would pass to its compiler. The parts and their names come
+from the debug messages that JAX writes meanwhile. Messages are identified by their templates, and values are read
 from their arguments.
 """
 
@@ -24,27 +24,27 @@ from jaxlib.mlir import ir
 from inspector.errors import ParameterError, Unavailable
 
 _LOGGER = "jax._src.cache_key"
-_INGREDIENT = "get_cache_key hash of serialized %s"
+_PART = "get_cache_key hash of serialized %s"
 _FLAG, _FLAG_LEFT_OUT = "Including XLA flag in cache key", "Not including XLA flag in cache key"
-_PARTITIONING = "CustomSPMDPartitioning"  # its call holds the address of a Python function
+_PARTITIONING = "CustomSPMDPartitioning"  # a call of this name contains the address of a Python function
 
-# One key at a time: a logger's level is the process's.
+# One key at a time: the level of a logger is shared by the whole process.
 _lock = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
 class CompileArguments:
-    """What a `jax.stages.Lowered` hands to JAX's compiler.
+    """The arguments that a `jax.stages.Lowered` passes to JAX's compiler.
 
     Attributes:
-      name: the module's.
+      name: the module's name.
       module: StableHLO, an `ir.Module`.
       devices: JAX devices, in the order of the program.
       options: jaxlib's `CompileOptions`.
-      backend: jaxlib's client, or one that only compiles.
-      host_callbacks: the program calls into this process.
-      detailed_logging: XLA is told to log more, as JAX does for modules of some size.
-      compiled: the `Lowered` has an executable already, and its `compile()` without options returns it.
+      backend: jaxlib's client, or a compile-only client.
+      host_callbacks: whether the program calls into this process.
+      detailed_logging: whether XLA logs more, as JAX requests for large modules.
+      compiled: whether the `Lowered` has an executable already, which its `compile()` without options returns.
     """
 
     name: str
@@ -63,9 +63,9 @@ class KeyFacts:
 
     Attributes:
       text: the key.
-      digests: JAX's name of a part to the SHA-256 of its bytes, in the order of hashing.
-      flags: of XLA_FLAGS, LIBTPU_INIT_ARGS and the command line, sorted, that are in the key.
-      flags_left_out: the same of those that JAX leaves out.
+      digests: pairs of JAX's name of a part and the SHA-256 of its bytes, in the order of hashing.
+      flags: the flags of XLA_FLAGS, LIBTPU_INIT_ARGS and the command line that are in the key, sorted.
+      flags_left_out: the flags that JAX leaves out of the key, sorted.
       compile_options: a serialized `xla.CompileOptionsProto` as hashed: without dump options.
     """
 
@@ -77,17 +77,17 @@ class KeyFacts:
 
 
 def compile_arguments(lowered: jax.stages.Lowered, compiler_options: Mapping[str, Any]) -> CompileArguments:
-    """What `lowered.compile(compiler_options)` would hand to JAX's compiler.
+    """Returns the arguments that `lowered.compile(compiler_options)` would pass to JAX's compiler.
 
     Raises:
       ParameterError: it is lowered for no devices, so that there is nothing to compile for.
     """
     lowering: Any = lowered._lowering
-    given, held = lowering.compile_args, vars(lowering)
-    devices = held["_device_list"]
+    given, private = lowering.compile_args, vars(lowering)
+    devices = private["_device_list"]
     if devices is None:
         raise ParameterError(
-            f"{held['_name']} is lowered for an abstract mesh, without devices, so JAX cannot compile it as it is."
+            f"{private['_name']} is lowered for an abstract mesh without devices, so JAX cannot compile it."
             " Lower it with arguments or shardings on real devices."
         )
     module, state = lowering.stablehlo(), given.get("shape_poly_state")
@@ -98,7 +98,7 @@ def compile_arguments(lowered: jax.stages.Lowered, compiler_options: Mapping[str
         tuple(pxla.maybe_concretize_mesh(s, devices) for s in given["out_shardings"]),
         len(given["ordered_effects"]),
     )
-    options = dict(held["_compiler_options_kvs"]) | dict(compiler_options)
+    options = dict(private["_compiler_options_kvs"]) | dict(compiler_options)
     return CompileArguments(
         name=ir.StringAttr(module.operation.attributes["sym_name"]).value,
         module=module,
@@ -109,27 +109,27 @@ def compile_arguments(lowered: jax.stages.Lowered, compiler_options: Mapping[str
         backend=given["backend"],
         host_callbacks=bool(given["host_callbacks"]),
         detailed_logging=compiler.use_detailed_logging(module),
-        compiled=held["_executable"] is not None and not compiler_options,
+        compiled=private["_executable"] is not None and not compiler_options,
     )
 
 
 def key_facts(arguments: CompileArguments) -> KeyFacts | Unavailable:
-    """The key, or why JAX makes none."""
+    """Returns the key, or why JAX makes none."""
     devices, backend = _array(arguments.devices), arguments.backend
-    with _lock, _Messages() as heard:
+    with _lock, _Messages() as messages:
         try:
             text = compilation_cache.get_cache_key(
                 arguments.module, devices, arguments.options, backend, _left_out_of_computation()
             )
         except jax.errors.JaxRuntimeError as e:
             return Unavailable(f"JAX cannot make a key, and compiles without its cache: {e}")
-    digests = dict(heard.digests)
+    digests = dict(messages.digests)
     is_gpu = backend.platform == "gpu"
     return KeyFacts(
         text=text,
         digests=tuple(digests.items()),
-        flags=tuple(sorted(heard.flags)),
-        flags_left_out=tuple(sorted(heard.flags_left_out)),
+        flags=tuple(sorted(messages.flags)),
+        flags_left_out=tuple(sorted(messages.flags_left_out)),
         compile_options=_hashed(
             digests.get("compile_options"), cache_key._hash_serialized_compile_options, arguments.options, is_gpu
         ),
@@ -137,48 +137,48 @@ def key_facts(arguments: CompileArguments) -> KeyFacts | Unavailable:
 
 
 def holds_address(arguments: CompileArguments) -> bool:
-    """Whether an address of this process is in the module, and in its key: no other process has the same."""
+    """Reports whether the module and its key contain an address of this process, so that no other process has the same key."""
     if config.remove_custom_partitioning_ptr_from_cache_key.value:
         return False
-    found = []
+    matches = []
 
     def look(operation: Any) -> Any:
         if "call_target_name" in operation.attributes:
-            found.append(ir.StringAttr(operation.attributes["call_target_name"]).value == _PARTITIONING)
+            matches.append(ir.StringAttr(operation.attributes["call_target_name"]).value == _PARTITIONING)
         return ir.WalkResult.ADVANCE
 
     arguments.module.operation.walk(look)
-    return any(found)
+    return any(matches)
 
 
 def dump_directory(arguments: CompileArguments) -> str:
-    """Where XLA would write dumps of the compile, "" when nowhere."""
+    """Returns the directory where XLA would write dumps of the compile, "" for none."""
     given = dict(arguments.options.env_option_overrides).get("xla_dump_to")
     return str(given or arguments.options.executable_build_options.debug_options.xla_dump_to)
 
 
 def only_compiles(arguments: CompileArguments) -> bool:
-    """Whether the devices are absent, so that no executable can be loaded for them."""
+    """Reports whether the devices are not attached, so that no executable can be loaded for them."""
     return isinstance(arguments.backend, _jax.CompileOnlyPyClient)
 
 
 def jaxlib_version() -> str:
-    """As it is in the key."""
+    """Returns the version of jaxlib as it is in the key."""
     return str(version.__version__)
 
 
 def custom_hook() -> str:
-    """What a program has put into the key through JAX's hook."""
+    """Returns the text that a program has added to the key through JAX's hook."""
     return str(cache_key.custom_hook())
 
 
 def keeps_source_lines() -> bool:
-    """Whether source lines count for the key."""
+    """Reports whether source lines are part of the key."""
     return bool(config.compilation_cache_include_metadata_in_key.value)
 
 
 class _Messages(logging.Filter):
-    """Hears what JAX says of a key that this thread has it make, and lets pass what would have been seen anyway."""
+    """Collects JAX's debug messages about a key made in this thread; passes on only messages that would be visible anyway."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,11 +200,11 @@ class _Messages(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if threading.get_ident() == self._thread and isinstance(record.args, tuple):
-            self._hear(str(record.msg), record.args)
+            self._collect(str(record.msg), record.args)
         return record.levelno >= self._effective
 
-    def _hear(self, template: str, arguments: tuple[object, ...]) -> None:
-        if template.startswith(_INGREDIENT) and len(arguments) == 2:
+    def _collect(self, template: str, arguments: tuple[object, ...]) -> None:
+        if template.startswith(_PART) and len(arguments) == 2:
             self.digests.append((str(arguments[0]), str(arguments[1])))
         elif template.startswith(_FLAG) and arguments:
             self.flags.add(str(arguments[0]))
@@ -213,7 +213,7 @@ class _Messages(logging.Filter):
 
 
 class _Bytes:
-    """Stands for a hash object, to see what goes in."""
+    """A stand-in for a hash object that records its input."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -223,16 +223,16 @@ class _Bytes:
 
 
 def _hashed(digest: str | None, hash_part: Any, *arguments: Any) -> bytes | Unavailable:
-    """The bytes of a part, checked against the digest that JAX itself told."""
-    seen = _Bytes()
-    hash_part(seen, *arguments)
-    if hashlib.sha256(seen.data).hexdigest() != digest:
-        return Unavailable("JAX hashes it in a way that inspector does not know")
-    return seen.data
+    """Returns the bytes of a part, checked against the digest that JAX itself reported."""
+    recorded = _Bytes()
+    hash_part(recorded, *arguments)
+    if hashlib.sha256(recorded.data).hexdigest() != digest:
+        return Unavailable("this JAX hashes the compile options in a way that inspector does not support")
+    return recorded.data
 
 
 def _left_out_of_computation() -> Any:
-    """What JAX leaves out of the module: an enum until JAX 0.11, then whether the address of a partitioner."""
+    """Returns JAX's setting for ignored parts of the module: an enum until JAX 0.11, then whether a partitioner's address is ignored."""
     left_out = bool(config.remove_custom_partitioning_ptr_from_cache_key.value)
     choices = getattr(cache_key, "IgnoreCallbacks", None)
     if choices is None:
@@ -241,7 +241,7 @@ def _left_out_of_computation() -> Any:
 
 
 def _array(devices: Any) -> np.ndarray:
-    """One object a device, as JAX makes it; NumPy would take a list of devices for something else."""
+    """Returns an object array of devices, as JAX makes it; NumPy itself would convert a list of devices differently."""
     array = np.empty(len(devices), dtype=object)
     array[:] = list(devices)
     return array

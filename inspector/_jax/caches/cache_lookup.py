@@ -1,4 +1,4 @@
-"""What JAX's persistent cache has for the compile of a `jax.stages.Lowered`, all in one value."""
+"""Looks up the compile of a `jax.stages.Lowered` in JAX's persistent cache, and returns everything in one value."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from inspector.errors import Unavailable
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a compile would hand to JAX's compiler, and what its cache makes of that.
+    """The arguments that a compile would pass to JAX's compiler, and the state of JAX's cache for them.
 
     Attributes:
-      name: the module's.
+      name: the module's name.
       platform, platform_version: of the client that would compile.
-      client_device_count: devices that it has.
-      device_kinds: of the program's devices, in their order.
-      detailed_logging: XLA is told to log more, as JAX does for modules of some size.
-      compiled: the stage has an executable already, and its `compile()` without options returns it.
-      dump_directory: where XLA would write dumps, "" when nowhere.
+      client_device_count: number of devices of that client.
+      device_kinds: kinds of the program's devices, in order.
+      detailed_logging: whether XLA logs more, as JAX requests for large modules.
+      compiled: whether the stage has an executable already, which its `compile()` without options returns.
+      dump_directory: directory where XLA would write dumps, "" for none.
       key: the key, or why JAX makes none.
-      unused: why nothing would be looked up, "" when something would.
-      unwritten: why nothing would be written.
-      only_compiles: the devices are absent, so that no executable can be loaded for them.
-      holds_address: an address of this process is in the module, and in its key: no other process has the same.
+      unused: why JAX would not look in the cache, "" if it would.
+      unwritten: why JAX would not write to the cache.
+      only_compiles: whether the devices are not attached, so that no executable can be loaded for them.
+      holds_address: whether the module and its key contain an address of this process, so that no other process has the same key.
       sender: the process that compiles for the others, or why each compiles for itself.
-      keys_agree: processes have the same key for the same program, as far as the processors allow.
+      keys_agree: whether processes have the same key for the same program, if they have the same processors.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Lookup:
 
 
 def look_up(lowered: jax.stages.Lowered, compiler_options: Mapping[str, UserValue]) -> Lookup:
-    """What `lowered.compile(compiler_options)` would find. Compiles nothing, and leaves the cache as it is.
+    """Looks up what `lowered.compile(compiler_options)` would find. Compiles nothing, and does not change the cache.
 
     Raises:
       ParameterError: it is lowered for no devices, so that there is nothing to compile for.

@@ -1,9 +1,9 @@
-"""Reads the reason for a trace or a compile from JAX's caches, at the moment when JAX misses them.
+"""Determines the reason for a trace or a compile from JAX's caches, at the moment of the cache miss.
 
-JAX's explanation of a trace is text, names the closest call by the text's order, and leaves out shardings and static
-values. Its caches hold the keys themselves: `trace_to_jaxpr` those of traces, `_cached_lowering_to_hlo` and
-`_cached_compilation` those of lowerings and compiles. They are compared here. The keys of the miss are the variables of JAX's
-functions that are on the stack then. `retraces.py` installs the listeners and makes the values that users see.
+JAX's explanation of a trace is text, names the closest call by the order of the text, and leaves out shardings and static
+values. This module compares the keys in JAX's caches instead: `trace_to_jaxpr` has those of traces, `_cached_lowering_to_hlo` and
+`_cached_compilation` those of lowerings and compiles. The keys of the miss are local variables of JAX's
+functions on the stack. `retraces.py` installs the listeners and makes the public values.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ What = Literal[
     "structure", "setting",
 ]  # fmt: skip
 Change = tuple[What, str, str, str]
-"""Property, argument, now, before: the fields of `retraces.Changed`."""
+"""Property, argument, new value, old value: the fields of `retraces.Changed`."""
 
 BEGINS = "TRACING CACHE MISS at "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Miss:
-    """A trace or compile for which JAX's caches had nothing; the fields are those of `retraces.Retrace`."""
+    """A trace or compile that was not in JAX's caches; the fields are those of `retraces.Retrace`."""
 
     fun_name: str
     defined_at: str
@@ -55,10 +55,10 @@ class Miss:
 
 
 def trace(frame: FrameType, text: str) -> Miss:
-    """Reads the reason for a trace.
+    """Determines the reason for a trace.
 
     Args:
-      frame: JAX's `explain`, which is about to log.
+      frame: the frame of JAX's `explain`, which is about to log.
       text: its message.
     """
     known = frame.f_locals
@@ -73,7 +73,7 @@ def trace(frame: FrameType, text: str) -> Miss:
 
 
 def remember_functions() -> None:
-    """Remembers the functions that JAX has traces of, to tell a cleared cache from a first call."""
+    """Records the functions that JAX has traces of, to distinguish a cleared cache from a first call."""
     for reference, *key in partial_eval.trace_to_jaxpr.cache_keys():
         fun = reference()
         if fun is not None:
@@ -81,12 +81,12 @@ def remember_functions() -> None:
 
 
 def trace_ended() -> None:
-    """Remembers the functions whose traces began in this thread; not called where one raised an error."""
+    """Records the functions whose traces began in this thread; not called if a trace raised an error."""
     _functions.end()
 
 
 class _Functions:
-    """The functions that were traced, as far as they are known, and their sources."""
+    """The traced functions, as far as they are known, and their sources."""
 
     def __init__(self) -> None:
         self._references: dict[int, weakref.ref[Any]] = {}
@@ -127,7 +127,7 @@ _functions = _Functions()
 
 
 def _source(fun: Any, source: str) -> object:
-    """Returns what two function objects of one definition share, and two lambdas of one line do not."""
+    """Returns a value that is equal for two function objects of one definition, and different for two lambdas on one line."""
     code = getattr(fun, "__code__", None)
     return source if code is None else (code.co_filename, code.co_name, hash(tuple(code.co_positions())))
 
@@ -147,7 +147,7 @@ class _TraceKey:
 
 
 def _closest(now: _TraceKey, keys: Sequence[_TraceKey]) -> tuple[Cause, tuple[Change, ...]]:
-    """Compares with the key that differs in the fewest properties; the latest of several such keys."""
+    """Compares a key with the key that differs in the fewest properties; with the latest of several such keys."""
     best: tuple[int, Cause, tuple[Change, ...]] | None = None
     for before in reversed(keys):
         settings, count = _settings(now.context, before.context)
@@ -164,24 +164,26 @@ def _closest(now: _TraceKey, keys: Sequence[_TraceKey]) -> tuple[Cause, tuple[Ch
     return ("first call", ()) if best is None else best[1:]
 
 
-_STRUCTURE_WEIGHT = 4  # another structure is further away than another shape, dtype and weak type of an argument
+_STRUCTURE_WEIGHT = (
+    4  # a different structure is further away than a different shape, dtype and weak type of one argument
+)
 
 
 def _settings(now: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[list[Change], int]:
     if now == before:
         return [], 0
     _, count, text = partial_eval.diff_tracing_ctx(now, before)  # type: ignore[misc]  # None for equal ones only
-    found = [_SETTING.match(line) for line in text.split("\n")]
-    return [("setting", each[1], each[2], each[3]) for each in found if each], count
+    matches = [_SETTING.match(line) for line in text.split("\n")]
+    return [("setting", match[1], match[2], match[3]) for match in matches if match], count
 
 
 def _structure(now: Any, before: Any) -> Iterator[Change]:
-    found = partial_eval.diff_trees(now.tree, before.tree)
-    for line in found[-1].split("\n") if found else ():
-        each = _PATHS.match(line)
-        if not each:
+    difference = partial_eval.diff_trees(now.tree, before.tree)
+    for line in difference[-1].split("\n") if difference else ():
+        match = _PATHS.match(line)
+        if not match:
             continue
-        where, *values = each.groups()[:3]
+        where, *values = match.groups()[:3]
         statics = [_STATIC.search(text) for text in values]
         if statics[0] and statics[1]:
             yield "static value", _place(where), statics[0][1], statics[1][1]
@@ -190,7 +192,7 @@ def _structure(now: Any, before: Any) -> Iterator[Change]:
 
 
 def _statics(now: Any, before: Any) -> Iterator[Change]:
-    """Yields static values that differ, of JAX 0.12, which keeps them beside the pytree."""
+    """Yields the static values that differ, for JAX 0.12, which stores them outside the pytree."""
     ours, theirs = _static_values(now), _static_values(before)
     for where in ours.keys() & theirs.keys():
         if ours[where] != theirs[where]:
@@ -212,14 +214,14 @@ _STATIC = re.compile(r"pytree metadata Static\(val=(.+)\)$")
 
 
 def _place(path: str) -> str:
-    """`[0][1]['w']` is `args[1]['w']`, `[1]['n']` is `n`."""
+    """Converts a path: `[0][1]['w']` to `args[1]['w']`, `[1]['n']` to `n`."""
     path = re.sub(r"^\[0\](\[\d+\])", r"args\1", path)
     return re.sub(r"^\[1\]\['(\w+)'\]", r"\1", path)
 
 
 def _types(now: _TraceKey, before: _TraceKey) -> tuple[list[Change], int]:
-    """Returns the arguments of other types, and the number of properties that differ in all of them."""
-    found: list[Change] = []
+    """Returns the arguments whose types differ, and the total number of properties that differ."""
+    changed: list[Change] = []
     count = 0
     for name, ours, theirs in zip(now.debug.arg_names, now.arguments.vals, before.arguments.vals, strict=False):
         if ours == theirs:
@@ -231,12 +233,12 @@ def _types(now: _TraceKey, before: _TraceKey) -> tuple[list[Change], int]:
         texts = _type_text(ours, whats), _type_text(theirs, whats)
         if texts[0] == texts[1] and what == "sharding":
             texts = f"{texts[0]} {_mesh_text(ours)}", f"{texts[1]} {_mesh_text(theirs)}"
-        found.append((what, name, *texts))
-    return found, count
+        changed.append((what, name, *texts))
+    return changed, count
 
 
 def _spec(array: Any) -> object:
-    """Returns the mesh and the axes of each dimension, the same for arrays of another rank that are on no axis."""
+    """Returns the mesh and the axes of each dimension, without trailing None, so that unsharded arrays of different ranks are equal."""
     sharding = getattr(array, "sharding", None)
     axes = [*(getattr(sharding, "spec", None) or ())]
     while axes and axes[-1] is None:
@@ -251,7 +253,7 @@ _PROPERTIES: Mapping[What, Callable[[Any], object]] = {
     "sharding": _spec,
     "memory kind": lambda a: getattr(a, "memory_space", None),
 }
-"""The most important first: the first that differs names the change."""
+"""Properties in order of importance: the first that differs names the change."""
 
 
 def _type_text(array: Any, whats: Sequence[What]) -> str:
@@ -278,19 +280,19 @@ def _defined_at(debug: Any) -> str:
 
 
 def compile_again(frame: FrameType | None) -> Miss | None:
-    """Reads the reason for a compile of a trace that XLA compiled before; None for its first compile.
+    """Determines the reason for a compile of a trace that XLA compiled before; returns None for the trace's first compile.
 
     Args:
-      frame: of a listener to JAX's event of a finished compile, on the thread that compiled.
+      frame: frame of a listener for JAX's event of a finished compile, on the thread that compiled.
     """
-    found: dict[str, Mapping[str, Any]] = {}
-    while frame is not None and len(found) < 2:
+    variables: dict[str, Mapping[str, Any]] = {}
+    while frame is not None and len(variables) < 2:
         if frame.f_globals is vars(pxla) and frame.f_code.co_name in ("from_hlo", "_cached_compilation"):
-            found[frame.f_code.co_name] = frame.f_locals
+            variables[frame.f_code.co_name] = frame.f_locals
         frame = frame.f_back
-    if len(found) < 2:
+    if len(variables) < 2:
         return None
-    now = found["from_hlo"]
+    now = variables["from_hlo"]
     info = now["all_args_info"]
     debug = getattr(info, "debug_info", None)
     if debug is None or not source_info_util.is_user_filename(debug.func_filename or "<unknown>"):
@@ -298,19 +300,19 @@ def compile_again(frame: FrameType | None) -> Miss | None:
     if _functions.is_new(debug.func_src_info):
         return None
     names = _kept_names(now)
-    earlier = [*_other_devices(found["_cached_compilation"]), *_other_lowerings(now, debug, names)]
+    earlier = [*_other_devices(variables["_cached_compilation"]), *_other_lowerings(now, debug, names)]
     changes = min(earlier, key=len, default=None)
     return None if changes is None else _compile_miss(debug, changes)
 
 
 def compile_between(first: Traced, second: Traced) -> Miss | None:
-    """Compares what XLA would compile for two calls that JAX has one trace of; None where it is the same.
+    """Compares the compiles for two calls that share one JAX trace; returns None if they are the same.
 
-    Nothing is compiled: both are lowered, and the lowerings are looked up as a call does.
+    Nothing is compiled: both calls are lowered, and the lowerings are looked up as in a call.
     """
     one, two = _lowering(first), _lowering(second)
     before, now = one.compile_args, two.compile_args
-    # The devices are an attribute of the object alone, so that no probe of the class finds them; the tests do.
+    # The devices are an attribute of the instance only, so no probe of the class can find them; the tests cover them.
     devices = tuple(vars(two)["_device_list"] or ()), tuple(vars(one)["_device_list"] or ())
     if one._hlo is two._hlo and devices[0] == devices[1]:
         return None
@@ -322,7 +324,7 @@ def compile_between(first: Traced, second: Traced) -> Miss | None:
 
 
 def _lowering(traced: Traced) -> Any:
-    """Lowers for the default platform, else for the first that can: a kernel may be for one only, and the key names none."""
+    """Lowers for the default platform, else for the first that works: a kernel may support only one, and the key names no platform."""
     try:
         return traced.lower()._lowering
     except (NotImplementedError, ValueError) as error:
@@ -333,7 +335,7 @@ def _lowering(traced: Traced) -> Any:
 
 
 def _kept_names(compile_args: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the arguments that the program takes; others are dropped, because nothing uses them."""
+    """Returns the names of the arguments that the program takes; unused arguments are dropped."""
     names = compile_args["all_args_info"].debug_info.arg_names
     return [names[i] if i < len(names) else f"args[{i}]" for i in sorted(compile_args["kept_var_idx"])]
 
@@ -343,7 +345,7 @@ def _compile_miss(debug: Any, changes: tuple[Change, ...]) -> Miss:
     text = "; ".join(
         f"{what}{f' of {where}' if where else ''}: now {now}, before {before}" for what, where, now, before in changes
     )
-    explanation = f"XLA compiles a trace again that JAX has. {text or 'The difference is not recorded.'}"
+    explanation = f"XLA compiles a trace again that JAX already has. {text or 'The difference is not recorded.'}"
     return Miss(debug.func_name, _defined_at(debug), "", cause, changes, explanation, "compile")
 
 
@@ -351,7 +353,7 @@ def _other_lowerings(now: Mapping[str, Any], debug: Any, names: Sequence[str]) -
     """Yields the differences from each earlier lowering of the same trace for other shardings."""
     shardings, avals = tuple(now["in_shardings"]), tuple(now["global_in_avals"])
     wanted = pxla.SemanticallyEqualShardings(shardings, avals)
-    lowered: dict[int, tuple[Any, list[Any]]] = {}  # by trace, which stays alive with its list
+    lowered: dict[int, tuple[Any, list[Any]]] = {}  # by trace; the value keeps the trace alive
     for reference, _, key, _ in pxla._cached_lowering_to_hlo.cache_keys():
         placed = next((each for each in key if isinstance(each, pxla.SemanticallyEqualShardings)), None)
         jaxpr = reference()
@@ -359,7 +361,7 @@ def _other_lowerings(now: Mapping[str, Any], debug: Any, names: Sequence[str]) -
             continue
         lowered.setdefault(id(jaxpr), (jaxpr, []))[1].append(placed)
     for _, placements in lowered.values():
-        if wanted in placements:  # other closures of the same source were not compiled for these shardings
+        if wanted in placements:  # skips other closures of the same source, which were not compiled for these shardings
             yield from (tuple(_placements(names, shardings, each.shardings)) for each in placements if each != wanted)
 
 
@@ -382,7 +384,7 @@ def _source_info(jaxpr: Any) -> str:
 
 
 def _placements(names: Sequence[str], now: Sequence[Any], before: Sequence[Any]) -> Iterator[Change]:
-    """Yields the arguments that lie elsewhere."""
+    """Yields the arguments whose placement differs."""
     for index, (ours, theirs) in enumerate(zip(now, before, strict=False)):
         change = _placement(ours, theirs)
         if change is not None:

@@ -1,7 +1,7 @@
-"""JAX's persistent compilation cache as it stands in this process: used or not, where, and what an entry holds.
+"""The state of JAX's persistent compilation cache in this process: whether it is used, where it is, and the contents of an entry.
 
-Looks without touching. JAX decides at its first compile whether it uses its cache, and where that is, and
-asking JAX itself would make it decide now.
+Reads JAX's private state without changing it. JAX decides at its first compile whether it uses its cache and where it is.
+Calling JAX's own functions would trigger that decision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax._src import compilation_cache, compiler, config, distributed, lru_cache
 from inspector.errors import Unavailable
 from inspector.support.install_commands import install_command
 
-# A list within a function of JAX's.
+# Copied from a list inside a JAX function.
 _PLATFORMS = ("tpu", "gpu", "cpu", "neuron")
 _RESET = "jax.experimental.compilation_cache.compilation_cache.reset_cache()"
 _DISABLED = "jax_enable_compilation_cache is False"
@@ -24,12 +24,12 @@ _NO_DIRECTORY = "there is no cache directory; set jax_compilation_cache_dir"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """What the cache holds under a key.
+    """A cache entry.
 
     Attributes:
-      path: the file.
-      stored_bytes: compressed, on disk.
-      compile_s: the compile's time when it was written, in whole seconds, rounded down.
+      path: path of the file.
+      stored_bytes: compressed size on disk, in bytes.
+      compile_s: compile time recorded when it was written, in whole seconds, rounded down.
     """
 
     path: str
@@ -38,26 +38,26 @@ class Entry:
 
 
 def why_unused(backend: Any = None) -> str:
-    """Why JAX's next compile would find nothing in the cache, whatever is there; "" when it would look.
+    """Returns why JAX's next compile would not look in the cache, whatever it contains; "" if it would.
 
     Args:
-      backend: jaxlib's client; None for any that JAX uses the cache with.
+      backend: jaxlib's client; None for any client with which JAX uses the cache.
     """
     if reason := why_unasked(backend):
         return reason
     if backend is not None and backend.runtime_type in compilation_cache._UNSUPPORTED_RUNTIMES:
-        return f"JAX uses no cache with the runtime {backend.runtime_type}"
+        return f"JAX does not use its cache with the runtime {backend.runtime_type}"
     if compilation_cache._cache is not None:
         return ""
     if compilation_cache._cache_initialized:
-        return f"JAX could not open its cache at an earlier compile, and tries no more; call {_RESET}"
+        return f"JAX could not open its cache at an earlier compile, and does not try again; call {_RESET}"
     if not config.enable_compilation_cache.value:
         return _DISABLED
     return _why_not_opened(config.compilation_cache_dir.value)
 
 
 def why_unasked(backend: Any = None) -> str:
-    """Why JAX's next compile would not even make a key, and share nothing; "" when it would.
+    """Returns why JAX's next compile would not even make a key, and therefore share nothing; "" if it would.
 
     Args:
       backend: as for `why_unused`.
@@ -67,49 +67,49 @@ def why_unasked(backend: Any = None) -> str:
         return _why_unsupported(backend) if enabled else _DISABLED
     if compilation_cache._cache_used:
         return ""
-    decided = f"JAX found at its first compile that it uses no cache, and keeps to it; call {_RESET}"
+    decided = f"JAX decided at its first compile not to use a cache, and does not reconsider; call {_RESET}"
     return decided if enabled else _DISABLED
 
 
 def directory() -> str | Unavailable:
-    """Where the cache is: opened by JAX, or to be opened at its next compile."""
+    """Returns the cache directory that JAX has opened, or would open at its next compile."""
     opened = compilation_cache._cache
-    found = config.compilation_cache_dir.value if opened is None else str(opened._path)
-    return found or Unavailable(_NO_DIRECTORY.partition(";")[0], "set jax_compilation_cache_dir")
+    folder = config.compilation_cache_dir.value if opened is None else str(opened._path)
+    return folder or Unavailable(_NO_DIRECTORY.partition(";")[0], "set jax_compilation_cache_dir")
 
 
 def ignored_directory() -> str:
-    """What `jax_compilation_cache_dir` says when JAX has opened another directory, and why it does not count."""
+    """Returns a message if `jax_compilation_cache_dir` has no effect because JAX has opened another directory; else ""."""
     wanted, used = config.compilation_cache_dir.value, directory()
     if compilation_cache._cache is None or wanted == used:
         return ""
-    return f"jax_compilation_cache_dir is {wanted!r}, but JAX has opened {used}, and stays there until {_RESET}"
+    return f"jax_compilation_cache_dir is {wanted!r}, but JAX has opened {used}, and uses it until {_RESET}"
 
 
 def entry_path(key: str) -> Any:
-    """The file of a key's entry, there or not: a `pathlib.Path`, or an `etils.epath.Path`; None without a cache."""
+    """Returns the path of a key's entry, which need not exist: a `pathlib.Path` or an `etils.epath.Path`; None without a cache."""
     folder = directory()
     return None if isinstance(folder, Unavailable) else path.Path(folder) / f"{key}{lru_cache._CACHE_SUFFIX}"
 
 
 def has_entry(key: str) -> bool:
-    """Whether there is an entry of a key, readable or not."""
+    """Reports whether a key has an entry, readable or not."""
     file = entry_path(key)
     try:
         return file is not None and bool(file.exists())
-    except OSError:  # asked while JAX compiles, which goes on without its cache
+    except OSError:  # called while JAX compiles, which then continues without its cache
         return False
 
 
 def read_entry(key: str) -> Entry | Unavailable:
-    """The entry of a key, unpacked as JAX would, but not loaded."""
+    """Returns the entry of a key, decompressed as JAX would, but not loaded."""
     file = entry_path(key)
     if not has_entry(key):
-        return Unavailable("the cache has no entry of that key")
+        return Unavailable("the cache has no entry for that key")
     try:
         stored = file.read_bytes()
         _, compile_s = compilation_cache.extract_executable_and_time(compilation_cache.decompress_executable(stored))
-    except Exception as e:  # zlib's, zstd's or the file system's
+    except Exception as e:  # errors of zlib, zstd or the file system
         return Unavailable(
             f"the entry cannot be read ({type(e).__name__}: {e}); JAX warns, compiles, and never replaces an entry",
             f"delete {file}",
@@ -118,7 +118,7 @@ def read_entry(key: str) -> Entry | Unavailable:
 
 
 def compiles_to_compare(key: str) -> bool:
-    """Whether JAX compiles in spite of an entry, to compare them (jax_compilation_cache_check_contents)."""
+    """Reports whether JAX compiles despite an entry, to compare both (jax_compilation_cache_check_contents)."""
     opened = compilation_cache._cache
     if opened is None:
         return bool(config.compilation_cache_check_contents.value)
@@ -126,19 +126,19 @@ def compiles_to_compare(key: str) -> bool:
 
 
 def why_unwritten(host_callbacks: bool) -> tuple[str, ...]:
-    """Why JAX would in no case write what it compiles now."""
+    """Returns why JAX would never write the result of its next compile."""
     reasons = []
     if process_id() != 0:
         reasons.append(f"only process 0 writes, and this is process {process_id()}")
     if host_callbacks and not caches_callbacks():
-        reasons.append("this JAX writes no program with host callbacks, such as jax.debug.print")
+        reasons.append("this JAX does not write programs with host callbacks, such as jax.debug.print")
     if config.compilation_cache_max_size.value == 0:
         reasons.append("jax_compilation_cache_max_size is 0")
     return tuple(reasons)
 
 
 def thresholds() -> tuple[str, ...]:
-    """What JAX asks of a compile before it writes it."""
+    """Returns the conditions under which JAX writes a compile to its cache."""
     seconds = config.persistent_cache_min_compile_time_secs.value
     least, most = config.persistent_cache_min_entry_size_bytes.value, config.compilation_cache_max_size.value
     conditions = []
@@ -152,17 +152,17 @@ def thresholds() -> tuple[str, ...]:
 
 
 def caches_callbacks() -> bool:
-    """Whether this JAX writes and shares programs with host callbacks, as it does since 0.12."""
+    """Reports whether this JAX writes and shares programs with host callbacks, as since 0.12."""
     return "host_callbacks" not in inspect.signature(compiler._cache_write).parameters
 
 
 def process_id() -> int:
-    """The number of this process among those of `jax.distributed`; 0 without."""
+    """Returns the number of this process in `jax.distributed`; 0 without it."""
     return int(distributed.global_state.process_id)
 
 
 def profile_guided() -> bool:
-    """Whether JAX keeps several keys for a program, by what has been profiled."""
+    """Reports whether JAX may have several keys for a program, depending on profiles."""
     automatic = config.enable_pgle.value and config.pgle_profiling_runs.value > 0
     return bool(automatic or config.compilation_cache_expect_pgle.value)
 
@@ -173,12 +173,12 @@ def _why_unsupported(backend: Any) -> str:
     if backend.platform not in _PLATFORMS:
         return f"JAX uses its cache for {', '.join(_PLATFORMS)}, not for {backend.platform}"
     if not getattr(backend, "supports_executable_serialization", True):
-        return f"the back-end {backend.platform} cannot serialize executables"
+        return f"the backend {backend.platform} cannot serialize executables"
     return ""
 
 
 def _why_not_opened(folder: str | None) -> str:
-    """Why JAX would fail to open a directory, "" when nothing speaks against it."""
+    """Returns why JAX would fail to open a directory, "" if no reason is known."""
     if not folder:
         return _NO_DIRECTORY
     if config.compilation_cache_max_size.value != -1 and lru_cache.filelock is None:

@@ -1,9 +1,9 @@
-"""What JAX's own compiles in this process did: compiled, or came from the persistent cache, and why not.
+"""Records JAX's own compiles in this process: whether each was compiled or loaded from the persistent cache, and why.
 
-JAX tells it in two ways, neither of them whole: durations through `jax.monitoring`, cache keys and reasons
-through debug messages of its compiler module. Both are heard on the thread that compiles, in order; the
-duration of the back-end compile comes last, and ends an event. Messages are told apart by their templates,
-and what they say is read from their arguments, never from text. Nothing more is printed than before.
+JAX reports compiles in two ways, both incomplete: durations through `jax.monitoring`, and cache keys and reasons
+through debug messages of its compiler module. Both arrive on the compiling thread, in order. The
+duration of the backend compile comes last, and ends an event. Messages are identified by their templates,
+and values are read from their arguments, never from text. No additional messages are printed.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ _WAITS = "Waiting for module: %s from process %d"
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CompileEvent:
-    """One compile that JAX asked its compiler module for.
+    """One compile request of JAX to its compiler module.
 
     Attributes:
-      fun_name: as JAX names it, such as `jit(step)`.
-      cache: "hit": loaded from the persistent cache, "miss": not in it, or not to be read, "unused": not asked.
-      source: where the executable came from: "cache", "compiler", "process": another process compiled it and
-        sent it, "memory": it was sent for an earlier compile.
-      sent: this process compiled for others, and sent them the executable.
+      fun_name: as JAX names it, for example `jit(step)`.
+      cache: "hit": loaded from the persistent cache; "miss": not in it, or not readable; "unused": not looked up.
+      source: origin of the executable: "cache"; "compiler"; "process": another process compiled and sent it;
+        "memory": it was sent for an earlier compile.
+      sent: whether this process compiled for others and sent them the executable.
       cache_key: the name of the entry in the cache, or why there is none.
-      written: the executable was written to the cache.
-      reason: why it was not written, in JAX's words, or why the cache is unused; else "".
-      seconds: until there was an executable, from the cache or from XLA.
-      retrieval_s: reading from the cache; for a hit.
-      saved_s: the compile's time when it was written, in whole seconds as JAX keeps it, less
-        `retrieval_s`: negative for short compiles; for a hit.
+      written: whether the executable was written to the cache.
+      reason: why it was not written, in JAX's words, or why the cache is unused; otherwise "".
+      seconds: time in seconds to obtain the executable, from the cache or from XLA.
+      retrieval_s: time in seconds to read from the cache; only for a hit.
+      saved_s: compile time recorded in the entry, in whole seconds as JAX stores it, minus
+        `retrieval_s`: negative for short compiles; only for a hit.
     """
 
     fun_name: str
@@ -74,26 +74,28 @@ class CompileEvent:
 
     @property
     def notice(self) -> str:
-        """What to know of an executable that was not compiled here; else ""."""
-        return "" if self.source == "compiler" else "not compiled here: XLA ran no pass, so none was dumped"
+        """A note for an executable that this process did not compile; otherwise ""."""
+        return (
+            "" if self.source == "compiler" else "not compiled in this process: XLA ran no passes, so there is no dump"
+        )
 
 
 @contextlib.contextmanager
 def watch_compiles() -> Iterator[list[CompileEvent]]:
-    """Lists the compiles of JAX in this process, of all threads, while the `with` block runs.
+    """Lists JAX's compiles in this process, on all threads, while the `with` block runs.
 
-    inspector's own compiles in workers are not JAX's, and never use its cache, so that a hit hides nothing.
+    Compiles by inspector's workers are not included. They never use JAX's cache, so a cache hit hides none of their results.
     """
     events: list[CompileEvent] = []
-    _tap.add(events)
+    _recorder.add(events)
     try:
         yield events
     finally:
-        _tap.remove(events)
+        _recorder.remove(events)
 
 
-class _Heard(threading.local):
-    """What a thread has heard since its last event."""
+class _ThreadState(threading.local):
+    """Messages and durations that a thread has received since its last event."""
 
     def __init__(self) -> None:
         self.clear()
@@ -101,7 +103,7 @@ class _Heard(threading.local):
     def clear(self) -> None:
         self.cache: Literal["hit", "miss", "unused"] = "unused"
         self.key = ""
-        self.kept = False
+        self.had_entry = False
         self.written = False
         self.compiled = False
         self.source: Literal["compiler", "process"] = "compiler"
@@ -110,15 +112,15 @@ class _Heard(threading.local):
         self.durations: dict[str, float] = {}
 
 
-class _Tap(logging.Filter):
-    """Hears JAX while anyone watches. One for the process: a filter that drops a record hides it from later ones."""
+class _Recorder(logging.Filter):
+    """Receives JAX's messages while there are watchers. One per process: a filter that drops a record hides it from later filters."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
         self._watchers: list[list[CompileEvent]] = []
         self._levels: dict[str, tuple[int, int]] = {}
-        self._heard = _Heard()
+        self._state = _ThreadState()
 
     def add(self, events: list[CompileEvent]) -> None:
         with self._lock:
@@ -133,8 +135,8 @@ class _Tap(logging.Filter):
                 self._uninstall()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Hears a message, and lets it pass only where it would have been seen without us."""
-        self._hear(str(record.msg), record)
+        """Records a message; passes it on only if it would be visible without this filter."""
+        self._record(str(record.msg), record)
         _, effective = self._levels.get(record.name, (0, logging.WARNING))
         return record.levelno >= effective
 
@@ -153,72 +155,72 @@ class _Tap(logging.Filter):
             logger.removeFilter(self)
             logger.setLevel(self._levels[name][0])
 
-    def _hear(self, template: str, record: logging.LogRecord) -> None:
-        heard, arguments = self._heard, record.args
+    def _record(self, template: str, record: logging.LogRecord) -> None:
+        state, arguments = self._state, record.args
         if template.startswith((_HIT, _MISS)) and isinstance(arguments, tuple) and len(arguments) == 2:
-            heard.clear()  # of a compile that failed
-            heard.cache = "hit" if template.startswith(_HIT) else "miss"
-            heard.key = str(arguments[1])
-            heard.kept = heard.cache == "miss" and cache_state.has_entry(heard.key)
+            state.clear()  # discards the messages of a failed compile
+            state.cache = "hit" if template.startswith(_HIT) else "miss"
+            state.key = str(arguments[1])
+            state.had_entry = state.cache == "miss" and cache_state.has_entry(state.key)
         elif template.startswith(_NOT_WRITTEN):
-            heard.compiled, heard.reason = True, record.getMessage()
+            state.compiled, state.reason = True, record.getMessage()
         elif template.startswith(_LONG_ENOUGH):
-            heard.compiled = True
+            state.compiled = True
         elif template.startswith(_WRITTEN):
-            heard.written = True
+            state.written = True
         elif template.startswith(_SENDS):
-            heard.sent = True
+            state.sent = True
         elif template.startswith(_WAITS):
-            heard.source = "process"
+            state.source = "process"
 
     def _duration(self, event: str, duration_secs: float, **about: Any) -> None:
         if event != _COMPILED:
-            self._heard.durations[event] = duration_secs
+            self._state.durations[event] = duration_secs
             return
-        made = _event(self._heard, str(about.get("fun_name", "")), duration_secs)
-        self._heard.clear()
+        made = _event(self._state, str(about.get("fun_name", "")), duration_secs)
+        self._state.clear()
         with self._lock:
             for events in self._watchers:
                 events.append(made)
 
 
-def _event(heard: _Heard, fun_name: str, seconds: float) -> CompileEvent:
-    unused = "" if heard.cache == "hit" or heard.written else _why_unused(heard)
-    no_hit = Unavailable("the compile was no cache hit")
-    written, unwritten = _written(heard)
+def _event(state: _ThreadState, fun_name: str, seconds: float) -> CompileEvent:
+    unused = "" if state.cache == "hit" or state.written else _why_unused(state)
+    no_hit = Unavailable("the compile was not a cache hit")
+    written, unwritten = _written(state)
     return CompileEvent(
         fun_name=fun_name,
-        cache="unused" if unused else heard.cache,
-        source=_source(heard),
-        sent=heard.sent,
-        cache_key=heard.key or Unavailable("JAX asked for no cache key"),
+        cache="unused" if unused else state.cache,
+        source=_source(state),
+        sent=state.sent,
+        cache_key=state.key or Unavailable("JAX did not make a cache key"),
         written=written,
         reason=unused or unwritten,
         seconds=seconds,
-        retrieval_s=heard.durations.get(_RETRIEVED, no_hit),
-        saved_s=heard.durations.get(_SAVED, no_hit),
+        retrieval_s=state.durations.get(_RETRIEVED, no_hit),
+        saved_s=state.durations.get(_SAVED, no_hit),
     )
 
 
-def _why_unused(heard: _Heard) -> str:
-    """Why the persistent cache had no part in a compile, "" when it had."""
-    return cache_state.why_unused() or ("" if heard.key else "JAX does not use the cache with this back-end")
+def _why_unused(state: _ThreadState) -> str:
+    """Returns why the persistent cache was not used for a compile, "" if it was."""
+    return cache_state.why_unused() or ("" if state.key else "JAX does not use the cache with this backend")
 
 
-def _source(heard: _Heard) -> Literal["cache", "compiler", "process", "memory"]:
-    if heard.cache == "hit":
+def _source(state: _ThreadState) -> Literal["cache", "compiler", "process", "memory"]:
+    if state.cache == "hit":
         return "cache"
-    # With a key JAX says after each compile of its own whether it writes it.
-    return heard.source if heard.source == "process" or heard.compiled or not heard.key else "memory"
+    # If there is a key, JAX logs after each compile in this process whether it writes the result.
+    return state.source if state.source == "process" or state.compiled or not state.key else "memory"
 
 
-def _written(heard: _Heard) -> tuple[bool, str]:
-    """Whether there is a new entry, and why not. JAX says "Writing" of entries that it then does not replace."""
-    if heard.written and heard.kept:
-        return False, "there was an entry of that key, which JAX did not use and does not replace; see cache_status()"
-    if heard.written and not cache_state.has_entry(heard.key):
+def _written(state: _ThreadState) -> tuple[bool, str]:
+    """Returns whether there is a new entry, and why not. JAX also logs "Writing" for entries that it then does not replace."""
+    if state.written and state.had_entry:
+        return False, "there was an entry for that key, which JAX did not use and does not replace; see cache_status()"
+    if state.written and not cache_state.has_entry(state.key):
         return False, "JAX wrote no entry; is it larger than jax_compilation_cache_max_size?"
-    return heard.written, heard.reason
+    return state.written, state.reason
 
 
-_tap = _Tap()
+_recorder = _Recorder()

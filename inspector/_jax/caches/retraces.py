@@ -1,8 +1,8 @@
-"""The traces and repeated compiles of JAX, each with its differences from the closest call before.
+"""The traces and repeated compiles of JAX, each with its differences from the closest previous call.
 
-A trace and a compile are two events. JAX traces for other types, structures, static values and settings, and explains
-it in a warning (`jax_explain_cache_misses`). XLA compiles a trace again for other shardings, devices and options,
-which JAX explains nowhere. Both are read, in `cache_misses.py`, from JAX's caches while a watch is open.
+A trace and a compile are two events. JAX traces again for other types, structures, static values and settings, and explains
+the reason in a warning (`jax_explain_cache_misses`). XLA compiles a trace again for other shardings, devices and options,
+which JAX does not explain. `cache_misses.py` determines both reasons from JAX's caches while a watch is active.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changed:
-    """What a call has other than the closest one before.
+    """A difference between a call and the closest previous one.
 
     Attributes:
       what: the property that differs.
-      where: the argument, as JAX names it, such as `params['w']`, or its place, such as `args[1]`; the setting's name; ""
-        of the whole call.
-      now, before: its type, sharding, static value, structure or setting in both, in JAX's words.
+      where: the argument, as JAX names it, for example `params['w']`, or its position, for example `args[1]`; the name of a
+        setting; "" for the whole call.
+      now, before: the type, sharding, static value, structure or setting in each call, in JAX's words.
     """
 
     what: What
@@ -59,21 +59,21 @@ class Changed:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Retrace:
-    """A call for which JAX had no trace, or no executable of its trace.
+    """A call for which JAX had no trace, or had a trace but no executable.
 
     Attributes:
       fun_name: the function's name.
-      defined_at: its file and line; "" where JAX does not record them.
-      called_at: the line of the call; where JAX names one of an installed library, the user's that called it.
-      cause: "first call"; "defined again": a new function object of the same source, such as a lambda in a loop or
-        another closure of a factory; "cache cleared": the trace was there before `jax.clear_caches()`; "arguments": other
-        types; "structure": another pytree or static value; "context": other settings of JAX; "placement": of a compile,
-        other shardings, devices or layouts, or arguments that are committed to a device where they were not;
+      defined_at: its file and line; "" if JAX does not record them.
+      called_at: the line of the call; if JAX names a line of an installed library, the line of user code that called it.
+      cause: "first call"; "defined again": a new function object of the same source, for example a lambda in a loop or
+        another closure of a factory; "cache cleared": the trace existed before `jax.clear_caches()`; "arguments": other
+        types; "structure": another pytree or static value; "context": other JAX settings; "placement", for a compile:
+        other shardings, devices or layouts, or arguments that are now committed to a device;
         "unknown": the difference is not recorded.
-      changes: the differences from the closest call before, by argument; () of a first call.
-      explanation: the message of JAX, or of inspector for a compile.
+      changes: the differences from the closest previous call, by argument; () for a first call.
+      explanation: JAX's message for a trace, inspector's for a compile.
       event: "trace": JAX traced the function, and XLA compiled it if it was called; "compile": XLA compiled a trace
-        again that JAX had.
+        again that JAX already had.
     """
 
     fun_name: str
@@ -91,7 +91,7 @@ class Retrace:
 
 
 def compile_between(first: Traced, second: Traced) -> Retrace | None:
-    """Returns the compile that a second call causes although JAX has its trace; None where XLA's program serves both."""
+    """Returns the compile that a second call causes although JAX has its trace; None if one compiled program serves both."""
     miss = cache_misses.compile_between(first, second)
     return None if miss is None else _retrace(miss)
 
@@ -105,21 +105,21 @@ def _retrace(miss: cache_misses.Miss) -> Retrace:
 class Retraces(Tabular):
     """The retraces of a `with` block, in order; grows while it runs."""
 
-    def __init__(self, found: Sequence[Retrace]) -> None:
-        """Takes the list that grows."""
-        self._found = found
+    def __init__(self, retraces: Sequence[Retrace]) -> None:
+        """Wraps a list, which may grow."""
+        self._retraces = retraces
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._retraces)
 
     def __iter__(self) -> Iterator[Retrace]:
-        return iter(tuple(self._found))
+        return iter(tuple(self._retraces))
 
     def __getitem__(self, index: int) -> Retrace:
-        return self._found[index]
+        return self._retraces[index]
 
     def table(self) -> pd.DataFrame:
-        """Returns a row for each change, and one for an event without any.
+        """Returns one row for each change, and one for an event without changes.
 
         Columns: `function, called_at, cause, what, where, now, before, defined_at, event`.
         """
@@ -148,75 +148,75 @@ _COLUMNS: Mapping[str, Kind] = {
 
 @contextlib.contextmanager
 def watch_retraces() -> Iterator[Retraces]:
-    """Lists the traces and the repeated compiles of JAX in this process while the `with` block runs, each with its reason.
+    """Lists JAX's traces and repeated compiles in this process while the `with` block runs, each with its reason.
 
-    All threads are watched. A trace stands for the compile that follows it; a compile is listed where JAX had the trace.
+    All threads are watched. A trace also represents the compile that follows it; a compile is listed only if JAX already had the trace.
     Functions of JAX itself are left out, as in JAX's own explanations.
     """
-    found: list[Retrace] = []
-    _ear.add(found)
+    retraces: list[Retrace] = []
+    _listener.add(retraces)
     try:
-        yield Retraces(found)
+        yield Retraces(retraces)
     finally:
-        _ear.remove(found)
+        _listener.remove(retraces)
 
 
 class RetraceWatch:
-    """Lists what JAX traces anew in this process between `start` and `stop`, which may be called again and again.
+    """Lists JAX's retraces in this process between `start` and `stop`; can be started and stopped repeatedly.
 
     Attributes:
-      found: the latest 10,000, also when it is off.
+      found: the latest 10,000 retraces, also after `stop`.
     """
 
     def __init__(self) -> None:
-        """Is off."""
-        self._kept: collections.deque[Retrace] = collections.deque(maxlen=_MOST)
-        self._heard: weakref.WeakMethod[Callable[[], None]] | None = None
-        self.found = Retraces(self._kept)
+        """Creates a stopped watch."""
+        self._latest: collections.deque[Retrace] = collections.deque(maxlen=_MOST)
+        self._callback: weakref.WeakMethod[Callable[[], None]] | None = None
+        self.found = Retraces(self._latest)
 
     @property
     def is_on(self) -> bool:
-        """Whether it listens."""
-        return self._heard is not None
+        """True while the watch is started."""
+        return self._callback is not None
 
     def start(self, heard: Callable[[], None]) -> None:
-        """Listens.
+        """Starts the watch.
 
         Args:
-          heard: a method, of which this keeps no reference; called after each retrace, on the thread that traces.
+          heard: a method, held by a weak reference; called after each retrace, on the tracing thread.
         """
         if not self.is_on:
-            _ear.add(self)
-        self._heard = weakref.WeakMethod(heard)
+            _listener.add(self)
+        self._callback = weakref.WeakMethod(heard)
 
     def stop(self) -> None:
-        """Listens no longer; what was found stays."""
+        """Stops the watch; keeps the retraces listed so far."""
         if self.is_on:
-            _ear.remove(self)
-        self._heard = None
+            _listener.remove(self)
+        self._callback = None
 
     def append(self, retrace: Retrace) -> None:
-        """Called by what hears JAX."""
-        self._kept.append(retrace)
-        heard = self._heard and self._heard()
-        if heard:
-            heard()
+        """Adds a retrace; called by the listener."""
+        self._latest.append(retrace)
+        callback = self._callback and self._callback()
+        if callback:
+            callback()
 
 
 _MOST = 10_000
 
 
 class _Watcher(Protocol):
-    """Who wants to hear of retraces."""
+    """A receiver of retraces."""
 
     def append(self, retrace: Retrace, /) -> None: ...
 
 
-class _Ear:
-    """Receives JAX's explanations of traces and its events of compiles while anyone watches; one for the process.
+class _Listener:
+    """Receives JAX's explanations of traces and its events of compiles while there are watchers; one per process.
 
-    It stands in for the logger that JAX explains to, because a level, `logging.disable` or a configuration may silence
-    that one.
+    Replaces the logger that JAX writes explanations to, because a level, `logging.disable` or a configuration may silence
+    that logger.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -235,7 +235,7 @@ class _Ear:
                 cache_misses.remember_functions()
                 self._was_on = bool(jax.config.values[_FLAG])
                 jax.config.update(_FLAG, True)
-                partial_eval.logger = self  # type: ignore[assignment]  # what JAX asks of it, it has
+                partial_eval.logger = self  # type: ignore[assignment]  # has everything that JAX uses of it
                 monitoring.register_event_duration_secs_listener(self._on_duration)
 
     def remove(self, watcher: _Watcher) -> None:
@@ -247,7 +247,7 @@ class _Ear:
                 jax.config.update(_FLAG, self._was_on)
 
     def log(self, level: int, message: object, *args: object, **rest: Any) -> None:
-        """Takes an explanation, and lets it pass where the user asked JAX for it."""
+        """Handles an explanation, and passes it on if the user enabled JAX's explanations."""
         text = str(message)
         is_explanation = text.startswith(_BEGINS)
         if is_explanation:
@@ -272,7 +272,7 @@ class _Ear:
 
 
 def _caller() -> FrameType:
-    """Returns the frame that called the function which calls this one."""
+    """Returns the frame that called the caller of this function."""
     frame = inspect.currentframe()
     for _ in range(2):
         frame = frame and frame.f_back
@@ -281,11 +281,11 @@ def _caller() -> FrameType:
 
 
 def users_place(place: str) -> str:
-    """Returns the innermost line on the stack that no library has, where a place is a library's or not known."""
+    """Returns the innermost line on the stack outside libraries, if `place` is in a library or unknown; otherwise `place`."""
     frame = inspect.currentframe() if not place or is_library_file(place) else None
     while frame and is_library_file(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else place
 
 
-_ear = _Ear(partial_eval.logger)
+_listener = _Listener(partial_eval.logger)

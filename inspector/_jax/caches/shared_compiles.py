@@ -1,8 +1,8 @@
-"""One compile for several processes: who compiles, and keys that let them find each other.
+"""Shares one compile among several processes: selects the process that compiles, and makes their cache keys match.
 
-JAX sends what one process compiled to the others under its cache key. On CPUs a key holds the number of the
-process, so that none finds what another sent: each waits, and fails in the end. `share_compiles` gives them
-keys that differ where their processors do.
+JAX sends an executable from the process that compiled it to the others under its cache key. On CPUs, a key includes the number of the
+process, so the others never find it: each waits, and fails in the end. `share_compiles` replaces the process number by the
+properties of the processor.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from inspector._jax.caches.cache_key import CompileArguments
 
 _SHARE, _TIMEOUT = "jax_share_binary_between_hosts", "jax_share_binary_between_hosts_timeout_ms"
-_FEATURES = ("flags", "Features")  # of a processor in /proc/cpuinfo: of x86 and of Arm
+_FEATURES = ("flags", "Features")  # names in /proc/cpuinfo, on x86 and on Arm
 
 
 @contextlib.contextmanager
 def share_compiles(timeout_s: float = 300) -> Iterator[None]:
-    """Lets one process compile and the others load, while the `with` block runs in all of them.
+    """Makes one process compile and the others load, while the `with` block runs in all of them.
 
     For programs over the devices of several processes, after `jax.distributed.initialize`. The process of the
-    program's first device compiles and sends the executable; the others run no pass of XLA. Each must ask for the
-    same compiles. A process that hits its persistent cache sends nothing, and one that misses then waits in
-    vain, so give all processes one cache directory, or none.
+    program's first device compiles and sends the executable; the others run no XLA passes. Each process must request the
+    same compiles. A process with a hit in its persistent cache sends nothing, and a process with a miss then waits in
+    vain. So give all processes the same cache directory, or none.
 
     Args:
-      timeout_s: how long a process waits for an executable before its compile fails.
+      timeout_s: how long a process waits for an executable before its compile fails, in seconds.
 
     Raises:
-      ParameterError: `timeout_s` is no number of seconds above 0.
+      ParameterError: `timeout_s` is not a positive number.
     """
-    given: Any = timeout_s  # a user's, whatever the annotation says
+    given: Any = timeout_s  # the user may pass any type
     if not isinstance(given, (int, float)) or not given > 0:
         raise ParameterError(f"timeout_s must be a number of seconds above 0, got {given!r}.")
     before = {name: config.config.values[name] for name in (_SHARE, _TIMEOUT)}
@@ -57,26 +57,26 @@ def share_compiles(timeout_s: float = 300) -> Iterator[None]:
 
 
 def sender(arguments: CompileArguments) -> int | Unavailable:
-    """The process that compiles for the others, or why each compiles for itself."""
+    """Returns the process that compiles for the others, or why each compiles for itself."""
     if len({device.process_index for device in arguments.devices}) == 1:
         return Unavailable("the program runs in one process")
     if not config.share_binary_between_hosts.value:
         return Unavailable(f"{_SHARE} is False, so each process compiles", "compile in inspector.share_compiles()")
     if distributed.global_state.client is None:
-        return Unavailable("the processes cannot talk to each other", "call jax.distributed.initialize()")
+        return Unavailable("the processes are not connected", "call jax.distributed.initialize()")
     if arguments.host_callbacks and not cache_state.caches_callbacks():
-        return Unavailable("this JAX shares no program with host callbacks, such as jax.debug.print")
+        return Unavailable("this JAX does not share programs with host callbacks, such as jax.debug.print")
     if reason := cache_state.why_unasked(arguments.backend):
-        return Unavailable(f"JAX shares under the keys of its cache, and has none: {reason}")
+        return Unavailable(f"JAX shares executables under its cache keys, and makes none: {reason}")
     return int(min(arguments.devices, key=lambda device: device.id).process_index)
 
 
 def source(sending: int | Unavailable, key: str) -> Literal["compiler", "process", "memory"]:
-    """Where the executable of a miss comes from.
+    """Returns the origin of the executable for a cache miss.
 
     Args:
-      sending: what `sender` gave.
-      key: of the compile.
+      sending: the result of `sender`.
+      key: key of the compile.
     """
     if isinstance(sending, Unavailable):
         return "compiler"
@@ -87,12 +87,12 @@ def source(sending: int | Unavailable, key: str) -> Literal["compiler", "process
 
 
 def keys_agree(arguments: CompileArguments) -> bool:
-    """Whether processes have the same key for the same program, as far as the processors allow."""
+    """Reports whether processes have the same key for the same program, if they have the same processors."""
     return arguments.backend.platform != "cpu" or cache_key._hash_accelerator_config is _hash_processors
 
 
 def timeout_s() -> float:
-    """How long a process waits for an executable."""
+    """Returns how long a process waits for an executable, in seconds."""
     return float(config.share_binary_between_hosts_timeout_ms.value) / 1000
 
 
@@ -100,7 +100,7 @@ _stock = cache_key._hash_accelerator_config
 
 
 def _hash_processors(hash_obj: Any, accelerators: Any) -> None:
-    """Stands for JAX's own: CPUs by what they are, without the process that they belong to."""
+    """Replaces JAX's own function: hashes CPUs by their properties, without the process that they belong to."""
     if any(device.platform != "cpu" for device in accelerators.flat):
         _stock(hash_obj, accelerators)
         return
@@ -109,7 +109,7 @@ def _hash_processors(hash_obj: Any, accelerators: Any) -> None:
 
 
 def _processor() -> str:
-    """The instructions of this machine: code of another one could end the process."""
+    """Returns the instruction set features of this machine: code of a different processor could crash the process."""
     described = Path("/proc/cpuinfo")
     features = ""
     if described.exists():

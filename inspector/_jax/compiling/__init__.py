@@ -1,1 +1,1 @@
-"""Private jaxlib used to compile and run: clients, ahead-of-time compilers, dumps, executables."""
+"""Private jaxlib for compiling and running: clients, ahead-of-time compilers, dumps and executables."""

@@ -1,8 +1,8 @@
-"""Compiles ahead of time for devices that are not here: TPU slices and GPUs.
+"""Compiles ahead of time for devices that are not attached: TPU slices and GPUs.
 
-Each platform's compiler describes the devices of a topology without touching hardware; jaxlib's compile-only client
-takes those. What it makes cannot be run here. What differs between the platforms is in the module that each names
-(`Platform.plugin`).
+Each platform's compiler describes the devices of a topology without touching hardware, and jaxlib's compile-only client
+compiles for these descriptions. The resulting programs cannot be run in this process. Code that differs between platforms is
+in the module that each platform names (`Platform.plugin`).
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from inspector.support.install_commands import sentence
 
 
 class Plugin(Protocol):
-    """A platform's compiler, as its module offers it."""
+    """The compiler of a platform; the interface that each platform's module implements."""
 
     def missing(self) -> Unavailable | None:
-        """Why it cannot compile for any device that is not here; None when it can. Loads nothing."""
+        """Returns why it cannot compile for devices that are not attached; None if it can. Loads nothing."""
 
     def shortcoming(self) -> str:
-        """What it cannot do here though it compiles, "" when it can do all. Loads nothing."""
+        """Returns the limitation of compiles on this machine, "" if there is none. Loads nothing."""
 
     def refusal(self, chip: platforms.Chip) -> str:
-        """Why it does not compile for a chip, "" when it does. Loads nothing."""
+        """Returns why it cannot compile for a chip, "" if it can. Loads nothing."""
 
     def version(self) -> str:
-        """Who compiles: packages with their versions. Loads nothing."""
+        """Returns the packages that compile, with their versions. Loads nothing."""
 
     def prepare(self, load_args: Sequence[str]) -> None:
-        """Loads it into this process with flags that it reads once. For workers only."""
+        """Loads it into this process with flags that are read only once. For workers only."""
 
     def devices(self, slice_: Slice) -> list[Any]:
-        """Describes devices of a topology."""
+        """Returns descriptions of the devices of a topology."""
 
     def compile_with(
         self, compile_: Callable[..., Compiled], module: bytes, build_options: Facts, watch: Watch | None,
         compiler: AbsentCompiler, **rest: Any,
     ) -> Compiled:  # fmt: skip
-        """Calls `compile_`, and explains its errors."""
+        """Calls `compile_` and explains its errors."""
 
 
 Compiled = tuple[Runnable | None, Report]
-"""What a compiler's `compile` gives."""
+"""Result of a compiler's `compile`."""
 
 
 def why_not(platform: str, chip: platforms.Chip) -> tuple[str, str]:
-    """Why a chip that is not here cannot be compiled for, and what such a compile lacks; "" each for nothing. Loads nothing."""
+    """Returns why a chip that is not attached cannot be compiled for, and the limitation of such a compile; "" for none. Loads nothing."""
     plugin = _plugin_of(platform)
     missing = plugin.missing()
     refusal = f"{missing.reason}. {sentence(missing.remedy)}" if missing is not None else plugin.refusal(chip)
@@ -73,42 +73,42 @@ def why_not(platform: str, chip: platforms.Chip) -> tuple[str, str]:
 
 
 def _plugin_of(platform: str) -> Plugin:
-    """The compiler of a platform for devices that are not here.
+    """Returns the compiler of a platform for devices that are not attached.
 
     Raises:
-      TargetError: it has none.
+      TargetError: the platform has no such compiler.
     """
     module = platforms.named(platform).plugin
     if not module:
-        raise TargetError(f"inspector compiles for {platform} only where it is attached.")
+        raise TargetError(f"inspector can compile for {platform} only on a machine where one is attached.")
     return cast(Plugin, importlib.import_module(f"inspector._jax.compiling.{module}"))
 
 
 def absent_platform(platform: str) -> Unavailable | None:
-    """Why no device of a platform ("tpu", "gpu") can be compiled for here; None when it can. Loads nothing."""
+    """Returns why no device of a platform ("tpu", "gpu") can be compiled for on this machine; None if it can. Loads nothing."""
     return _plugin_of(platform).missing()
 
 
 def absent_compiler(platform: str) -> str:
-    """Who compiles for a platform here: packages with their versions. Loads nothing."""
+    """Returns the packages that compile for a platform on this machine, with their versions. Loads nothing."""
     return _plugin_of(platform).version()
 
 
 def prepare_process(platform: str, load_args: Sequence[str]) -> None:
-    """Loads a platform's library into this process with what it reads once. For workers only.
+    """Loads a platform's library into this process with flags that are read only once. For workers only.
 
     Args:
-      platform: such as "tpu" or "gpu".
-      load_args: flags of libtpu, such as "--xla_jf_dump_llo_text=true", after those of the environment.
+      platform: for example "tpu" or "gpu".
+      load_args: flags of libtpu, for example "--xla_jf_dump_llo_text=true", appended to those of the environment.
 
     Raises:
-      TargetError: it is not installed, or does not load.
+      TargetError: the library is not installed or fails to load.
     """
     _plugin_of(platform).prepare(load_args)
 
 
 def attached_slice() -> Slice:
-    """The accelerators of this process as another process can compile for them ahead of time.
+    """Returns the accelerators attached to this process, as a slice for which another process can compile ahead of time.
 
     Raises:
       TargetError: this jaxlib cannot describe them.
@@ -116,35 +116,35 @@ def attached_slice() -> Slice:
     devices = jax.local_devices()
     first = devices[0]
     serialized = ""
-    with contextlib.suppress(AttributeError):  # jaxlib 0.12 has it, 0.10.2 has not
+    with contextlib.suppress(AttributeError):  # in jaxlib 0.12, not in 0.10.2
         serialized = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
     platform = attached_platform()
-    if not serialized and platform != platforms.CUDA.name:  # whose plugin knows them by their kind
+    if not serialized and platform != platforms.CUDA.name:  # the CUDA plugin identifies GPUs by their device kind
         raise TargetError(
-            f"This jaxlib cannot describe the attached {first.device_kind} to another process, which a compile apart from"
-            " this process needs. Update JAX to 0.12, or leave isolate out."
+            f"This jaxlib cannot describe the attached {first.device_kind} to another process, which an isolated compile"
+            " needs. Update JAX to 0.12, or leave out isolate."
         )
     return Slice(platform, first.device_kind, (1, len(devices)), serialized=serialized)
 
 
 class AbsentCompiler(Compiler):
-    """The compiler of a slice."""
+    """The ahead-of-time compiler for a slice."""
 
     can_run = False
 
     def __init__(self, slice_: Slice) -> None:
-        """Loads the platform's compiler into this process, which `prepare_process` has prepared.
+        """Loads the platform's compiler into this process, after `prepare_process`.
 
         Raises:
-          TargetError: it is not installed, or knows no such slice.
+          TargetError: the compiler is not installed, or does not support this slice.
         """
         self._plugin = _plugin_of(slice_.platform)
         self._take_devices(_devices(slice_))
-        self.platform = slice_.platform  # a client that only compiles need not say whose it is
+        self.platform = slice_.platform  # a compile-only client may not report its platform
 
     @property
     def versions(self) -> dict[str, str]:
-        """Who compiles: `jax`, `jaxlib`, `platform_version`."""
+        """Versions of the compiler: `jax`, `jaxlib`, `platform_version`."""
         return {**super().versions, "platform_version": self._plugin.version()}
 
     def compile(
@@ -158,7 +158,7 @@ class AbsentCompiler(Compiler):
         watch: Watch | None = None,
         costing: Costing = as_reported,
     ) -> tuple[Runnable | None, Report]:
-        """As `Compiler.compile`; there is no executable to run, so the first of the pair is None."""
+        """Compiles like `Compiler.compile`, without an executable to run: the first element of the pair is None."""
         return self._plugin.compile_with(
             super().compile, module, build_options, watch, self,
             platform=platform, callbacks=callbacks, progress=progress, costing=costing,
@@ -169,13 +169,17 @@ class AbsentCompiler(Compiler):
     ) -> Any:
         if host_callbacks:
             raise TargetError(
-                "The program calls back into this process (jax.debug.print, io_callback, pure_callback), which a"
-                " device that is not here cannot do. Leave the callbacks out to compile for it."
+                "The program calls back into this process (jax.debug.print, io_callback, pure_callback), which is not possible on a"
+                " device that is not attached. Remove the callbacks to compile for it."
             )
         return self._backend.compile(parsed, xla_client.DeviceList(tuple(assignment.flat)), options)
 
     def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
-        """The given devices; else those that the program names; else those of a mesh as JAX would lay it over the slice; else the first ones."""
+        """Returns the devices of a program.
+
+        In order of preference: the requested ones, those that the program names, a mesh as JAX would lay it over the
+        slice, the first ones.
+        """
         assignment = compile_options.device_assignment(build_options, self.devices)
         shape = build_options.get("mesh_shape")
         is_given = (
@@ -187,7 +191,7 @@ class AbsentCompiler(Compiler):
             return assignment
         try:
             laid = mesh_utils.create_device_mesh(shape, list(self.devices), allow_split_physical_axes=True)
-        except (ValueError, NotImplementedError, AssertionError):  # JAX knows no such mesh; any order is right
+        except (ValueError, NotImplementedError, AssertionError):  # JAX has no rule for this mesh; any order is valid
             return assignment
         return laid.reshape(assignment.shape)
 

@@ -1,7 +1,7 @@
-"""What XLA does not check of the arrays that it is given.
+"""Argument checks that XLA leaves out.
 
-Too few of them for several devices end the process on jaxlib 0.10.2; a wrong dtype of the right number
-of bytes is read as the other type.
+On jaxlib 0.10.2, XLA crashes the process if a program for several devices gets too few arguments. It misreads an
+array of the wrong dtype if the number of bytes is right.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from inspector.support.units import counted
 def check_arguments(
     arguments: Sequence[jax.Array], parameters: tuple[Any, ...] | Unavailable, devices: Sequence[jax.Device]
 ) -> None:
-    """Checks number, kind, devices, shapes and dtypes.
+    """Checks the number, kind, devices, shapes and dtypes of arguments.
 
     Args:
-      arguments: an array a parameter, each with one shard a device.
-      parameters: what `parameter_shapes` gave.
-      devices: those of this process that run the program, in order.
+      arguments: one array per parameter, each with one shard per device.
+      parameters: the result of `parameter_shapes`.
+      devices: the devices of this process that run the program, in order.
 
     Raises:
-      ExecutionError: the program does not take them.
+      ExecutionError: the program does not accept the arguments.
     """
     if isinstance(parameters, Unavailable):
-        raise ExecutionError(f"The arguments cannot be checked: {parameters.reason}. `raw` runs it unchecked.")
+        raise ExecutionError(f"The arguments cannot be checked: {parameters.reason}. Use `raw` to run it unchecked.")
     if len(arguments) != len(parameters):
         listed = ", ".join(map(_shape_text, parameters)) or "none"
         raise ExecutionError(
@@ -42,12 +42,12 @@ def check_arguments(
 
 
 def parameter_shapes(raw: Any) -> tuple[Any, ...] | Unavailable:
-    """Shapes (`xla::Shape`) of the arrays that one device takes, from the optimized HLO."""
+    """Returns the shapes (`xla::Shape`) of the arrays that one device takes, from the optimized HLO."""
     try:
         proto = raw.hlo_modules()[0].as_serialized_hlo_module_proto()
         shapes = _hlo.XlaComputation(proto).program_shape().parameter_shapes()
     except Exception as e:
-        return Unavailable(f"the back-end shows no HLO of the executable: {e}")
+        return Unavailable(f"the backend provides no HLO of the executable: {e}")
     if len(shapes) == 1 and shapes[0].is_tuple():  # parameter_is_tupled_arguments
         shapes = shapes[0].tuple_shapes()
     return tuple(shapes)
@@ -58,21 +58,21 @@ def _shape_text(shape: Any) -> str:
 
 
 def _check_argument(label: str, argument: Any, parameter: Any, devices: Sequence[jax.Device]) -> None:
-    """Refuses what XLA would misread, or end the process on."""
+    """Rejects arguments that XLA would misread or that would crash the process."""
     if not isinstance(argument, ArrayImpl):
         raise ExecutionError(
             f"{label} must be a JAX array, got {type(argument).__name__}. Place it first: jax.device_put(x, device)."
         )
     if argument.is_deleted():
-        raise ExecutionError(f"{label} is deleted: it was donated to an earlier execution. Give a new array.")
+        raise ExecutionError(f"{label} is deleted: it was donated to an earlier execution. Pass a new array.")
     if not parameter.is_array():
-        raise ExecutionError(f"{label} is for {_shape_text(parameter)}, which only JAX itself can give.")
+        raise ExecutionError(f"{label} must be a {_shape_text(parameter)}, which only JAX itself can pass.")
     shards = argument.addressable_shards
-    found = [shard.device for shard in shards]
-    if found != list(devices):
+    actual = [shard.device for shard in shards]
+    if actual != list(devices):
         raise ExecutionError(
             f"{label} must have one shard on each of {', '.join(map(str, devices))}, in this order;"
-            f" got {', '.join(map(str, found))}."
+            f" got {', '.join(map(str, actual))}."
         )
     for shard in shards:
         data = shard.data

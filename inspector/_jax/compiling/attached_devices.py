@@ -1,4 +1,4 @@
-"""What this process has: its JAX, and the devices attached to it."""
+"""This process's JAX installation and attached devices."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from inspector import platforms
 
 
 def attach_cpus(count: int) -> None:
-    """Makes this a process of CPU devices alone. Before JAX starts any.
+    """Restricts this process to virtual CPU devices. Must be called before JAX starts a device.
 
-    Plugins are not looked for: to find and load them takes five times as long as to start a CPU client.
+    Skips the search for plugins: finding and loading them takes five times as long as starting a CPU client.
 
     Args:
-      count: of virtual devices.
+      count: number of virtual devices.
     """
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", count)
@@ -23,28 +23,28 @@ def attach_cpus(count: int) -> None:
 
 
 def installed_versions() -> dict[str, str]:
-    """Of `jax` and `jaxlib`. Starts no device."""
+    """Returns the versions of `jax` and `jaxlib`. Starts no device."""
     return {"jax": jax.__version__, "jaxlib": jaxlib.version.__version__}
 
 
 def attached_platform() -> str:
-    """The platform that JAX uses by default in this process, such as "cpu", "gpu" or "tpu"."""
+    """Returns the platform that JAX uses by default in this process, for example "cpu", "gpu" or "tpu"."""
     client = jax.local_devices()[0].client
     return platforms.attached(str(jax.default_backend()), str(client.platform_version)).name
 
 
 def attached_device_kind() -> str:
-    """What JAX calls the attached devices."""
+    """Returns JAX's name for the kind of the attached devices."""
     return str(jax.local_devices()[0].device_kind)
 
 
 def attached_compiler() -> str:
-    """Who compiles for the attached devices of this process: platform, kind and number, version."""
+    """Returns the platform, device kind, device count and version of the compiler for this process's attached devices."""
     devices = jax.local_devices()
     first = devices[0]
     return f"{first.platform} {first.device_kind} x{len(devices)} {first.client.platform_version}"
 
 
 def attached_device_count() -> int:
-    """Devices of that platform that belong to this process."""
+    """Returns the number of devices of the default platform that belong to this process."""
     return int(jax.local_device_count())

@@ -1,8 +1,8 @@
-"""Build options as plain values -> jaxlib's `CompileOptions`, the way JAX itself makes them.
+"""Converts build options from plain values to jaxlib's `CompileOptions`, as JAX does.
 
-JAX's own `get_compile_options` does the work, so that whatever the JAX configuration of this
-process says (optimization level, disabled passes, partitioner) holds here too, and the optimized
-module equals the one of `jax.jit(f).lower(...).compile()`.
+Calls JAX's own `get_compile_options`, so that the JAX configuration of this process
+(optimization level, disabled passes, partitioner) applies, and the optimized
+module equals that of `jax.jit(f).lower(...).compile()`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from inspector._jax.values import Facts, UserValue
 from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
 from inspector.support.units import counted
 
-_VALUE_LENGTH = 300  # of an option's value in a message
+_VALUE_LENGTH = 300  # maximum length of an option's value in a message
 
 
 def unsaid_options() -> bytes:
-    """A serialized `xla.CompileOptionsProto`: what JAX in this process says for one device."""
+    """Returns a serialized `xla.CompileOptionsProto`: the default options of JAX in this process for one device."""
     return bytes(compiler.get_compile_options(num_replicas=1, num_partitions=1).SerializeAsString())
 
 
@@ -41,7 +41,7 @@ def documented_options(
     detailed_logging: bool,
     backend: UserValue,
 ) -> CompileOptions:
-    """JAX's own options with what it has dropped set on top.
+    """Returns JAX's own options, with the fields set that JAX drops.
 
     Args:
       num_replicas: at least 1.
@@ -49,13 +49,13 @@ def documented_options(
       assignment: device ids, int64 [num_replicas, num_partitions], or None.
       build: attributes of `ExecutableBuildOptions`.
       overrides: flags by name.
-      additions: a serialized `xla.CompileOptionsProto` with what flags cannot carry.
+      additions: a serialized `xla.CompileOptionsProto` with settings that flags cannot express.
       fdo_profile: as in JAX.
       detailed_logging: as in JAX.
       backend: as in JAX.
 
     Raises:
-      OptionError: a value that jaxlib does not take.
+      OptionError: jaxlib rejects a value.
     """
     given: dict[str, Any] = dict(overrides)
     try:
@@ -72,22 +72,22 @@ def documented_options(
             setattr(options.executable_build_options, name, value)
         return _with_additions(options, additions)
     except (TypeError, ValueError, RuntimeError) as e:
-        raise OptionError(f"jaxlib does not take these options: {_first_line(e)}") from e
+        raise OptionError(f"jaxlib rejected these options: {_first_line(e)}") from e
 
 
 def assigned_ids(assignment: UserValue, shape: tuple[int, int], backend: UserValue) -> np.ndarray | None:
-    """A device assignment as ids, checked.
+    """Returns a device assignment as ids, after checking it.
 
     Args:
-      assignment: devices or ids, of `shape`, or [replicas] for one partition; None for none.
+      assignment: devices or ids, of `shape`, or [replicas] for one partition; None for no assignment.
       shape: replicas, partitions.
-      backend: the client whose devices may be named; None for those of JAX, if it has started.
+      backend: the client whose devices are allowed; None for those of JAX, if JAX has started.
 
     Returns:
       int64 of `shape`, or None.
 
     Raises:
-      OptionError: another shape, no integers, a device twice, or one that is not there.
+      OptionError: a wrong shape, non-integer ids, a repeated device or an unknown device.
     """
     if assignment is None:
         return None
@@ -95,34 +95,36 @@ def assigned_ids(assignment: UserValue, shape: tuple[int, int], backend: UserVal
         given = np.asarray(assignment)
     except ValueError:
         raise OptionError(
-            f"device_assignment must have one row a replica, one column a partition, {shape}; got {assignment!r}."
+            f"device_assignment must have one row per replica and one column per partition, {shape}; got {assignment!r}."
         ) from None
     if given.ndim == 1 and shape[1] == 1:
         given = given[:, None]
     if given.shape != shape:
         raise OptionError(
-            f"device_assignment has the shape {np.shape(assignment)}, expected {shape}: one row a replica, one column"
-            " a partition."
+            f"device_assignment has the shape {np.shape(assignment)}, expected {shape}: one row per replica and one column"
+            " per partition."
         )
     flat = [_device_id(device) for device in given.flat]
     if given.dtype == bool or min(flat, default=-1) < 0:
-        raise OptionError(f"device_assignment must hold devices or their ids, got {given.tolist()}.")
+        raise OptionError(f"device_assignment must contain devices or device ids, got {given.tolist()}.")
     if len(set(flat)) != len(flat):
-        raise OptionError(f"device_assignment names a device twice: {np.reshape(flat, shape).tolist()}.")
+        raise OptionError(f"device_assignment repeats a device: {np.reshape(flat, shape).tolist()}.")
     known = _device_ids(given, backend)
     unknown = [i for i in flat if known is not None and i not in known]
     if unknown:
-        raise OptionError(f"device_assignment names devices {unknown}, but there are only {sorted(known or ())}.")
+        raise OptionError(
+            f"device_assignment contains unknown devices {unknown}; the devices are {sorted(known or ())}."
+        )
     return np.array(flat, np.int64).reshape(shape)
 
 
 def _device_id(device: Any) -> int:
-    """-1 for what is neither a device nor an id."""
+    """Returns the id of a device; -1 for values that are neither devices nor ids."""
     return int(device) if isinstance(device, (int, np.integer)) else int(getattr(device, "id", -1))
 
 
 def _device_ids(given: np.ndarray, backend: Any) -> set[int] | None:
-    """Ids of the devices there are; None where that is not known, or the devices speak for themselves."""
+    """Returns the ids of all devices; None if they are unknown or if device objects were given."""
     if backend is not None:
         return {device.id for device in backend.devices()}
     if given.dtype == object or not xla_bridge.backends_are_initialized():
@@ -136,26 +138,26 @@ def _with_additions(options: CompileOptions, additions: bytes) -> CompileOptions
 
 
 def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) -> np.ndarray:
-    """The devices that one execution takes.
+    """Returns the devices of one execution.
 
     Args:
-      build_options: fields of `Options`, None where not said; `device_ids`, those that the program names.
-      devices: the client's devices. Without an assignment the program's own are taken; where they are not all attached,
-        the first ones in the same order, and the first ones also where it names none.
+      build_options: fields of `Options`, None for unset ones; `device_ids`, the devices that the program names.
+      devices: the client's devices. Without an assignment, the devices that the program names are used. If some of those
+        are not attached, the first devices are used in the same relative order; if it names none, the first devices.
 
     Returns:
       An object array of devices, [num_replicas, num_partitions].
 
     Raises:
-      OptionError: an assignment of the wrong shape, or with a device twice.
-      TargetError: more devices than there are, or an id that no device has.
+      OptionError: an assignment of the wrong shape, or with a repeated device.
+      TargetError: more devices than are available, or an id that no device has.
     """
     shape = (build_options.get("num_replicas") or 1, build_options.get("num_partitions") or 1)
     needed = shape[0] * shape[1]
     if needed > len(devices):
         raise TargetError(
             f"The program takes {counted(needed, 'device')} ({counted(shape[0], 'replica')} x {counted(shape[1], 'partition')}, num_replicas times"
-            f" num_partitions), but {_count(devices)} here. Use the target 'cpu:{needed}' for that many"
+            f" num_partitions), but {_count(devices)} available. Use the target 'cpu:{needed}' for that many"
             " virtual CPU devices."
         )
     ids = build_options.get("device_assignment")
@@ -166,7 +168,7 @@ def device_assignment(build_options: Mapping[str, Any], devices: Sequence[Any]) 
 
 
 def named_devices(build_options: Mapping[str, Any], first: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
-    """The devices that the program names; `first` where it names none, or another number of them."""
+    """Returns the devices that the program names; `first` if it names none or a different number of them."""
     ids = build_options.get("device_ids")
     if ids is None or len(ids) != len(first):
         return list(first)
@@ -180,18 +182,18 @@ def named_devices(build_options: Mapping[str, Any], first: Sequence[Any], device
 def make_compile_options(
     build_options: Mapping[str, Any], assignment: np.ndarray, *, detailed_logging: bool, backend: Any
 ) -> CompileOptions:
-    """`CompileOptions` for a client's `compile_and_load`.
+    """Returns the `CompileOptions` for a client's `compile_and_load`.
 
     Args:
-      build_options: fields of `Options`, None where not said; `flags` by name; `additions`, a
-        serialized `xla.CompileOptionsProto` in base64 with what flags cannot carry; `said`, the user's
+      build_options: fields of `Options`, None for unset ones; `flags` by name; `additions`, a
+        serialized `xla.CompileOptionsProto` in base64 with settings that flags cannot express; `said`, the user's
         options by name, for messages.
       assignment: from `device_assignment`.
-      detailed_logging: what JAX decides by the module's size.
+      detailed_logging: as JAX chooses it by the size of the module.
       backend: the client that will compile.
 
     Raises:
-      OptionError: a value that jaxlib does not take.
+      OptionError: jaxlib rejects a value.
     """
     num_replicas, num_partitions = assignment.shape
     try:
@@ -206,44 +208,44 @@ def make_compile_options(
         _set_build_options(options, build_options)
         return _with_additions(options, base64.b64decode(build_options.get("additions") or ""))
     except (TypeError, ValueError, RuntimeError) as e:
-        raise OptionError(f"jaxlib does not take these options ({_said(build_options)}): {_first_line(e)}") from e
+        raise OptionError(f"jaxlib rejected these options ({_options_text(build_options)}): {_first_line(e)}") from e
 
 
 _NO_STABLEHLO = re.compile(r"failed to legalize operation 'mhlo\.([a-z_]+)'")
 
 
 def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> InspectorError:
-    """Our error for what XLA raised: an `OptionError` where its words are about an option."""
+    """Returns inspector's error for an error of XLA: an `OptionError` if the message is about an option."""
     text = _first_line(error)
     if "No such compile option" in text:
-        return UnknownFlagError(f"XLA: {text} Flags given: {_said(build_options)}.")
+        return UnknownFlagError(f"XLA: {text} Flags given: {_options_text(build_options)}.")
     if "While setting option" in text and "is not a valid" in text:
-        return FlagTypeError(f"XLA: {text} Flags given: {_said(build_options)}.")
+        return FlagTypeError(f"XLA: {text} Flags given: {_options_text(build_options)}.")
     if no_form := _NO_STABLEHLO.search(str(error)):
         name = no_form[1].replace("_", "-")
         return CompilationError(
-            f"This compiler takes StableHLO only, which has no operation for HLO's {name}. Compile the module for the"
-            f" CPU, or write it without {name}. XLA: {text}"
+            f"This compiler accepts StableHLO only, which has no equivalent of the HLO operation {name}. Compile the module"
+            f" for the CPU, or rewrite it without {name}. XLA: {text}"
         )
-    flags = _said(build_options)
+    flags = _options_text(build_options)
     advice = (
-        "Leave out or change a flag."
+        "Remove or change a flag."
         if flags != "none"
-        else "The flags are the default ones: the cause is in the module."
+        else "The flags are the default ones, so the cause is in the module."
     )
-    return CompilationError(f"XLA refused the program (flags given: {flags}): {error} {advice}")
+    return CompilationError(f"XLA rejected the program (flags given: {flags}): {error} {advice}")
 
 
-def _set_build_options(options: CompileOptions, said: Mapping[str, Any]) -> None:
+def _set_build_options(options: CompileOptions, values: Mapping[str, Any]) -> None:
     build = options.executable_build_options
     for name in ("use_spmd_partitioning", "use_shardy_partitioner"):
-        if said.get(name) is not None:
-            setattr(build, name, said[name])
+        if values.get(name) is not None:
+            setattr(build, name, values[name])
     for name in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
-        if said.get(name) is not None:
-            setattr(build, name, list(said[name]))
-    if said.get("parameter_is_tupled_arguments") is not None:
-        options.parameter_is_tupled_arguments = said["parameter_is_tupled_arguments"]
+        if values.get(name) is not None:
+            setattr(build, name, list(values[name]))
+    if values.get("parameter_is_tupled_arguments") is not None:
+        options.parameter_is_tupled_arguments = values["parameter_is_tupled_arguments"]
 
 
 def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Sequence[Any]) -> list[Any]:
@@ -254,11 +256,13 @@ def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Seq
         )
     flat = [i for row in ids for i in row]
     if len(set(flat)) != len(flat):
-        raise OptionError(f"device_assignment names a device twice: {[list(row) for row in ids]}.")
+        raise OptionError(f"device_assignment repeats a device: {[list(row) for row in ids]}.")
     by_id = {device.id: device for device in devices}
     unknown = [i for i in flat if i not in by_id]
     if unknown:
-        raise TargetError(f"device_assignment names devices {unknown}, but {_count(devices)} here: {sorted(by_id)}.")
+        raise TargetError(
+            f"device_assignment contains unknown devices {unknown}; {_count(devices)} available: {sorted(by_id)}."
+        )
     return [by_id[i] for i in flat]
 
 
@@ -267,10 +271,10 @@ def _count(devices: Sequence[Any]) -> str:
     return f"there is 1 {kind}device" if len(devices) == 1 else f"there are {len(devices)} {kind}devices"
 
 
-def _said(build_options: Mapping[str, Any]) -> str:
-    """For messages: the user's options by name where they are known, else the flags."""
-    said = build_options.get("said", build_options.get("flags")) or {}
-    return " ".join(f"{name}={_clipped(value)}" for name, value in said.items()) or "none"
+def _options_text(build_options: Mapping[str, Any]) -> str:
+    """Returns the user's options by name if they are known, else the flags, as text for messages."""
+    options = build_options.get("said", build_options.get("flags")) or {}
+    return " ".join(f"{name}={_clipped(value)}" for name, value in options.items()) or "none"
 
 
 def _clipped(value: object) -> str:

@@ -1,6 +1,6 @@
-"""Compiles StableHLO with a client of this process and reads everything that the executable tells.
+"""Compiles StableHLO with a client of this process and reads everything that the executable reports.
 
-Gives and takes bytes, text, numbers and dicts; the only thing else is the live `Runnable`,
+Exchanges bytes, text, numbers and dicts; the only exception is the live `Runnable`,
 which never leaves the process.
 """
 
@@ -43,22 +43,22 @@ from inspector.support import deferred
 
 _log = logging.getLogger(__name__)
 
-# A dump of jaxlib 0.12 names an element of a tuple `%t#1`, where the executable's text has an instruction for it.
+# A dump of jaxlib 0.12 names a tuple element `%t#1`, where the executable's text has a separate instruction.
 _ELEMENT_OF_TUPLE = "#"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Watch:
-    """Who wants what XLA dumps in the course of a compile.
+    """Receivers of the files that XLA dumps during a compile.
 
     Attributes:
-      directory: a path for the dump; made for it, and deleted.
-      take: gets the early report, where XLA can be watched (`final_hlo.can_watch`): called at most
+      directory: path of the dump directory, which is created for the compile and deleted afterwards.
+      take: receives the early report, if XLA can be watched (`final_hlo.can_watch`): called at most
         once, on another thread, before `Compiler.compile` returns.
-      counted: gets its operation counts after that, likewise.
-      see: gets every file of the dump, likewise; None when nobody wants them.
-      flags: what XLA shall dump for `see`, whatever it dumps for `take`.
-      lost: gets the reason for which the dump is not complete, before `Compiler.compile` returns; not called where it is.
+      counted: receives its operation counts after that, under the same conditions.
+      see: receives every file of the dump, under the same conditions; None if the files are not needed.
+      flags: flags that make XLA dump the files for `see`, in addition to those for `take`.
+      lost: receives the reason why the dump is incomplete, before `Compiler.compile` returns; not called for a complete dump.
     """
 
     directory: str
@@ -70,19 +70,19 @@ class Watch:
 
 
 class Compiler:
-    """XLA's compiler of one platform in this process. Thread-safe, as XLA's clients are."""
+    """XLA's compiler for one platform in this process. Thread-safe, as XLA's clients are."""
 
     can_run = True
 
     def __init__(self, platform: str | None = None, device_count: int | None = None) -> None:
-        """Starts the platform's client unless it runs already.
+        """Starts the platform's client unless it is already running.
 
         Args:
-          platform: JAX's name, such as "cpu", "gpu" or "tpu", or None for JAX's default.
-          device_count: how many of its devices to use, None for all.
+          platform: JAX's name, for example "cpu", "gpu" or "tpu", or None for JAX's default.
+          device_count: number of its devices to use, None for all.
 
         Raises:
-          TargetError: this process has no such platform, or not that many devices.
+          TargetError: this process has no such platform, or fewer devices.
         """
         try:
             devices = jax.local_devices(backend=platform)
@@ -90,10 +90,10 @@ class Compiler:
             raise TargetError(_no_device(platform, e)) from e
         if device_count is not None and device_count > len(devices):
             raise TargetError(
-                f"This process has {len(devices)} {devices[0].platform.upper()} device(s), {device_count} are asked"
-                f" for. Call jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts, or leave the"
-                " engine out, so that a worker process with that many starts. (A program that calls back into this"
-                " process is compiled here in any case.)"
+                f"This process has {len(devices)} {devices[0].platform.upper()} device(s), but {device_count} were requested."
+                f" Call jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts, or leave out the"
+                " engine, so that a worker process with that many devices starts. (A program with callbacks is always compiled"
+                " in this process.)"
             )
         self._take_devices(devices[:device_count])
 
@@ -105,7 +105,7 @@ class Compiler:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Who compiles: `jax`, `jaxlib`, `platform_version`."""
+        """Versions of the compiler: `jax`, `jaxlib`, `platform_version`."""
         return {
             **installed_versions(),
             "platform_version": str(self._backend.platform_version),
@@ -126,21 +126,21 @@ class Compiler:
 
         Args:
           module: StableHLO as MLIR bytecode.
-          build_options: fields of `Options`, None where not said.
-          platform: what the module was lowered for.
-          callbacks: what the program calls in this process; held as long as the executable lives.
+          build_options: fields of `Options`, None for unset ones.
+          platform: the platform that the module was lowered for.
+          callbacks: host callbacks of the program; kept alive as long as the executable.
           progress: called at the start of "compiling" and "reading".
-          watch: who gets what XLA dumps.
-          costing: makes the operation counts.
+          watch: receivers of the files that XLA dumps.
+          costing: computes the operation counts.
 
         Raises:
-          ModuleError: not StableHLO.
-          OptionError: options that jaxlib or XLA does not take.
-          TargetError: too few devices, or another platform's module.
-          CompilationError: XLA refused.
+          ModuleError: the module is not StableHLO.
+          OptionError: jaxlib or XLA rejects the options.
+          TargetError: too few devices, or a module for another platform.
+          CompilationError: XLA rejects the program.
 
         Returns:
-          What can be run, None for devices that are not here, and what was read of it.
+          The runnable program (None for devices that are not attached) and the report on it.
         """
         self.check_platform(platform)
         self._prepare_custom_calls(module)
@@ -155,7 +155,7 @@ class Compiler:
         try:
             with self._watched(watch, build_options, assignment, detailed_logging, early, costing) as options:
                 raw = self._compile_module(parsed, assignment, options, raw_callbacks(callbacks))
-                reading = time.perf_counter()  # what follows reads the last of the dump
+                reading = time.perf_counter()  # leaving the context reads the rest of the dump
         except InspectorError:
             raise
         except Exception as e:
@@ -172,35 +172,35 @@ class Compiler:
         return runnable, deferred.replace(report, timings=timings)
 
     def _assign(self, build_options: Mapping[str, Any]) -> np.ndarray:
-        """The devices of a program, [num_replicas, num_partitions]."""
+        """Returns the devices of a program, [num_replicas, num_partitions]."""
         return _options.device_assignment(build_options, self.devices)
 
     def _compile_module(
         self, parsed: Any, assignment: np.ndarray, options: xla_client.CompileOptions, host_callbacks: Sequence[Any]
     ) -> Any:
-        """Jaxlib's executable."""
+        """Returns jaxlib's executable."""
         extra = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
         return self._backend.compile_and_load(
             parsed, executable_devices=_device_list(assignment), compile_options=options, **extra
         )
 
     def load(self, serialized: bytes, module: bytes, build_options: Facts, versions: Mapping[str, str]) -> Runnable:
-        """A live executable from `Report.executable`.
+        """Loads a live executable from `Report.executable`.
 
         Args:
-          serialized: the executable's bytes. Trusted: XLA does not check them.
+          serialized: the executable's bytes. They must be trusted: XLA does not check them.
           module: the StableHLO that it was compiled from.
-          build_options: those it was compiled with.
-          versions: those that compiled it; another jaxlib's executables are not loaded.
+          build_options: the options that it was compiled with.
+          versions: the versions that compiled it; executables of another jaxlib are rejected.
 
         Raises:
-          ExecutionError: bytes of another version, or that it cannot load.
+          ExecutionError: the bytes come from another version, or XLA cannot load them.
         """
         ours = self.versions
         if versions.get("jaxlib") != ours["jaxlib"]:
             raise ExecutionError(
-                f"The executable was compiled by jaxlib {versions.get('jaxlib')}, this is jaxlib {ours['jaxlib']},"
-                " and executables do not carry over. Compile the program again here."
+                f"The executable was compiled by jaxlib {versions.get('jaxlib')}, and this is jaxlib {ours['jaxlib']};"
+                " executables are specific to one version. Compile the program again with this version."
             )
         self._prepare_custom_calls(module)
         assignment = self._assign(build_options)
@@ -222,10 +222,10 @@ class Compiler:
         early: Early,
         costing: Costing,
     ) -> Iterator[xla_client.CompileOptions]:
-        """The options to compile with, while `watch` gets what XLA dumps, and `early` what is known early."""
+        """Yields the compile options, while `watch` receives the dump and `early` the early results."""
         options = self._options(build_options, assignment, detailed_logging)
         flags = dict(build_options.get("flags") or {})
-        build = options.executable_build_options  # held: its debug_options do not keep it alive
+        build = options.executable_build_options  # bound to a name: its debug_options do not keep it alive
         if watch is None or not self._can_watch(watch, flags, build.debug_options):
             yield options
             return
@@ -247,34 +247,34 @@ class Compiler:
                     is_awaited=lambda: final is not None and not final.taken,
                 )
                 stack.enter_context(dump)
-            except OSError as e:  # no room for a dump, or no inotify
-                if watch.see is not None:  # the dump is the result
+            except OSError as e:  # no space for a dump, or no inotify
+                if watch.see is not None:  # the caller needs the dump itself
                     raise
-                _log.warning("XLA's passes cannot be watched, so there is no preview before the result: %s", e)
+                _log.warning("Compiler passes cannot be watched, so there will be no preview before the result: %s", e)
             else:
                 options = self._options({**build_options, "flags": flags}, assignment, detailed_logging)
             yield options
-        if dump is not None and dump.lost:  # what was taken early may be cut off
+        if dump is not None and dump.lost:  # the early report may be cut off
             early.report = early.cost = None
             if watch.lost is not None:
                 watch.lost(dump.lost)
 
     def _can_watch(self, watch: Watch, flags: Mapping[str, Any], debug_options: Any) -> bool:
-        """Whether XLA dumps for `watch`. Raises OptionError where the dump is wanted and XLA has another one to write."""
+        """Reports whether XLA can dump for `watch`. Raises OptionError if the dump is required and XLA already writes another one."""
         if watch.see is None:
             return can_watch(flags, debug_options)
         if dumps_elsewhere(flags, debug_options):
             raise OptionError(
-                "A compile that records what XLA dumps (products=...) has a dump directory of its own, and this one"
-                f" is asked to dump elsewhere: {dumps_elsewhere(flags, debug_options)}. Leave out the products, or the"
-                " flags that begin with xla_dump_ (XLA_FLAGS may have them)."
+                "A compile that records dumped files (products=...) needs its own dump directory, but this one"
+                f" already dumps elsewhere: {dumps_elsewhere(flags, debug_options)}. Leave out the products, or the"
+                " flags that begin with xla_dump_ (they may be in XLA_FLAGS)."
             )
         return True
 
     def _tell_early(
         self, dumped: str, proto: bytes, devices: tuple[str, ...], watch: Watch, early: Early, costing: Costing
     ) -> None:
-        """Tells the HLO as it is, then what XLA counts in it, for which XLA has to read it again."""
+        """Passes on the final HLO first, then XLA's operation counts, which require XLA to read the HLO again."""
         hlo_proto, buffer_assignment = split_hlo_proto(proto)
         module = functools.cache(lambda: _hlo.HloModule.from_serialized_hlo_module_proto(hlo_proto))
         early.report = EarlyReport(self._early_text(dumped, module), hlo_proto, buffer_assignment, devices)
@@ -286,12 +286,12 @@ class Compiler:
             watch.counted(early.cost)
 
     def _early_text(self, dumped: str, module: Callable[[], Any]) -> str:
-        """The text that the executable will have."""
+        """Returns the text that the executable will have."""
         on_cpu = self.platform == "cpu"
         if on_cpu and _ELEMENT_OF_TUPLE not in dumped:
             return with_sorted_configurations(dumped)
         own_header, newline, body = str(module().to_string()).partition("\n")
-        header = dumped.partition("\n")[0] or own_header  # says more than the proto does
+        header = dumped.partition("\n")[0] or own_header  # has more fields than the proto
         text: str = header + newline + (with_sorted_configurations(body) if on_cpu else body)
         return text
 
@@ -303,24 +303,24 @@ class Compiler:
         )
 
     def _prepare_custom_calls(self, module: bytes) -> None:
-        """Finds LAPACK's functions for a module that names one.
+        """Initializes LAPACK's functions for a module that calls one.
 
-        JAX does this while lowering. A process that only compiles must do it itself: their pointers are null until
-        then, and running such a program would be a segmentation fault. They come with SciPy, which takes longer to import
-        than a small program to compile, so other modules do without.
+        JAX does this while lowering. A process that only compiles must do it itself: the function pointers are null until
+        then, and running such a program would be a segmentation fault. The functions come from SciPy, which takes longer to
+        import than a small program takes to compile, so other modules skip it.
         """
         if self.platform == "cpu" and any(prefix in module for prefix in _lapack_prefixes()):
             _lapack.initialize()
 
     def check_platform(self, platform: str) -> None:
-        """Refuses a program that was lowered for another platform.
+        """Rejects a program that was lowered for another platform.
 
         Raises:
-          TargetError: it was.
+          TargetError: the platforms differ.
         """
         if platforms.named(platform).name != self.platform:
             raise TargetError(
-                f"The program was lowered for {platform}, but the device here is a {self.platform}"
+                f"The program was lowered for {platform}, but the attached device is a {self.platform}"
                 f" ({self.device_kind}). Lower it again for this target."
             )
 
@@ -331,12 +331,12 @@ def _device_list(assignment: Any) -> Any:
 
 @functools.cache
 def _lapack_prefixes() -> frozenset[bytes]:
-    """How the names of LAPACK's custom calls begin: all with "lapack_", as of now."""
+    """Returns the prefixes of the names of LAPACK's custom calls, currently only "lapack_"."""
     return frozenset(f"{name.partition('_')[0]}_".encode() for name in _lapack.registrations())
 
 
 def _device_texts(assignment: np.ndarray) -> tuple[str, ...]:
-    """Each device's kind and id, and its place in a TPU slice: (x, y, z) and, where a chip has several, the core."""
+    """Returns each device's kind and id, and its position in a TPU slice: (x, y, z) and, if a chip has several cores, the core."""
     with_core = any(getattr(device, "core_on_chip", 0) for device in assignment.flat)
     return tuple(f"{device.device_kind} {device.id}{_place(device, with_core)}" for device in assignment.flat)
 
@@ -348,10 +348,12 @@ def _place(device: Any, with_core: bool) -> str:
 
 
 def _no_device(platform: str | None, error: RuntimeError) -> str:
-    """That no device of a platform is attached, and which targets do without."""
-    said = f"This process has no {platform or 'JAX'} device ({str(error).rstrip('.')})."
+    """Returns a message that no device of a platform is attached, with targets that need none."""
+    message = f"This process has no {platform or 'JAX'} device ({str(error).rstrip('.')})."
     known = [p for p in platforms.PLATFORMS if p.chips and platform in (p.kind, p.name, p.lowering)]
     if not known:
-        return said
+        return message
     one = f"{known[0].kind}:{known[0].usual_chip}"
-    return f"{said} To compile without one, name the chip: the target {one!r}, or {known[0].example!r} for several."
+    return (
+        f"{message} To compile without one, name the chip: use the target {one!r}, or {known[0].example!r} for several."
+    )

@@ -1,4 +1,4 @@
-"""JAX's configuration as far as it changes what is compiled, carried to processes that compile for another."""
+"""The JAX settings that affect compiled programs, copied to processes that compile for this one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from jax._src import config
 
-# What JAX reads when it makes compile options. Names that this JAX does not have are left out.
+# The settings that JAX reads when it makes compile options. Names that this JAX version does not have are left out.
 CONFIG_NAMES = (
     "jax_exec_time_optimization_effort",
     "jax_memory_fitting_effort",
@@ -22,22 +22,22 @@ CONFIG_NAMES = (
 
 
 Setting = bool | int | float | str | None
-"""A value of a setting of JAX's."""
+"""Value of a JAX setting."""
 
 
 def read_config() -> dict[str, Setting]:
-    """This process's JAX configuration as far as it changes what is compiled; JSON-serializable."""
+    """Returns the JAX settings of this process that affect compiled programs; JSON-serializable."""
     values: Mapping[str, Any] = config.config.values
     return {name: values[name] for name in CONFIG_NAMES if name in values}
 
 
 def apply_config(values: Mapping[str, Setting]) -> None:
-    """Takes over another process's `read_config()`."""
+    """Applies the result of `read_config()` from another process."""
     for name, value in values.items():
         if config.config.values.get(name) != value:
             config.update(name, value)
 
 
 def uses_shardy() -> bool:
-    """Whether JAX in this process lowers for Shardy."""
+    """Reports whether JAX in this process lowers for Shardy."""
     return bool(config.use_shardy_partitioner.value)

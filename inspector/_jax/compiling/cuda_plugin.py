@@ -1,8 +1,8 @@
-"""JAX's CUDA plugin on a machine without a GPU: its library, its compiler's tools, its GPU descriptions (`absent.Plugin`).
+"""JAX's CUDA plugin on a machine without a GPU (`ahead_of_time.Plugin`): its library, compiler tools and GPU descriptions.
 
-XLA compiles for a GPU that it knows from a `stream_executor.GpuTargetConfigProto`. The plugin of JAX
-0.12 holds such texts in its library; those in `gpu_configs/` are the same (OpenXLA, Apache 2.0), for plugins
-that hold none. Importing the plugin's package would look for a driver, so nothing of it is imported.
+XLA compiles for a GPU from its description, a `stream_executor.GpuTargetConfigProto`. The library of the plugin for JAX
+0.12 contains these descriptions; `gpu_configs/` contains the same ones (OpenXLA, Apache 2.0) for plugins without
+them. This module imports nothing from the plugin's package, because that import looks for a driver.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _GENERATIONS = ("cuda13", "cuda12")
 
 _DATA_FOLDER_FLAG = "xla_gpu_cuda_data_dir"
 
-# By words of XLA's error.
+# Fragments of XLA's error messages, and the reason for each.
 _LACKING = {
     "No FFI handler registered for": "calls one of NVIDIA's libraries (cuSOLVER, cuDNN ...)",
     "_mosaic_gpu": "has a Pallas kernel for Mosaic GPU, whose runtime is a part of JAX's CUDA packages",
@@ -49,26 +49,26 @@ _EXTRA = "jax-inspector[cuda]"
 
 
 def missing() -> Unavailable | None:
-    """Why no GPU can be compiled for here, None when one can. Loads nothing."""
+    """Returns why no GPU can be compiled for on this machine, None if one can. Loads nothing."""
     library = plugin_library()
     return library if isinstance(library, Unavailable) else None
 
 
 def shortcoming() -> str:
-    """That there is no machine code, where there is no assembler; "" where there is. Loads nothing."""
+    """Reports that machine code is missing, if there is no assembler; "" otherwise. Loads nothing."""
     tools = toolkit()
     return f"{tools.reason}. {sentence(tools.remedy)}" if isinstance(tools, Unavailable) else ""
 
 
 def refusal(chip: Chip) -> str:
-    """Why the installed CUDA does not compile for a GPU, "" when it does. Loads nothing."""
+    """Returns why the installed CUDA does not compile for a GPU, "" if it does. Loads nothing."""
     installed = ptxas_version()
     first, last = chip.toolkits or (0, installed)
-    return "" if first <= installed <= last else f"CUDA {installed}, which is installed here, does not compile for it"
+    return "" if first <= installed <= last else f"the installed CUDA {installed} does not compile for it"
 
 
 def plugin_library() -> Path | Unavailable:
-    """The plugin's shared library, or why there is none."""
+    """Returns the plugin's shared library, or why there is none."""
     for generation in _GENERATIONS:
         folder = _package_folder("jax_plugins", f"xla_{generation}")
         library = folder / "xla_cuda_plugin.so" if folder else None
@@ -78,13 +78,13 @@ def plugin_library() -> Path | Unavailable:
 
 
 def version() -> str:
-    """Of the plugin and of the CUDA compiler beside it, as text; "" when there is no plugin."""
+    """Returns the versions of the plugin and of its CUDA compiler, as text; "" without a plugin."""
     names = ("jax-cuda13-pjrt", "jax-cuda12-pjrt", "nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12")
     return ", ".join(f"{name} {installed}" for name in names if (installed := packages.version(name)))
 
 
 def toolkit() -> Path | Unavailable:
-    """The folder of the installed packages with `bin/ptxas` and `nvvm/libdevice`; never the machine's own toolkit."""
+    """Returns the installed package folder that has `bin/ptxas` and `nvvm/libdevice`; never the machine's own toolkit."""
     for parts in (("nvidia", "cu13"), ("nvidia", "cuda_nvcc")):
         folder = _package_folder(*parts)
         if folder and (folder / "bin" / "ptxas").exists() and (folder / "nvvm" / "libdevice").exists():
@@ -95,13 +95,13 @@ def toolkit() -> Path | Unavailable:
 
 
 def ptxas_version() -> int:
-    """The major version of CUDA's assembler among the installed packages, 0 without one."""
+    """Returns the major version of the installed CUDA assembler package, 0 without one."""
     tools = toolkit()
     return 0 if isinstance(tools, Unavailable) else 13 if tools.name == "cu13" else 12
 
 
 def hide_machine_toolkit() -> None:
-    """Takes what a machine's own CUDA toolkit brings out of this process's environment. For workers only."""
+    """Removes the machine's own CUDA toolkit from this process's environment. For workers only."""
     for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "TF_CUDA_TOOLKIT_PATH"):
         os.environ.pop(name, None)
     folders = os.environ.get("PATH", "").split(os.pathsep)
@@ -109,37 +109,37 @@ def hide_machine_toolkit() -> None:
 
 
 def load() -> None:
-    """Loads the plugin into this process, which need not have a GPU.
+    """Loads the plugin into this process; no GPU is needed.
 
     Raises:
-      TargetError: it is not installed, or does not load.
+      TargetError: the plugin is not installed or fails to load.
     """
     if xla_client.pjrt_plugin_loaded(CUDA.lowering):
         return
     library = plugin_library()
     if isinstance(library, Unavailable):
-        raise TargetError(f"No GPU can be compiled for: {library.reason}. {sentence(library.remedy)}")
+        raise TargetError(f"Cannot compile for a GPU: {library.reason}. {sentence(library.remedy)}")
     try:
         xla_client.load_pjrt_plugin_dynamically(CUDA.lowering, str(library))
     except Exception as e:
-        raise TargetError(f"JAX's CUDA plugin {library} does not load: {e}") from e
+        raise TargetError(f"JAX's CUDA plugin {library} failed to load: {e}") from e
 
 
 def prepare(load_args: Sequence[str]) -> None:  # noqa: ARG001 - the plugin reads none
-    """Loads the plugin into this process, away from a toolkit of the machine's own. For workers only.
+    """Loads the plugin into this process, without the machine's own toolkit. For workers only.
 
     Raises:
-      TargetError: it is not installed, or does not load.
+      TargetError: the plugin is not installed or fails to load.
     """
     hide_machine_toolkit()
     load()
 
 
 def devices(slice_: Slice) -> list[Any]:
-    """GPUs in hosts.
+    """Returns the GPUs of a slice, host by host.
 
     Raises:
-      TargetError: the plugin is not installed, or takes no such GPUs.
+      TargetError: the plugin is not installed or rejects these GPUs.
     """
     load()
     chip, (hosts, per_host) = CUDA.chip(slice_.chip), slice_.topology
@@ -148,20 +148,20 @@ def devices(slice_: Slice) -> list[Any]:
     try:
         return list(_jax.get_default_c_api_topology(CUDA.lowering, "", given)._make_compile_only_devices())
     except Exception as e:
-        raise TargetError(f"JAX's CUDA plugin takes no {hosts} x {per_host} {description}: {e}") from e
+        raise TargetError(f"JAX's CUDA plugin rejected {hosts} x {per_host} {description}: {e}") from e
 
 
 def compile_with(
     compile_: Callable[..., tuple[Any, Report]], module: bytes, build_options: Mapping[str, Any],
     watch: Watch | None, compiler: Compiler, **rest: Any,
 ) -> tuple[Any, Report]:  # fmt: skip
-    """Calls `compile_` with the installed packages' tools; without an assembler the report is the one before code.
+    """Calls `compile_` with the installed packages' tools; without an assembler, returns the report from before code generation.
 
     Raises:
-      CompilationError: XLA refuses the program; with the reason where a library is lacking.
+      CompilationError: XLA rejects the program; names the missing library if that is the reason.
     """
     tools, flags = toolkit(), dict(build_options.get("flags") or {})
-    # Without one, XLA would look for the machine's own toolkit.
+    # Otherwise XLA would look for the machine's own toolkit.
     flags.setdefault(_DATA_FOLDER_FLAG, "/nonexistent" if isinstance(tools, Unavailable) else str(tools))
     early = Early()
 
@@ -182,13 +182,13 @@ def compile_with(
         lacking = next((what for words, what in _LACKING.items() if words in str(error)), None)
         if lacking is not None:
             raise CompilationError(
-                f"{error} The program {lacking}, which the set for GPUs that are not here does not have. Compile it"
-                " on a machine with a GPU, for 'attached'."
+                f"{error} The program {lacking}, which is not available for GPUs that are not attached. Compile it"
+                " on a machine with a GPU, for the target 'attached'."
             ) from error
         if not isinstance(tools, Unavailable) or early.report is None:
             raise
         return None, _without_code(early.report, early.cost, compiler.versions, tools)
-    if isinstance(tools, Unavailable):  # XLA found a toolkit of the machine: elsewhere there is none, or another one
+    if isinstance(tools, Unavailable):  # XLA used the machine's own toolkit: other machines have none or another one
         report = deferred.replace(report, executable=tools)
     return executable, report
 
@@ -199,8 +199,8 @@ def _without_code(
     return Report(
         hlo=early.hlo,
         hlo_proto=early.hlo_proto,
-        memory=Unavailable("there was no code to ask"),
-        cost=Unavailable("counting its operations failed") if cost is None else cost,
+        memory=Unavailable("no machine code was generated"),
+        cost=Unavailable("counting the operations failed") if cost is None else cost,
         executable=reason,
         timings={},
         versions=versions,
@@ -210,23 +210,23 @@ def _without_code(
 
 
 def configuration(description: str) -> str:
-    """The `GpuTargetConfigProto` of a GPU in protobuf's text form, without fields that the installed XLA lacks.
+    """Returns the `GpuTargetConfigProto` of a GPU in protobuf's text form, without fields that the installed XLA lacks.
 
     Args:
-      description: its `device_description_str`, such as "NVIDIA H100 80GB HBM3".
+      description: its `device_description_str`, for example "NVIDIA H100 80GB HBM3".
 
     Raises:
-      TargetError: no such GPU is known.
+      TargetError: the GPU is unknown.
     """
     known = configurations()
     if description not in known:
-        raise TargetError(f"No configuration of a {description} is known; there are {', '.join(sorted(known))}.")
+        raise TargetError(f"There is no configuration for {description}. Known GPUs: {', '.join(sorted(known))}.")
     return str(text_format.MessageToString(_parse(known[description])))
 
 
 @functools.cache
 def configurations() -> dict[str, str]:
-    """Text forms by description: the plugin's own, else those of `gpu_configs/`."""
+    """Returns text forms by device description: the plugin's own, or those of `gpu_configs/` if the plugin has none."""
     library = plugin_library()
     embedded: dict[str, str] = {}
     if not isinstance(library, Unavailable):
@@ -246,15 +246,15 @@ def _embedded(library: Path) -> bytes:
 
 
 def _by_description(texts: Iterable[str]) -> dict[str, str]:
-    found = {}
+    by_description = {}
     for text in texts:
         try:
             parsed = _parse(text)
-        except text_format.ParseError:  # another vendor's, of a newer schema
+        except text_format.ParseError:  # another vendor's, in a newer schema
             continue
         if parsed.platform_name == "CUDA" and parsed.device_description_str:
-            found[parsed.device_description_str] = text
-    return found
+            by_description[parsed.device_description_str] = text
+    return by_description
 
 
 def _parse(text: str) -> Any:

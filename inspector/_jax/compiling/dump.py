@@ -1,9 +1,9 @@
-"""Takes what XLA dumps in the course of one compile, file by file, from a directory of its own.
+"""Reads the files that XLA dumps during one compile, from a directory used by that compile only.
 
-On Linux a thread reads each file as soon as XLA has closed it and deletes it, so that what lies there
-stays small, whatever the program. Elsewhere everything is read when the compile has ended.
+On Linux, a thread reads each file as soon as XLA has closed it and then deletes it, so the directory stays
+small for any program. On other systems, all files are read when the compile has ended.
 
-Where the file system is full, XLA leaves files out or cuts them off, writes a line to stderr and goes on. `Dump.lost` tells of it.
+If the file system is full, XLA skips or truncates files, writes a line to stderr and continues. `Dump.lost` reports this.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from pathlib import Path
 from types import TracebackType
 
 _IN_CLOSE_WRITE = 0x8
-# struct inotify_event of inotify(7): watch, mask, cookie, length of the name that follows.
+# struct inotify_event of inotify(7): watch, mask, cookie, length of the following name.
 _EVENT = struct.Struct("iIII")
 _EVENTS_BYTES = 1 << 16
 _BATCH_S = 0.05
 _NOT_WRITTEN = b"Could not write XLA debug data"
 _LEAST_FREE_BYTES = 64 << 10  # with less, a file that was just written may be cut off
+# Parts of the names of files that contain HLO as text, which ends with a brace.
 _HLO_TEXTS = (
     "_optimizations.txt",
     ".before_",
     ".after_",
-)  # in names of files that have HLO as text, which ends with a brace
+)
 
 _log = logging.getLogger(__name__)
 
@@ -51,15 +52,15 @@ class Dump:
         must_watch: bool = False,
         is_awaited: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Nothing happens yet.
+        """Stores the arguments; watching starts when the context is entered.
 
         Args:
-          directory: private to this compile, made here and deleted in the end.
-          see: called with each file, once it is whole, on a thread of its own or when the compile has
-            ended. What they raise is logged: a dump that cannot be read is no failure to compile.
-          must_watch: to read files only when the compile has ended is no use.
-          is_awaited: whether somebody waits for the next file; else several are taken at once, because to
-            wake up for each takes as long as XLA's own thread needs to write it.
+          directory: used by this compile only; created on entry and deleted on exit.
+          see: callbacks for each complete file, called on a separate thread or after the compile has
+            ended. Their exceptions are logged: a compile does not fail because its dump cannot be read.
+          must_watch: whether to fail if files can only be read after the compile has ended.
+          is_awaited: reports whether the next file is needed at once. Otherwise several files are read together, because
+            waking up for each file would take as long as XLA's own thread needs to write it.
         """
         self._directory = Path(directory)
         self._callbacks = tuple(see)
@@ -67,21 +68,21 @@ class Dump:
         self._is_awaited = is_awaited
         self._events = -1
         self._lost: list[str] = []
-        self._said = _Stderr()
+        self._stderr = _Stderr()
 
     @property
     def lost(self) -> str:
-        """Why the dump is not complete, once the compile has ended; "" where nothing shows that it is not."""
+        """The reason why the dump is incomplete, once the compile has ended; "" if no loss was detected."""
         return self._lost[0] if self._lost else ""
 
     def __enter__(self) -> Dump:
-        """Starts to watch.
+        """Starts to watch the directory.
 
         Raises:
-          OSError: the directory cannot be made, or cannot be watched and must be.
+          OSError: the directory cannot be created, or cannot be watched although `must_watch` is set.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._said = _Stderr()
+        self._stderr = _Stderr()
         try:
             self._events = _watch(self._directory)
         except OSError:
@@ -103,7 +104,7 @@ class Dump:
         self._check_room()
         for file in sorted(self._directory.rglob("*")):
             self._see(file)
-        if count := self._said.count(_NOT_WRITTEN):
+        if count := self._stderr.count(_NOT_WRITTEN):
             self._lost.insert(0, f"XLA could not write {count} files into {self._directory.parent}")
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -111,7 +112,7 @@ class Dump:
         try:
             self._see_until_stopped()
         finally:
-            self._served.set()  # before the system ends the watch, which takes 10 ms, for which nobody need wait
+            self._served.set()  # before the watch is closed, which takes 10 ms that the compile need not wait for
             _close(self._events, self._stopped, self._stop)
 
     def _see_until_stopped(self) -> None:
@@ -121,14 +122,14 @@ class Dump:
                 select.select([self._stopped], [], [], _BATCH_S)
             readable, _, _ = select.select([self._events, self._stopped], [], [])
             self._check_room()
-            stopping = self._stopped in readable  # read before the events, so that none that came earlier is lost
+            stopping = self._stopped in readable  # checked before the events are read, so that no earlier event is lost
             for name in _closed_files(self._events):
-                # A file may be made first and written later, or never: it is left until then, or to the end.
+                # A file may be created first and written later, or never: an empty one is left until then, or to the end.
                 if _has_content(self._directory / name):
                     self._see(self._directory / name)
 
     def _see(self, file: Path) -> None:
-        if not file.is_file():  # seen before: written twice, and deleted after the first event of two
+        if not file.is_file():  # already read and deleted after the first of two write events
             return
         if _is_cut_off(file):
             self._lost.append(f"{file.name!r} in {self._directory.parent} is cut off")
@@ -146,13 +147,13 @@ class Dump:
 
 
 class _Stderr:
-    """The text that this process writes to its stderr from here on, where stderr is a file, as in a worker."""
+    """The text that this process writes to stderr after construction, if stderr is a file, as in a worker."""
 
     def __init__(self) -> None:
         self._start = self._end()
 
     def count(self, words: bytes) -> int:
-        """How often something was written; 0 where that cannot be read."""
+        """Counts the occurrences of `words`; 0 if stderr cannot be read."""
         end = self._end()
         if self._start is None or end is None or end <= self._start:
             return 0
@@ -164,29 +165,29 @@ class _Stderr:
     @staticmethod
     def _end() -> int | None:
         try:
-            found = os.fstat(2)
+            status = os.fstat(2)
         except OSError:  # closed
             return None
-        return found.st_size if stat.S_ISREG(found.st_mode) and hasattr(os, "pread") else None
+        return status.st_size if stat.S_ISREG(status.st_mode) and hasattr(os, "pread") else None
 
 
 def free_bytes(directory: str | Path) -> int | None:
-    """Bytes that this user can still write to a file system; None where that cannot be told."""
+    """Returns the bytes that this user can still write to a file system; None if unknown."""
     try:
-        found = os.statvfs(directory)
+        status = os.statvfs(directory)
     except (OSError, AttributeError):
         return None
-    return found.f_bavail * found.f_frsize if found.f_blocks else None
+    return status.f_bavail * status.f_frsize if status.f_blocks else None
 
 
 def _is_cut_off(file: Path) -> bool:
-    """Reports whether a file has the beginning of an HLO module only."""
+    """Reports whether a file contains only the beginning of an HLO module."""
     name = file.name
     if not name.endswith(".txt") or "_optimizations-" in name or not any(words in name for words in _HLO_TEXTS):
         return False
     try:
         with file.open("rb") as opened:
-            if opened.read(len(_BEGINS)) not in (_BEGINS, b""):  # other texts about a module, such as its live ranges
+            if opened.read(len(_BEGINS)) not in (_BEGINS, b""):  # another text about a module, such as its live ranges
                 return False
             opened.seek(0, os.SEEK_END)
             opened.seek(max(0, opened.tell() - _BRACE_BYTES))
@@ -202,15 +203,15 @@ _BRACE_BYTES = 64
 def _has_content(file: Path) -> bool:
     try:
         return file.stat().st_size > 0
-    except OSError:  # seen before
+    except OSError:  # already read and deleted
         return False
 
 
 def _watch(directory: Path) -> int:
-    """A descriptor that tells of every file closed after writing; see inotify(7).
+    """Returns a descriptor that reports every file closed after writing; see inotify(7).
 
     Raises:
-      OSError: the system has none, or no more watches.
+      OSError: the system has no inotify, or no more watches.
     """
     if sys.platform != "linux":
         raise OSError(f"no inotify on {sys.platform}")

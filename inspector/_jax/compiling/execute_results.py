@@ -1,4 +1,4 @@
-"""What an execution through jaxlib's runtime gives: outputs and tokens, under jaxlib's own names. See `runtime.py`."""
+"""Results of an execution through jaxlib's runtime: outputs and tokens, under jaxlib's own names. See `runtime.py`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 class ExecuteResults:
-    """The outputs of one execution on all devices. They are taken once, by one of the methods.
+    """The outputs of one execution on all devices. They can be taken only once, by one of the methods.
 
-    `len` is the number of outputs left.
+    `len` is the number of outputs not yet taken.
     """
 
     def __init__(self, raw: Any, device_count: int) -> None:
@@ -27,19 +27,19 @@ class ExecuteResults:
         return len(self.raw)
 
     def disassemble_into_single_device_arrays(self) -> list[list[jax.Array]]:
-        """For each output, its shards in the order of devices.
+        """Returns the shards of each output, in device order.
 
         Raises:
-          ExecutionError: the outputs were taken before.
+          ExecutionError: the outputs were already taken.
         """
         with mapped("disassemble_into_single_device_arrays"):
             return [list(shards) for shards in self.raw.disassemble_into_single_device_arrays()]
 
     def disassemble_prefix_into_single_device_arrays(self, n: int) -> list[list[jax.Array]]:
-        """The same for the first `n` outputs; the others can be taken later.
+        """Returns the shards of the first `n` outputs; the others can be taken later.
 
         Raises:
-          ExecutionError: there are not `n`, or they were taken before.
+          ExecutionError: fewer than `n` outputs, or they were already taken.
         """
         if not 0 <= n <= len(self):
             raise ExecutionError(f"n must be from 0 to the number of outputs left, {len(self)}, got {n}.")
@@ -47,35 +47,35 @@ class ExecuteResults:
             return [list(shards) for shards in self.raw.disassemble_prefix_into_single_device_arrays(n)]
 
     def consume_with_handlers(self, handlers: Sequence[Callable[[list[jax.Array]], T]]) -> list[T]:
-        """What each output's handler makes of its shards.
+        """Returns the result of each output's handler, called with the shards of the output.
 
         Raises:
-          ExecutionError: not one handler an output, or the outputs were taken before.
+          ExecutionError: the number of handlers differs from the number of outputs, or the outputs were already taken.
         """
         if len(handlers) != len(self):
-            raise ExecutionError(f"There must be one handler an output: {len(self)}, got {len(handlers)}.")
-        # Not jaxlib's own method: it would wrap what a handler raises.
+            raise ExecutionError(f"There must be one handler per output: {len(self)}, got {len(handlers)}.")
+        # Does not use jaxlib's own method, which would wrap the exceptions of handlers.
         shards = self.disassemble_into_single_device_arrays()
         return [handler(each) for handler, each in zip(handlers, shards, strict=True)]
 
     def consume_token(self) -> ShardedToken:
-        """The token of the execution; once.
+        """Returns the token of the execution; can be called once.
 
         Raises:
-          ExecutionError: it was taken before.
+          ExecutionError: the token was already taken.
         """
         with mapped("consume_token"):
             return ShardedToken(self.raw.consume_token(), self._device_count)
 
 
 class Token:
-    """Ready when an execution on one device has ended."""
+    """A token that becomes ready when an execution on one device has ended."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
     def block_until_ready(self) -> None:
-        """Waits.
+        """Waits until the token is ready.
 
         Raises:
           ExecutionError: the execution failed.
@@ -85,7 +85,7 @@ class Token:
 
 
 class ShardedToken:
-    """Ready when an execution on all devices has ended."""
+    """A token that becomes ready when an execution on all devices has ended."""
 
     def __init__(self, raw: Any, device_count: int) -> None:
         self.raw = raw
@@ -101,14 +101,14 @@ class ShardedToken:
             self.raw.block_until_ready()
 
     def get_token(self, index: int) -> Token:
-        """One device's token.
+        """Returns the token of one device.
 
         Args:
-          index: the device's place in `LoadedExecutable.local_devices`. (It is no device id, though
+          index: position of the device in `LoadedExecutable.local_devices`. (It is not a device id, although
             jaxlib has called it so.)
 
         Raises:
-          ExecutionError: no such device, or the execution was run without tokens.
+          ExecutionError: no such device, or the execution ran without tokens.
         """
         if not 0 <= index < self._device_count:
             raise ExecutionError(
@@ -120,7 +120,7 @@ class ShardedToken:
 
 @contextlib.contextmanager
 def mapped(what: str) -> Iterator[None]:
-    """Maps what jaxlib raises to an `ExecutionError` that says what failed."""
+    """Converts exceptions of jaxlib to an `ExecutionError` that names the failed operation."""
     try:
         yield
     except Exception as e:

@@ -1,13 +1,13 @@
 """Runs a live executable on NumPy arrays, over replicas and partitions, and measures it.
 
-Every input is cut into one shard a device by the executable's own shardings, every output joined
-the same way. What one device gets is laid down as it is: a JAX array whose sharding says
-"replicated" but whose buffers differ, because that accepts scalars and any mix of replicas and
-partitions. XLA does not check what it is given (too few arguments are a segmentation fault), so
-everything is checked here first.
+Every input is split into one shard per device by the executable's own shardings, and every output is joined
+in the same way. Each device's shard is placed as is, as part of a JAX array whose sharding is declared
+"replicated" although its buffers differ: this works for scalars and for any mix of replicas and
+partitions. XLA does not check its arguments (too few arguments are a segmentation fault), so
+this module checks them first.
 
-A program with ordered effects takes and gives a token for each kind, which JAX threads from call to
-call. Executions here follow one another, so each gets fresh ones.
+A program with ordered effects takes and returns a token for each kind of effect, which JAX passes from call to
+call. Executions in this module run one after another, so each gets new tokens.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Index = tuple["slice[Any, Any, Any]", ...]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Execution:
-    """What was measured.
+    """Result of a measurement.
 
     Attributes:
-      outputs: one array a result; a leading axis of replicas when there are several.
-      durations_s: one wall-clock duration a measured execution.
+      outputs: one array per result; with a leading replica axis if there are several replicas.
+      durations_s: one wall-clock duration per measured execution, in seconds.
       device_kind: as JAX names it.
     """
 
@@ -47,7 +47,7 @@ class Execution:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Runnable:
-    """A loaded executable with what is needed to call it. Lives in one process."""
+    """A loaded executable and everything needed to call it. Cannot leave its process."""
 
     _raw: Any
     _signature: Signature
@@ -65,18 +65,18 @@ class Runnable:
         warmup: int,
         names: Sequence[str] = (),
     ) -> Execution:
-        """Runs `warmup + repeat` times.
+        """Runs the program `warmup + repeat` times.
 
         Args:
-          inputs: one array a parameter, in parameter order, tokens left out; global under partitions, with a
-            leading axis of `num_replicas` where `per_replica`.
-          per_replica: one boolean an input.
-          repeat: measured executions, at least 1.
-          warmup: executions before them.
-          names: what the user calls each parameter, for messages.
+          inputs: one array per parameter, in parameter order, without tokens; global under partitions, with a
+            leading axis of `num_replicas` where `per_replica` is set.
+          per_replica: one boolean per input.
+          repeat: number of measured executions, at least 1.
+          warmup: number of executions before them.
+          names: the user's names of the parameters, for messages.
 
         Raises:
-          ExecutionError: arguments that the program does not take, or XLA's own error.
+          ExecutionError: the program does not accept the arguments, or XLA reports an error.
         """
         self._check_runnable(repeat, warmup)
         self._check_inputs(inputs, per_replica, names)
@@ -87,7 +87,7 @@ class Runnable:
         except ExecutionError:
             raise
         except Exception as e:
-            raise ExecutionError(f"The program failed while it ran: {e}") from e
+            raise ExecutionError(f"The program failed at run time: {e}") from e
 
     def _measure(
         self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], repeat: int, warmup: int
@@ -98,7 +98,7 @@ class Runnable:
         durations: list[float] = []
         outputs: Any = []
         for _ in range(warmup + repeat):
-            outputs = []  # frees the last ones first, so that memory does not hold two executions
+            outputs = []  # frees the previous outputs first, so that two executions are never in memory together
             self._place(shards, placed)
             duration_s, outputs = self._execute([*tokens, *placed])
             durations.append(duration_s)
@@ -117,19 +117,19 @@ class Runnable:
         return time.perf_counter() - started, outputs
 
     def _fresh_tokens(self) -> list[Any]:
-        """What JAX starts an ordered effect with: an array of no element on each device."""
+        """Returns the initial tokens of ordered effects, as JAX makes them: an empty array on each device."""
         empty = np.zeros(0, np.bool_)
         arrays = [jax.device_put(empty, device) for device in self._assignment.flat]
         token = jax.make_array_from_single_device_arrays(empty.shape, self._replicated, arrays)
         return [token] * self._tokens
 
     def _place(self, shards: list[list[np.ndarray]], placed: list[Any]) -> None:
-        """Puts inputs on their devices: all at first, later those that the program took as donations."""
+        """Places inputs on their devices: all inputs the first time, later only those that were donated."""
         devices = list(self._assignment.flat)
         for i, parts in enumerate(shards):
             if placed[i] is not None and not placed[i].is_deleted():
                 continue
-            # may_alias=False: a donated buffer is written to, and NumPy's own memory must not be.
+            # may_alias=False: a donated buffer is overwritten, and NumPy's own memory must not be.
             arrays = [
                 jax.device_put(part, device, may_alias=False) for part, device in zip(parts, devices, strict=True)
             ]
@@ -137,7 +137,7 @@ class Runnable:
         jax.block_until_ready(placed)
 
     def _cut(self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool]) -> list[list[np.ndarray]]:
-        """One list of shards an input, in device order (replicas outer, partitions inner)."""
+        """Returns one list of shards per input, in device order (replicas outer, partitions inner)."""
         num_replicas, num_partitions = self._assignment.shape
         indices = self._indices(self._raw.get_parameter_shardings(), self._signature.parameters)
         cut = []
@@ -160,14 +160,14 @@ class Runnable:
         return tuple(joined)
 
     def _indices(self, shardings: Sequence[Any] | None, types: Sequence[ArrayType]) -> list[list[Index]]:
-        """For each array, which part of it each partition holds."""
+        """Returns, for each array, the index of the part that each partition holds."""
         devices = list(self._assignment[0])
         shardings = None if shardings is None else shardings[self._tokens :]
         if shardings is None or len(devices) == 1:
             return [[(slice(None),) * len(t.shape)] * len(devices) for t in types]
         if len(shardings) != len(types):
             raise ExecutionError(
-                f"XLA tells {len(shardings)} shardings for {len(types)} arrays of the program, so inputs and"
+                f"XLA reports {len(shardings)} shardings for {len(types)} arrays of the program, so inputs and"
                 " outputs cannot be split over the devices. This version cannot run such a program."
             )
         indices = []
@@ -176,7 +176,7 @@ class Runnable:
                 by_device = GSPMDSharding(devices, sharding).devices_indices_map(type_.shape)
                 indices.append([by_device[device] for device in devices])
             except Exception as e:
-                raise ExecutionError(f"An array {type_} with XLA's sharding {sharding} cannot be split: {e}") from e
+                raise ExecutionError(f"An array {type_} cannot be split by XLA's sharding {sharding}: {e}") from e
         return indices
 
     def _check_runnable(self, repeat: int, warmup: int) -> None:
@@ -186,7 +186,7 @@ class Runnable:
         odd = [str(t) for t in types if not t.is_array]
         if odd:
             raise ExecutionError(
-                f"The program takes or gives {', '.join(odd)}, which this version cannot run; arrays only."
+                f"The program takes or returns {', '.join(odd)}; this version can only run programs on arrays."
             )
 
     def _check_inputs(self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], names: Sequence[str]) -> None:
@@ -198,7 +198,7 @@ class Runnable:
                 f"The program takes {counted(len(parameters), 'array')} ({listed}), got {len(inputs)}."
             )
         if len(per_replica) != len(inputs):
-            raise ExecutionError(f"per_replica needs one boolean an input: {len(inputs)}, got {len(per_replica)}.")
+            raise ExecutionError(f"per_replica needs one boolean per input: {len(inputs)}, got {len(per_replica)}.")
         for value, stacked, label, type_ in zip(inputs, per_replica, labels, parameters, strict=True):
             self._check_input(value, stacked, label, type_)
 
@@ -212,20 +212,20 @@ class Runnable:
             return
         wanted = ArrayType(shape, type_.dtype)
         got = f"{value.dtype.name}[{','.join(map(str, value.shape))}]"
-        why = f" (one row for each of {num_replicas} replicas)" if stacked else ""
+        why = f" (one row per replica, {num_replicas} replicas)" if stacked else ""
         raise ExecutionError(f"{label} must be {wanted}{why}, got {got}.")
 
 
 def make_runnable(
     raw: Any, signature: Signature, assignment: np.ndarray, callbacks: HostCallbacks | None = None
 ) -> Runnable:
-    """A `Runnable`.
+    """Returns a `Runnable`.
 
     Args:
       raw: jaxlib's loaded executable.
       signature: the module's parameters and results.
       assignment: devices, [num_replicas, num_partitions].
-      callbacks: what the program calls in this process; held as long as this lives.
+      callbacks: host callbacks of the program; kept alive by the `Runnable`.
     """
     replicated = NamedSharding(Mesh(assignment.reshape(-1), ("device",)), PartitionSpec())
     return Runnable(raw, signature.without_tokens(), signature.tokens, assignment, callbacks, replicated)

@@ -1,11 +1,11 @@
-"""Takes XLA's final HLO while XLA still generates code.
+"""Reads XLA's final HLO while XLA still generates code.
 
-When its passes are through, XLA can write the module to files (`*after_optimizations.txt` and
-`*after_optimizations.hlo.pb`, an `xla.HloProto`, on CPU with the buffer assignment), long before there
-is machine code. `FinalHlo` takes them out of a `Dump`. Whatever else XLA writes there is not looked at:
-with a dump directory it also writes every kernel's code.
+After its passes, XLA can write the module to files (`*after_optimizations.txt` and
+`*after_optimizations.hlo.pb`, an `xla.HloProto`, on CPU with the buffer assignment), long before
+machine code is ready. `FinalHlo` picks them out of a `Dump` and ignores the other files:
+given a dump directory, XLA also writes every kernel's code.
 
-The text says more than the proto does: a module read back from the proto lacks fields of its first line
+The text has more information than the proto: a module read back from the proto lacks fields of its first line
 and has its stack frames in another order.
 """
 
@@ -26,19 +26,19 @@ _MODULE, _ASSIGNMENT = 1, 3  # fields of an xla.HloProto
 
 
 def can_watch(flags: Mapping[str, Any], debug_options: Any) -> bool:
-    """Whether a compile may dump into our directory: on Linux, and the user asks for no dump of his own.
+    """Reports whether a compile may dump into our directory: only on Linux, and only if the user requests no dump.
 
     Args:
-      flags: the user's, by name.
+      flags: the user's flags, by name.
       debug_options: jaxlib's, as this process's environment set them.
     """
     return sys.platform == "linux" and not dumps_elsewhere(flags, debug_options)
 
 
 def dumps_elsewhere(flags: Mapping[str, Any], debug_options: Any) -> str:
-    """The user's own dump, in words, or ""; arguments as for `can_watch`."""
+    """Returns the flags of the user's own dump as text, or ""; arguments as for `can_watch`."""
     theirs = [f"{name}={value}" for name, value in flags.items() if name.startswith("xla_dump_")]
-    theirs = [said for said in theirs if said.partition("=")[0] not in _HARMLESS]
+    theirs = [setting for setting in theirs if setting.partition("=")[0] not in _HARMLESS]
     if "xla_enable_dumping" in flags:
         theirs.append(f"xla_enable_dumping={flags['xla_enable_dumping']}")
     if debug_options.xla_dump_to:
@@ -46,7 +46,7 @@ def dumps_elsewhere(flags: Mapping[str, Any], debug_options: Any) -> str:
     return ", ".join(theirs)
 
 
-_HARMLESS = ("xla_dump_max_hlo_modules",)  # of a directory that holds only one
+_HARMLESS = ("xla_dump_max_hlo_modules",)  # has no effect on a directory for one module
 
 
 FLAGS: Mapping[str, Any] = {
@@ -54,48 +54,48 @@ FLAGS: Mapping[str, Any] = {
     "xla_dump_hlo_as_proto": True,
     "xla_dump_buffer_assignment_analysis": False,
 }
-"""What makes XLA write both files, beside the directory, and not before them long texts on buffers, which take time.
+"""Flags that, in addition to the dump directory, make XLA write both files, without the long buffer reports that would delay them.
 
-Who reads those asks for them (`Watch.flags`)."""
+Code that needs those reports requests them (`Watch.flags`)."""
 
 
 class FinalHlo:
-    """Waits for both files among those of a dump; `take` is called at most once.
+    """Waits for both files of a dump; calls `take` at most once.
 
     Attributes:
-      taken: it was called.
+      taken: whether `take` was called.
     """
 
     def __init__(self, take: Callable[[str, bytes], None]) -> None:
-        """Nothing happens yet.
+        """Stores the callback.
 
         Args:
-          take: gets the text and the serialized `xla.HloProto`.
+          take: receives the text and the serialized `xla.HloProto`.
         """
         self._take = take
         self._text, self._proto = "", b""
         self.taken = False
 
     def see(self, file: Path) -> None:
-        """Looks at a file of the dump, once it is whole."""
+        """Reads a file of the dump, once it is complete."""
         if file.name.endswith(_TEXT):
             self._text = file.read_text()
         elif file.name.endswith(_PROTO):
             self._proto = self._proto or file.read_bytes()
-        is_whole = self._text.rstrip().endswith("}")  # not where the disk is full
-        if is_whole and self._proto and not self.taken:  # either may come first
+        is_whole = self._text.rstrip().endswith("}")  # incomplete if the disk is full
+        if is_whole and self._proto and not self.taken:  # either file may come first
             self.taken = True
             self._take(self._text, self._proto)
 
 
 def split_hlo_proto(data: bytes) -> tuple[bytes, bytes]:
-    """The `hlo_module` and the `buffer_assignment` (b"" without one) of a serialized `xla.HloProto`."""
+    """Returns the `hlo_module` and the `buffer_assignment` (b"" without one) of a serialized `xla.HloProto`."""
     fields = dict(_fields(data))
     return fields[_MODULE], fields.get(_ASSIGNMENT, b"")
 
 
 def joined_hlo_proto(hlo_module: bytes, buffer_assignment: bytes) -> bytes:
-    """The inverse of `split_hlo_proto`."""
+    """Joins both parts; the inverse of `split_hlo_proto`."""
     fields = ((_MODULE, hlo_module), (_ASSIGNMENT, buffer_assignment))
     return b"".join(
         bytes([number << 3 | _LENGTH_DELIMITED]) + write_varint(len(data)) + data for number, data in fields
@@ -103,26 +103,26 @@ def joined_hlo_proto(hlo_module: bytes, buffer_assignment: bytes) -> bytes:
 
 
 def with_sorted_configurations(text: str) -> str:
-    """HLO with the keys of each `backend_config={...}` in order, as the text of an executable has them."""
+    """Returns HLO with the keys of each `backend_config={...}` sorted, as in the text of an executable."""
     if _CONFIGURATION not in text:
         return text
     return "\n".join(_with_sorted_configuration(line) for line in text.split("\n"))
 
 
 def _with_sorted_configuration(line: str) -> str:
-    before, found, rest = line.partition(_CONFIGURATION)
-    if not found:
+    before, separator, rest = line.partition(_CONFIGURATION)
+    if not separator:
         return line
     try:
         configuration, end = json.JSONDecoder().raw_decode(rest)
-    except ValueError:  # not every back-end writes JSON
+    except ValueError:  # not every backend writes JSON
         return line
     text = json.dumps(configuration, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"{before}{found}{text}{rest[end:]}"
+    return f"{before}{separator}{text}{rest[end:]}"
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of each field of a message that has only messages as fields."""
+    """Yields the number and bytes of each field of a message whose fields are all messages."""
     position = 0
     while position < len(data):
         key, position = read_varint(data, position)

@@ -1,4 +1,4 @@
-"""Imports JAX in a process that only compiles, and that somebody waits for."""
+"""Imports JAX quickly in a process that only compiles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_rocm() -> Iterator[None]:
-    """Around the first import of JAX in a process that has no use for AMD's devices.
+    """Skips the search for AMD's plugin during the first import of JAX; for processes that do not use AMD devices.
 
-    JAX's import reads the description of every installed package in search of their plugin (0.10 to 0.12), which is a
-    tenth of it among 150 packages, and more among more.
+    For this search, JAX's import reads the metadata of every installed package (0.10 to 0.12), which is a tenth of
+    the import time with 150 packages, and more with more packages.
     """
     distributions = importlib.metadata.distributions
     importlib.metadata.distributions = lambda **_: iter(())

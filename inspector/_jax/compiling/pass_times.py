@@ -1,8 +1,8 @@
-"""When each compiler pass ran, from JAX's profiler: on the CPU XLA marks every pass for it, and writes no metadata.
+"""Start and end of each compiler pass on the CPU, from JAX's profiler: XLA's CPU compiler annotates its passes but writes no metadata.
 
-A pipeline's mark is called `<pipeline> (<module>)`; the marks directly inside are its passes. A pass that
-is or runs a pipeline itself holds that one's mark. Only names and times are read: jaxlib 0.12 aborts the process
-at the sight of some other statistics of marks.
+A pipeline's annotation is called `<pipeline> (<module>)`; the annotations directly inside it are its passes. A pass that
+is or runs a pipeline contains that pipeline's annotation. Only names and times are read: reading some other statistics of
+annotations makes jaxlib 0.12 abort the process.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from jaxlib import _profiler  # type: ignore[attr-defined]
 
 from inspector.errors import Unavailable
 
-# Beside passes, XLA marks its own checks between them.
+# XLA annotates not only passes but also its own checks between them.
 _NO_PASSES = ("RunInvariantCheckers",)
-_START = "pipeline-start"  # XLA's own word for it, on platforms where it writes times itself
-_HOST_LEVEL = 1  # XLA's own marks, no finer ones
+_START = "pipeline-start"  # XLA's own name, on platforms where it records times itself
+_HOST_LEVEL = 1  # only XLA's own coarse annotations
 _S = 1e-9
 
 TimedPass = tuple[str, str, float, float]
-"""Pipeline, pass, start and end in seconds since the epoch; a pipeline itself is listed as its pass `pipeline-start`."""
+"""Pipeline, pass, start and end in seconds since the epoch; a pipeline itself is listed as the pass `pipeline-start`."""
 
 
 class PassTimes:
-    """A context around one compile on the CPU; `passes` then tells."""
+    """A context around one compile on the CPU; afterwards, `passes` returns the times."""
 
     def __init__(self) -> None:
         self._session: Any = None
@@ -43,7 +43,7 @@ class PassTimes:
         options.raise_error_on_start_failure = True
         try:
             self._session = _profiler.ProfilerSession(options)
-            self._origin_s = time.time()  # the profile counts from its start
+            self._origin_s = time.time()  # times in the profile are relative to its start
         except Exception as e:
             self._profile = _failed(e)
         return self
@@ -55,26 +55,26 @@ class PassTimes:
             return
         try:
             self._profile = ProfileData.from_serialized_xspace(self._session.stop())
-        except Exception as e:  # a process has one profiler, and the user may be using it
+        except Exception as e:  # a process has only one profiler, and the user may be using it
             self._profile = _failed(e)
 
     def passes(self, module: str) -> list[TimedPass] | Unavailable:
-        """The passes of a module, by its name, in the order in which they started; or why they are not known."""
+        """Returns the passes of a module, given its name, in order of their start; or why they are unknown."""
         if isinstance(self._profile, Unavailable):
             return self._profile
         suffix = f" ({module})"
         lines = (line for plane in self._profile.planes for line in plane.lines)
         marks = (timed for line in lines for timed in _passes_of(line.events, suffix))
-        found = [(pipeline, name, self._origin_s + s, self._origin_s + e) for pipeline, name, s, e in marks]
-        return found or Unavailable(f"XLA marked no pass of {module!r} for JAX's profiler")
+        passes = [(pipeline, name, self._origin_s + s, self._origin_s + e) for pipeline, name, s, e in marks]
+        return passes or Unavailable(f"XLA annotated no pass of {module!r} for JAX's profiler")
 
 
 def _failed(error: Exception) -> Unavailable:
-    return Unavailable(f"JAX's profiler, which times passes, did not run: {error}", "Stop the profile under way.")
+    return Unavailable(f"JAX's profiler, which times passes, could not run: {error}", "Stop the running profile.")
 
 
 def _passes_of(events: Any, suffix: str) -> Iterator[TimedPass]:
-    """The passes of one thread; marks of pipelines end with `suffix`."""
+    """Yields the passes of one thread; names of pipeline annotations end with `suffix`."""
     marks = sorted((event.start_ns, -event.duration_ns, event.name) for event in events)
     open_marks: list[tuple[float, str | None]] = []
     for start, minus_duration, name in marks:

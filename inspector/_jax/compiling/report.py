@@ -1,4 +1,4 @@
-"""`Report`: everything that jaxlib's executable tells, as bytes, text and numbers."""
+"""`Report`: everything that jaxlib's executable reports, as bytes, text and numbers."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from inspector.support import deferred
 from inspector.support.deferred import Deferred
 
 Costing = Callable[[bytes, Mapping[str, float] | Unavailable], Facts | Unavailable]
-"""Makes of a serialized `xla.HloModuleProto`, and XLA's cost analysis of it by XLA's names, the counts that are kept."""
+"""Computes operation counts from a serialized `xla.HloModuleProto` and XLA's cost analysis of it under XLA's names."""
 
 
 def as_reported(_: bytes, reported: Mapping[str, float] | Unavailable) -> Facts | Unavailable:
-    """The `Costing` that keeps what XLA says."""
+    """Returns XLA's own counts; a `Costing`."""
     return reported
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report(Deferred):
-    """What is read from one executable, which it holds until it is asked for the serialized one.
+    """Everything read from one executable; keeps the executable alive until its serialized form is read.
 
     Attributes:
-      hlo: the optimized HLO, as JAX's `as_text()` gives it.
+      hlo: the optimized HLO, as JAX's `as_text()` returns it.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      memory: bytes by the names of `CompiledMemoryStats` (`argument_size_in_bytes`, ...).
-      cost: operation counts, as the `Costing` of the compile makes them.
+      memory: bytes under the names of `CompiledMemoryStats` (`argument_size_in_bytes`, ...).
+      cost: operation counts, as computed by the `Costing` of the compile.
       executable: the serialized executable.
-      timings: seconds: `parse_s`, `compile_s`, `read_s`.
+      timings: durations in seconds: `parse_s`, `compile_s`, `read_s`.
       versions: `jax`, `jaxlib`, `platform_version`.
-      devices: kind, id and place of the devices compiled for, by replica, then partition.
-      buffer_assignment: a serialized `xla.BufferAssignmentProto`, or its text where XLA wrote only that; b"" for none.
-      recorded: what else was asked for, by name, as bytes that `inspector.compilation` reads.
+      devices: kind, id and position of the devices compiled for, by replica, then partition.
+      buffer_assignment: a serialized `xla.BufferAssignmentProto`, or its text if XLA wrote only that; b"" for none.
+      recorded: other requested products, by name, as bytes that `inspector.compilation` reads.
     """
 
     hlo: str
@@ -51,13 +51,13 @@ class Report(Deferred):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EarlyReport:
-    """What is known once XLA's passes are through, before it generates code.
+    """The results that are known after XLA's passes, before code generation.
 
     Attributes:
-      hlo: the optimized HLO's text, equal to `Report.hlo`, but for the order of stack frames where
+      hlo: the optimized HLO's text, equal to `Report.hlo` except for the order of stack frames if
         XLA's dump writes it in another form.
       hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" where XLA gave none.
+      buffer_assignment: a serialized `xla.BufferAssignmentProto`, b"" if XLA wrote none.
       devices: as in `Report`.
     """
 
@@ -69,10 +69,10 @@ class EarlyReport:
 
 @dataclasses.dataclass(slots=True)
 class Early:
-    """What became known in the course of a compile; None for what did not.
+    """Results collected during a compile; None for those that never came.
 
     Attributes:
-      report: what XLA's passes made.
+      report: the results of XLA's passes.
       cost: its operation counts, as in `Report`.
     """
 
@@ -88,26 +88,26 @@ def read_report(
     early: Early,
     costing: Costing = as_reported,
 ) -> Report:
-    """Asks an executable for everything but timings.
+    """Reads everything except timings from an executable.
 
     Args:
       raw: jaxlib's executable.
       versions: as in `Report`.
-      host_callbacks: whether the program has some.
+      host_callbacks: whether the program has host callbacks.
       devices: as in `Report`.
-      early: what was known of it before: where it is the same, nothing is made or held twice.
-      costing: makes the operation counts.
+      early: results known before; if they are equal, nothing is computed or stored twice.
+      costing: computes the operation counts.
     """
     memory, assignment = _memory(raw)
     modules = raw.hlo_modules()
     text = _text(raw, modules)
-    told = early.report
-    known = told if told is not None and told.hlo == text else None  # the same module
+    first = early.report
+    known = first if first is not None and first.hlo == text else None  # the same module
     hlo_proto = known.hlo_proto if known else modules[0].as_serialized_hlo_module_proto()
     counted = early.cost if known else None
     return deferred.defer(
         Report,
-        {"executable": lambda _: _serialized(raw, host_callbacks)},  # takes as long as all the rest
+        {"executable": lambda _: _serialized(raw, host_callbacks)},  # as slow as everything else together
         hlo=known.hlo if known else text,
         hlo_proto=hlo_proto,
         memory=memory,
@@ -115,7 +115,7 @@ def read_report(
         timings={},
         versions=versions,
         devices=devices,
-        buffer_assignment=told.buffer_assignment if told is not None else assignment,
+        buffer_assignment=first.buffer_assignment if first is not None else assignment,
     )
 
 
@@ -124,17 +124,17 @@ def _text(raw: Any, modules: Sequence[Any]) -> str:
     if hasattr(raw, "get_hlo_text"):
         try:
             return str(raw.get_hlo_text())
-        except Exception:  # UNIMPLEMENTED on some back-ends, which then have modules
+        except Exception:  # UNIMPLEMENTED on some backends, which then have modules
             pass
     return "\n\n".join(module.to_string() for module in modules)
 
 
 def _memory(raw: Any) -> tuple[Mapping[str, int] | Unavailable, bytes]:
-    """`CompiledMemoryStats`, and the buffer assignment that comes with it on the CPU."""
+    """Returns the `CompiledMemoryStats`, and on the CPU the buffer assignment that they include."""
     try:
         stats = raw.get_compiled_memory_stats()
     except Exception as e:
-        return Unavailable(f"the back-end reports no memory statistics: {e}"), b""
+        return Unavailable(f"the backend reports no memory statistics: {e}"), b""
     named = {name: getattr(stats, name) for name in dir(stats) if not name.startswith("_")}
     return {n: v for n, v in named.items() if isinstance(v, int)}, named.get("serialized_buffer_assignment_proto", b"")
 
@@ -144,22 +144,22 @@ def _cost(raw: Any) -> Mapping[str, float] | Unavailable:
 
 
 def named_cost(analyze: Callable[[], Any]) -> Mapping[str, float] | Unavailable:
-    """XLA's cost analysis by XLA's names, of what `analyze` returns or raises."""
+    """Returns XLA's cost analysis under XLA's names, or the error that `analyze` raises."""
     try:
         cost = analyze()
     except Exception as e:
-        return Unavailable(f"the back-end has no cost analysis: {e}")
+        return Unavailable(f"the backend has no cost analysis: {e}")
     if isinstance(cost, (list, tuple)):
         cost = cost[0] if cost else None
     if not cost:
-        return Unavailable("the back-end's cost analysis is empty")
+        return Unavailable("the backend's cost analysis is empty")
     return {str(name): float(value) for name, value in cost.items()}
 
 
 def _serialized(raw: Any, host_callbacks: bool) -> bytes | Unavailable:
     if host_callbacks:
-        return Unavailable("the program calls back into this process, so its executable cannot leave it")
+        return Unavailable("the program calls back into this process, so its executable cannot be serialized")
     try:
         return bytes(raw.serialize())
     except Exception as e:
-        return Unavailable(f"the back-end does not serialize executables: {e}")
+        return Unavailable(f"the backend does not serialize executables: {e}")

@@ -1,13 +1,13 @@
-"""jaxlib's runtime classes under their own names, with types, and with the checks that XLA leaves out.
+"""jaxlib's runtime classes under their own names, with types and with the checks that XLA leaves out.
 
 `Client`, `Executable`, `LoadedExecutable`, `ExecuteResults`, `Token`, `ShardedToken` and
-`CompiledMemoryStats` are faces of jaxlib's classes of the same names: the same methods and properties,
-whatever jaxlib is installed. `raw` is jaxlib's object itself, for what has no face here. They live in one
-process. docs/runtime.md lists them, and what jaxlib no longer has.
+`CompiledMemoryStats` wrap jaxlib's classes of the same names: they have the same methods and properties
+on every supported jaxlib. `raw` is jaxlib's own object, for anything that is not wrapped. The objects cannot leave
+their process. docs/runtime.md lists them, and the members that jaxlib has removed.
 
-What XLA does unchecked: too few arguments for several devices end the process on jaxlib 0.10.2; a wrong
+XLA itself does not check the following. On jaxlib 0.10.2, too few arguments for several devices crash the process; a wrong
 dtype of the right number of bytes is read as the other type; `execute` of a program over several devices
-returns the first device's part; options for another number of devices than given are accepted.
+returns the first device's part; options for a different number of devices are accepted.
 """
 
 from __future__ import annotations
@@ -34,77 +34,77 @@ from inspector.support.units import format_list
 
 T = TypeVar("T")
 
-_NOT_PARTITIONED = Unavailable("the program is not partitioned, so XLA tells no shardings")
+_NOT_PARTITIONED = Unavailable("the program is not partitioned, so XLA reports no shardings")
 
 
 class Executable:
-    """What a compiler made, not loaded on any device. From `Client.compile`."""
+    """A compiled program that is not loaded on any device. Returned by `Client.compile`."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
     def hlo_modules(self) -> list[_hlo.HloModule]:
-        """The optimized HLO, one module a program of the executable."""
+        """Returns the optimized HLO, one module per program of the executable."""
         with mapped("hlo_modules"):
             return list(self.raw.hlo_modules())
 
     def get_output_memory_kinds(self) -> list[list[str]] | Unavailable:
-        """The memory that each output lies in, a list a module."""
-        return _told(self.raw.get_output_memory_kinds)
+        """Returns the memory kind of each output, one list per module."""
+        return _or_unavailable(self.raw.get_output_memory_kinds)
 
     def get_output_shardings(self) -> list[xla_client.OpSharding] | Unavailable:
-        """How each output is cut over the devices."""
-        return _told(self.raw.get_output_shardings, _NOT_PARTITIONED)
+        """Returns the sharding of each output over the devices."""
+        return _or_unavailable(self.raw.get_output_shardings, _NOT_PARTITIONED)
 
     def get_parameter_shardings(self) -> list[xla_client.OpSharding] | Unavailable:
-        """How each parameter is cut over the devices."""
-        return _told(self.raw.get_parameter_shardings, _NOT_PARTITIONED)
+        """Returns the sharding of each parameter over the devices."""
+        return _or_unavailable(self.raw.get_parameter_shardings, _NOT_PARTITIONED)
 
     def get_parameter_layouts(self) -> list[Any] | Unavailable:
-        """Each parameter's layout in memory, jaxlib's `PjRtLayout`."""
-        return _told(self.raw.get_parameter_layouts)
+        """Returns each parameter's layout in memory, jaxlib's `PjRtLayout`."""
+        return _or_unavailable(self.raw.get_parameter_layouts)
 
     def get_output_layouts(self) -> list[Any] | Unavailable:
-        """Each output's layout in memory, jaxlib's `PjRtLayout`."""
-        return _told(self.raw.get_output_layouts)
+        """Returns each output's layout in memory, jaxlib's `PjRtLayout`."""
+        return _or_unavailable(self.raw.get_output_layouts)
 
     def get_compiled_memory_stats(self) -> CompiledMemoryStats | Unavailable:
-        """XLA's count of the memory."""
-        return _told(lambda: memory_stats(self.raw.get_compiled_memory_stats()))
+        """Returns XLA's memory statistics."""
+        return _or_unavailable(lambda: memory_stats(self.raw.get_compiled_memory_stats()))
 
     def serialize(self) -> bytes | Unavailable:
-        """The executable as bytes for this very jaxlib, with no digest: see `inspector.save_executable`."""
-        return _told(lambda: bytes(self.raw.serialize()))
+        """Returns the executable as bytes for exactly this jaxlib, without a digest: see `inspector.save_executable`."""
+        return _or_unavailable(lambda: bytes(self.raw.serialize()))
 
     def cost_analysis(self) -> dict[str, float] | Unavailable:
-        """XLA's counts by XLA's names: `flops`, `bytes accessed`, ..."""
-        return _told(lambda: dict(self.raw.cost_analysis()))
+        """Returns XLA's counts under XLA's names: `flops`, `bytes accessed`, ..."""
+        return _or_unavailable(lambda: dict(self.raw.cost_analysis()))
 
 
 class LoadedExecutable(Executable):
-    """An executable on its devices. From `Compiled.runtime_executable`, `load_executable` or a `Client`.
+    """An executable loaded on its devices. Returned by `Compiled.runtime_executable`, `load_executable` or a `Client`.
 
     Attributes:
-      raw: jaxlib's object, whose methods check nothing.
+      raw: jaxlib's object, whose methods do not check their arguments.
     """
 
     def __init__(self, raw: Any, keepalive: object = None) -> None:
-        """A face of jaxlib's object; `keepalive` is held as long as this lives."""
+        """Wraps jaxlib's object; keeps `keepalive` alive as long as this object."""
         super().__init__(raw)
         self._keepalive = keepalive
 
     @classmethod
     def of(cls, executable: execution.Runnable) -> LoadedExecutable:
-        """The face of what a client of inspector's compiled or loaded."""
+        """Wraps an executable that a client of inspector compiled or loaded."""
         return cls(executable._raw, executable)
 
     @functools.cached_property
     def _parameters(self) -> tuple[Any, ...] | Unavailable:
-        return parameter_shapes(self.raw)  # reads the whole HLO, so not before it is needed
+        return parameter_shapes(self.raw)  # reads the whole HLO, so it is deferred
 
     @property
     def client(self) -> Client:
-        """Whose executable it is."""
+        """The client that the executable belongs to."""
         return Client(self.raw.client)
 
     def __repr__(self) -> str:
@@ -112,45 +112,47 @@ class LoadedExecutable(Executable):
 
     @property
     def traceback(self) -> Any | Unavailable:
-        """Where it was compiled: jaxlib's `Traceback`, whose text is the stack."""
-        return _told(lambda: self.raw.traceback, Unavailable("jaxlib kept no traceback of the compilation"))
+        """The place of the compilation: jaxlib's `Traceback`, whose text is the stack."""
+        return _or_unavailable(
+            lambda: self.raw.traceback, Unavailable("jaxlib recorded no traceback of the compilation")
+        )
 
     @property
     def fingerprint(self) -> bytes | Unavailable:
-        """What XLA calls equal executables by."""
-        return _told(lambda: self.raw.fingerprint, Unavailable("the back-end has no fingerprints"))
+        """XLA's fingerprint, which is the same for equal executables."""
+        return _or_unavailable(lambda: self.raw.fingerprint, Unavailable("the backend has no fingerprints"))
 
     def get_executable_version(self) -> bytes | Unavailable:
-        """What a runtime must be to load the bytes; since jaxlib 0.12."""
+        """Returns the version that a runtime must have to load the bytes; since jaxlib 0.12."""
         if not hasattr(self.raw, "get_executable_version"):
-            return Unavailable("this jaxlib does not tell the version of an executable", "jaxlib 0.12 does")
-        return _told(lambda: bytes(self.raw.get_executable_version()))
+            return Unavailable("this jaxlib does not report the version of an executable", "Update to jaxlib 0.12.")
+        return _or_unavailable(lambda: bytes(self.raw.get_executable_version()))
 
     def local_devices(self) -> list[jax.Device]:
-        """The devices of this process that it runs on, in the order of shards."""
+        """Returns the devices of this process that it runs on, in the order of shards."""
         return list(self.raw.local_devices())
 
     def size_of_generated_code_in_bytes(self) -> int | Unavailable:
-        """Machine code; 0 on the CPU, where it lies in host memory."""
-        return _told(self.raw.size_of_generated_code_in_bytes)
+        """Returns the size of the machine code in bytes; 0 on the CPU, where the code is in host memory."""
+        return _or_unavailable(self.raw.size_of_generated_code_in_bytes)
 
     def get_hlo_text(self) -> str | Unavailable:
-        """The optimized HLO as text, what JAX's `as_text()` shows."""
-        return _told(self.raw.get_hlo_text)
+        """Returns the optimized HLO as text, as JAX's `as_text()` shows it."""
+        return _or_unavailable(self.raw.get_hlo_text)
 
     def keep_alive(self, value: object) -> None:
-        """Holds `value` as long as the executable lives."""
+        """Keeps `value` alive as long as the executable."""
         self.raw.keep_alive(value)
 
     def execute(self, arguments: Sequence[jax.Array]) -> list[jax.Array]:
-        """Runs on the one device.
+        """Runs the program on its only device.
 
         Args:
-          arguments: an array a parameter, in parameter order, on the executable's device. Donated ones
-            are gone afterwards.
+          arguments: one array per parameter, in parameter order, on the executable's device. Donated arrays
+            are deleted afterwards.
 
         Raises:
-          ExecutionError: several devices; arguments that the program does not take; XLA's own error.
+          ExecutionError: the program has several devices or does not accept the arguments, or XLA reports an error.
         """
         self._check_one_device("execute")
         self._check(arguments)
@@ -158,7 +160,7 @@ class LoadedExecutable(Executable):
             return list(self.raw.execute(list(arguments)))
 
     def execute_with_token(self, arguments: Sequence[jax.Array]) -> tuple[list[jax.Array], Token]:
-        """As `execute`, with a token that is ready when the execution has ended.
+        """Runs like `execute`, and also returns a token that is ready when the execution has ended.
 
         Raises:
           ExecutionError: as `execute`.
@@ -170,15 +172,15 @@ class LoadedExecutable(Executable):
         return list(outputs), Token(token)
 
     def execute_sharded(self, arguments: Sequence[jax.Array], with_tokens: bool = False) -> ExecuteResults:
-        """Runs on all its devices.
+        """Runs the program on all its devices.
 
         Args:
-          arguments: an array a parameter, in parameter order, each with one shard a device, in the order
-            of `local_devices`. Donated ones are gone afterwards.
-          with_tokens: whether `consume_token` will be asked for.
+          arguments: one array per parameter, in parameter order, each with one shard per device, in the order
+            of `local_devices`. Donated arrays are deleted afterwards.
+          with_tokens: whether `consume_token` will be called on the results.
 
         Raises:
-          ExecutionError: arguments that the program does not take, or XLA's own error.
+          ExecutionError: the program does not accept the arguments, or XLA reports an error.
         """
         self._check(arguments)
         with mapped("execute_sharded"):
@@ -189,7 +191,7 @@ class LoadedExecutable(Executable):
         count = len(self.raw.local_devices())
         if count != 1:
             raise ExecutionError(
-                f"{method} is for one device, and this program runs on {count}: XLA would give the first"
+                f"{method} is for one device, and this program runs on {count}: XLA would return only the first"
                 " device's part of the outputs. Use execute_sharded."
             )
 
@@ -198,9 +200,9 @@ class LoadedExecutable(Executable):
 
 
 class Client:
-    """A platform's compiler and devices in this process. From `LoadedExecutable.client`.
+    """A platform's compiler and devices in this process. Returned by `LoadedExecutable.client`.
 
-    Compiling here has none of a worker's protection: options that abort XLA end the process.
+    Compiling with it lacks the protection of a worker: options that crash XLA end this process.
     """
 
     def __init__(self, raw: Any) -> None:
@@ -208,7 +210,7 @@ class Client:
 
     @classmethod
     def of(cls, device: jax.Device) -> Client:
-        """The client of a device."""
+        """Returns the client of a device."""
         return cls(device.client)
 
     @property
@@ -224,15 +226,15 @@ class Client:
         return str(self.raw.runtime_type)
 
     def devices(self) -> list[jax.Device]:
-        """All devices of the platform, those of other processes too."""
+        """Returns all devices of the platform, including those of other processes."""
         return list(self.raw.devices())
 
     def local_devices(self) -> list[jax.Device]:
-        """The devices of this process."""
+        """Returns the devices of this process."""
         return list(self.raw.local_devices())
 
     def live_executables(self) -> list[LoadedExecutable]:
-        """All executables that are loaded, JAX's own too."""
+        """Returns all loaded executables, including JAX's own."""
         return [LoadedExecutable(raw) for raw in self.raw.live_executables()]
 
     def compile(
@@ -246,23 +248,19 @@ class Client:
         Args:
           computation: StableHLO as text or bytecode (`Program.module`).
           executable_devices: as many as replicas times partitions.
-          compile_options: as `inspector.get_compile_options` gives them; None for jaxlib's own.
+          compile_options: as `inspector.get_compile_options` returns them; None for jaxlib's defaults.
 
         Raises:
-          ModuleError: not StableHLO.
+          ModuleError: the computation is not StableHLO.
           OptionError: options for another number of devices.
-          CompilationError: XLA refused. On the CPU of jaxlib 0.10.2 it always does: use `compile_and_load`.
+          CompilationError: XLA rejects the program. On the CPU of jaxlib 0.10.2 this always happens: use `compile_and_load`.
         """
         devices, options = _place(executable_devices, compile_options)
         module = parse_module(_as_bytes(computation))
         try:
             return Executable(self.raw.compile(module, devices, options))
         except Exception as e:
-            hint = (
-                " This jaxlib has no compiler that does not load; use compile_and_load."
-                if "NOT_FOUND" in str(e)
-                else ""
-            )
+            hint = " This jaxlib cannot compile without loading; use compile_and_load." if "NOT_FOUND" in str(e) else ""
             raise CompilationError(f"XLA could not compile the module: {e}{hint}") from e
 
     def compile_and_load(
@@ -277,13 +275,13 @@ class Client:
         Args:
           computation: StableHLO as text or bytecode (`Program.module`).
           executable_devices: as many as replicas times partitions.
-          compile_options: as `inspector.get_compile_options` gives them; None for jaxlib's own.
+          compile_options: as `inspector.get_compile_options` returns them; None for jaxlib's defaults.
           host_callbacks: JAX's callback objects, in the module's order.
 
         Raises:
-          ModuleError: not StableHLO.
+          ModuleError: the computation is not StableHLO.
           OptionError: options for another number of devices.
-          CompilationError: XLA refused.
+          CompilationError: XLA rejects the program.
         """
         devices, options = _place(executable_devices, compile_options)
         module = parse_module(_as_bytes(computation))
@@ -295,8 +293,8 @@ class Client:
         return LoadedExecutable(raw, tuple(host_callbacks))
 
     def serialize_executable(self, executable: LoadedExecutable) -> bytes | Unavailable:
-        """The executable as bytes for this very jaxlib, with no digest: see `inspector.save_executable`."""
-        return _told(lambda: bytes(self.raw.serialize_executable(executable.raw)))
+        """Returns the executable as bytes for exactly this jaxlib, without a digest: see `inspector.save_executable`."""
+        return _or_unavailable(lambda: bytes(self.raw.serialize_executable(executable.raw)))
 
     def deserialize_executable(
         self,
@@ -305,19 +303,19 @@ class Client:
         compile_options: xla_client.CompileOptions | None = None,
         host_callbacks: Sequence[Any] = (),
     ) -> LoadedExecutable:
-        """Loads bytes that `serialize_executable` of the same jaxlib gave.
+        """Loads bytes from `serialize_executable` of the same jaxlib.
 
-        XLA trusts them: a flipped byte may be machine code. `inspector.load_executable` checks a digest
-        and the version first.
+        XLA trusts the bytes: a flipped byte may be in machine code. `inspector.load_executable` first checks a digest
+        and the version.
 
         Args:
           serialized: the bytes.
           executable_devices: as many as it was compiled for.
-          compile_options: those it was compiled with; None for those in the bytes.
+          compile_options: the options that it was compiled with; None for those in the bytes.
           host_callbacks: JAX's callback objects, in the module's order.
 
         Raises:
-          ExecutionError: XLA cannot load them.
+          ExecutionError: XLA cannot load the bytes.
         """
         devices = xla_client.DeviceList(tuple(executable_devices))
         try:
@@ -327,15 +325,15 @@ class Client:
         return LoadedExecutable(raw, tuple(host_callbacks))
 
 
-def _told(ask: Callable[[], T | None], nothing: Unavailable | None = None) -> T | Unavailable:
-    """What jaxlib answers, or why there is no answer."""
+def _or_unavailable(get: Callable[[], T | None], nothing: Unavailable | None = None) -> T | Unavailable:
+    """Returns jaxlib's value, or why there is none."""
     try:
-        answer = ask()
+        value = get()
     except Exception as e:
-        return Unavailable(f"the back-end does not tell: {e}")
-    if answer is not None:
-        return answer
-    return Unavailable("the back-end does not tell") if nothing is None else nothing
+        return Unavailable(f"the backend does not report it: {e}")
+    if value is not None:
+        return value
+    return Unavailable("the backend does not report it") if nothing is None else nothing
 
 
 def _as_bytes(computation: bytes | str) -> bytes:
@@ -345,7 +343,7 @@ def _as_bytes(computation: bytes | str) -> bytes:
 def _place(
     devices: Sequence[jax.Device], options: xla_client.CompileOptions | None
 ) -> tuple[xla_client.DeviceList, xla_client.CompileOptions]:
-    """The devices as jaxlib lists them, and a copy of the options that assigns them where they do not."""
+    """Returns the devices as jaxlib's list, and a copy of the options that assigns these devices if the options do not."""
     given = xla_client.CompileOptions() if options is None else options
     copied = xla_client.CompileOptions.ParseFromString(given.SerializeAsString())
     replicas, partitions = copied.num_replicas, copied.num_partitions
@@ -353,7 +351,7 @@ def _place(
         raise TargetError("executable_devices is empty; give at least one, such as client.local_devices()[:1].")
     if replicas * partitions != len(devices):
         raise OptionError(
-            f"The options are for {replicas} replicas of {partitions} partitions, and executable_devices has"
+            f"The options are for {replicas} replicas of {partitions} partitions, but executable_devices has"
             f" {len(devices)} devices. XLA does not check this. Make the numbers equal."
         )
     if copied.device_assignment is None:

@@ -1,4 +1,4 @@
-"""`Slice`: the devices that something is compiled for ahead of time. Plain values; imports no JAX."""
+"""`Slice`: the devices of an ahead-of-time compile. Plain values; imports no JAX."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Slice:
-    """Devices that are not here.
+    """Devices that are not attached to the compiling process.
 
     Attributes:
-      platform: such as "tpu" or "gpu".
-      chip: its name in targets; of attached devices what JAX calls their kind.
-      topology: chips along each axis; hosts and GPUs a host.
-      serialized: jaxlib's own description of attached devices, in base64, which then says all; "" without one.
+      platform: for example "tpu" or "gpu".
+      chip: its name in targets; for attached devices JAX's name of their kind.
+      topology: chips along each axis; hosts and GPUs per host.
+      serialized: jaxlib's own complete description of attached devices, in base64; "" without one.
     """
 
     platform: str

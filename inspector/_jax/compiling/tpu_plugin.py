@@ -1,4 +1,4 @@
-"""libtpu as the compiler for TPU slices that are not here (`absent.Plugin`)."""
+"""libtpu as the compiler for TPU slices that are not attached (`ahead_of_time.Plugin`)."""
 
 from __future__ import annotations
 
@@ -21,31 +21,29 @@ if TYPE_CHECKING:
 
 
 def missing() -> Unavailable | None:
-    """Why no TPU can be compiled for here, None when one can. Loads nothing."""
+    """Returns why no TPU can be compiled for on this machine, None if one can. Loads nothing."""
     try:
         libtpu.libtpu_library()
     except MissingPackageError:
         named = os.environ.get("TPU_LIBRARY_PATH")
         if named:  # installing the package would not help
-            return Unavailable(
-                f"TPU_LIBRARY_PATH names {named!r}, where libtpu is not installed", "Correct or unset it."
-            )
-        return Unavailable("libtpu, the TPU's compiler, is not installed", install_command(libtpu.EXTRA))
+            return Unavailable(f"TPU_LIBRARY_PATH is {named!r}, where libtpu is not installed", "Correct or unset it.")
+        return Unavailable("libtpu, the TPU compiler, is not installed", install_command(libtpu.EXTRA))
     return None
 
 
 def shortcoming() -> str:
-    """Nothing: libtpu compiles whole programs."""
+    """Returns "": libtpu compiles whole programs."""
     return ""
 
 
 def refusal(chip: Chip) -> str:  # noqa: ARG001 - it is the same for every chip
-    """Nothing: every libtpu that JAX takes knows every generation."""
+    """Returns "": every libtpu that JAX supports compiles for every generation."""
     return ""
 
 
 def version() -> str:
-    """Of libtpu. Loads nothing."""
+    """Returns the version of libtpu. Loads nothing."""
     return f"libtpu {libtpu.libtpu_version() or os.environ.get('TPU_LIBRARY_PATH', '')}"
 
 
@@ -53,34 +51,34 @@ def prepare(load_args: Sequence[str]) -> None:
     """Loads libtpu into this process. For workers only.
 
     Args:
-      load_args: flags that it reads once, after those of the environment.
+      load_args: flags that libtpu reads only once, appended to those of the environment.
 
     Raises:
-      TargetError: it is not installed, or does not load.
+      TargetError: libtpu is not installed or fails to load.
     """
     os.environ.update(libtpu.load_variables())
     os.environ["LIBTPU_INIT_ARGS"] = " ".join([os.environ.get("LIBTPU_INIT_ARGS", ""), *load_args]).strip()
-    devices(Slice(TPU.name, TPU.usual_chip, (2, 2)))  # what libtpu says when it is loaded belongs to no request
+    devices(Slice(TPU.name, TPU.usual_chip, (2, 2)))  # messages that libtpu logs while loading belong to no request
 
 
 def devices(slice_: Slice) -> list[Any]:
-    """The devices of a slice.
+    """Returns the devices of a slice.
 
     Raises:
-      TargetError: libtpu is not installed, or knows no such slice.
+      TargetError: libtpu is not installed or does not support the slice.
     """
     reason = missing()
     if reason is not None:
-        raise TargetError(f"No TPU can be compiled for: {reason.reason}. {sentence(reason.remedy)}")
+        raise TargetError(f"Cannot compile for a TPU: {reason.reason}. {sentence(reason.remedy)}")
     name = f"{slice_.chip}:{'x'.join(map(str, slice_.topology))}"
     chip = TPU.chip(slice_.chip)
-    given: dict[str, Any] = {"chip_config_name": chip.config} if chip is not None and chip.config else {}
+    settings: dict[str, Any] = {"chip_config_name": chip.config} if chip is not None and chip.config else {}
     if math.prod(slice_.topology) == 1:
-        given["chips_per_host_bounds"] = [1, 1, 1]
+        settings["chips_per_host_bounds"] = [1, 1, 1]
     try:
-        return list(xla_bridge.make_pjrt_tpu_topology(name, **given)._make_compile_only_devices())
+        return list(xla_bridge.make_pjrt_tpu_topology(name, **settings)._make_compile_only_devices())
     except Exception as e:
-        raise TargetError(f"libtpu knows no TPU slice {name!r}: {e}") from e
+        raise TargetError(f"libtpu does not support the TPU slice {name!r}: {e}") from e
 
 
 def compile_with(
@@ -90,7 +88,7 @@ def compile_with(
     """Calls `compile_`.
 
     Raises:
-      CompilationError: libtpu refuses the program; with what to do where the slice is why.
+      CompilationError: libtpu rejects the program; with a remedy if the slice is the reason.
     """
     try:
         return compile_(module, build_options, watch=watch, **rest)
@@ -98,6 +96,6 @@ def compile_with(
         if "should include all slice devices" not in str(error):
             raise
         raise CompilationError(
-            f"{error} On a slice as large as this a program takes one device or all {len(compiler.devices)}. Compile it"
+            f"{error} On a slice of this size, a program must use one device or all {len(compiler.devices)}. Compile it"
             " for a slice that has as many devices as the program."
         ) from error

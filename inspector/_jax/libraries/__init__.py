@@ -1,1 +1,1 @@
-"""Facts read from the shared libraries of jaxlib, libtpu and plugins: flags, descriptors, pass names."""
+"""Facts read from the shared libraries of jaxlib, libtpu and plugins: flags, descriptors and pass names."""

@@ -1,8 +1,8 @@
-"""The command-line flags that are registered in a library: names, C++ types and source files.
+"""Reads the command-line flags that a library registers: names, C++ types and source files.
 
-Each flag of Abseil is a static object `FLAGS_<name>` (absl/flags/internal/flag.h, `FlagImpl`): a
-vtable, then pointers to its name, to its type as the source writes it, and to the source file. The
-library's symbol table tells where the objects lie, its relocations what the pointers will be.
+Each Abseil flag is a static object `FLAGS_<name>` (absl/flags/internal/flag.h, `FlagImpl`): a
+vtable, then pointers to its name, to its type as written in the source, and to the source file. The
+library's symbol table gives the addresses of the objects, and its relocations give the pointers.
 Nothing is loaded or run.
 """
 
@@ -21,7 +21,7 @@ _SYMBOL = np.dtype([("name", "<u4"), ("rest", "<u4"), ("address", "<u8"), ("leng
 _RELOCATION = np.dtype([("address", "<u8"), ("kind", "<u8"), ("addend", "<i8")])
 _NAME = re.compile(rb"(?<=\0)FLAGS_([A-Za-z0-9_]+)(?=\0)")
 
-# Of `FlagImpl`, in bytes.
+# Offsets in `FlagImpl`, in bytes.
 _NAME_AT, _TYPE_AT, _FILE_AT = 8, 16, 24
 
 
@@ -31,8 +31,8 @@ class AbslFlag:
 
     Attributes:
       name: without dashes.
-      type: in C++, as its definition writes it: "bool", "std::string", "AutoOr<int64_t>".
-      source_file: that defines it, "" where the library does not say.
+      type: C++ type as in its definition: "bool", "std::string", "AutoOr<int64_t>".
+      source_file: source file of its definition, "" if the library does not record it.
     """
 
     name: str
@@ -41,21 +41,21 @@ class AbslFlag:
 
 
 def absl_flags(library: Path) -> list[AbslFlag]:
-    """Every flag that a library registers, by name.
+    """Returns every flag that a library registers, sorted by name.
 
     Raises:
-      UnknownFormatError: not an x86-64 ELF library, or one without symbol table.
+      UnknownFormatError: not an x86-64 ELF library, or one without a symbol table.
     """
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         addresses = _flag_addresses(data)
         pointers = _pointers(data, addresses)
         image = Image(data)
-        told = {address: (image.text_at(text) or "").strip() for address, text in pointers.items()}
-        del image  # or the file cannot be closed
+        texts = {address: (image.text_at(text) or "").strip() for address, text in pointers.items()}
+        del image  # otherwise the file cannot be closed
     return [
-        AbslFlag(name, told.get(address + _TYPE_AT, ""), told.get(address + _FILE_AT, ""))
+        AbslFlag(name, texts.get(address + _TYPE_AT, ""), texts.get(address + _FILE_AT, ""))
         for name, address in sorted(addresses.items())
-        if told.get(address + _NAME_AT) == name  # or it is no FlagImpl
+        if texts.get(address + _NAME_AT) == name  # otherwise it is not a FlagImpl
     ]
 
 
@@ -73,18 +73,18 @@ def _flag_addresses(data: mmap.mmap) -> dict[str, int]:
 
 
 def _pointers(data: mmap.mmap, addresses: dict[str, int]) -> dict[int, int]:
-    """Address of a pointer in a flag to what it will point to."""
+    """Returns the target of each pointer in the flags, by the pointer's address."""
     starts = np.fromiter(addresses.values(), np.uint64, len(addresses))
     wanted = np.concatenate([starts + np.uint64(offset) for offset in (_NAME_AT, _TYPE_AT, _FILE_AT)])
-    found: dict[int, int] = {}
+    targets: dict[int, int] = {}
     for section in sections(data):
         if section.kind == RELOCATIONS:
             entries = _read(data, section, _RELOCATION)
             for entry in entries[np.isin(entries["address"], wanted)]:
-                found[int(entry["address"])] = int(entry["addend"])
-    return found
+                targets[int(entry["address"])] = int(entry["addend"])
+    return targets
 
 
 def _read(data: mmap.mmap, section: Section, entry: np.dtype[np.void]) -> np.ndarray:
-    # A copy, since the file cannot be closed while an array looks into it.
+    # Returns a copy, because the file cannot be closed while an array refers to it.
     return np.frombuffer(data, entry, section.length // entry.itemsize, section.offset).copy()

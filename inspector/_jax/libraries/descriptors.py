@@ -1,9 +1,9 @@
-"""The protobuf schema of the installed jaxlib, found inside its shared library.
+"""Extracts the protobuf schema of the installed jaxlib from its shared library.
 
 jaxlib ships no `_pb2` modules, but its C++ protobuf classes register themselves with serialized
-`FileDescriptorProto`s that lie in the library's read-only data, on Linux in a section of their own. They
-are found by scanning that, or the whole file where there is no such section (0.3-1 s, and seconds from a slow
-disk): nothing of jaxlib is imported and no device is started. What was found is kept in the user's cache directory.
+`FileDescriptorProto`s in the library's read-only data, on Linux in a separate section. This module
+scans that section, or the whole file if there is no such section (0.3-1 s, and seconds from a slow
+disk). It imports nothing of jaxlib and starts no device. The result is cached in the user's cache directory.
 
 Must not know what the messages mean; the bytes go to `toolchain/schema.py`.
 """
@@ -23,10 +23,10 @@ from inspector._jax.libraries.library import cached
 from inspector.errors import ModuleError
 from inspector.support.varints import read_varint
 
-# What we keep of all that is linked into the library (gRPC and Envoy bring a hundred more).
+# Folders of the descriptors that we need, out of all in the library (gRPC and Envoy have a hundred more).
 _KEPT_FOLDERS = ("xla/", "tsl/", "jaxlib/")
 
-# `PROTOBUF_ATTRIBUTE_...(protodesc_cold)` of what protoc writes for C++.
+# `PROTOBUF_ATTRIBUTE_...(protodesc_cold)` in the C++ code that protoc generates.
 _SECTION = "protodesc_cold"
 
 # A serialized descriptor begins with field 1 (its path, length-prefixed) and field 2 (its package).
@@ -39,19 +39,19 @@ _LARGEST_FIELD_BYTES = 1 << 20
 
 
 def installed_descriptors() -> bytes:
-    """The installed jaxlib's descriptors as a serialized `FileDescriptorSet`, dependencies first.
+    """Returns the installed jaxlib's descriptors as a serialized `FileDescriptorSet`, dependencies first.
 
-    Reads the cache when it is whole, else scans the library and tries to write the cache.
+    Reads them from the cache if it is intact; otherwise scans the library and tries to write the cache.
 
     Raises:
       MissingPackageError: jaxlib is not installed.
-      ModuleError: the library holds no HLO descriptors.
+      ModuleError: the library has no HLO descriptors.
     """
     return cached("descriptors", scan)
 
 
 def scan(library: Path) -> bytes:
-    """All XLA descriptors in a shared library, with their dependencies, as a `FileDescriptorSet`.
+    """Returns all XLA descriptors in a shared library, with their dependencies, as a `FileDescriptorSet`.
 
     Args:
       library: path of `libjax_common.so` or of a PJRT plugin.
@@ -70,13 +70,13 @@ def scan(library: Path) -> bytes:
 
 
 def file_descriptors(library: Path) -> dict[str, descriptor_pb2.FileDescriptorProto]:
-    """Every `FileDescriptorProto` in a shared library, by the path of its `.proto`."""
+    """Returns every `FileDescriptorProto` in a shared library, by the path of its `.proto` file."""
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return _by_name(_section(data)) or _by_name(data)
 
 
 def _section(data: mmap.mmap) -> bytes:
-    """What protobuf's compiler puts apart from other data; nothing where the linker has not kept it so."""
+    """Returns the section where protobuf's compiler puts descriptors; empty if the linker did not keep it."""
     try:
         return b"".join(data[s.offset : s.offset + s.length] for s in sections(data) if s.name == _SECTION)
     except UnknownFormatError:
@@ -91,7 +91,7 @@ def _by_name(data: mmap.mmap | bytes) -> dict[str, descriptor_pb2.FileDescriptor
 
 
 def descriptor_set(wanted: Iterable[str], files: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> bytes:
-    """The wanted files and what they import as a serialized `FileDescriptorSet`, dependencies first."""
+    """Returns the wanted files and their imports as a serialized `FileDescriptorSet`, dependencies first."""
     ordered: dict[str, descriptor_pb2.FileDescriptorProto] = {}
     for name in wanted:
         _add_with_dependencies(name, files, ordered)
@@ -110,7 +110,7 @@ def _descriptors(data: mmap.mmap | bytes) -> Iterator[descriptor_pb2.FileDescrip
 
 
 def _end(data: mmap.mmap | bytes, start: int) -> int:
-    """Where the serialized message at `start` stops: its fields come in ascending order, `name` once."""
+    """Returns the end of the serialized message at `start`: its fields are in ascending order, `name` once."""
     position, last = start, 0
     while (field := _field(data, position, last)) is not None:
         last, position = field
@@ -118,7 +118,7 @@ def _end(data: mmap.mmap | bytes, start: int) -> int:
 
 
 def _field(data: mmap.mmap | bytes, position: int, last: int) -> tuple[int, int] | None:
-    """Number and end of the field at a position; None where none follows that may come after field `last`."""
+    """Returns the number and end of the field at a position; None if no field follows that may come after field `last`."""
     try:
         key, end = read_varint(data, position)
         number, wire_type = key >> 3, key & 7
@@ -137,7 +137,7 @@ def _add_with_dependencies(
     files: Mapping[str, descriptor_pb2.FileDescriptorProto],
     ordered: dict[str, descriptor_pb2.FileDescriptorProto],
 ) -> bool:
-    """Appends `name` after what it imports; False, adding nothing more, when an import is not there."""
+    """Appends `name` after its imports; returns False, without appending `name`, if an import is missing."""
     if name in ordered:
         return True
     if name not in files:

@@ -1,6 +1,6 @@
-"""Reads strings and their uses out of an x86-64 ELF library, without symbols and without running it.
+"""Reads strings and their uses from an x86-64 ELF library, without symbols and without running it.
 
-Knows the file format and two instructions, not what the strings are for.
+Knows the file format and two instructions, but not the meaning of the strings.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 
 import numpy as np
 
-# ELF64 (System V ABI, chapter 4): section header table at 0x28, entries at 0x3c, index of the names' section at 0x3e.
+# ELF64 (System V ABI, chapter 4): section header table at 0x28, number of entries at 0x3c, index of the name section at 0x3e.
 _MAGIC_64_BIT_LITTLE = b"\x7fELF\x02\x01"
 _X86_64 = 62
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _PROGBITS, _EXECUTABLE = 1, 4
 
 SYMBOL_TABLE, RELOCATIONS = 2, 4
-"""Kinds of sections: `Elf64_Sym` and `Elf64_Rela` entries."""
+"""Section types of `Elf64_Sym` and `Elf64_Rela` entries."""
 
 _CHUNK_BYTES = 1 << 24
 _LONGEST_NAME = 100
 _LEA_BYTES = 7  # REX 8D ModRM disp32
 
-# `lea rdx, [rip + string]; mov eax, length` and return: a function whose whole result is a constant
-# std::string_view, as libstdc++ lays it out. libc++ and LLVM's StringRef have the two the other way.
+# `lea rdx, [rip + string]; mov eax, length` and return: a function that only returns a constant
+# std::string_view in libstdc++'s layout. libc++ and LLVM's StringRef have the two fields in the other order.
 _RETURNS_STRING_VIEW = re.compile(rb"\x48\x8d\x15(....)\xb8(....)\x5d?\xc3", re.DOTALL)
 _RETURNS_POINTER_FIRST = re.compile(rb"\x48\x8d\x05(....)\xba(....)\x5d?\xc3", re.DOTALL)
 
@@ -40,13 +40,13 @@ class Section:
     """One entry of the section table.
 
     Attributes:
-      name: such as ".rodata".
-      kind: ELF's number of what it holds.
-      address: where it is loaded, 0 for what is not.
-      offset: where it lies in the file.
-      length: in bytes.
-      is_code: whether it can be executed.
-      link: index of the section that belongs to it, such as a symbol table's names.
+      name: for example ".rodata".
+      kind: ELF's section type.
+      address: address where it is loaded, 0 if it is not loaded.
+      offset: offset in the file, in bytes.
+      length: length in bytes.
+      is_code: whether it is executable.
+      link: index of a related section, for example that of a symbol table's names.
     """
 
     name: str
@@ -60,10 +60,10 @@ class Section:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StringUses:
-    """Every `lea reg, [rip + x]` of the code, in the order of the code.
+    """Every `lea reg, [rip + x]` instruction, in code order.
 
     Attributes:
-      at: int64 [n], where each instruction is.
+      at: int64 [n], address of each instruction.
       target: int64 [n], the address that it computes.
     """
 
@@ -72,14 +72,14 @@ class StringUses:
 
 
 class UnknownFormatError(ValueError):
-    """Not an x86-64 ELF library."""
+    """The file is not an x86-64 ELF library."""
 
 
 def sections(data: mmap.mmap | bytes) -> list[Section]:
-    """The section table of a library.
+    """Returns the section table of a library.
 
     Raises:
-      UnknownFormatError: not an x86-64 ELF file, or one without section table.
+      UnknownFormatError: not an x86-64 ELF file, or one without a section table.
     """
     if data[:6] != _MAGIC_64_BIT_LITTLE or struct.unpack_from("<H", data, 0x12)[0] != _X86_64:
         raise UnknownFormatError(f"the library is not x86-64 code for Linux (this is {_machine()})")
@@ -103,37 +103,37 @@ class Image:
         """Reads the section table.
 
         Raises:
-          UnknownFormatError: not an x86-64 ELF file, or one without section table.
+          UnknownFormatError: not an x86-64 ELF file, or one without a section table.
         """
         self._data = data
         self._sections = [s for s in sections(data) if s.kind == _PROGBITS and s.address]
 
     def matches(self, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
-        """(address, text) of every match of `pattern` in data that is not code."""
+        """Yields (address, text) for every match of `pattern` outside code."""
         for section in self._sections:
             if not section.is_code:
                 for match in pattern.finditer(self._data, section.offset, section.offset + section.length):
                     yield section.address + match.start() - section.offset, match.group()
 
     def text_at(self, address: int, limit: int = 4000) -> str | None:
-        """The C string at an address, None where there is none of printable ASCII."""
+        """Returns the C string at an address, None if there is no string of printable ASCII."""
         offset = self._offset(address)
         if offset is None:
             return None
         end = self._data.find(b"\0", offset, offset + limit)
-        found = self._data[offset:end] if end >= 0 else b""
-        return found.decode() if found and all(32 <= c < 127 or c in b"\t\n" for c in found) else None
+        text = self._data[offset:end] if end >= 0 else b""
+        return text.decode() if text and all(32 <= c < 127 or c in b"\t\n" for c in text) else None
 
     def string_uses(self) -> StringUses:
-        """Every instruction that computes an address of its own image."""
-        found = [self._uses_in(section) for section in self._sections if section.is_code]
-        return StringUses(*(np.concatenate(part) for part in zip(*found, strict=True)))
+        """Returns every instruction that computes an address within the library."""
+        uses = [self._uses_in(section) for section in self._sections if section.is_code]
+        return StringUses(*(np.concatenate(part) for part in zip(*uses, strict=True)))
 
     def constant_string_views(self, *, pointer_first: bool = False) -> Iterator[str]:
-        """The results of functions that do nothing but return a constant string.
+        """Yields the results of functions that only return a constant string.
 
         Args:
-          pointer_first: how the library's `std::string_view` is laid out: as in libc++, not libstdc++.
+          pointer_first: whether the library's `std::string_view` has the layout of libc++ instead of libstdc++.
         """
         returns = _RETURNS_POINTER_FIRST if pointer_first else _RETURNS_STRING_VIEW
         for section in self._sections:
@@ -154,7 +154,7 @@ class Image:
     def _uses_in(self, section: Section) -> tuple[np.ndarray, np.ndarray]:
         at, displacement = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for start in range(0, section.length, _CHUNK_BYTES):
-            # Chunks overlap by an instruction, so that none is cut, and none is seen twice.
+            # Chunks overlap by one instruction less a byte, so that none is cut and none is counted twice.
             length = min(_CHUNK_BYTES + _LEA_BYTES - 1, section.length - start)
             if length < _LEA_BYTES:
                 break

@@ -1,7 +1,7 @@
-"""The compile options that a process starts with when nobody has said anything.
+"""Reads the default compile options of a process.
 
-XLA sets its flags' defaults in code and an `XLA_FLAGS` variable changes them once for a process, so
-they are read in a process of their own, without that variable.
+XLA sets its flags' defaults in code, and an `XLA_FLAGS` variable changes them once per process. So
+they are read in a separate process, without that variable.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _LIMIT_S = 60
 
 
 def installed_defaults() -> bytes | Unavailable:
-    """A serialized `xla.CompileOptionsProto` with XLA's own defaults, or why there is none."""
+    """Returns a serialized `xla.CompileOptionsProto` with XLA's own defaults, or why they are unknown."""
     try:
         return cached("defaults", _read)
     except MissingPackageError as e:
         return Unavailable(str(e))
     except (OSError, subprocess.SubprocessError) as e:
-        said = (getattr(e, "stderr", None) or b"").decode(errors="replace").strip().splitlines()[-1:]
-        return Unavailable(f"defaults are read in a process of their own, which failed: {' '.join([str(e), *said])}")
+        last_line = (getattr(e, "stderr", None) or b"").decode(errors="replace").strip().splitlines()[-1:]
+        return Unavailable(f"the process that reads the defaults failed: {' '.join([str(e), *last_line])}")
 
 
 def _read(_library: Path) -> bytes:

@@ -1,10 +1,10 @@
-"""What XLA says that its flags do, recovered from the code that registers them.
+"""Recovers XLA's descriptions of its flags from the code that registers them.
 
-The descriptions are strings in jaxlib's library, which no function of jaxlib gives away, and
-`--help` prints a quarter of them. The code that makes a flag loads the address of its name, then
+The descriptions are strings in jaxlib's library. No function of jaxlib returns them, and
+`--help` prints only a quarter of them. The code that registers a flag loads the address of its name, then
 that of its description: so the description is the first text loaded after the name and before
-another flag's name. Found in 296 of 311 (0.10.2) and 336 of 349 (0.12) cases; the others have none
-or are put together while running.
+another flag's name. This recovers 296 of 311 (0.10.2) and 336 of 349 (0.12) descriptions; the other flags have none
+or build them at run time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHORTEST_TEXT = 15
 
 
 def installed_descriptions(names: Collection[str]) -> dict[str, str] | Unavailable:
-    """Descriptions by flag name, of those that have been recovered.
+    """Returns the recovered descriptions by flag name.
 
     Args:
       names: all flags of the installed jaxlib.
@@ -39,14 +39,14 @@ def installed_descriptions(names: Collection[str]) -> dict[str, str] | Unavailab
         return json.dumps(recover(library, names)).encode()
 
     try:
-        found: dict[str, str] = json.loads(cached("descriptions", find))
+        descriptions: dict[str, str] = json.loads(cached("descriptions", find))
     except (MissingPackageError, UnknownFormatError, OSError) as e:
-        return Unavailable(f"descriptions are read from jaxlib's x86-64 Linux library: {e}")
-    return found
+        return Unavailable(f"descriptions can only be read from jaxlib's x86-64 Linux library: {e}")
+    return descriptions
 
 
 def recover(library: Path, names: Collection[str]) -> dict[str, str]:
-    """Reads a library.
+    """Recovers descriptions from a library.
 
     Raises:
       UnknownFormatError: not an x86-64 ELF file.
@@ -60,14 +60,14 @@ def recover(library: Path, names: Collection[str]) -> dict[str, str]:
 
 
 def _describe(image: Image, uses: StringUses, named: np.ndarray, flags: dict[int, str]) -> dict[str, str]:
-    """For each flag the text that is loaded soonest after its name."""
-    found: dict[str, tuple[int, str]] = {}
+    """Returns, for each flag, the text that is loaded soonest after its name."""
+    texts: dict[str, tuple[int, str]] = {}
     for use in named.tolist():
         name = flags[int(uses.target[use])]
         nearest = _text_after(image, uses, use, flags)
-        if nearest is not None and (name not in found or nearest[0] < found[name][0]):
-            found[name] = nearest
-    return {name: text for name, (_, text) in sorted(found.items())}
+        if nearest is not None and (name not in texts or nearest[0] < texts[name][0]):
+            texts[name] = nearest
+    return {name: text for name, (_, text) in sorted(texts.items())}
 
 
 def _text_after(image: Image, uses: StringUses, use: int, flags: dict[int, str]) -> tuple[int, str] | None:
@@ -82,5 +82,5 @@ def _text_after(image: Image, uses: StringUses, use: int, flags: dict[int, str])
 
 
 def _is_signature(text: str) -> bool:
-    """Whether it is a Python binding's signature, such as `({%}, {bool}) -> None`."""
+    """Reports whether a text is a Python binding's signature, for example `({%}, {bool}) -> None`."""
     return text.startswith("(") and " -> " in text

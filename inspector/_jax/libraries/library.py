@@ -1,7 +1,7 @@
-"""The shared library of the installed jaxlib, and a cache on disk for what is found in such libraries.
+"""Finds the shared library of the installed jaxlib, and caches data extracted from such libraries on disk.
 
-What a library holds does not change while it is installed, and finding it costs seconds, so it
-is kept in the user's cache directory under the library's version, length and time.
+The contents of a library do not change while it is installed, and extracting data takes seconds. So the results
+are stored in the user's cache directory under the library's version, length and modification time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_BYTES = 256 << 20
 
 
 def installed_library() -> Path:
-    """The path of jaxlib's shared library. Nothing of jaxlib is imported.
+    """Returns the path of jaxlib's shared library. Imports nothing of jaxlib.
 
     Raises:
       MissingPackageError: jaxlib is not installed.
@@ -30,13 +30,13 @@ def installed_library() -> Path:
             if library.exists():
                 return library
     raise MissingPackageError(
-        "The package jaxlib is not installed (no libjax_common in it was found); it holds the protobuf"
+        "The package jaxlib is not installed (libjax_common was not found). It contains the protobuf"
         f" schema of HLO. {sentence(install_command('jax'))}"
     )
 
 
 def cached(name: str, make: Callable[[Path], bytes]) -> bytes:
-    """What `make(jaxlib's library)` returned; see `cached_of`.
+    """Returns the result of `make(jaxlib's library)`, cached as in `cached_of`.
 
     Raises:
       MissingPackageError: jaxlib is not installed.
@@ -45,28 +45,28 @@ def cached(name: str, make: Callable[[Path], bytes]) -> bytes:
 
 
 def cached_of(library: Path, name: str, version: str, make: Callable[[Path], bytes]) -> bytes:
-    """What `make(library)` returned, from the cache when that is whole.
+    """Returns the result of `make(library)`, from the cache if the cached data is intact.
 
     Args:
-      library: of jaxlib, or of a plugin.
-      name: what is kept, with its format's version when that has changed, such as "descriptors".
-      version: the library's.
-      make: called when there is no such cache; what it raises is not kept.
+      library: library of jaxlib or of a plugin.
+      name: name of the cached data, with a format version if the format has changed, for example "descriptors".
+      version: the library's version.
+      make: called if nothing is cached; an exception is not cached.
     """
     stat = library.stat()
     folder = files.cache_folder()
     if folder is None:
         return make(library)
     cache = folder / f"{name}-{version}-{stat.st_size}-{stat.st_mtime_ns}.bin"
-    found = _read(cache)
-    if found is None:
-        found = make(library)
-        _write(cache, found)
-    return found
+    data = _read(cache)
+    if data is None:
+        data = make(library)
+        _write(cache, data)
+    return data
 
 
 def _read(cache: Path) -> bytes | None:
-    """The cached bytes, or None when there are none, others could have written them or their digest does not match."""
+    """Returns the cached bytes, or None if there are none, another user could have written them or their digest does not match."""
     try:
         files.check_own_folder(cache.parent)
         data = files.read(cache, _MAX_BYTES, own=True)
@@ -77,7 +77,7 @@ def _read(cache: Path) -> bytes | None:
 
 
 def _write(cache: Path, content: bytes) -> None:
-    """Writes the cache in one step; a folder that cannot be written only costs the next search."""
+    """Writes the cache in one step; does nothing if the folder is not writable."""
     try:
         files.make_own_folder(cache.parent)
         with files.writing(cache, mode=0o600, durable=False) as file:

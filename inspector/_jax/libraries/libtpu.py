@@ -1,6 +1,6 @@
-"""libtpu, the TPU's compiler: where it is installed, and a cache on disk for what is found in it.
+"""Finds the installed libtpu, the TPU compiler, and caches data extracted from it on disk.
 
-Nothing of it is loaded: it is read as a file, as jaxlib's library is (`library.py`).
+libtpu is not loaded: it is read as a file, like jaxlib's library (`library.py`).
 """
 
 from __future__ import annotations
@@ -16,46 +16,44 @@ from inspector.support import packages
 from inspector.support.install_commands import install_command, sentence
 
 EXTRA = "jax-inspector[tpu]"
-"""The requirement that brings it."""
+"""The requirement that installs libtpu."""
 
 SMALL_SLICE = f"{TPU.usual_chip}:2x2"
-"""A topology to ask it about itself with."""
+"""A small topology, for compiles that query libtpu's own settings."""
 
 
 def libtpu_library() -> Path:
-    """The path of libtpu.so, as JAX finds it: in `TPU_LIBRARY_PATH`, else in the package.
+    """Returns the path of libtpu.so, as JAX finds it: from `TPU_LIBRARY_PATH`, else in the package.
 
     Raises:
-      MissingPackageError: there is none.
+      MissingPackageError: it is not installed.
     """
-    named = os.environ.get("TPU_LIBRARY_PATH")  # JAX sets it too, when it loads the package's
+    named = os.environ.get("TPU_LIBRARY_PATH")  # JAX also sets it, when it loads the library of the package
     library = Path(named) if named else _packaged()
     if library is not None and library.is_file():
         return library
     if named:
-        raise MissingPackageError(
-            f"TPU_LIBRARY_PATH names {named!r}, where libtpu is not installed. Correct or unset it."
-        )
+        raise MissingPackageError(f"TPU_LIBRARY_PATH is {named!r}, where libtpu is not installed. Correct or unset it.")
     raise MissingPackageError(
-        f"libtpu, the TPU's compiler, is not installed; it holds the TPU's options. {sentence(install_command(EXTRA))}"
+        f"libtpu, the TPU compiler, is not installed. It contains the options of TPUs. {sentence(install_command(EXTRA))}"
     )
 
 
 def load_variables() -> dict[str, str]:
-    """The environment in which libtpu loads beside other processes, and on a machine without a TPU."""
+    """Returns the environment variables with which libtpu loads alongside other processes and on a machine without a TPU."""
     return {
-        "TPU_SKIP_MDS_QUERY": "1",  # or it asks a metadata server that is only there on a TPU machine
-        # Or each process leaves logs in the temporary directory.
+        "TPU_SKIP_MDS_QUERY": "1",  # otherwise it queries a metadata server that exists only on TPU machines
+        # Otherwise each process leaves logs in the temporary directory.
         "TPU_LOG_DIR": os.environ.get("TPU_LOG_DIR", "disabled"),
-        # Warnings and worse: without the first libtpu logs to files alone.
+        # Warnings and errors: without the first variable, libtpu logs to files only.
         "TPU_STDERR_LOG_LEVEL": "1",
         "TPU_MIN_LOG_LEVEL": "1",
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # the lock guards TPU hardware, and none is touched
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # the lock protects TPU hardware, which is not used
     }
 
 
 def libtpu_version() -> str:
-    """The installed package's version, "" for a libtpu that is no package, or none."""
+    """Returns the installed package's version, "" if libtpu is missing or does not come from a package."""
     try:
         return packages.version("libtpu") if libtpu_library() == _packaged() else ""
     except MissingPackageError:
@@ -67,7 +65,7 @@ def _packaged() -> Path | None:
 
 
 def cached_libtpu(name: str, make: Callable[[Path], bytes]) -> bytes:
-    """What `make(libtpu's library)` returned, from the cache when that is whole; see `library.cached_of`.
+    """Returns the result of `make(libtpu's library)`, from the cache if the cached data is intact; see `library.cached_of`.
 
     Raises:
       MissingPackageError: libtpu is not installed.

@@ -1,7 +1,7 @@
-"""Defaults of libtpu's options and the words that its enums take, as libtpu itself tells them.
+"""Queries libtpu for the defaults of its options and the values that its enums accept.
 
-libtpu writes the values of its flags when it compiles with a dump, and names the words that it takes
-when it refuses one. So a process of its own compiles one line for a TPU that need not be here.
+libtpu writes the values of its flags when it compiles with a dump, and lists the accepted values
+when it rejects one. So a separate process compiles a one-line program, for which no TPU needs to be attached.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ for type_, flag in json.loads(sys.argv[1]).items():
 print(json.dumps([texts, refusals]))
 """.replace("SLICE", SMALL_SLICE)
 
-# How libtpu ends a refusal; there is no other source of these words.
+# The end of libtpu's error messages; there is no other source of these values.
 _WORDS = re.compile(r"(?:Valid options are: |Supported values are: |Must be one of \{)([^.}]*)")
 
 
 def libtpu_defaults(flags: Mapping[str, LibtpuFlag]) -> tuple[dict[str, str], dict[str, list[str]]] | Unavailable:
-    """Defaults by flag, as texts, and the words of each enum by its C++ type; or why they are not known.
+    """Returns defaults by flag, as texts, and the values of each enum by its C++ type; or why they are unknown.
 
-    Takes seconds the first time for a libtpu.
+    Takes seconds the first time for each libtpu.
 
     Args:
-      flags: libtpu's, by name.
+      flags: libtpu's flags, by name.
     """
     try:
         texts, refusals = json.loads(cached_libtpu("defaults", lambda _: _ask(flags)))
     except MissingPackageError as e:
         return Unavailable(str(e))
     except (OSError, ValueError, subprocess.SubprocessError) as e:
-        said = (getattr(e, "stderr", None) or b"").decode(errors="replace").strip().splitlines()[-1:]
-        reason = " ".join([str(e).partition("\n")[0][:200], *said])
-        return Unavailable(f"defaults are read in a process of their own, which failed: {reason}")
+        last_line = (getattr(e, "stderr", None) or b"").decode(errors="replace").strip().splitlines()[-1:]
+        reason = " ".join([str(e).partition("\n")[0][:200], *last_line])
+        return Unavailable(f"the process that reads the defaults failed: {reason}")
     defaults = _environment(texts.get("tpu_comp_env.txt", "")) | _flagfile(texts.get("flagfile", ""))
-    words = {type_: match.group(1).split(", ") for type_, said in refusals.items() if (match := _WORDS.search(said))}
+    words = {type_: match.group(1).split(", ") for type_, text in refusals.items() if (match := _WORDS.search(text))}
     return defaults, words
 
 
@@ -72,7 +72,7 @@ def _ask(flags: Mapping[str, LibtpuFlag]) -> bytes:
         env={
             **environment,
             "JAX_PLATFORMS": "cpu",
-            "JAX_ENABLE_COMPILATION_CACHE": "false",  # what it has compiled, it dumps no more
+            "JAX_ENABLE_COMPILATION_CACHE": "false",  # with a cache hit, libtpu would write no dump
             **load_variables(),
         },
         stdin=subprocess.DEVNULL,
@@ -84,13 +84,13 @@ def _ask(flags: Mapping[str, LibtpuFlag]) -> bytes:
 
 
 def _flagfile(text: str) -> dict[str, str]:
-    """`--name=value` a line, as Abseil writes flags; a text that could be a number or word stands in quotes."""
+    """Parses one `--name=value` per line, as Abseil writes flags; texts that could be numbers or words are quoted."""
     lines = (line.removeprefix("--").partition("=") for line in text.splitlines() if line.startswith("--"))
     return {name: _unquoted(value) for name, _, value in lines}
 
 
 def _environment(text: str) -> dict[str, str]:
-    """The plain fields of a `TpuCompilationEnvironment` in protobuf's text form, one a line."""
+    """Parses the scalar fields of a `TpuCompilationEnvironment` in protobuf's text form, one per line."""
     lines = (line.partition(": ") for line in text.splitlines() if line[:1].isalpha())
     return {name: _unquoted(value) for name, colon, value in lines if colon}
 

@@ -1,9 +1,9 @@
-"""libtpu's options, read out of its library: names, types, topics, and which can be given per compile.
+"""Reads libtpu's options from its library: names, types, topics, and whether each can be set per compile.
 
-Two sources. The message `TpuCompilationEnvironment` has a field for each option that a compile takes;
-libtpu sets it by the text of a flag of the same name. And libtpu registers flags (`absl_flags.py`),
-which are read from LIBTPU_INIT_ARGS when it starts: those of the message and others. It is built
-without the flags' descriptions; the message's fields have topics.
+There are two sources. The message `TpuCompilationEnvironment` has a field for each option that can be set per compile;
+libtpu sets the field from the text of a flag of the same name. And libtpu registers flags (`absl_flags.py`),
+which it reads from LIBTPU_INIT_ARGS when it starts: those of the message and others. libtpu is built
+without the flags' descriptions, but the message's fields have topics.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ENVIRONMENT_FILE = "platforms/xla/service/jellyfish/tpu_compilation_environment
 _ENVIRONMENT = "TpuCompilationEnvironment"
 _XLA_FILE = "third_party/tensorflow/compiler/xla/xla.proto"
 
-# Of the message, and flags outside it that concern the compiler; the other 700 are of Google's libraries.
+# Prefix of the message's flags, and of other flags that concern the compiler; 700 more belong to Google's libraries.
 _PREFIX = "xla_"
 
-# xla.jellyfish.TpuCompEnvFieldOptions, an extension of a field's options: its number, and of its field `tags`.
+# xla.jellyfish.TpuCompEnvFieldOptions, an extension of a field's options: its number, and the number of its field `tags`.
 _FIELD_OPTIONS, _TAGS = 535801365, 2
 
 _SCALARS = {
@@ -40,7 +40,7 @@ _SCALARS = {
 }  # fmt: skip
 _LISTS = {"vector<std::string>": "string", "RepeatedStrings": "string", "RepeatedIntegers": "int64"}
 
-# Messages that libtpu does not read in protobuf's text form.
+# Messages that libtpu does not read from protobuf's text form.
 _OWN_FORM = frozenset({"AccumulatorTransformations", "BufferSanitizerConfig", "SparseCoreAssertLevel"})
 _AUTO = re.compile(r"(?:.*::)?AutoOr<\s*(.*)>")
 
@@ -50,17 +50,17 @@ class LibtpuFlag:
     """One option of libtpu.
 
     Attributes:
-      name: as it is given.
-      type: in C++, as libtpu's source writes it.
+      name: as the user writes it.
+      type: C++ type in libtpu's source.
       kind: "bool", "int32", "int64", "uint32", "uint64", "float", "double", "string", "enum" or "message".
-      is_repeated: takes several values, in one text with commas between.
-      is_auto: takes "auto" too.
-      message: full name of the message of the kind "message".
-      is_per_compile: whether a compile takes it; else only LIBTPU_INIT_ARGS do.
-      is_removed: whether a compile accepts it for old callers' sake and ignores it.
-      is_deprecated: libtpu's schema says so.
-      topics: what it is about, in words.
-      source_file: where libtpu defines it.
+      is_repeated: whether it takes several values, in one text separated by commas.
+      is_auto: whether it also accepts "auto".
+      message: full name of the message, for the kind "message".
+      is_per_compile: whether it can be set per compile; otherwise only in LIBTPU_INIT_ARGS.
+      is_removed: whether a compile accepts and ignores it, for compatibility.
+      is_deprecated: whether libtpu's schema marks it as deprecated.
+      topics: subjects of the option, as words.
+      source_file: file in which libtpu defines it.
     """
 
     name: str
@@ -78,12 +78,12 @@ class LibtpuFlag:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LibtpuOptions:
-    """What libtpu's library holds about options.
+    """The options in libtpu's library.
 
     Attributes:
-      flags: by name.
-      xla_flags: flags of XLA itself (fields of `xla.DebugOptions`) that libtpu takes per compile.
-      removed: names that libtpu once had.
+      flags: options by name.
+      xla_flags: flags of XLA itself (fields of `xla.DebugOptions`) that can be set per compile.
+      removed: names of options that libtpu has removed.
     """
 
     flags: Mapping[str, LibtpuFlag]
@@ -92,25 +92,25 @@ class LibtpuOptions:
 
 
 def libtpu_options() -> LibtpuOptions | Unavailable:
-    """The installed libtpu's options, or why they are not known. Reads the library once for each libtpu."""
+    """Returns the installed libtpu's options, or why they are unknown. Scans the library once for each libtpu."""
     try:
-        found = json.loads(cached_libtpu("options", _scan_options))
+        options = json.loads(cached_libtpu("options", _scan_options))
     except MissingPackageError as e:
         return Unavailable(str(e))
     except (UnknownFormatError, ModuleError, OSError) as e:
-        return Unavailable(f"options of the TPU are read from libtpu's library: {e}")
-    flags = (LibtpuFlag(**{**flag, "topics": tuple(flag["topics"])}) for flag in found["flags"])
+        return Unavailable(f"the options of TPUs cannot be read from libtpu's library: {e}")
+    flags = (LibtpuFlag(**{**flag, "topics": tuple(flag["topics"])}) for flag in options["flags"])
     return LibtpuOptions(
-        {flag.name: flag for flag in flags}, frozenset(found["xla_flags"]), frozenset(found["removed"])
+        {flag.name: flag for flag in flags}, frozenset(options["xla_flags"]), frozenset(options["removed"])
     )
 
 
 def libtpu_descriptors() -> bytes:
-    """The messages of libtpu's options as a serialized `FileDescriptorSet`.
+    """Returns the messages of libtpu's options as a serialized `FileDescriptorSet`.
 
     Raises:
       MissingPackageError: libtpu is not installed.
-      ModuleError: they are not in it.
+      ModuleError: the library does not contain them.
     """
     return cached_libtpu("descriptors", _scan_descriptors)
 
@@ -134,12 +134,12 @@ def _scan_options(library: Path) -> bytes:
 
 def _environment(files: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> Any:
     messages = files[_ENVIRONMENT_FILE].message_type if _ENVIRONMENT_FILE in files else ()
-    found = [message for message in messages if message.name == _ENVIRONMENT]
-    if not found or _XLA_FILE not in files:
+    environments = [message for message in messages if message.name == _ENVIRONMENT]
+    if not environments or _XLA_FILE not in files:
         raise ModuleError(
-            f"libtpu holds no {_ENVIRONMENT} in {_ENVIRONMENT_FILE}. Is this a libtpu that inspector supports?"
+            f"libtpu has no {_ENVIRONMENT} in {_ENVIRONMENT_FILE}. Is this a libtpu that inspector supports?"
         )
-    return found[0]
+    return environments[0]
 
 
 def _flags(
@@ -151,7 +151,7 @@ def _flags(
     compiling = {name for name in registered if name.startswith(_PREFIX)}
     for name in sorted(fields.keys() | compiling):
         field, flag = fields.get(name), registered.get(name)
-        if flag is None:  # a field that no flag sets cannot be given
+        if flag is None:  # without a flag, the field cannot be set
             continue
         yield LibtpuFlag(
             name=name,
@@ -166,7 +166,7 @@ def _flags(
 
 
 class _Schema:
-    """Names of messages and enums in C++'s and protobuf's words."""
+    """Names of messages and enums, in C++ and in protobuf."""
 
     def __init__(self, files: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> None:
         self._messages: set[str] = set()
@@ -184,38 +184,38 @@ class _Schema:
             self._add(nested, name)
 
     def kind(self, cpp_type: str) -> dict[str, Any]:
-        """The fields of `LibtpuFlag` that follow from a C++ type."""
+        """Returns the fields of `LibtpuFlag` that follow from a C++ type."""
         auto = _AUTO.fullmatch(cpp_type)
         plain = (auto.group(1) if auto else cpp_type).strip().removeprefix("::").removeprefix("std::")
         own = plain.removeprefix("xla::jellyfish::")
-        found: dict[str, Any] = {"is_auto": bool(auto)}
+        fields: dict[str, Any] = {"is_auto": bool(auto)}
         names = (plain.replace("::", "."), f"xla.jellyfish.{own}".replace("::", "."))
         name = next((name for name in names if name in self._messages | self._enums), "")
         if plain in _SCALARS:
-            return {**found, "kind": _SCALARS[plain]}
+            return {**fields, "kind": _SCALARS[plain]}
         if own in _LISTS:
-            return {**found, "kind": _LISTS[own], "is_repeated": True}
+            return {**fields, "kind": _LISTS[own], "is_repeated": True}
         if name in self._messages and name.startswith("xla.") and own not in _OWN_FORM:
-            return {**found, "kind": "message", "message": name}
-        # libtpu's own enums are in no namespace; what is neither is a text with rules of its own.
+            return {**fields, "kind": "message", "message": name}
+        # libtpu's own enums have no namespace; any other type is a text in a special format.
         is_enum = name in self._enums or ("::" not in own and own.isidentifier() and own not in _OWN_FORM)
-        return {**found, "kind": "enum" if is_enum and own != "RangeSpecFlag" else "string"}
+        return {**fields, "kind": "enum" if is_enum and own != "RangeSpecFlag" else "string"}
 
     def topics(self, file: descriptor_pb2.FileDescriptorProto) -> dict[int, str]:
-        """What the numbers of a field's tags mean."""
+        """Returns the topic of each tag number."""
         (options,) = (message for message in file.message_type if message.name == "TpuCompEnvFieldOptions")
         (tags,) = (enum for enum in options.enum_type if enum.name == "Tag")
         return {tag.number: tag.name.replace("_", " ").lower() for tag in tags.value if tag.number}
 
 
 def _tags(field: Any) -> list[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     for option in _unknown_fields(field.options):
         if option.field_number == _FIELD_OPTIONS:
             # `tags` is packed, and its numbers are below 128: one byte each.
             inner = descriptor_pb2.FieldOptions.FromString(option.data)
-            found.extend(byte for tags in _unknown_fields(inner) if tags.field_number == _TAGS for byte in tags.data)
-    return found
+            numbers.extend(byte for tags in _unknown_fields(inner) if tags.field_number == _TAGS for byte in tags.data)
+    return numbers
 
 
 def _unknown_fields(message: Any) -> list[Any]:

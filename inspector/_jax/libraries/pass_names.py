@@ -1,9 +1,9 @@
-"""The names of compiler passes, as `xla_disable_hlo_passes` and its like take them.
+"""Finds the names of compiler passes, as accepted by `xla_disable_hlo_passes` and similar flags.
 
-Two sources, since no function of jaxlib lists passes. A pass's `name()` returns a constant, and such
-functions are recognized in the x86-64 code of jaxlib and libtpu: this finds passes of every pipeline,
-and names of other things. And XLA logs each pass of a compile in a process of its own, libtpu writes
-them to a file: this finds what really runs, with the names that are put together while running.
+There are two sources, since no function of jaxlib lists passes. First, a pass's `name()` returns a constant, and such
+functions are recognized in the x86-64 code of jaxlib and libtpu: this finds the passes of every pipeline,
+but also names of other things. Second, XLA logs each pass of a compile in a separate process, and libtpu writes
+them to a file: this finds the passes that really run, including names that are built at run time.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from inspector._jax.libraries.libtpu import SMALL_SLICE, cached_libtpu, load_var
 from inspector.errors import MissingPackageError, Unavailable
 from inspector.support import subprocesses
 
-# A pass is called by one word of these; anything else that such a function returns is no pass.
+# A pass name is one word of these characters; other results of such functions are not pass names.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
-# XLA's log has no format but its text; these are the lines that open each pass and pipeline (hlo_pass_pipeline.cc).
+# XLA's log has no structured format; these are the lines that start each pass and pipeline (hlo_pass_pipeline.cc).
 _RAN = re.compile(
     rb"hlo_pass_pipeline\.cc:\d+\]\s+(?:HLO pass|Running HLO pass pipeline on module [^:\n]*:) ([^:\n]+)$",
     re.MULTILINE,
 )
 _LIMIT_S = 120
 
-# Four partitions, a loop, a sort, a solve: what makes most passes of the pipeline run.
+# Four partitions, a loop, a sort and a solve make most passes of the pipeline run.
 _SCRIPT = """
 import jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
@@ -58,49 +58,49 @@ folder.cleanup()
 
 
 def constant_names() -> frozenset[str] | Unavailable:
-    """Passes whose name is a constant in jaxlib's library, among names of other things."""
+    """Returns the constant names in jaxlib's library: names of passes, and of other things."""
     try:
         return frozenset(json.loads(cached("pass-names", _scan)))
     except (MissingPackageError, UnknownFormatError, OSError) as e:
-        return Unavailable(f"names of passes are read from jaxlib's x86-64 Linux library: {e}")
+        return Unavailable(f"pass names can only be read from jaxlib's x86-64 Linux library: {e}")
 
 
 def observed_names() -> frozenset[str] | Unavailable:
-    """Passes and pipelines that XLA ran on the CPU for a program that needs many. Takes seconds the first time."""
+    """Returns the passes and pipelines that XLA ran on the CPU for a program that needs many. Takes seconds the first time."""
     try:
         return frozenset(json.loads(cached("passes-and-pipelines-run", _observe)))
     except MissingPackageError as e:
         return Unavailable(str(e))
     except (OSError, ValueError, subprocess.SubprocessError) as e:
-        return Unavailable(f"passes are logged by a process of their own, which failed: {e}")
+        return Unavailable(f"the process that logs passes failed: {e}")
 
 
 def constant_libtpu_names() -> frozenset[str] | Unavailable:
-    """Passes whose name is a constant in libtpu, among names of other things."""
+    """Returns the constant names in libtpu: names of passes, and of other things."""
     try:
         return frozenset(json.loads(cached_libtpu("pass-names", functools.partial(_scan, pointer_first=True))))
     except (MissingPackageError, UnknownFormatError, OSError) as e:
-        return Unavailable(f"names of passes are read from libtpu's library: {e}")
+        return Unavailable(f"pass names cannot be read from libtpu's library: {e}")
 
 
 def libtpu_passes() -> list[str] | Unavailable:
-    """What libtpu wrote of the passes it ran for two programs: `xla.HloModuleMetadataProto` in text form.
+    """Returns libtpu's records of the passes that it ran for two programs: `xla.HloModuleMetadataProto` in text form.
 
-    Takes seconds the first time for a libtpu.
+    Takes seconds the first time for each libtpu.
     """
     try:
         written: list[str] = json.loads(cached_libtpu("passes-run", _observe_libtpu))
     except MissingPackageError as e:
         return Unavailable(str(e))
     except (OSError, ValueError, subprocess.SubprocessError) as e:
-        return Unavailable(f"passes are told by a process of their own, which failed: {e}")
+        return Unavailable(f"the process that records passes failed: {e}")
     return written
 
 
 def _scan(library: Path, *, pointer_first: bool = False) -> bytes:
     with image_of(library) as image:
         names = set(image.constant_string_views(pointer_first=pointer_first))
-        # Names in capitals are not of passes; libtpu has a quarter of a million of hardware counters.
+        # Names in capitals do not belong to passes; libtpu has a quarter of a million names of hardware counters.
         return json.dumps(sorted(n for n in names if _NAME.fullmatch(n) and not n.isupper())).encode()
 
 
@@ -111,10 +111,10 @@ def _observe(_library: Path) -> bytes:
         "TF_CPP_VMODULE": "hlo_pass_pipeline=1",
     }
     process = _run("devices, options = jax.devices(), None\n" + _SCRIPT, variables)
-    found = sorted({name.decode() for name in _RAN.findall(process.stderr)})
-    if not found:
+    names = sorted({name.decode() for name in _RAN.findall(process.stderr)})
+    if not names:
         raise ValueError("XLA logged no pass")
-    return json.dumps(found).encode()
+    return json.dumps(names).encode()
 
 
 def _observe_libtpu(_library: Path) -> bytes:

@@ -1,1 +1,1 @@
-"""Private JAX used to trace and lower functions: jaxprs, stages, Pallas kernels, axis environments."""
+"""Private JAX for tracing and lowering functions: jaxprs, stages, Pallas kernels and axis environments."""

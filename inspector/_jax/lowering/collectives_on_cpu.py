@@ -1,4 +1,7 @@
-"""What JAX lowers for GPUs only, by collectives that CPUs have: the same values on every device."""
+"""CPU implementations of collectives that JAX lowers for GPUs only, built from collectives that CPUs have.
+
+The values on every device are the same as those of the original collectives.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Groups = Sequence[Sequence[int]] | None
 
 
 def broadcast(operand: UserValue, *, axis_name: Any, source: int) -> UserValue:
-    """`jax.lax.pbroadcast`: what the member at position `source` has."""
+    """`jax.lax.pbroadcast`: returns the operand of the member at position `source`."""
     return jax.lax.all_gather(operand, axis_name)[source]
 
 
@@ -22,8 +25,8 @@ def ragged_all_to_all(
     operand: UserValue, output: UserValue, input_offsets: UserValue, send_sizes: UserValue, output_offsets: UserValue,
     recv_sizes: UserValue, *, axis_name: Any, axis_index_groups: Groups = None, **_: Any,
 ) -> UserValue:  # fmt: skip
-    """`jax.lax.ragged_all_to_all`: slices of all members' operands, each where its sender says."""
-    del recv_sizes  # what the senders say again
+    """`jax.lax.ragged_all_to_all`: collects slices of all members' operands, each at the place that its sender names."""
+    del recv_sizes  # equal to the send sizes of the senders
     here = _position(axis_name, axis_index_groups)
 
     def gathered(value: UserValue) -> UserValue:
@@ -44,7 +47,7 @@ def ragged_all_to_all(
 
 
 def _position(axis_name: Any, groups: Groups) -> UserValue:
-    """Of this device in its group."""
+    """Returns the position of this device in its group."""
     index = jax.lax.axis_index(axis_name)
     if groups is None:
         return index
@@ -53,4 +56,4 @@ def _position(axis_name: Any, groups: Groups) -> UserValue:
 
 
 ON_CPU: Mapping[str, Callable[..., UserValue]] = {"pbroadcast": broadcast, "ragged_all_to_all": ragged_all_to_all}
-"""By the primitive's name."""
+"""CPU implementations by the primitive's name."""

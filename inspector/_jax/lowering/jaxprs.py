@@ -1,4 +1,4 @@
-"""Jaxprs as text, with the equation of every line; and the mesh that they name.
+"""Prints jaxprs as text with the equations of every line, and finds the mesh that they name.
 
 Private JAX: `core.pp_eqn`, `core.pp_toplevel_jaxpr`, `core.pp_eqn_rules`, `pretty_printer.text`
 (printing), `source_info_util.user_frames` (locations).
@@ -14,16 +14,16 @@ from typing import Any
 from jax._src import core, source_info_util
 from jax._src import pretty_printer as pp
 
-# One printing at a time: `core.pp_eqn` is swapped while a jaxpr prints, because its own source map
-# holds tracebacks, which equations of one Python line share, and we need the equation itself.
+# One thread prints at a time: `core.pp_eqn` is replaced while a jaxpr prints. JAX's own source map
+# has tracebacks, which equations of one Python line share, but we need the equation itself.
 _printing = threading.Lock()
-# Stands for the line breaks that a parameter's text brings along: to the printer, such a text is one line.
+# Replaces line breaks in a parameter's text: to the printer, such a text is one line.
 _BREAK = "\ufdd0"
 _WIDTH = 100
 
 
 def print_jaxpr(jaxpr: Any) -> tuple[str, list[tuple[Any, ...]]]:
-    """A jaxpr's text and, for each line, its equations: a short inner jaxpr stands on its caller's line."""
+    """Returns a jaxpr's text and the equations of each line; a short inner jaxpr is on its caller's line."""
     source_map: list[list[tuple[int, int, Any]]] = []
     with _own_printing():
         doc = core.pp_toplevel_jaxpr(open_jaxpr(jaxpr))
@@ -35,13 +35,13 @@ def print_jaxpr(jaxpr: Any) -> tuple[str, list[tuple[Any, ...]]]:
 
 @contextlib.contextmanager
 def _own_printing() -> Iterator[None]:
-    """While it is open, documents of this thread know the equation of each line, and each of their texts is on one line."""
+    """Makes JAX's printer record the equation of each line, and print each text on one line, in this thread only."""
     with _printing:
         original, here = (core.pp_eqn, pp.text), threading.get_ident()
 
         def text(content: str, *more: Any, **named: Any) -> Any:
-            mine = threading.get_ident() == here
-            return original[1](content.replace("\n", _BREAK) if mine else content, *more, **named)
+            is_own = threading.get_ident() == here
+            return original[1](content.replace("\n", _BREAK) if is_own else content, *more, **named)
 
         def equation(eqn: Any, context: Any, settings: Any) -> Any:
             print_one = _print_equation if threading.get_ident() == here else original[0]
@@ -54,8 +54,8 @@ def _own_printing() -> Iterator[None]:
             core.pp_eqn, pp.text = original
 
 
-def _distinct(found: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple({id(eqn): eqn for eqn in found}.values())
+def _distinct(eqns: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple({id(eqn): eqn for eqn in eqns}.values())
 
 
 def _print_equation(eqn: Any, context: Any, settings: Any) -> Any:
@@ -64,20 +64,20 @@ def _print_equation(eqn: Any, context: Any, settings: Any) -> Any:
 
 
 def open_jaxpr(jaxpr: Any) -> Any:
-    """The `Jaxpr` inside a `ClosedJaxpr`, which JAX 0.11 merged into one."""
+    """Returns the `Jaxpr` inside a `ClosedJaxpr`; JAX 0.11 merged both classes into one."""
     return getattr(jaxpr, "jaxpr", jaxpr)
 
 
 Place = tuple[str, tuple[tuple[str, int, str], ...]]
-"""Where an equation stands: `op_name` as the lowering writes it below the program's own name, and (file, line, function) of
+"""Location of an equation: `op_name` as the lowering writes it, without the program's own name, and (file, line, function) of
 user frames."""
 
 
 def equation_places(jaxpr: Any) -> dict[int, list[Place]]:
-    """The places of each equation, by `id`.
+    """Returns the places of each equation, by `id`.
 
-    An equation of an inner jaxpr has one place for each way to it, and the frames of the equation
-    that calls it when it has none of its own.
+    An equation of an inner jaxpr has one place for each call path to it. If it has no user frames, it gets those of
+    the equation that calls it.
     """
     places: dict[int, list[Place]] = {}
     _add_places(open_jaxpr(jaxpr), source_info_util.new_name_stack(), (), places, 0)
@@ -86,25 +86,25 @@ def equation_places(jaxpr: Any) -> dict[int, list[Place]]:
 
 def _add_places(jaxpr: Any, outer: Any, outer_frames: Any, places: dict[int, list[Place]], depth: int) -> None:
     for eqn in jaxpr.eqns:
-        found = places.setdefault(id(eqn), [])
-        if len(found) >= _PLACES:
+        known = places.setdefault(id(eqn), [])
+        if len(known) >= _PLACES:
             continue
         stack = outer + eqn.source_info.name_stack
         frames = frames_of(eqn) or outer_frames
-        found += [(name, frames) for name in _op_names(stack, eqn)]
+        known += [(name, frames) for name in _op_names(stack, eqn)]
         if depth < _DEPTH:
             for scope, inner in inner_jaxprs(eqn):
                 _add_places(inner, _below(stack, eqn, scope), frames, places, depth + 1)
 
 
 def frames_of(eqn: Any) -> tuple[tuple[str, int, str], ...]:
-    """(file, line, function) of an equation's own user frames, innermost first."""
+    """Returns (file, line, function) of an equation's own user frames, innermost first."""
     frames = source_info_util.user_frames(eqn.source_info.traceback)
     return tuple((frame.file_name, frame.start_line, frame.function_name) for frame in frames)
 
 
 def _op_names(stack: Any, eqn: Any) -> list[str]:
-    """As the lowered operations are named: a call by its function, a scan also by the loop that it becomes."""
+    """Returns the names of the lowered operations: a call is named after its function, a scan also after the loop that it becomes."""
     kind = str(eqn.primitive.name)
     if kind in _JITTED:
         return [str(stack.extend(f"jit({eqn.params['name']})"))]
@@ -113,9 +113,9 @@ def _op_names(stack: Any, eqn: Any) -> list[str]:
 
 
 def _below(stack: Any, eqn: Any, scope: str) -> Any:
-    """The name stack inside of an equation, as lowering builds it.
+    """Returns the name stack inside an equation, as lowering builds it.
 
-    Only a jitted function's name goes inside of an open transformation: `jvp(jit(g))/sin`, but
+    Only a jitted function's name goes inside an open transformation: `jvp(jit(g))/sin`, but
     `jvp()/cond/branch_0_fun/sin`.
     """
     if eqn.primitive.name in _JITTED:
@@ -124,7 +124,7 @@ def _below(stack: Any, eqn: Any, scope: str) -> Any:
 
 
 def inner_jaxprs(eqn: Any) -> Iterator[tuple[str, Any]]:
-    """An equation's jaxprs, each with the scope that its lowering adds."""
+    """Yields an equation's jaxprs, each with the scope that its lowering adds."""
     for parameter, value in eqn.params.items():
         many = isinstance(value, tuple)
         for index, jaxpr in enumerate(value if many else (value,)):
@@ -146,9 +146,9 @@ def _scope(eqn: Any, parameter: str, index: int) -> str:
 
 
 _JITTED = ("jit", "pjit")
-# What lowering calls a scan's body changed when JAX 0.11 merged ClosedJaxpr and Jaxpr.
+# JAX 0.11, which merged ClosedJaxpr and Jaxpr, changed the lowered name of a scan's body.
 _SCAN_BODY = "while/body/closed_call" if hasattr(core, "ClosedJaxpr") else "while/body/eval_jaxpr"
-# What it adds around the body: counting, and slices of what is scanned over and of what is stacked.
+# Names that lowering adds around the body: the counter, and slices of scanned inputs and stacked outputs.
 _TAKE, _PUT = "while/body/jit(dynamic_index_in_dim)", "while/body/jit(dynamic_update_index_in_dim)"
 _LOOP = (
     "while", "while/cond/lt", "while/body/add", "while/body/sub", _SCAN_BODY, _TAKE, f"{_TAKE}/dynamic_slice",
@@ -156,13 +156,13 @@ _LOOP = (
 )  # fmt: skip
 
 
-# Bounds for functions that call one another many times over; the first places stand for the rest.
+# Limits for functions that call one another many times; the first places represent the rest.
 _PLACES = 32
 _DEPTH = 64
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Every equation, those of inner jaxprs included, each jaxpr once."""
+    """Yields every equation, including those of inner jaxprs, each jaxpr once."""
     seen: set[int] = set()
     stack = [open_jaxpr(jaxpr)]
     while stack:
@@ -176,7 +176,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def mesh_of(jaxpr: Any) -> Any:
-    """The mesh of the first `shard_map`, or None."""
+    """Returns the mesh of the first `shard_map`, or None."""
     for eqn in equations(jaxpr):
         if eqn.primitive.name == "shard_map":
             return eqn.params["mesh"]
@@ -184,20 +184,20 @@ def mesh_of(jaxpr: Any) -> Any:
 
 
 def collective_axes(jaxpr: Any) -> tuple[tuple[str, str, int, tuple[str, ...]], ...]:
-    """The axes that collectives name, with the primitive and the innermost user's file and line of each."""
-    found: dict[tuple[str, str, int, tuple[str, ...]], None] = {}
+    """Returns the axes that each collective names, with its primitive and the file and line of the innermost user frame."""
+    collectives: dict[tuple[str, str, int, tuple[str, ...]], None] = {}
     for eqn in equations(jaxpr):
         if "axes" not in eqn.params and "axis_name" not in eqn.params:
             continue
         frame = next(iter(source_info_util.user_frames(eqn.source_info.traceback)), None)
         if frame is None:
             continue
-        found[str(eqn.primitive.name), frame.file_name, frame.start_line, axes_named(eqn)] = None
-    return tuple(found)
+        collectives[str(eqn.primitive.name), frame.file_name, frame.start_line, axes_named(eqn)] = None
+    return tuple(collectives)
 
 
 def axes_named(eqn: Any) -> tuple[str, ...]:
-    """The axes that a collective names, in the user's order."""
+    """Returns the axes that a collective names, in the user's order."""
     named = eqn.params.get("axes", eqn.params.get("axis_name"))
     several = named if isinstance(named, (tuple, list)) else (named,)
     return tuple(str(axis) for axis in several if not isinstance(axis, int))

@@ -1,10 +1,10 @@
-"""What a library's wrapper hands to `jax.jit`: the call is traced as the wrapper makes it, and caught there.
+"""Intercepts the call of `jax.jit` inside a library's wrapper: traces the function as the wrapper does and captures the jitted call.
 
-Equinox's `filter_jit`, Flax's `nnx.jit` and the like split and merge their arguments around a jitted function
-of their own. Their `trace` or `lower` calls its; that call has the very program that the library would compile.
+Equinox's `filter_jit`, Flax's `nnx.jit` and similar wrappers split and merge their arguments around an inner
+jitted function. Their `trace` or `lower` calls that function; the captured call has the exact program that the library would compile.
 
-Private JAX: `pjit.jit_trace` and the `trace` of jitted functions (every tracing ahead of time goes through
-them), `Traced.lower` (stopped, because it lowers for a platform that nobody asked for).
+Private JAX: `pjit.jit_trace` and the `trace` of jitted functions (every ahead-of-time trace goes through
+them), `Traced.lower` (stopped, because it would lower for a platform that was not requested).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from inspector._jax.lowering.jaxprs import open_jaxpr
 from inspector._jax.lowering.stages import Traced, static_arguments
 from inspector._jax.values import UserFunction, UserValue
 
-# One caught call at a time: the functions that are swapped belong to all threads.
+# One capture at a time: the replaced functions are shared by all threads.
 _catching = threading.RLock()
 
 
@@ -32,10 +32,10 @@ class JittedCall:
     """A call of a jitted function.
 
     Attributes:
-      traced: what JAX made of it.
-      jitted: the function that `jax.jit` gave.
-      args: as the function got them, static ones included.
-      kwargs: likewise.
+      traced: JAX's traced form of the call.
+      jitted: the function that `jax.jit` returned.
+      args: positional arguments as passed, including static ones.
+      kwargs: keyword arguments, likewise.
     """
 
     traced: Traced
@@ -45,7 +45,7 @@ class JittedCall:
 
     @property
     def leaves(self) -> list[UserValue]:
-        """The values of the program's arguments, in order: the array leaves of what is not static."""
+        """The values of the program's arguments, in order: the array leaves of the non-static arguments."""
         return jax.tree_util.tree_leaves(self.dynamic)
 
     @property
@@ -60,15 +60,15 @@ class JittedCall:
 
 
 def is_jitted(fun: UserValue) -> bool:
-    """Whether `jax.jit` itself gave the function."""
+    """Reports whether the function was returned by `jax.jit` itself."""
     return isinstance(fun, type(_example())) and hasattr(fun, "_jit_info")
 
 
 def jitted_call(fun: UserValue, args: Sequence[UserValue], kwargs: Mapping[str, UserValue]) -> JittedCall | None:
-    """The jitted call behind `fun.trace(...)`, or else `fun.lower(...)`; None where there is none.
+    """Returns the jitted call inside `fun.trace(...)`, or else `fun.lower(...)`; None if there is none.
 
     Raises:
-      Exception: what the function itself raises while it is traced.
+      Exception: the function's own exception while it is traced.
     """
     with _caught() as catch:
         try:
@@ -78,13 +78,13 @@ def jitted_call(fun: UserValue, args: Sequence[UserValue], kwargs: Mapping[str, 
         except Exception:
             if catch.calls or catch.depth:
                 raise
-            return None  # a method that is called so and has nothing to do with JAX, such as a matrix's trace
+            return None  # a method of this name that has nothing to do with JAX, such as a matrix's trace
     traced = innermost(stage)
     return next((call for call in catch.calls if call.traced is traced), None)
 
 
 def innermost(stage: UserValue) -> UserValue:
-    """JAX's own stage inside a library's object for it, by the names that libraries have for it; else what was given."""
+    """Returns JAX's own stage inside a library's object, found by the attribute names that libraries use; else the object itself."""
     inner = stage
     for _ in range(4):
         if isinstance(inner, Traced | jax.stages.Lowered | jax.stages.Compiled):
@@ -94,7 +94,7 @@ def innermost(stage: UserValue) -> UserValue:
 
 
 class _LoweringReached(BaseException):
-    """Ends a wrapper's `lower` where JAX would lower; no library takes it for an error of its own."""
+    """Ends a wrapper's `lower` where JAX would lower; a BaseException, so that libraries do not handle it."""
 
     def __init__(self, traced: Any) -> None:
         self.traced = traced
@@ -102,7 +102,7 @@ class _LoweringReached(BaseException):
 
 @dataclasses.dataclass
 class _Catch:
-    """Calls so far, and how many are being traced: what user code lowers in there is its own affair."""
+    """The calls captured so far, and the number being traced; lowerings by user code inside a trace are not stopped."""
 
     calls: list[JittedCall] = dataclasses.field(default_factory=list)
     depth: int = 0
@@ -110,7 +110,7 @@ class _Catch:
 
 @contextlib.contextmanager
 def _caught() -> Iterator[_Catch]:
-    """While it is open, this thread's tracings ahead of time are kept and its lowerings stopped."""
+    """Records this thread's ahead-of-time traces and stops its lowerings."""
     with _catching:
         catch, thread = _Catch(), threading.get_ident()
         trace, lower, jitted = pjit.jit_trace, Traced.lower, type(_example())
@@ -121,7 +121,7 @@ def _caught() -> Iterator[_Catch]:
                 return trace(fun, *args, **kwargs)
             catch.depth += 1
             traced = trace(fun, *args, **kwargs)
-            catch.depth -= 1  # not after an error: it says that JAX was reached
+            catch.depth -= 1  # not after an error: a positive depth shows that JAX was reached
             catch.calls.append(JittedCall(traced, fun, args, kwargs))
             return traced
 
@@ -146,20 +146,20 @@ def _example() -> Callable[..., Any]:
 
 
 def is_same_program(one: Traced, other: Traced) -> bool:
-    """Whether two calls were traced to one program; JAX's own cache answers for arguments of the same kind."""
+    """Reports whether two calls were traced to the same program. For arguments of the same kind, JAX's cache returns the same jaxpr."""
     return one.jaxpr is other.jaxpr or str(one.jaxpr) == str(other.jaxpr)
 
 
 def result_places(call: UserFunction, arrays: Sequence[UserValue], traced: Traced) -> list[int] | None:
-    """Which result of a jitted call each array that a function returns is; None when some are none of them.
+    """Returns the index of the jitted call's result for each array that a function returns; None if some array is not such a result.
 
     Args:
-      call: makes the jitted call.
+      call: a function that makes the jitted call.
       arrays: its arguments.
-      traced: what JAX made of the jitted call before.
+      traced: the traced form of the jitted call.
 
     Raises:
-      Exception: what the function itself raises while it is traced.
+      Exception: the function's own exception while it is traced.
     """
     inner = open_jaxpr(jax.make_jaxpr(call)(*arrays))
     names = ("jit", "pjit")
@@ -170,5 +170,5 @@ def result_places(call: UserFunction, arrays: Sequence[UserValue], traced: Trace
     if len(calls) != 1:
         return None
     places = {var: number for number, var in enumerate(calls[0].outvars)}
-    found = [places.get(var) for var in inner.outvars if not hasattr(var, "val")]
-    return None if None in found or len(found) != len(inner.outvars) else found  # type: ignore[return-value]
+    results = [places.get(var) for var in inner.outvars if not hasattr(var, "val")]
+    return None if None in results or len(results) != len(inner.outvars) else results  # type: ignore[return-value]

@@ -1,8 +1,8 @@
-"""What collectives take and give, as more results of a program.
+"""Returns the operands and results of collectives as additional results of a program.
 
-The jaxpr of a traced function is evaluated anew with a log that goes through its loops, branches and calls: around each
-collective, its operands and its result are written into the log, which the program returns beside its own results. No
-callback is needed, so that any process can run it, and the user's function stays as it is.
+The jaxpr of a traced function is evaluated again with a log that is passed through its loops, branches and calls. Around each
+collective, its operands and its result are written into the log, which the program returns after its own results. This needs no
+callback, so any process can run the program, and leaves the user's function unchanged.
 
 Private JAX: `Primitive.get_bind_params`, `JaxprEqnContext.manager`, `source_info_util.new_name_stack`.
 """
@@ -45,26 +45,26 @@ COLLECTIVES = frozenset(
 
 AxisEnv = Sequence[tuple[Hashable, int]]
 Path: TypeAlias = tuple[int, ...]
-"""Where an equation stands: its index, behind those of the equations around it, each with the number of its jaxpr."""
+"""Position of an equation: alternating equation indices and jaxpr numbers, from the outermost equation to this one."""
 Entry: TypeAlias = tuple[Any, tuple[Any, ...]]
-"""Of one collective: how often it ran, and its operands and its result, each with a leading axis of executions."""
+"""Log of one collective: how often it ran, and its operands and its result, each with a leading axis of executions."""
 Log: TypeAlias = dict[Path, Entry]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Logged:
-    """A collective of a program, and what is logged of it.
+    """A collective of a program, and the format of its log.
 
     Attributes:
-      primitive: JAX's, such as `psum`.
-      axes: that it names.
-      groups: its `axis_index_groups`, positions along the axes; () where it has none.
-      frames: (file, line, function) of the user's, innermost first.
-      manual: names and sizes of the axes of the `shard_map`s around it, outermost first.
-      levels: `shard_map`s around it.
-      operands: shape and dtype of each on one device.
-      result: likewise.
-      capacity: executions that are logged; 0 where none is, for `reason`.
+      primitive: JAX's name, for example `psum`.
+      axes: axes that it names.
+      groups: its `axis_index_groups`, positions along the axes; () without groups.
+      frames: (file, line, function) of user frames, innermost first.
+      manual: names and sizes of the axes of the enclosing `shard_map`s, outermost first.
+      levels: number of enclosing `shard_map`s.
+      operands: shape and dtype of each operand on one device.
+      result: shape and dtype of the result on one device.
+      capacity: maximum number of logged executions; 0 if none is logged, for `reason`.
       reason: why nothing is logged.
     """
 
@@ -82,12 +82,12 @@ class Logged:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObserveLimits:
-    """How much is logged.
+    """Limits of the log.
 
     Attributes:
-      executions: of each collective, at most.
-      log_bytes: on all devices together, at most.
-      replicas: of the program; axes of a `shard_map` are counted besides.
+      executions: maximum number of executions of each collective.
+      log_bytes: maximum size in bytes on all devices together.
+      replicas: replicas of the program; multiplied by the sizes of `shard_map` axes.
     """
 
     executions: int
@@ -96,35 +96,35 @@ class ObserveLimits:
 
 
 def observed_call(traced: Traced, limits: ObserveLimits) -> tuple[Traced, tuple[Logged, ...]]:
-    """A traced call whose program returns the log behind its own results, for CPUs, and what is in it."""
+    """Returns a traced call, for CPUs, whose program returns the log after its own results, and a description of the log."""
     program = _Observation(traced.jaxpr, limits)
-    # How its arguments are sharded is known once it is lowered, for a platform that has all of its operations.
+    # The shardings of its arguments are known once it is lowered, for a platform that supports all of its operations.
     lacking = any(one.primitive in ON_CPU for one in program.logged)
     lowered = traced.lower(lowering_platforms=((CUDA if lacking else CPU).lowering,))
     return traced_as(lowered, program), program.logged
 
 
 def observed_jaxpr(closed: Any, axis_env: AxisEnv, limits: ObserveLimits) -> tuple[Any, tuple[Logged, ...]]:
-    """A closed jaxpr that returns the log behind its own results, a list, for CPUs, and what is in it.
+    """Returns a closed jaxpr, for CPUs, that returns a list of the original results and the log, and a description of the log.
 
     Args:
-      closed: of a program for replicas.
+      closed: jaxpr of a program for replicas.
       axis_env: names and sizes of the axes that are bound around it.
-      limits: of the log.
+      limits: limits of the log.
     """
     program = _Observation(closed, limits)
     return jax.make_jaxpr(program, axis_env=list(axis_env) or None)(*closed.in_avals), program.logged
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Around:
-    """What stands around an equation.
+class _Context:
+    """Context of an equation.
 
     Attributes:
-      executions: of it in one of the program; None where a loop decides while it runs.
-      levels: (mesh, manual axes) of each `shard_map`, outermost first.
-      frames: of the user, of what calls it.
-      reason: why nothing in it can be logged.
+      executions: how often it runs in one execution of the program; None if a loop decides at run time.
+      levels: (mesh, manual axes) of each enclosing `shard_map`, outermost first.
+      frames: user frames of the calling equation.
+      reason: why nothing inside it can be logged.
     """
 
     executions: int | None = 1
@@ -134,33 +134,33 @@ class _Around:
 
 
 class _Observation:
-    """A program that is evaluated with a log. Called with its arguments, it returns its results and the log, flat."""
+    """A program evaluated with a log. When called with the program's arguments, it returns its results and the log, flat."""
 
     def __init__(self, closed: Any, limits: ObserveLimits) -> None:
         self._closed = closed
-        found = list(_found(open_jaxpr(closed), (), _Around()))
-        share = limits.log_bytes // max(1, len(found))
-        self._logged = {path: _with_capacity(eqn, around, limits, share) for path, eqn, around in found}
-        self._around = {path: around for path, _, around in found if self._logged[path].capacity}
-        self._holders = {path[:end] for path in self._around for end in range(len(path))}
+        collectives = list(_collectives_in(open_jaxpr(closed), (), _Context()))
+        share = limits.log_bytes // max(1, len(collectives))
+        self._logged = {path: _with_capacity(eqn, context, limits, share) for path, eqn, context in collectives}
+        self._contexts = {path: context for path, _, context in collectives if self._logged[path].capacity}
+        self._holders = {path[:end] for path in self._contexts for end in range(len(path))}
 
     @property
     def logged(self) -> tuple[Logged, ...]:
-        """In the order of the log; those with a capacity have a count, their operands and their result in it."""
+        """The collectives in log order; those with a capacity have a count, their operands and their result in the log."""
         return tuple(self._logged.values())
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        begun = {path: self._empty(path) for path in self._around}
+        begun = {path: self._empty(path) for path in self._contexts}
         results, log = self._evaluate(self._closed, arrays, (), begun)
-        for path in self._around:
+        for path in self._contexts:
             count, values = log[path]
-            kept = self._logged[path].capacity
-            depth = len(self._around[path].levels)
-            results += [count, *(jax.lax.slice_in_dim(value, 0, kept, axis=depth) for value in values)]
+            capacity = self._logged[path].capacity
+            depth = len(self._contexts[path].levels)
+            results += [count, *(jax.lax.slice_in_dim(value, 0, capacity, axis=depth) for value in values)]
         return results
 
     def _empty(self, path: Path) -> Entry:
-        logged, levels = self._logged[path], self._around[path].levels
+        logged, levels = self._logged[path], self._contexts[path].levels
         sizes = tuple(_size(mesh, axes) for mesh, axes in levels)
         room = (*sizes, logged.capacity + (not self._is_exact(path)))
 
@@ -175,8 +175,8 @@ class _Observation:
         return zeros(sizes, jnp.int32), values
 
     def _is_exact(self, path: Path) -> bool:
-        """Whether it never runs more often than its log has room for."""
-        executions = self._around[path].executions
+        """Reports whether it never runs more often than its log has space for."""
+        executions = self._contexts[path].executions
         return executions is not None and executions <= self._logged[path].capacity
 
     def _evaluate(self, closed: Any, operands: Sequence[Any], path: Path, log: Log) -> tuple[list[Any], Log]:
@@ -191,39 +191,41 @@ class _Observation:
         for index, eqn in enumerate(jaxpr.eqns):
             here, given = (*path, index), list(map(read, eqn.invars))
             with eqn.ctx.manager:
-                if here in self._around:
-                    found = _bound(eqn, given)
-                    log[here] = self._noted(here, log[here], [*_operands(eqn, given), found[0]])
+                if here in self._contexts:
+                    results = _bind(eqn, given)
+                    log[here] = self._with_entry(here, log[here], [*_operands(eqn, given), results[0]])
                 elif here in self._holders:
                     own = {key: entry for key, entry in log.items() if key[: len(here)] == here}
-                    found, own = _INSIDE[_kind(eqn)](self, eqn, given, here, own)
+                    results, own = _INSIDE[_kind(eqn)](self, eqn, given, here, own)
                     log |= own
                 else:
-                    found = _bound(eqn, given)
-            known |= zip(eqn.outvars, found, strict=True)
+                    results = _bind(eqn, given)
+            known |= zip(eqn.outvars, results, strict=True)
         return list(map(read, jaxpr.outvars)), log
 
-    def _noted(self, path: Path, entry: Entry, values: Sequence[Any]) -> Entry:
-        count, kept = entry
+    def _with_entry(self, path: Path, entry: Entry, values: Sequence[Any]) -> Entry:
+        count, buffers = entry
         place = count if self._is_exact(path) else jnp.minimum(count, self._logged[path].capacity)
         updated = (
             jax.lax.dynamic_update_index_in_dim(buffer, _plain(value), place, 0)
-            for buffer, value in zip(kept, values, strict=True)
+            for buffer, value in zip(buffers, values, strict=True)
         )
         return count + 1, tuple(updated)
 
     def call(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
-        """Of what only calls a jaxpr: its equations, in its place."""
+        """Evaluates the equations of a called jaxpr in its place."""
         return self._evaluate(_called(eqn), given, (*here, 0), log)
 
     def scan(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
-        """A loop that carries the log too."""
+        """Evaluates a scan whose carry includes the log."""
         params = eqn.params
         constants, carried = scan_counts(params)
 
         def body(carry: tuple[Sequence[Any], Log], slices: Sequence[Any]) -> tuple[tuple[Sequence[Any], Log], Any]:
-            found, own = self._evaluate(params["jaxpr"], [*given[:constants], *carry[0], *slices], (*here, 0), carry[1])
-            return (found[:carried], own), found[carried:]
+            results, own = self._evaluate(
+                params["jaxpr"], [*given[:constants], *carry[0], *slices], (*here, 0), carry[1]
+            )
+            return (results[:carried], own), results[carried:]
 
         begin = given[constants : constants + carried], log
         (last, own), stacked = jax.lax.scan(
@@ -232,45 +234,49 @@ class _Observation:
         return [*last, *stacked], own
 
     def while_loop(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
-        """A loop that carries the log and its condition, which is asked for where a log can be written."""
-        params = eqn.params
-        asked, done = params["cond_nconsts"], params["body_nconsts"]
-        for_condition, for_body, begin = given[:asked], given[asked : asked + done], given[asked + done :]
+        """Evaluates a while loop whose carry includes the log and the condition.
 
-        def ask(values: Sequence[Any], own: Log) -> tuple[Any, Log]:
-            (found,), own = self._evaluate(params["cond_jaxpr"], [*for_condition, *values], (*here, 0), own)
-            return found, own
+        The body computes the condition, because the log can be written there.
+        """
+        params = eqn.params
+        condition_count, body_count = params["cond_nconsts"], params["body_nconsts"]
+        for_condition = given[:condition_count]
+        for_body, begin = given[condition_count : condition_count + body_count], given[condition_count + body_count :]
+
+        def test(values: Sequence[Any], own: Log) -> tuple[Any, Log]:
+            (condition,), own = self._evaluate(params["cond_jaxpr"], [*for_condition, *values], (*here, 0), own)
+            return condition, own
 
         def body(carry: tuple[list[Any], Log, Any]) -> tuple[list[Any], Log, Any]:
             values, own = self._evaluate(params["body_jaxpr"], [*for_body, *carry[0]], (*here, 1), carry[1])
-            condition, own = ask(values, own)
+            condition, own = test(values, own)
             return values, own, condition
 
-        condition, own = ask(begin, log)
+        condition, own = test(begin, log)
         values, own, _ = jax.lax.while_loop(lambda carry: carry[2], body, (list(begin), own, condition))
         return values, own
 
     def cond(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
-        """Branches that take the log and return it."""
+        """Evaluates a cond whose branches take the log and return it."""
         index, *operands = given
 
         def branch(number: int, jaxpr: Any) -> Callable[[Log, Sequence[Any]], tuple[list[Any], Log]]:
             return lambda own, values: self._evaluate(jaxpr, values, (*here, number), own)
 
         branches = [branch(number, jaxpr) for number, jaxpr in enumerate(eqn.params["branches"])]
-        found: tuple[list[Any], Log] = jax.lax.switch(index, branches, log, operands)
-        return found
+        results: tuple[list[Any], Log] = jax.lax.switch(index, branches, log, operands)
+        return results
 
     def shard_map(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
-        """One that has the logs of its devices along a leading axis."""
+        """Evaluates a `shard_map` in which the logs of its devices are stacked along a leading axis."""
         params = eqn.params
         axes = manual_axes(params)
         spread = PartitionSpec(axes)
 
         def body(own: Log, *values: Any) -> tuple[list[Any], Log]:
-            mine = jax.tree.map(lambda value: jnp.squeeze(value, 0), own)
-            found, mine = self._evaluate(params["jaxpr"], values, (*here, 0), mine)
-            return found, jax.tree.map(lambda value: jnp.expand_dims(value, 0), mine)
+            local = jax.tree.map(lambda value: jnp.squeeze(value, 0), own)
+            results, local = self._evaluate(params["jaxpr"], values, (*here, 0), local)
+            return results, jax.tree.map(lambda value: jnp.expand_dims(value, 0), local)
 
         mapped = jax.shard_map(
             body,
@@ -280,8 +286,8 @@ class _Observation:
             axis_names=set(axes),
             check_vma=params["check_vma"],
         )
-        found: tuple[list[Any], Log] = mapped(log, *given)
-        return found
+        results: tuple[list[Any], Log] = mapped(log, *given)
+        return results
 
 
 _INSIDE: Mapping[str, Callable[..., tuple[list[Any], Log]]] = {
@@ -306,32 +312,32 @@ def _called(eqn: Any) -> Any:
 
 
 def manual_axes(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """The axes that a `shard_map` makes manual, in the order of its mesh."""
+    """Returns the axes that a `shard_map` makes manual, in the order of its mesh."""
     return tuple(name for name in params["mesh"].axis_names if name in params["newly_manual_axes"])
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
-    """How many operands of a scan are constants, and how many are carried."""
+    """Returns the number of constant operands and of carried operands of a scan."""
     if "num_consts" in params:
         return int(params["num_consts"]), int(params["num_carry"])
     constants, carried, _ = params["ft_in"].unpack()
     return len(constants), len(carried)
 
 
-def _found(jaxpr: Any, path: Path, around: _Around) -> Iterator[tuple[Path, Any, _Around]]:
-    """Every collective of a jaxpr, those of inner ones among them, in the order of the program."""
+def _collectives_in(jaxpr: Any, path: Path, context: _Context) -> Iterator[tuple[Path, Any, _Context]]:
+    """Yields every collective of a jaxpr, including those of inner jaxprs, in program order."""
     for index, eqn in enumerate(jaxpr.eqns):
-        own = dataclasses.replace(around, frames=frames_of(eqn) or around.frames)
+        own = dataclasses.replace(context, frames=frames_of(eqn) or context.frames)
         if eqn.primitive.name in COLLECTIVES:
             yield (*path, index), eqn, own
             continue
         jaxprs = [(number, jaxpr) for number, (_, jaxpr) in enumerate(_ordered(eqn))]
         for number, inner in jaxprs:
-            yield from _found(inner, (*path, index, number), _entered(eqn, own))
+            yield from _collectives_in(inner, (*path, index, number), _inner_context(eqn, own))
 
 
 def _ordered(eqn: Any) -> list[tuple[str, Any]]:
-    """The jaxprs of an equation in the order in which `_Observation` numbers them."""
+    """Returns the jaxprs of an equation in the order in which `_Observation` numbers them."""
     kind = _kind(eqn)
     if kind == "call":
         return [("", open_jaxpr(_called(eqn)))]
@@ -340,46 +346,46 @@ def _ordered(eqn: Any) -> list[tuple[str, Any]]:
     return list(inner_jaxprs(eqn))
 
 
-def _entered(eqn: Any, around: _Around) -> _Around:
-    """What stands around the equations of one of its jaxprs."""
+def _inner_context(eqn: Any, context: _Context) -> _Context:
+    """Returns the context of the equations inside one of its jaxprs."""
     params = eqn.params
     match _kind(eqn):
         case "call" | "cond":
-            return around
+            return context
         case "scan":
-            executions = None if around.executions is None else around.executions * int(params["length"])
-            return dataclasses.replace(around, executions=executions)
+            executions = None if context.executions is None else context.executions * int(params["length"])
+            return dataclasses.replace(context, executions=executions)
         case "while":
-            return dataclasses.replace(around, executions=None)
+            return dataclasses.replace(context, executions=None)
         case "shard_map":
-            return dataclasses.replace(around, levels=(*around.levels, (params["mesh"], manual_axes(params))))
+            return dataclasses.replace(context, levels=(*context.levels, (params["mesh"], manual_axes(params))))
         case kind:
-            return dataclasses.replace(around, reason=around.reason or f"it stands inside of {kind}")
+            return dataclasses.replace(context, reason=context.reason or f"it is inside a {kind}")
 
 
-def _with_capacity(eqn: Any, around: _Around, limits: ObserveLimits, share: int) -> Logged:
-    """What is logged of a collective, which may have so many bytes on all devices."""
-    manual = tuple((name, int(mesh.shape[name])) for mesh, axes in around.levels for name in axes)
+def _with_capacity(eqn: Any, context: _Context, limits: ObserveLimits, share: int) -> Logged:
+    """Describes the log of a collective, given its share of bytes on all devices."""
+    manual = tuple((name, int(mesh.shape[name])) for mesh, axes in context.levels for name in axes)
     devices = limits.replicas * math.prod(size for _, size in manual)
     operands = tuple(map(_aval, _operands(eqn, [v.aval for v in eqn.invars])))
     result = _aval(eqn.outvars[0].aval)
     execution_bytes = devices * sum(
         math.prod(shape) * jnp.dtype(dtype).itemsize for shape, dtype in (*operands, result)
     )
-    capacity = min(limits.executions, limits.executions if around.executions is None else around.executions)
+    capacity = min(limits.executions, limits.executions if context.executions is None else context.executions)
     fitting = share // max(1, execution_bytes)
-    reason = around.reason
+    reason = context.reason
     if not reason and not capacity:
-        reason = "its loop has no round"
+        reason = "its loop has no iterations"
     elif not reason and not fitting:
-        reason = f"one execution has {execution_bytes:,} bytes on {devices} devices, and {share:,} are kept of each collective"
+        reason = f"one execution has {execution_bytes:,} bytes on {devices} devices, and the limit per collective is {share:,} bytes"
     return Logged(
         primitive=str(eqn.primitive.name),
         axes=axes_named(eqn),
         groups=tuple(tuple(map(int, group)) for group in eqn.params.get("axis_index_groups") or ()),
-        frames=around.frames,
+        frames=context.frames,
         manual=manual,
-        levels=len(around.levels),
+        levels=len(context.levels),
         operands=operands,
         result=result,
         capacity=0 if reason else min(capacity, fitting),
@@ -388,7 +394,7 @@ def _with_capacity(eqn: Any, around: _Around, limits: ObserveLimits, share: int)
 
 
 def _operands(eqn: Any, given: Sequence[Any]) -> Sequence[Any]:
-    """What a collective exchanges or is told; the index of an axis takes nothing."""
+    """Returns the operands of a collective to log; `axis_index` has none."""
     return () if eqn.primitive.name == "axis_index" else given
 
 
@@ -400,7 +406,7 @@ def _aval(aval: Any) -> tuple[tuple[int, ...], str]:
 
 
 def _plain(value: Any) -> Any:
-    """Random keys as their data."""
+    """Converts random keys to their key data."""
     return jax.random.key_data(value) if jnp.issubdtype(value.dtype, jax.dtypes.extended) else jnp.asarray(value)
 
 
@@ -408,10 +414,10 @@ def _size(mesh: Any, axes: Sequence[str]) -> int:
     return math.prod(int(mesh.shape[name]) for name in axes)
 
 
-def _bound(eqn: Any, given: Sequence[Any]) -> list[Any]:
+def _bind(eqn: Any, given: Sequence[Any]) -> list[Any]:
     context = source_info_util.user_context(eqn.source_info.traceback, name_stack=eqn.source_info.name_stack)
     with context:
         if (on_cpu := ON_CPU.get(str(eqn.primitive.name))) is not None:
             return [on_cpu(*given, **eqn.params)]
-        found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
-    return list(found) if eqn.primitive.multiple_results else [found]
+        results = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
+    return list(results) if eqn.primitive.multiple_results else [results]

@@ -1,7 +1,7 @@
-"""Pallas kernels in a jaxpr: what each `pallas_call` and `pl.kernel` was given.
+"""Pallas kernels in a jaxpr: the arguments of each `pallas_call` and `pl.kernel`.
 
-_Facts are dicts of plain values, keyed as the fields of `inspector.hlo.pallas`. Nothing of Pallas is
-imported here: whoever has a kernel in a jaxpr has imported it.
+_Facts are dicts of plain values, with the fields of `inspector.hlo.pallas` as keys. This module imports nothing of
+Pallas: a program with a kernel in its jaxpr has already imported it.
 
 Private JAX: the parameters of the primitives `pallas_call` (`GridMapping`, `BlockMapping`, `DebugInfo`), `mpmd_map`
 (its meshes) and `run_scoped`; `core.jaxprs_in_params`.
@@ -26,7 +26,7 @@ _Facts = dict[str, Any]
 
 
 def kernel_equations(jaxpr: Any) -> list[Any]:
-    """The equations that call kernels in the order of the program, those of a jaxpr that is called often once."""
+    """Returns the equations that call kernels, in program order; those of a jaxpr that is called several times appear once."""
     return list(_kernels_in(open_jaxpr(jaxpr), set()))
 
 
@@ -42,28 +42,28 @@ def _kernels_in(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
             yield from _kernels_in(open_jaxpr(inner), seen)
 
 
-_CORE_CALL = "mpmd_map"  # what `pl.kernel` becomes
+_CORE_CALL = "mpmd_map"  # the primitive of `pl.kernel`
 CALLS = ("pallas_call", _CORE_CALL)
 """Primitives that call a kernel."""
 
 
 def kernel_name(eqn: Any) -> str:
-    """The caller's name of a kernel, or that of its function."""
+    """Returns the name that the user gave the kernel, or the name of its function."""
     return str(eqn.params["name"] or _body(eqn).debug_info.func_name)
 
 
 def grid_rank(eqn: Any) -> int:
-    """Dimensions of a kernel's grid."""
+    """Returns the number of dimensions of a kernel's grid."""
     return len(_mesh(eqn).shape if eqn.primitive.name == _CORE_CALL else eqn.params["grid_mapping"].grid)
 
 
 def input_count(eqn: Any) -> int:
-    """Inputs of a kernel."""
+    """Returns the number of inputs of a kernel."""
     return len(eqn.invars) if eqn.primitive.name == _CORE_CALL else eqn.params["grid_mapping"].num_inputs
 
 
 def _body(eqn: Any) -> Any:
-    """The kernel's jaxpr; the first of several that `pl.kernel` runs on different cores."""
+    """Returns the kernel's jaxpr; the first one if `pl.kernel` runs several on different cores."""
     return open_jaxpr(eqn.params["jaxprs"][0]) if eqn.primitive.name == _CORE_CALL else eqn.params["jaxpr"]
 
 
@@ -72,11 +72,11 @@ def _mesh(eqn: Any) -> Any:
 
 
 def kernel_facts(eqn: Any, max_steps: int) -> _Facts:
-    """One kernel as the fields of a `Kernel`, without number, origins and what was overridden.
+    """Returns one kernel as the fields of a `Kernel`, without its number, origins and overridden parameters.
 
     Args:
       eqn: the equation.
-      max_steps: of the grid whose block indices are computed.
+      max_steps: maximum number of grid steps whose block indices are computed.
     """
     params, body = eqn.params, _body(eqn)
     names = body.debug_info.safe_arg_names(len(body.invars))
@@ -94,7 +94,7 @@ def kernel_facts(eqn: Any, max_steps: int) -> _Facts:
 
 
 def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
-    """What a `pallas_call` walks over."""
+    """Returns the grid, blocks and scratch buffers of a `pallas_call`."""
     mapping = eqn.params["grid_mapping"]
     grid = tuple(size if isinstance(size, int) else None for size in mapping.grid)
     first_block, first_scratch = mapping.num_index_operands, mapping.num_index_operands + len(mapping.block_mappings)
@@ -112,11 +112,11 @@ def _grid_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
 
 
 def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
-    """What a `pl.kernel` has: whole arrays, and a grid that is the mesh of cores."""
+    """Returns the whole arrays of a `pl.kernel`, and its grid, which is the mesh of cores."""
     mesh, avals = _mesh(eqn), [v.aval for v in _body(eqn).invars]
     grid = tuple(int(size) for size in mesh.shape.values())
     inputs, outputs = len(eqn.invars), len(eqn.invars) + len(eqn.outvars)
-    said = getattr(mesh, "dimension_semantics", None) or ("parallel",) * len(grid)
+    semantics = getattr(mesh, "dimension_semantics", None) or ("parallel",) * len(grid)
     return {
         "grid": grid,
         "operands": [
@@ -130,13 +130,13 @@ def _core_facts(eqn: Any, names: Sequence[str], max_steps: int) -> _Facts:
         "core_type": str(plain(getattr(mesh, "core_type", ""))).lower(),
         "cores": tuple(
             (str(axis), size, str(plain(how)))
-            for axis, size, how in zip(mesh.shape, grid, said, strict=True)
+            for axis, size, how in zip(mesh.shape, grid, semantics, strict=True)
         ),
     }  # fmt: skip
 
 
 def _whole(array: _Facts, role: str, steps: int) -> _Facts:
-    """An operand that every step sees whole."""
+    """Returns an operand that is whole in every step."""
     shape = array["shape"]
     return {
         **array,
@@ -149,16 +149,16 @@ def _whole(array: _Facts, role: str, steps: int) -> _Facts:
 
 
 def _scoped(jaxpr: Any) -> list[_Facts]:
-    """What a body allocates for itself, `pl.run_scoped`: of allocations beside one another those that are larger."""
+    """Returns the scratch buffers that a body allocates with `pl.run_scoped`; of alternative allocations, the larger ones."""
     most: list[_Facts] = []
     for eqn in jaxpr.eqns:
         inner = [_scoped(open_jaxpr(j)) for j in core.jaxprs_in_params(eqn.params)]
-        here = max(inner, key=_scoped_bits, default=[])
+        largest = max(inner, key=_scoped_bits, default=[])
         if eqn.primitive.name == "run_scoped":
-            given = open_jaxpr(eqn.params["jaxpr"])
-            names = given.debug_info.safe_arg_names(len(given.invars))
-            here = [_scratch(v.aval, name) for v, name in zip(given.invars, names, strict=True)] + here
-        most = max(most, here, key=_scoped_bits)
+            scoped = open_jaxpr(eqn.params["jaxpr"])
+            names = scoped.debug_info.safe_arg_names(len(scoped.invars))
+            largest = [_scratch(v.aval, name) for v, name in zip(scoped.invars, names, strict=True)] + largest
+        most = max(most, largest, key=_scoped_bits)
     return most
 
 
@@ -168,7 +168,7 @@ def _scoped_bits(allocations: Sequence[_Facts]) -> tuple[int, int]:
 
 
 def own_backend(eqn: Any) -> str | None:
-    """Whose compiler parameters, or whose cores, a kernel was given; None for none."""
+    """Returns the backend of a kernel's compiler parameters or mesh of cores; None without either."""
     given = backend_of(eqn.params["compiler_params"])
     return backend_of(_mesh(eqn)) if given is None and eqn.primitive.name == _CORE_CALL else given
 
@@ -198,7 +198,7 @@ def _operand(block: Any, name: str, role: str, grid: tuple[int | None, ...], max
 
 
 def _dimension(dimension: Any) -> _Facts:
-    """By the name of its class, which is part of Pallas's public face; its module is not imported here."""
+    """Describes a block dimension by the name of its class, which is public in Pallas; the class itself is not imported here."""
     kind = type(dimension).__name__.lower()
     size = getattr(dimension, "block_size", getattr(dimension, "size", 1))
     padding = tuple(getattr(dimension, "padding", (0, 0)) or (0, 0))
@@ -222,7 +222,7 @@ def _scratch(aval: Any, name: str) -> _Facts:
 
 def _memory_space(aval: Any) -> str:
     space = getattr(aval, "memory_space", None)
-    space = getattr(space, "memory_space", space)  # of one core
+    space = getattr(space, "memory_space", space)  # a memory space of one core
     return "default" if space is None else str(getattr(space, "value", space)).lower()
 
 
@@ -231,11 +231,11 @@ def _dtype(dtype: Any) -> str:
 
 
 def _bits(dtype: Any) -> int:
-    """Bits an element, 0 for semaphores and other types that are no numbers."""
+    """Returns the bits per element, 0 for semaphores and other non-numeric types."""
     if dtype is None or jnp.issubdtype(dtype, jax.dtypes.extended):
         return 0
     if dtype == np.bool_:
-        return 32  # Mosaic's booleans are words
+        return 32  # Mosaic stores booleans as 32-bit words
     for kind, info in ((jnp.floating, jnp.finfo), (jnp.integer, jnp.iinfo)):
         if jnp.issubdtype(dtype, kind):
             describe: Any = info  # untyped

@@ -1,9 +1,9 @@
-"""What Pallas kernels take for their device while they are lowered for one that is not here.
+"""Makes Pallas kernels see another device while they are lowered for one that is not attached.
 
-A kernel's lowering asks for the generation: of tilings, and of what the chip can do. JAX's own way
-to answer without the device, an abstract mesh, does not reach kernels inside of `shard_map`, whose
-mesh has devices of its own. So this process's device stands in for the other one, through JAX's
-registry of chips that it does not know, while a lowering goes on.
+A kernel's lowering queries the device generation, for tilings and for the features of the chip. JAX's own way
+to answer without the device, an abstract mesh, does not reach kernels inside `shard_map`, whose
+mesh has its own devices. So during a lowering, this module makes this process's device look like the other one,
+through JAX's registry of chips that it does not know.
 
 Private JAX: `tpu_info` and `gpu_info`: `registry`, `get_tpu_info`, `get_gpu_info`, `is_tpu_device`;
 `pxla.get_default_device`.
@@ -22,18 +22,18 @@ from typing import Any
 import jax
 from jax._src.interpreters import pxla
 
-# The registry is one for the process: one lowering at a time may stand in.
+# The registry belongs to the process, so only one lowering at a time may replace the device.
 _standing_in = threading.RLock()
 
 
 @contextlib.contextmanager
 def as_if_on(platform: str, device_kind: str, architecture: str = "") -> Iterator[None]:
-    """While it is open, kernels see a device of that kind; nothing happens where this one is of the platform.
+    """Makes kernels see a device of another kind; has no effect if this process's device is of the same platform.
 
     Args:
-      platform: "tpu" or "gpu"; on others nothing happens.
-      device_kind: as JAX names it, such as "TPU v5 lite" or "NVIDIA H100 80GB HBM3".
-      architecture: of a GPU that Pallas does not know by that.
+      platform: "tpu" or "gpu"; has no effect for other platforms.
+      device_kind: as JAX names it, for example "TPU v5 lite" or "NVIDIA H100 80GB HBM3".
+      architecture: architecture of a GPU whose device kind Pallas does not know.
     """
     chips = _chips(platform)
     if chips is None:
@@ -44,7 +44,7 @@ def as_if_on(platform: str, device_kind: str, architecture: str = "") -> Iterato
     if here.platform == platform:
         yield
         return
-    with _standing_in, _traces_of_their_own()(device_kind), _a_tpu_is_here(platform):
+    with _standing_in, _separate_traces()(device_kind), _with_tpu_device(platform):
         before = module.registry.get(here.device_kind)
         module.registry[here.device_kind] = lambda: info(device_kind, architecture)
         getter.cache_clear()
@@ -57,19 +57,18 @@ def as_if_on(platform: str, device_kind: str, architecture: str = "") -> Iterato
             getter.cache_clear()
 
 
-@functools.cache
-def _traces_of_their_own() -> Callable[[str], contextlib.AbstractContextManager[None]]:
-    """What is traced for one chip, JAX's caches must not give for another, nor for the device that is here.
+def _separate_traces() -> Callable[[str], contextlib.AbstractContextManager[None]]:
+    """Returns a context that keeps traces for one chip out of JAX's caches for other chips and for the attached device.
 
-    Made only where it is needed: from then on JAX traces anew what it has traced before.
+    Created only when needed, because from then on JAX traces everything again that it has traced before.
     """
     context: Callable[[str], contextlib.AbstractContextManager[None]] = jax.make_user_context("")
     return context
 
 
 @contextlib.contextmanager
-def _a_tpu_is_here(platform: str) -> Iterator[None]:
-    """Kernels for a TPU's SparseCores are lowered only where JAX says so, which asks for the device's kind itself."""
+def _with_tpu_device(platform: str) -> Iterator[None]:
+    """Makes JAX report a TPU device: otherwise it does not lower kernels for a TPU's SparseCores. JAX checks the device kind itself."""
     module = sys.modules.get(f"{_PALLAS}.mosaic.tpu_info") if platform == "tpu" else None
     if module is None:
         yield
@@ -83,14 +82,14 @@ def _a_tpu_is_here(platform: str) -> Iterator[None]:
 
 
 def _chips(platform: str) -> tuple[Any, Any, Callable[[str, str], Any]] | None:
-    """The module that tells chips, what kernels ask, and what it then says; None before Pallas is imported."""
+    """Returns the module that describes chips, the function that kernels call, and its replacement; None before Pallas is imported."""
     if platform == "tpu":
         for name in ("jax._src.tpu_info", f"{_PALLAS}.mosaic.tpu_info"):
             module: Any = sys.modules.get(name)
             if module is not None and hasattr(module, "registry"):
                 return module, module.get_tpu_info, functools.partial(_tpu, module)
     if platform == "gpu" and _PALLAS in sys.modules:
-        with contextlib.suppress(ImportError):  # new in JAX 0.12; before, kernels asked JAX for its devices
+        with contextlib.suppress(ImportError):  # new in JAX 0.12; before, kernels queried JAX's own devices
             module = importlib.import_module(f"{_PALLAS}.triton.gpu_info")
             return module, module.get_gpu_info, functools.partial(_gpu, module)
     return None

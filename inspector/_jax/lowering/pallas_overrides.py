@@ -1,4 +1,4 @@
-"""Other compiler parameters in place of those of a traced function's Pallas kernels.
+"""Overrides the compiler parameters of a traced function's Pallas kernels.
 
 Private JAX: `JaxprEqn.replace` and `Jaxpr.replace`.
 """
@@ -20,12 +20,12 @@ from inspector._jax.values import UserValue
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelHead:
-    """What tells a kernel from the others.
+    """Properties that identify a kernel.
 
     Attributes:
-      name: the caller's, or that of its function.
-      backend: whose compiler parameters, or whose cores, it was given; None for none.
-      has_params: it was given compiler parameters.
+      name: the user's name for it, or the name of its function.
+      backend: backend of its compiler parameters or mesh of cores; None without either.
+      has_params: whether it has compiler parameters.
     """
 
     name: str
@@ -35,13 +35,13 @@ class KernelHead:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelChange:
-    """What one kernel gets.
+    """New parameters of one kernel.
 
     Attributes:
-      backend: whose compiler parameters.
-      fields: values by field, in place of the kernel's own or the usual ones; None to leave the parameters alone.
-      interpret: JAX's interpreter runs it.
-      where: the kernel, for messages.
+      backend: backend of the compiler parameters.
+      fields: values by field, which override the kernel's own or default ones; None to leave the parameters unchanged.
+      interpret: whether JAX's interpreter runs it.
+      where: a description of the kernel, for messages.
     """
 
     backend: str
@@ -51,24 +51,24 @@ class KernelChange:
 
 
 Choose = Callable[[Sequence[KernelHead]], Mapping[int, KernelChange]]
-"""Chooses the changes, by number, for the kernels of a program in their order."""
+"""Chooses the changes, by kernel number, for the kernels of a program in order."""
 
 
 def with_changes(traced: jax.stages.Traced, choose: Choose) -> jax.stages.Traced:
-    """The same call with other parameters for its kernels; itself where nothing changes.
+    """Returns the same call with other parameters for its kernels; the call itself if nothing changes.
 
     Raises:
-      UnknownFlagError: a field that the installed JAX does not have.
-      FlagTypeError: a value of the wrong type.
-      OptionError: a value that cannot be, or no such backend here; and what `choose` raises.
+      UnknownFlagError: the installed JAX does not have a field.
+      FlagTypeError: a value has the wrong type.
+      OptionError: a value is invalid, or the backend is not available. Also raises the errors of `choose`.
     """
     return with_jaxpr(traced, changed_jaxpr(traced.jaxpr, choose))
 
 
 def changed_jaxpr(jaxpr: Any, choose: Choose) -> Any:
-    """As `with_changes`, of a whole function's jaxpr.
+    """Changes a whole function's jaxpr, as `with_changes`.
 
-    Jaxprs in which nothing changes stay the same objects, so that JAX's caches still know them.
+    Unchanged jaxprs stay the same objects, so that they remain in JAX's caches.
     """
     equations = kernel_equations(jaxpr)
     changes = choose(
@@ -96,7 +96,7 @@ _ParamsOf = Callable[[Any], Mapping[str, Any] | None]
 class _Rewriter:
     def __init__(self, params_of: _ParamsOf) -> None:
         self._params_of = params_of
-        self._done: dict[int, tuple[Any, Any]] = {}  # the original too, so that its id stays its own
+        self._done: dict[int, tuple[Any, Any]] = {}  # keeps the original alive, so that its id is not reused
 
     def rewrite(self, jaxpr: Any) -> Any:
         if id(jaxpr) not in self._done:
@@ -104,7 +104,7 @@ class _Rewriter:
         return self._done[id(jaxpr)][1]
 
     def _rewritten(self, jaxpr: Any) -> Any:
-        if not hasattr(jaxpr, "eqns") or open_jaxpr(jaxpr) is not jaxpr:  # up to JAX 0.10 with its constants
+        if not hasattr(jaxpr, "eqns") or open_jaxpr(jaxpr) is not jaxpr:  # a ClosedJaxpr, up to JAX 0.10
             inner = open_jaxpr(jaxpr)
             new = self.rewrite(inner)
             return jaxpr if new is inner else jaxpr.replace(jaxpr=new)
@@ -119,7 +119,7 @@ class _Rewriter:
         return eqn if all(params[n] is v for n, v in eqn.params.items()) else eqn.replace(params=params)
 
     def _parameter(self, value: Any) -> Any:
-        """A parameter that is a jaxpr or several of them, as `core.jaxprs_in_params` finds them."""
+        """Rewrites a parameter that is a jaxpr or a sequence of them, as `core.jaxprs_in_params` recognizes them."""
         if isinstance(value, (tuple, list)):
             new = [self._parameter(v) for v in value]
             return value if all(a is b for a, b in zip(new, value, strict=True)) else type(value)(new)

@@ -1,7 +1,7 @@
 """The fields of Pallas's `CompilerParams`, from the installed JAX's own dataclasses, and checks of their values.
 
-They differ from version to version, so nothing is listed here but what public documentation of
-`jax.experimental.pallas.tpu.CompilerParams` names, to say which of it this JAX lacks.
+The fields differ between JAX versions, so this module lists only those in the public documentation of
+`jax.experimental.pallas.tpu.CompilerParams`, to report which of them this JAX lacks.
 
 Private JAX: none; the classes are public, in `jax.experimental.pallas`.
 """
@@ -26,7 +26,7 @@ from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFla
 
 _CLASSES = {"mosaic_tpu": "tpu", "triton": "triton", "mosaic_gpu": "mosaic_gpu"}
 
-# What a field is documented to be, for saying that this JAX does not have it.
+# Documented fields, to report those that this JAX lacks.
 _DOCUMENTED = (
     "dimension_semantics", "allow_input_fusion", "vmem_limit_bytes", "collective_id", "has_side_effects", "flags",
     "internal_scratch_in_bytes", "serialization_format", "kernel_type", "disable_bounds_checks",
@@ -35,11 +35,11 @@ _DOCUMENTED = (
 )  # fmt: skip
 
 
-_ELSEWHERE = {"kernel_type": "the mesh of pl.kernel says for which core it is"}
+_ELSEWHERE = {"kernel_type": "the mesh of pl.kernel selects the core type"}
 
 
 def backend_for(platform: str, own: str | None) -> str:
-    """Whose parameters a kernel gets that is lowered for a platform: its own, unless that is another platform's."""
+    """Returns the backend of a kernel lowered for a platform: the kernel's own, unless that belongs to another platform."""
     backends = platforms.named(platform).pallas
     if not backends or own in backends:
         return own or "mosaic_tpu"
@@ -49,7 +49,7 @@ def backend_for(platform: str, own: str | None) -> str:
 
 
 def backend_of(given: Any) -> str | None:
-    """Whose compiler parameters or mesh of cores these are, None for none."""
+    """Returns the backend of compiler parameters or of a mesh of cores, None for other values."""
     module = type(given).__module__
     for backend in ("mosaic_gpu", "triton", "mosaic"):
         if f".{backend}." in f"{module}.":
@@ -58,9 +58,9 @@ def backend_of(given: Any) -> str | None:
 
 
 def has_default(backend: str) -> bool:
-    """Whether JAX itself takes that backend for a kernel without parameters, here and now.
+    """Reports whether JAX itself uses that backend for a kernel without parameters, in this process.
 
-    Up to JAX 0.10 that of a GPU is Mosaic, which needs packages that may not be there.
+    Up to JAX 0.10 the default for GPUs is Mosaic, which needs packages that may be missing.
     """
     return backend != "triton" or not _prefers_mosaic()
 
@@ -70,7 +70,7 @@ def _prefers_mosaic() -> bool:
 
 
 def params_class(backend: str) -> Any:
-    """The `CompilerParams` of a backend, or an `Unavailable` where this installation has none."""
+    """Returns the `CompilerParams` of a backend, or an `Unavailable` if this installation has none."""
     try:
         return importlib.import_module(f"jax.experimental.pallas.{_CLASSES[backend]}").CompilerParams
     except (ImportError, AttributeError) as error:
@@ -81,12 +81,12 @@ def params_class(backend: str) -> Any:
 
 @functools.cache
 def fields(backend: str) -> tuple[Facts, ...]:
-    """Every field: `name`, `type` (text), `default`, `choices`, `description`; with `reason` and `remedy` where this JAX lacks it."""
+    """Returns every field: `name`, `type` (text), `default`, `choices`, `description`; with `reason` and `remedy` if this JAX lacks it."""
     cls = params_class(backend)
     if isinstance(cls, Unavailable):
         return ()
     hints, described = typing.get_type_hints(cls), _descriptions(cls)
-    found: list[Facts] = [
+    listed: list[Facts] = [
         {
             "name": field.name,
             "type": type_text(hints[field.name]),
@@ -99,32 +99,32 @@ def fields(backend: str) -> tuple[Facts, ...]:
         for field in dataclasses.fields(cls)
     ]
     lacking = [name for name in _DOCUMENTED if name not in hints] if backend == "mosaic_tpu" else []
-    return (*found, *map(_lacking, lacking))
+    return (*listed, *map(_lacking, lacking))
 
 
 def _lacking(name: str) -> Facts:
     reason = f"CompilerParams of JAX {jax.__version__} has no such field"
-    told = {"name": name, "type": "", "default": None, "choices": (), "description": ""}
-    return told | {"reason": reason, "remedy": _ELSEWHERE.get(name, "")}
+    missing = {"name": name, "type": "", "default": None, "choices": (), "description": ""}
+    return missing | {"reason": reason, "remedy": _ELSEWHERE.get(name, "")}
 
 
 def with_fields(
     backend: str, given: Any, wanted: Mapping[str, Any], where: str, *, grid_rank: int, input_count: int
 ) -> Any:
-    """A `CompilerParams` like the given one with other values, all checked.
+    """Returns a `CompilerParams` like the given one with some values replaced, after checking them.
 
     Args:
-      backend: whose it is.
-      given: the program's own, or None.
-      wanted: values by field. Enums may be given as their value or name, sequences as any.
-      where: the kernel, for messages.
-      grid_rank: dimensions of the kernel's grid.
-      input_count: its inputs.
+      backend: backend of the parameters.
+      given: the program's own parameters, or None.
+      wanted: values by field. Enums may be given as their value or name, and sequences as any sequence type.
+      where: a description of the kernel, for messages.
+      grid_rank: number of dimensions of the kernel's grid.
+      input_count: number of its inputs.
 
     Raises:
-      UnknownFlagError: no such field in the installed JAX.
-      FlagTypeError: a value of the wrong type.
-      OptionError: a value that cannot be, or no such backend here.
+      UnknownFlagError: the installed JAX has no such field.
+      FlagTypeError: a value has the wrong type.
+      OptionError: a value is invalid, or the backend is not available.
     """
     cls = params_class(backend)
     if isinstance(cls, Unavailable):
@@ -156,7 +156,7 @@ def _check_lengths(values: Mapping[str, Any], where: str, expected: Mapping[str,
                 f" {count} {what}. Expected one value for each."
             )
     warps = values.get("num_warps")
-    if warps is not None and (warps < 1 or warps & (warps - 1)):  # which Triton's compiler ends its process for
+    if warps is not None and (warps < 1 or warps & (warps - 1)):  # such a value makes Triton's compiler end its process
         raise OptionError(f"compiler_params of {where}: num_warps is {warps}. Expected a power of two.")
     for name, value in values.items():
         if name.endswith("_bytes") and isinstance(value, int) and value < 1:
@@ -179,10 +179,10 @@ def _hint_of(hint: Any) -> str:
 
 
 def _converted(value: Any, hint: Any) -> Any:
-    """A value as a type hint wants it.
+    """Converts a value to the type of a type hint.
 
     Raises:
-      TypeError: it cannot be that.
+      TypeError: it cannot be converted.
     """
     if hint is Any:
         return value
@@ -234,7 +234,7 @@ def _is_sequence(origin: Any) -> bool:
 
 
 def type_text(hint: Any) -> str:
-    """A type hint as people write it: `tuple[str, ...] | None`, enums and literals by their choices' type."""
+    """Returns a type hint as people write it, for example `tuple[str, ...] | None`; enums and literals as the type of their choices."""
     if hint is type(None):
         return "None"
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -252,7 +252,7 @@ def type_text(hint: Any) -> str:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """The values of the enums and literals in a hint, each once."""
+    """Returns the values of the enums and literals in a hint, without duplicates."""
     if typing.get_origin(hint) is typing.Literal:
         return typing.get_args(hint)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -267,28 +267,28 @@ def _default(cls: Any, field: dataclasses.Field[Any]) -> Any:
 
 
 def _descriptions(cls: Any) -> dict[str, str]:
-    """What the class's docstring says of each attribute, as one line each."""
+    """Returns the description of each attribute in the class's docstring, each as one line."""
     lines = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")[2].split("\n")
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     name, indent = "", min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     for line in lines:
         head, colon, rest = line.strip().partition(":")
         if colon and len(line) - len(line.lstrip()) == indent and head.isidentifier():
-            name, found[head] = head, rest.strip()
+            name, descriptions[head] = head, rest.strip()
         elif name and line.strip():
-            found[name] = f"{found[name]} {line.strip()}".strip()
-    return found
+            descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
+    return descriptions
 
 
 def plain_params(compiler_params: Any) -> tuple[tuple[str, Any], ...]:
-    """Every field of a `CompilerParams` with its value, without JAX's classes."""
+    """Returns every field of a `CompilerParams` with its value, without JAX's classes."""
     if not dataclasses.is_dataclass(compiler_params):
         return ()
     return tuple((f.name, plain(getattr(compiler_params, f.name))) for f in dataclasses.fields(compiler_params))
 
 
 def plain(value: Any) -> Any:
-    """A value without JAX's classes: an enum as its value, a mapping as pairs, anything odd as its text."""
+    """Converts a value to plain types: an enum to its value, a mapping to pairs, any other class to text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, enum.Enum):

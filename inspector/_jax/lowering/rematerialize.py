@@ -1,8 +1,8 @@
-"""Values of a forward pass computed once more for the backward pass, in place of being kept for it.
+"""Rematerialization by name scope: recomputes values of a forward pass in the backward pass instead of keeping them in memory.
 
-What `jax.checkpoint` does around a function, done to the jaxpr of a whole program for the operations under a name scope:
-what the backward operations of that scope take from its forward ones is computed again, from what enters the scope and behind
-a barrier, so that XLA neither merges the two nor moves the second up.
+Does to the jaxpr of a whole program, for the operations under a name scope, what `jax.checkpoint` does around a function:
+the values that the backward operations of that scope use from its forward ones are computed again from the inputs of the scope,
+after a barrier, so that XLA neither merges the two computations nor moves the second one up.
 
 Private JAX: `source_info_util` (name stacks and tracebacks of equations), `Primitive.get_bind_params`,
 `JaxprEqnContext.manager`, `named_sharding.UNSPECIFIED`.
@@ -32,21 +32,21 @@ _CALLS = ("jit", "pjit")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Constant:
-    """An operand with a value of its own."""
+    """An operand that is a constant."""
 
     value: Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
-    """An equation of the program, those of functions that it calls among them.
+    """An equation of the program or of a function that it calls.
 
     Attributes:
-      equation: JAX's.
+      equation: JAX's equation.
       operands: numbers of values, or constants.
       results: numbers of values.
-      stack: its name stack from the program on.
-      key: which of the scopes it belongs to, the way to it included; "" for none.
+      stack: its name stack, starting at the program.
+      key: path of its scope, including the scope itself; "" outside all scopes.
     """
 
     equation: Any
@@ -70,13 +70,13 @@ class _Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Block:
-    """What is computed again for one scope.
+    """Steps that are recomputed for one scope.
 
     Attributes:
-      steps: in their order.
-      entering: values that they take from elsewhere.
-      at: the step before which they are repeated.
-      behind: a value of the backward pass that must be there first; None where there is none.
+      steps: in program order.
+      entering: values that the steps use from outside the block.
+      at: index of the step before which they are repeated.
+      behind: a value of the backward pass that must be computed first; None if there is none.
     """
 
     steps: tuple[_Step, ...]
@@ -86,25 +86,25 @@ class _Block:
 
 
 def with_rematerialized(traced: Traced, scopes: Sequence[str]) -> Traced:
-    """A traced call of the program that `rematerialized` makes.
+    """Returns a traced call of the program that `rematerialized` makes.
 
     Raises:
-      ParameterError: nothing of a scope is kept for a backward pass.
+      ParameterError: a scope keeps nothing for a backward pass.
     """
     return with_jaxpr(traced, rematerialized(traced.jaxpr, scopes))
 
 
 def rematerialized(jaxpr: Any, scopes: Sequence[str], axis_env: Sequence[tuple[Hashable, int]] = ()) -> Any:
-    """A program in which the values of some name scopes are computed again for the backward pass.
+    """Returns a program in which the values of some name scopes are recomputed for the backward pass.
 
     Args:
-      jaxpr: closed.
-      scopes: names as of `jax.named_scope`, with their outer ones before a slash where one alone says too little;
-        `*` stands for anything.
+      jaxpr: a closed jaxpr.
+      scopes: names as in `jax.named_scope`, prefixed with outer names and a slash if one name alone is ambiguous;
+        `*` matches anything.
       axis_env: names and sizes of the axes that are bound around it.
 
     Raises:
-      ParameterError: nothing of a scope is kept for a backward pass.
+      ParameterError: a scope keeps nothing for a backward pass.
     """
     program = _Program(scopes)
     results = program.add(jaxpr, program.inputs(jaxpr), source_info_util.new_name_stack())
@@ -120,7 +120,7 @@ def rematerialized(jaxpr: Any, scopes: Sequence[str], axis_env: Sequence[tuple[H
 
 
 class _Program:
-    """A jaxpr as a list of steps, calls of jitted functions opened."""
+    """A jaxpr as a list of steps, with calls of jitted functions inlined."""
 
     def __init__(self, scopes: Sequence[str]) -> None:
         self.steps: list[_Step] = []
@@ -128,11 +128,11 @@ class _Program:
         self._numbers = itertools.count()
 
     def inputs(self, jaxpr: Any) -> list[int | _Constant]:
-        """Numbers for the values that a jaxpr takes."""
+        """Returns new numbers for the inputs of a jaxpr."""
         return [next(self._numbers) for _ in open_jaxpr(jaxpr).invars]
 
     def add(self, closed: Any, operands: Sequence[int | _Constant], stack: Any) -> list[int | _Constant]:
-        """Adds a closed jaxpr's equations; what its results are called."""
+        """Adds a closed jaxpr's equations, and returns the numbers or constants of its results."""
         jaxpr = open_jaxpr(closed)
         known: dict[Any, int | _Constant] = dict(zip(jaxpr.constvars, map(_Constant, closed.consts), strict=True))
         known |= dict(zip(jaxpr.invars, operands, strict=True))
@@ -143,22 +143,22 @@ class _Program:
         for equation in jaxpr.eqns:
             given, own = tuple(map(read, equation.invars)), stack + equation.source_info.name_stack
             if equation.primitive.name in _CALLS and _is_plain(equation):
-                found = self.add(equation.params["jaxpr"], given, own.extend(f"jit({equation.params['name']})"))
+                results = self.add(equation.params["jaxpr"], given, own.extend(f"jit({equation.params['name']})"))
             else:
-                found = [next(self._numbers) for _ in equation.outvars]
+                results = [next(self._numbers) for _ in equation.outvars]
                 key = _key(self._scopes, own)
-                self.steps.append(_Step(equation, given, tuple(n for n in found if isinstance(n, int)), own, key))
-            known |= dict(zip(equation.outvars, found, strict=True))
+                self.steps.append(_Step(equation, given, tuple(n for n in results if isinstance(n, int)), own, key))
+            known |= dict(zip(equation.outvars, results, strict=True))
         return list(map(read, jaxpr.outvars))
 
     def blocks(self) -> list[_Block]:
-        """What to repeat, and where."""
+        """Returns the steps to repeat, and where."""
         forward = [i for i, step in enumerate(self.steps) if not step.is_backward]
         groups = itertools.groupby(forward, lambda i: self.steps[i].key if self.steps[i].can_be_repeated else "")
         return [block for key, group in groups if key for block in self._block(key, list(group))]
 
     def _block(self, key: str, group: Sequence[int]) -> Iterator[_Block]:
-        """Of one run of forward steps of a scope; none where its backward steps take nothing of them."""
+        """Yields the block of one run of forward steps of a scope; nothing if its backward steps use none of their values."""
         made = {value: i for i in group for value in self.steps[i].results}
         users = [
             i
@@ -184,7 +184,7 @@ class _Program:
 
 
 class _Evaluation:
-    """Calls every step of a program, and those of blocks twice."""
+    """Evaluates every step of a program once, and the steps of blocks twice."""
 
     def __init__(self, steps: Sequence[_Step], blocks: Sequence[_Block], results: Sequence[int | _Constant]) -> None:
         self._steps, self._results = steps, results
@@ -193,7 +193,7 @@ class _Evaluation:
             self._starting.setdefault(block.at, []).append(block)
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """The program's results."""
+        """Returns the program's results."""
         values: dict[int, Any] = dict(enumerate(arrays))
         again: dict[str, dict[int, Any]] = {}
         for i, step in enumerate(self._steps):
@@ -205,7 +205,7 @@ class _Evaluation:
 
 
 def _repeated(block: _Block, values: dict[int, Any]) -> dict[int, Any]:
-    """The results of a block, from values that XLA cannot take for the first time's."""
+    """Returns the results of a block, computed from values that XLA cannot identify with the original ones."""
     entering = {number: values[number] for number in block.entering}
     behind = {} if block.behind is None else {block.behind: values[block.behind]}
     barred = {n: v for n, v in (entering | behind).items() if not jnp.issubdtype(v.dtype, jax.dtypes.extended)}
@@ -224,8 +224,8 @@ def _call(step: _Step, stack: Any, values: Mapping[int, Any]) -> Sequence[Any]:
     params = equation.primitive.get_bind_params(equation.params)
     context = source_info_util.user_context(equation.source_info.traceback, name_stack=stack)
     with context, equation.ctx.manager:
-        found = equation.primitive.bind(*(_value(operand, values) for operand in step.operands), **params)
-    return found if equation.primitive.multiple_results else [found]
+        results = equation.primitive.bind(*(_value(operand, values) for operand in step.operands), **params)
+    return results if equation.primitive.multiple_results else [results]
 
 
 def _value(operand: int | _Constant, values: Mapping[int, Any]) -> Any:
@@ -233,13 +233,13 @@ def _value(operand: int | _Constant, values: Mapping[int, Any]) -> Any:
 
 
 def _is_plain(equation: Any) -> bool:
-    """Whether a call of a jitted function is no more than its equations."""
+    """Reports whether a call of a jitted function only evaluates its equations, without shardings or donations."""
     shardings = (*equation.params["in_shardings"], *equation.params["out_shardings"])
     return all(sharding is UNSPECIFIED for sharding in shardings) and not any(equation.params["donated_invars"])
 
 
 def _key(scopes: Sequence[str], stack: Any) -> str:
-    """The way to one of the scopes, itself included; "" for what is in none of them."""
+    """Returns the path of the matching scope, including the scope itself; "" if no scope matches."""
     names = _path_of(stack)
     for scope in scopes:
         length = scope.count("/") + 1
@@ -258,8 +258,8 @@ def _nothing(scope: str, steps: Sequence[_Step]) -> str:
     known = list(dict.fromkeys(name for step in steps for name in _path_of(step.stack)))
     backward = any(step.is_backward for step in steps)
     why = (
-        "Its backward pass takes nothing of that scope, or the scope is inside a loop, a branch or a function with a derivative"
-        " of its own, where jax.checkpoint around the body does the same."
+        "Its backward pass uses no values of that scope, or the scope is inside a loop, a branch or a function with a custom"
+        " derivative; in these cases, put jax.checkpoint around the body instead."
         if backward
         else "The program has no backward pass."
     )

@@ -1,10 +1,10 @@
-"""Lowering under an axis environment: JAX's own replica branch, which nothing public reaches any more.
+"""Lowers under an axis environment, with JAX's own replica branch, which no public function reaches.
 
 `jax.make_jaxpr(axis_env=...)` traces with the names bound; the private module lowering then runs
 with a *replica context*, in which every collective rule makes dense replica groups and no channel.
 Up to JAX 0.10.0 that is JAX's `ReplicaAxisContext`. Later versions take that branch for any context
 that is neither `SPMDAxisContext` nor `ShardingContext`, but their rules for `axis_index` and
-`ppermute` no longer know it, so ours override them.
+`ppermute` do not support it, so the rules in this module override them.
 
 Private JAX: `mlir.lower_jaxpr_to_module`, `mlir.LoweringParameters`, `sharding_impls`,
 `core.remove_named_axis_effects`, `effects.ordered_effects`, `lax.parallel` primitives,
@@ -38,7 +38,7 @@ from inspector._jax.lowering.pallas_overrides import Choose, changed_jaxpr
 from inspector._jax.lowering.rematerialize import rematerialized
 from inspector._jax.lowering.stages import ArgumentFacts, ResultFacts, dtype_name
 from inspector._jax.lowering.traced import JaxprFacts, jaxpr_facts
-from inspector._jax.modules import conversions
+from inspector._jax.modules import module_contents
 from inspector._jax.values import UserFunction, UserValue
 from inspector.errors import LoweringError
 
@@ -47,18 +47,18 @@ AxisEnv = Sequence[tuple[Hashable, int]]
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaLowering:
-    """What came of it.
+    """Result of a lowering for replicas.
 
     Attributes:
-      contents: of the module.
-      jaxpr: what the traced function says.
+      contents: contents of the module.
+      jaxpr: facts of the traced function.
       arguments, results: array leaves, in flattening order.
       out_shape: a pytree of ShapeDtypeStructs.
-      callbacks: what the program calls in this process, or None.
-      logged: what is in the log, where there is one.
+      callbacks: host callbacks of the program, or None.
+      logged: description of the log, if there is one.
     """
 
-    contents: conversions.Contents
+    contents: module_contents.Contents
     jaxpr: JaxprFacts
     arguments: tuple[ArgumentFacts, ...]
     results: tuple[ResultFacts, ...]
@@ -85,17 +85,17 @@ def lower_with_replicas(
     """Traces and lowers `fun(*leaves)` with the axes of `axis_env` bound. Needs no devices.
 
     Args:
-      fun: takes the array leaves in order, returns a pytree.
+      fun: a function that takes the array leaves in order and returns a pytree.
       leaves: arrays, scalars or ShapeDtypeStructs.
       axis_env: axis names and sizes, outermost first.
-      donated: one boolean a leaf.
+      donated: one boolean per leaf.
       platform: "cpu", "tpu" or "cuda".
       name: the module's name.
-      choose: what the Pallas kernels get.
-      scopes: what is computed again for the backward pass, as `rematerialized` takes it.
-      limits: of a log of what collectives take and give, behind the function's own results; None for none.
+      choose: chooses the parameters of the Pallas kernels.
+      scopes: scopes that are recomputed for the backward pass, as in `rematerialized`.
+      limits: limits of a log of collectives' operands and results, returned after the function's own results; None for no log.
       max_steps: as for `jaxpr_facts`.
-      tuple_args: as for `modules.forms`.
+      tuple_args: as for `module_contents.forms`.
       return_tuple: likewise.
     """
     environment = [(axis, int(size)) for axis, size in axis_env]
@@ -128,7 +128,7 @@ def lower_with_replicas(
         result.module.operation.attributes["sym_name"] = ir.StringAttr.get(_module_name(name))
     struct = jax.tree_util.tree_map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), out_shape)
     return ReplicaLowering(
-        conversions.contents(result.module, tuple_args=tuple_args, return_tuple=return_tuple),
+        module_contents.contents(result.module, tuple_args=tuple_args, return_tuple=return_tuple),
         jaxpr_facts(traced, max_steps),
         tuple(map(_argument, itertools.count(), leaves, donated)),
         tuple(
@@ -148,8 +148,8 @@ def _argument(number: int, leaf: Any, donated: bool) -> ArgumentFacts:
 
 
 _NO_MESH = (
-    "The function calls jax.pmap, which JAX no longer lowers inside of a program for replicas: it is a shard_map"
-    " over devices now, as is jax.shard_map itself. Call the mapped function and name its axis in axis_env, such"
+    "The function calls jax.pmap, which JAX cannot lower inside a program for replicas: like jax.shard_map, it is a"
+    " shard_map over devices. Call the mapped function itself and name its axis in axis_env, such"
     " as axis_env=[('i', 2), ('p', 4)]."
 )
 
@@ -160,7 +160,7 @@ def _went_through_pmap(error: BaseException) -> bool:
 
 
 def _backend() -> Any:
-    from jax.extend.backend import get_backend  # late: it brings Pallas along
+    from jax.extend.backend import get_backend  # deferred: it imports Pallas
 
     return get_backend()
 
@@ -168,11 +168,11 @@ def _backend() -> Any:
 def _lowering_arguments(
     closed: Any, context: Any, parameters: Any, donated: Sequence[bool], platform: str
 ) -> dict[str, Any]:
-    """The keywords that this JAX's `lower_jaxpr_to_module` takes, among those of any supported one."""
+    """Returns the keywords that this JAX's `lower_jaxpr_to_module` accepts, out of those of any supported version."""
     offered: dict[str, Any] = {
         "ordered_effects": list(effects.ordered_effects.filter_in(closed.effects)),
         "platforms": [platform],
-        # A Pallas kernel asks for one, and takes another platform's for none.
+        # A Pallas kernel needs a backend, and treats another platform's as none.
         "backend": _backend() if kernel_equations(closed) else None,
         "axis_context": context,
         "donated_args": list(donated),
@@ -203,13 +203,13 @@ def _replica_context(environment: Sequence[tuple[Hashable, int]]) -> tuple[Any, 
     return _ReplicaContext(_ReplicaMesh(environment)), mlir.LoweringParameters(override_lowering_rules=rules)
 
 
-# MLIR's stubs ask for a Buffer, which NumPy's declare on Python 3.12 and later only.
+# MLIR's stubs require a Buffer, which NumPy's stubs declare on Python 3.12 and later only.
 _dense: Any = ir.DenseElementsAttr.get
 _dense_int: Any = ir.DenseIntElementsAttr.get
 
 
 class _ReplicaMesh:
-    """What JAX's rules read of a mesh."""
+    """The attributes of a mesh that JAX's rules read."""
 
     is_scalar = False
     manual_axes = ()
@@ -229,7 +229,7 @@ class _ReplicaContext:
 
 
 def _lower_axis_index(ctx: Any, *, axis_name: Any) -> list[Any]:
-    """`(replica_id / inner sizes) mod size`."""
+    """Returns `(replica_id / inner sizes) mod size`."""
     mesh = ctx.module_context.axis_context.mesh
     if isinstance(axis_name, tuple):
         (axis_name,) = axis_name
@@ -257,7 +257,10 @@ def _lower_ppermute(ctx: Any, x: Any, *, axis_name: Any, perm: Any, **_: Any) ->
 
 
 def _lower_ragged_all_to_all(ctx: Any, *operands: Any, axis_name: Any, axis_index_groups: Any) -> Any:
-    """As JAX does, with a channel: without any, StableHLO's way to HLO ends in a segmentation fault. 0 is none in HLO."""
+    """Lowers as JAX does, with a channel id: without one, converting StableHLO to HLO is a segmentation fault.
+
+    In HLO, the id 0 means no channel.
+    """
     groups: Any = pxla.axis_groups(ctx.module_context.axis_context, axis_name)
     if axis_index_groups is not None:
         groups = [[group[i] for i in own] for own in axis_index_groups for group in groups]
@@ -279,5 +282,5 @@ _RAGGED: Any = ((parallel.ragged_all_to_all_p, _lower_ragged_all_to_all),)
 
 
 def _module_name(name: str) -> str:
-    """What MLIR and HLO take as a name: other characters become underscores, as in old JAX."""
+    """Returns a name that MLIR and HLO accept: other characters become underscores, as in old JAX versions."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name)

@@ -1,7 +1,7 @@
-"""What a StableHLO module takes and gives, from its `main` function: shapes and NumPy types.
+"""The signature of a StableHLO module: shapes and NumPy types of the parameters and results of its `main` function.
 
-The module is the authority: random keys are already their key data here, and shapes are the
-global ones under a mesh, those of one replica under an axis environment.
+The module is the authority: random keys are already replaced by their key data, and shapes are the
+global ones under a mesh, and those of one replica under an axis environment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ArrayType:
 
     Attributes:
       shape: dimensions.
-      dtype: NumPy's name, "token" for an ordering token, or MLIR's text of a type that is no array.
+      dtype: NumPy's name, "token" for an ordering token, or MLIR's text for other non-array types.
     """
 
     shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class ArrayType:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]" if self.is_array else self.dtype
 
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype; ml_dtypes' for the small ones."""
+        """Returns the NumPy dtype; for small types, the one of ml_dtypes."""
         return dtype_of(self.dtype)
 
 
@@ -62,39 +62,41 @@ class Signature:
 
     @property
     def tokens(self) -> int:
-        """Tokens of ordered effects, which JAX puts before everything else, once among each of the two."""
+        """The number of tokens of ordered effects, which JAX puts before all other parameters and results."""
         kinds = [t.dtype for t in self.parameters]
         return next((i for i, kind in enumerate(kinds) if kind != TOKEN), len(kinds))
 
     def without_tokens(self) -> Signature:
-        """What the caller passes and gets."""
+        """Returns the signature that the caller sees."""
         return Signature(self.parameters[self.tokens :], self.results[self.tokens :])
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The dtype of NumPy's or ml_dtypes' name for it."""
+    """Returns the dtype with a name of NumPy or ml_dtypes."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
 def parse_module(module: bytes) -> ir.Module:
-    """MLIR bytecode or text as a module, in a context of its own.
+    """Parses MLIR bytecode or text as a module, in a new context.
 
     Raises:
-      ModuleError: neither, or not StableHLO that this jaxlib reads.
+      ModuleError: it is neither, or not StableHLO that this jaxlib can read.
     """
     try:
         with mlir.make_ir_context():
             return ir.Module.parse(module)
-    except Exception as e:  # ir.MLIRError is no stable name; every failure here is the module's
+    except Exception as e:  # the name ir.MLIRError is not stable; every failure here is caused by the module
         reason = (str(e).strip() or type(e).__name__)[:2000]
-        raise ModuleError(f"The module ({len(module)} bytes) is not StableHLO that this jaxlib reads: {reason}") from e
+        raise ModuleError(
+            f"The module ({len(module)} bytes) is not StableHLO that this jaxlib can read: {reason}"
+        ) from e
 
 
 def read_signature(module: ir.Module) -> Signature:
-    """The signature of `main`.
+    """Returns the signature of `main`.
 
     Raises:
-      ModuleError: no function of that name.
+      ModuleError: there is no function of that name.
     """
     for operation in module.body.operations:
         attributes = operation.operation.attributes

@@ -1,4 +1,4 @@
-"""Everything that a traced function says, as a value: no jaxpr leaves the wall."""
+"""The facts of a traced function, as plain values: no jaxpr leaves the wall."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from inspector.support.deferred import Deferred
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeshFacts:
-    """A mesh of JAX's.
+    """A JAX mesh.
 
     Attributes:
-      axis_names, axis_sizes: of its axes, outermost first.
-      axis_types: what kinds of axes there are, by the names of `jax.sharding.AxisType`.
-      device_ids: JAX's, at each position in row-major order; None of an abstract one, which has no devices.
+      axis_names, axis_sizes: names and sizes of its axes, outermost first.
+      axis_types: the kinds of axes that occur, by the names of `jax.sharding.AxisType`.
+      device_ids: JAX's device ids in row-major order of positions; None for an abstract mesh, which has no devices.
     """
 
     axis_names: tuple[str, ...]
@@ -32,7 +32,7 @@ class MeshFacts:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether it has no devices."""
+        """True if the mesh has no devices."""
         return self.device_ids is None
 
 
@@ -41,8 +41,8 @@ class CollectiveFacts:
     """The axes that a collective names.
 
     Attributes:
-      primitive: JAX's, such as `psum`.
-      file, line: the innermost of the user's lines that it comes from.
+      primitive: JAX's name, for example `psum`.
+      file, line: the innermost user frame of the collective.
       axes: the names, in the user's order.
     """
 
@@ -57,8 +57,8 @@ class KernelFacts:
     """A Pallas kernel.
 
     Attributes:
-      facts: as the fields of `inspector.hlo.pallas.PallasKernel`, without number, origins and what was overridden.
-      places: where it is called.
+      facts: the fields of `inspector.hlo.pallas.PallasKernel`, without number, origins and overridden parameters.
+      places: the places where it is called.
     """
 
     facts: Facts
@@ -70,14 +70,14 @@ Places = tuple[tuple[Place, ...], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class JaxprFacts(Deferred):
-    """What a jaxpr says. Places leave out the program's own name, which is outermost in all of them.
+    """The facts of a jaxpr. Places leave out the program's own name, which is outermost in all of them.
 
     Attributes:
       text: as JAX prints it; deferred.
-      places: of each line of the text, those of its equations; deferred.
-      collectives: those that name axes.
-      mesh: of the first `shard_map`, or None.
-      kernels: in the order of the program.
+      places: for each line of the text, the places of its equations; deferred.
+      collectives: the collectives that name axes.
+      mesh: the mesh of the first `shard_map`, or None.
+      kernels: Pallas kernels in program order.
     """
 
     text: str
@@ -88,7 +88,7 @@ class JaxprFacts(Deferred):
 
 
 def mesh_facts(mesh: Mesh | AbstractMesh) -> MeshFacts:
-    """What a mesh says."""
+    """Returns the facts of a mesh."""
     return MeshFacts(
         axis_names=tuple(str(name) for name in mesh.axis_names),
         axis_sizes=tuple(int(size) for size in mesh.axis_sizes),
@@ -101,10 +101,10 @@ def jaxpr_facts(jaxpr: Any, max_steps: int) -> JaxprFacts:
     """Reads a jaxpr.
 
     Args:
-      jaxpr: of the whole function.
-      max_steps: of a kernel's grid whose block indices are computed.
+      jaxpr: jaxpr of the whole function.
+      max_steps: maximum number of steps of a kernel's grid whose block indices are computed.
     """
-    opened = open_jaxpr(jaxpr)  # without the arrays that it holds
+    opened = open_jaxpr(jaxpr)  # without the constant arrays that it holds
     printed = functools.cache(lambda: print_jaxpr(opened))
     places, mesh = functools.cache(lambda: equation_places(opened)), mesh_of(opened)
 

@@ -1,8 +1,8 @@
-"""Modules that come from outside: read in a process that may be lost, because they can end the one that reads them.
+"""Reads modules from outside in an expendable process, because malformed ones can crash it.
 
-Malformed HLO aborts XLA's parser, damaged MLIR bytecode ends a process in nanobind, when the
-diagnostic quotes bytes that are not UTF-8, and a line of HLO can stand for gigabytes. What comes back is
-all that a `Lowered` holds, so that this process reads nothing itself. The other side is `reader.py`.
+Malformed HLO aborts XLA's parser. Damaged MLIR bytecode crashes the process in nanobind if the
+diagnostic quotes bytes that are not UTF-8. And one line of HLO can represent gigabytes. The reader returns everything
+that a `Lowered` holds, so that this process reads nothing itself. The code of that process is in `reader_process.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import signal
 import subprocess
 from typing import Any, Literal
 
-from inspector._jax.modules import conversions
-from inspector._jax.modules.conversions import EXPECTED
+from inspector._jax.modules import stablehlo
+from inspector._jax.modules.hlo import GivenHlo
+from inspector._jax.modules.module_contents import Contents, ModuleForms
+from inspector._jax.modules.stablehlo import EXPECTED, ModuleFacts
 from inspector.errors import ModuleError, of_resources
 from inspector.support import subprocesses
 
@@ -22,44 +24,46 @@ Language = Literal["HLO", "StableHLO"]
 Wanted = Literal["forms", "text", "proto"]
 
 _LIMIT_S = 600
-_LARGE_BYTES = 4 << 20  # printed in about the time that a process takes to start
+_LARGE_BYTES = 4 << 20  # printing such a module takes about as long as starting a process
 _MAIN = "from inspector._jax.modules.reader_process import main; main(*sys.argv[1:])"
 
 
-def read(module: bytes | str, language: Language) -> conversions.Contents:
-    """Reads a module in a process of its own.
+def read(module: bytes | str, language: Language) -> Contents:
+    """Reads a module in a separate process.
 
     Args:
       module: HLO as text or a serialized HloModuleProto; StableHLO as text, bytecode or portable artifact.
-      language: which of them.
+      language: language of the module.
 
     Raises:
-      ModuleError: with XLA's or MLIR's message; also for one that becomes too much of what it is.
+      ModuleError: XLA or MLIR cannot read it, with its message; or the module is too large when written out.
     """
     head, blobs = _ask(module, language, "forms")
-    stablehlo, located, hlo, hlo_proto, given_proto = blobs
-    forms = conversions.ModuleForms(located.decode(), hlo.decode(), hlo_proto)
-    given = conversions.GivenHlo(head["header"], given_proto) if language == "HLO" else None
-    return conversions.Contents(stablehlo, _facts(head["facts"]), forms, given)
+    bytecode, located, hlo, hlo_proto, given_proto = blobs
+    forms = ModuleForms(located.decode(), hlo.decode(), hlo_proto)
+    given = GivenHlo(head["header"], given_proto) if language == "HLO" else None
+    return Contents(bytecode, _facts(head["facts"]), forms, given)
 
 
 def full_text(module: bytes) -> str:
-    """`modules.full_text`; of a large module in a process of its own, because MLIR takes many times the text to print.
+    """Returns the full text of a module.
+
+    Prints a large module in a separate process, because MLIR needs many times the memory of the text.
 
     Raises:
-      ModuleError: that process did not succeed.
+      ModuleError: that process failed.
     """
     if len(module) < _LARGE_BYTES:
-        return conversions.full_text(module)
+        return stablehlo.full_text(module)
     _, (text,) = _ask(module, "StableHLO", "text")
     return text.decode()
 
 
 def hlo_proto(text: str) -> bytes:
-    """`modules.hlo_to_proto` in a process of its own: what a compiler wrote may have been saved by somebody else.
+    """Converts HLO text to a serialized HloModuleProto in a separate process, since saved compiler output may come from another person.
 
     Raises:
-      ModuleError: with XLA's message, such as of an operation that only the compiler that wrote it knows.
+      ModuleError: XLA cannot read it, for example an operation that only the compiler that wrote it knows; with XLA's message.
     """
     _, (proto,) = _ask(text, "HLO", "proto")
     return proto
@@ -79,15 +83,15 @@ def _ask(module: bytes | str, language: Language, wanted: Wanted) -> tuple[dict[
     except (OSError, MemoryError) as e:
         raise of_resources(e, f"starting a reader of the {language} module") or e from e
     except subprocess.TimeoutExpired as e:
-        raise ModuleError(f"The {language} module was not read within {_LIMIT_S} s, and its reader stopped.") from e
+        raise ModuleError(f"The {language} module was not read within {_LIMIT_S} s, so its reader was stopped.") from e
     if child.returncode != 0 or not child.stdout:
         how = _how(child.returncode)
-        said = _last_words(child.stderr.decode(errors="replace").strip()) or _likely(child.returncode, data)
-        raise ModuleError(f"Cannot read the {language} module: its reader {how}: {said}\n{EXPECTED[language]}")
-    return _taken_apart(child.stdout)
+        reason = _error_text(child.stderr.decode(errors="replace").strip()) or _likely_cause(child.returncode, data)
+        raise ModuleError(f"Cannot read the {language} module: its reader {how}: {reason}\n{EXPECTED[language]}")
+    return _split_answer(child.stdout)
 
 
-def _taken_apart(answer: bytes) -> tuple[dict[str, Any], list[bytes]]:
+def _split_answer(answer: bytes) -> tuple[dict[str, Any], list[bytes]]:
     end = answer.index(b"\n")
     head, blobs, place = json.loads(answer[:end]), list[bytes](), end + 1
     if "error" in head:
@@ -98,24 +102,24 @@ def _taken_apart(answer: bytes) -> tuple[dict[str, Any], list[bytes]]:
     return head, blobs
 
 
-def _facts(said: dict[str, Any]) -> conversions.ModuleFacts:
-    return conversions.ModuleFacts(**{name: _as_tuples(value) for name, value in said.items()})
+def _facts(fields: dict[str, Any]) -> ModuleFacts:
+    return ModuleFacts(**{name: _as_tuples(value) for name, value in fields.items()})
 
 
 def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
-def _likely(status: int, data: bytes) -> str:
-    """Names the most likely cause of death of a process that wrote nothing."""
+def _likely_cause(status: int, data: bytes) -> str:
+    """Returns the most likely cause of a crash for a process that wrote nothing."""
     segmentation_fault = -status == getattr(signal, "SIGSEGV", None)
     if not segmentation_fault:
         return "it wrote nothing"
     depth = _depth(data)
-    levels = f" (brackets in it are nested {depth:,} deep)" if depth > _DEEP else ""
+    levels = f" (its brackets are nested {depth:,} deep)" if depth > _DEEP else ""
     return (
-        f"its stack overflowed, most likely because the module is nested too deep{levels}: XLA and MLIR read nested tuples,"
-        " regions and calls by recursion. Nest fewer of them"
+        f"its stack overflowed, most likely because the module is nested too deeply{levels}: XLA and MLIR read nested"
+        " tuples, regions and calls by recursion. Reduce the nesting"
     )
 
 
@@ -123,7 +127,7 @@ _DEEP = 100
 
 
 def _depth(data: bytes) -> int:
-    """How deep brackets are nested in a text; small for bytes, where it means nothing."""
+    """Returns the nesting depth of brackets in a text; small for bytes, where it has no meaning."""
     depth = deepest = 0
     for character in data.translate(None, _NO_BRACKETS):
         depth = depth + 1 if character in b"([{" else max(0, depth - 1)
@@ -138,14 +142,14 @@ def _how(status: int) -> str:
     if status >= 0:
         return f"ended with exit status {status}"
     if -status == getattr(signal, "SIGXCPU", None):
-        return "was ended: it took more processor time than a module of this size should"
+        return "was stopped: it took more processor time than a module of this size should"
     known = {int(number): number.name for number in signal.Signals}
-    return f"was ended by {known.get(-status, f'signal {-status}')}"
+    return f"was killed by {known.get(-status, f'signal {-status}')}"
 
 
-def _last_words(said: str) -> str:
-    """XLA's own message, without Python's traceback above it or glog's stack below."""
+def _error_text(stderr: str) -> str:
+    """Returns XLA's own message, without Python's traceback before it or glog's stack after it."""
     for marker in ("Check failed: ", "terminate called"):
-        if marker in said:
-            return said[said.index(marker) :].split("\n*** ")[0][:2000]
-    return said[-2000:]
+        if marker in stderr:
+            return stderr[stderr.index(marker) :].split("\n*** ")[0][:2000]
+    return stderr[-2000:]

@@ -1,8 +1,9 @@
-"""The process that `reading.py` starts: reads one module from stdin, and may die of it.
+"""The expendable process started by `isolated_reading.py`: reads one module from stdin, and may crash.
 
-Answers on stdout: a line of JSON (`{"facts": {..}, "sizes": [..]}` or `{"error": ..}`), then as many bytes each of
-MLIR bytecode, its text with locations, HLO text and proto, and the proto of the HLO module given; or of the whole text, or the proto, alone. The process may take time and memory, and answer with
-as much, in proportion to the module only: so a small one costs whoever asked little, whatever it stands for.
+Writes to stdout one line of JSON (`{"facts": {..}, "sizes": [..]}` or `{"error": ..}`), followed by the bytes of the
+MLIR bytecode, its text with locations, the HLO text and proto, and the proto of the original HLO module; or by the whole
+text or the proto alone. The time, memory and output of the process are limited in proportion to the size of the module, so
+that a small module cannot cost the caller much, whatever it represents.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from inspector.support.units import format_bytes
 if TYPE_CHECKING:
     from inspector._jax.modules.isolated_reading import Language, Wanted
 
-_QUOTED = 2000  # characters, from either end
+_QUOTED = 2000  # characters from each end
 
-# For every module, and for each of its bytes: written out, groups of 8192 devices become 600 times as long.
+# A constant, and an amount for each byte of the module: written out, groups of 8192 devices become 600 times as long.
 _WRITTEN_BYTES, _WRITTEN_BYTES_EACH = 40 << 20, 600
 _MEMORY_BYTES, _MEMORY_BYTES_EACH = 4 << 30, 500
 _CPU_S, _CPU_S_EACH = 60, 60e-6
 
 
 def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted: Wanted) -> None:
-    """Reads the module for the process `parent`."""
+    """Reads the module for the process with the id `parent`."""
     child_process.die_with(int(parent))
     child_process.leave_no_core_file()
     child_process.go_first()
     answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints, prints elsewhere
+    os.dup2(2, 1)  # prints go to stderr
     data = sys.stdin.buffer.read()
     size = len(data)
     child_process.need_less(_MEMORY_BYTES + _MEMORY_BYTES_EACH * size, _CPU_S + int(_CPU_S_EACH * size))
@@ -42,50 +43,50 @@ def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted
     answer.write(json.dumps({**head, "sizes": [len(blob) for blob in blobs]}).encode() + b"\n")
     answer.writelines(blobs)
     answer.flush()
-    os._exit(0)  # without freeing what may be large, and has been answered
+    os._exit(0)  # skips freeing the memory, which can be slow; the answer is written
 
 
 def _answered(
     module: bytes | str, language: Language, wanted: Wanted, size: int
 ) -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import conversions  # jaxlib, late: what it writes is to go where prints go
+    from inspector._jax.modules import hlo, stablehlo  # deferred: output of jaxlib's import must go to stderr
 
     try:
         if wanted == "text":
             assert isinstance(module, bytes), "bytecode"
-            return {}, [conversions.full_text(module).encode()]
+            return {}, [stablehlo.full_text(module).encode()]
         if wanted == "proto":
             assert isinstance(module, str), "HLO"
-            return {}, [conversions.hlo_to_proto(module)]
+            return {}, [hlo.hlo_to_proto(module)]
         return _read(module, language, size)
     except ModuleError as e:
         return {"error": _cut(str(e))}, []
     except Exception as e:
-        said = _cut(f"{type(e).__name__}: {e}")
-        return {"error": f"Cannot read the {language} module: {said}\n{conversions.EXPECTED[language]}"}, []
+        error = _cut(f"{type(e).__name__}: {e}")
+        return {"error": f"Cannot read the {language} module: {error}\n{stablehlo.EXPECTED[language]}"}, []
 
 
 def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import conversions
+    from inspector._jax.modules import hlo, module_contents, stablehlo
 
-    stablehlo, given = module, conversions.GivenHlo("", b"")
+    source, given = module, hlo.GivenHlo("", b"")
     if language == "HLO":
-        stablehlo, given = conversions.hlo_to_stablehlo(module)
-    bytecode = conversions.to_bytecode(conversions.parse_stablehlo(stablehlo))
-    parsed = conversions.parse_stablehlo(bytecode)  # once more, as everyone will
-    facts, forms = conversions.module_facts(parsed), conversions.forms(bytecode)
-    uses_shardy = facts.uses_shardy or conversions.carries_shardy(parsed)
+        source, given = hlo.hlo_to_stablehlo(module)
+    bytecode = stablehlo.to_bytecode(stablehlo.parse_stablehlo(source))
+    parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
+    facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)
+    uses_shardy = facts.uses_shardy or stablehlo.carries_shardy(parsed)
     blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto, given.proto]
-    written = sum(map(len, blobs)) + len(conversions.full_text(bytecode))
+    written = sum(map(len, blobs)) + len(stablehlo.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):
         raise ModuleError(
-            f"The {language} module has {format_bytes(size)} and becomes {format_bytes(written)}, written out."
-            f" Expected at most {format_bytes(most)} of one of this size."
+            f"The {language} module has {format_bytes(size)} and becomes {format_bytes(written)} when written out."
+            f" Expected at most {format_bytes(most)} for a module of this size."
         )
     facts = dataclasses.replace(facts, uses_shardy=uses_shardy)
     return {"facts": dataclasses.asdict(facts), "header": given.header}, blobs
 
 
 def _cut(text: str) -> str:
-    """A message without most of the module that it quotes."""
+    """Shortens a message that quotes most of a module."""
     return text if len(text) <= 2 * _QUOTED else f"{text[:_QUOTED]} ... {text[-_QUOTED:]}"

@@ -103,7 +103,7 @@ def test_where_an_executable_came_from() -> None:
     miss, hit = compile_once(), compile_once()
     assert (miss.source, miss.sent, miss.notice) == ("compiler", False, "")
     assert (hit.source, hit.sent) == ("cache", False)
-    assert hit.notice == "not compiled here: XLA ran no pass, so none was dumped"
+    assert hit.notice == "not compiled in this process: XLA ran no passes, so there is no dump"
 
 
 def test_an_entry_that_is_not_replaced_is_not_called_written(cache: Path) -> None:

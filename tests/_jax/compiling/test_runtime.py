@@ -120,7 +120,7 @@ def test_what_the_back_end_does_not_tell() -> None:
 
     silent = LoadedExecutable(Silent())
     assert "UNIMPLEMENTED: no costs" in str(silent.cost_analysis())
-    with pytest.raises(ExecutionError, match="cannot be checked: the back-end shows no HLO"):
+    with pytest.raises(ExecutionError, match="cannot be checked: the backend provides no HLO"):
         silent.execute([])
 
 
@@ -163,7 +163,7 @@ def test_execute_sharded(two: LoadedExecutable) -> None:
 def test_consume_with_handlers(two: LoadedExecutable) -> None:
     arguments = [sharded(X), sharded(X)]
     results = two.execute_sharded(arguments)
-    with pytest.raises(ExecutionError, match="one handler an output: 2, got 1"):
+    with pytest.raises(ExecutionError, match="one handler per output: 2, got 1"):
         results.consume_with_handlers([len])
     with pytest.raises(ExecutionError, match="from 0 to the number of outputs left, 2, got 3"):
         results.disassemble_prefix_into_single_device_arrays(3)
@@ -234,7 +234,7 @@ def test_an_ordering_token_is_refused() -> None:
         return x
 
     executable = LoadedExecutable(jax.jit(fun).lower(X).compile().runtime_executable())
-    with pytest.raises(ExecutionError, match="only JAX itself can give"):
+    with pytest.raises(ExecutionError, match="only JAX itself can pass"):
         executable.execute([placed(X), placed(X)])
 
 
@@ -297,7 +297,7 @@ def test_what_cannot_be_compiled(one: LoadedExecutable, method: str) -> None:
     compile_ = getattr(one.client, method)
     with pytest.raises(TargetError, match="executable_devices is empty"):
         compile_(MODULE, [])
-    with pytest.raises(OptionError, match="2 replicas of 1 partitions, and executable_devices has 1"):
+    with pytest.raises(OptionError, match="2 replicas of 1 partitions, but executable_devices has 1"):
         compile_(MODULE, [device()], options(replicas=2))
     with pytest.raises(OptionError, match="0 replicas"):
         compile_(MODULE, [device()], options(replicas=0))

@@ -99,7 +99,7 @@ def test_the_version_is_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_libtpu_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TPU_LIBRARY_PATH", str(tmp_path / "none.so"))
-    with pytest.raises(MissingPackageError, match="TPU_LIBRARY_PATH names"):
+    with pytest.raises(MissingPackageError, match="TPU_LIBRARY_PATH is"):
         libtpu.libtpu_library()
     assert isinstance(libtpu_flags.libtpu_options(), Unavailable)
     monkeypatch.delenv("TPU_LIBRARY_PATH")
@@ -120,5 +120,5 @@ def test_what_is_no_libtpu_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     reason = libtpu_flags.libtpu_options()
     assert isinstance(reason, Unavailable)
     assert "not x86-64" in reason.reason
-    with pytest.raises(ModuleError, match="holds no TpuCompilationEnvironment"):
+    with pytest.raises(ModuleError, match="has no TpuCompilationEnvironment"):
         libtpu_flags.libtpu_descriptors()

@@ -40,7 +40,7 @@ def test_a_loop_without_rounds_logs_nothing() -> None:
         lambda x: lax.scan(lambda c, _: (lax.psum(c, "i"), None), x, None, length=0)[0], np.float32(1)
     )
     assert one.capacity == 0
-    assert "no round" in one.reason
+    assert "no iterations" in one.reason
     assert len(made.out_avals) == 1
 
 
@@ -49,7 +49,7 @@ def test_what_nobody_opens_says_so() -> None:
         return lax.custom_linear_solve(lambda v: v + lax.psum(v, "i"), x, lambda _, b: b / 3)
 
     _, logged = logged_of(fun, np.ones(2, np.float32))
-    assert {one.reason for one in logged} == {"it stands inside of custom_linear_solve"}
+    assert {one.reason for one in logged} == {"it is inside a custom_linear_solve"}
 
 
 def test_every_collective_is_a_primitive_of_jax() -> None:

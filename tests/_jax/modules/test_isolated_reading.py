@@ -13,8 +13,8 @@ import pytest
 from jax._src.interpreters import mlir
 
 import inspector
-from inspector._jax.modules import conversions, isolated_reading, reader_process
-from inspector.errors import ModuleError, ResourceError
+from inspector._jax.modules import hlo, isolated_reading, reader_process, stablehlo
+from inspector.errors import ExecutionError, ModuleError
 from inspector.hlo.header import header_attributes
 from inspector.hlo.module import Module
 
@@ -41,17 +41,17 @@ NESTED_HLO = "HloModule m\nENTRY e { x = " + "(" * 200_000
         (
             NOT_UTF8,
             "StableHLO",
-            r"was ended by SIGABRT: terminate called(.|\n)*conversion error!\nExpected StableHLO as",
+            r"was killed by SIGABRT: terminate called(.|\n)*conversion error!\nExpected StableHLO as",
         ),
         (
             NESTED,
             "StableHLO",
-            r"was ended by SIGSEGV: its stack overflowed, .*nested too deep \(brackets in it are nested [\d,]+ deep\)(.|\n)*Expected StableHLO as",
+            r"was killed by SIGSEGV: its stack overflowed, .*nested too deeply \(its brackets are nested [\d,]+ deep\)(.|\n)*Expected StableHLO as",
         ),
         (
             NESTED_HLO,
             "HLO",
-            r"was ended by SIGSEGV: its stack overflowed, .*nested too deep(.|\n)*Expected an HLO module as text",
+            r"was killed by SIGSEGV: its stack overflowed, .*nested too deeply(.|\n)*Expected an HLO module as text",
         ),
     ],
     ids=["not UTF-8", "nested", "nested HLO"],
@@ -65,7 +65,7 @@ def test_what_ends_its_reader_ends_nothing_else(
 
 @pytest.mark.parametrize("module", [NOT_UTF8, NESTED], ids=["not UTF-8", "nested"])
 def test_it_does_end_a_process_that_reads_it(module: str | bytes) -> None:
-    script = f"from inspector._jax.modules import conversions; conversions.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
+    script = f"from inspector._jax.modules import stablehlo; stablehlo.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert child.returncode < 0
 
@@ -84,11 +84,11 @@ def test_text_that_no_encoding_has_is_refused() -> None:
 
 def test_a_module_is_read_as_jax_reads_it() -> None:
     with mlir.make_ir_context():
-        theirs = conversions.located_text(mlir.ir.Module.parse(LOWERED.program.module))
+        theirs = stablehlo.located_text(mlir.ir.Module.parse(LOWERED.program.module))
     ours = isolated_reading.read(LOWERED.program.module, "StableHLO")
-    assert conversions.located_text(conversions.parse_stablehlo(ours.stablehlo)) == ours.forms.located == theirs
-    assert ours.facts == conversions.module_facts(conversions.parse_stablehlo(LOWERED.program.module))
-    assert ours.forms.hlo == conversions.hlo_text(ours.forms.hlo_proto) == LOWERED.hlo
+    assert stablehlo.located_text(stablehlo.parse_stablehlo(ours.stablehlo)) == ours.forms.located == theirs
+    assert ours.facts == stablehlo.module_facts(stablehlo.parse_stablehlo(LOWERED.program.module))
+    assert ours.forms.hlo == hlo.hlo_text(ours.forms.hlo_proto) == LOWERED.hlo
 
 
 def test_counts_of_a_header() -> None:
@@ -114,14 +114,16 @@ def test_text_becomes_the_module_that_it_is_of() -> None:
     assert found.columns.names == LOWERED.module().columns.names
     with pytest.raises(ModuleError, match=r"Cannot read the HLO module(.|\n)*HloModule"):
         isolated_reading.hlo_proto("HloModule m\n\nENTRY e {\n ROOT r = f32[] nosuch()\n}\n")
-    with pytest.raises(ModuleError, match="was ended by SIGSEGV"):
+    with pytest.raises(ModuleError, match="was killed by SIGSEGV"):
         isolated_reading.hlo_proto(NESTED_HLO)
 
 
 def test_what_becomes_much_more_than_it_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_process, "_WRITTEN_BYTES", 1 << 20)
     text = all_reduce("[1,262144]<=[262144]").encode()
-    with pytest.raises(ModuleError, match=r"The HLO module has \d+ B and becomes [\d.]+ MiB, written out. Expected at"):
+    with pytest.raises(
+        ModuleError, match=r"The HLO module has \d+ B and becomes [\d.]+ MiB when written out. Expected at"
+    ):
         reader_process._read(text.decode(), "HLO", len(text))
     assert len(reader_process._read(text.decode(), "HLO", 1 << 20)[1]) == 5
 
@@ -159,7 +161,7 @@ def test_a_reader_has_so_much_memory_and_time() -> None:
     assert said.split() == [str(1 << 30), "100"]
     busy = "from inspector._jax.compiling import child_process; child_process.need_less(1 << 30, 1)\nwhile True: pass"
     status = subprocess.run([sys.executable, "-c", busy], check=False).returncode
-    assert isolated_reading._how(status) == "was ended: it took more processor time than a module of this size should"
+    assert isolated_reading._how(status) == "was stopped: it took more processor time than a module of this size should"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
@@ -199,6 +201,6 @@ def test_what_the_system_lacks_is_named(error: Exception, words: str, monkeypatc
         raise error
 
     monkeypatch.setattr(isolated_reading.subprocess, "run", run)
-    with pytest.raises(ResourceError, match=words) as raised:
+    with pytest.raises(ExecutionError, match=words) as raised:
         isolated_reading.hlo_proto("HloModule m")
     assert raised.value.__cause__ is error

@@ -136,7 +136,7 @@ def test_unknown_flag() -> None:
 
 
 def test_a_flag_of_libtpu_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = Unavailable("libtpu, the TPU's compiler, is not installed; it holds the TPU's options.")
+    reason = Unavailable("libtpu, the TPU compiler, is not installed. It contains the options of TPUs.")
     monkeypatch.setattr(flag_types, "_libtpu", lambda: reason)
     monkeypatch.setattr(flag_types, "libtpu_flags", dict)
     command = re.escape(install_command("jax-inspector[tpu]"))

@@ -1,0 +1,179 @@
+"""HLO modules: reads and prints them, and converts between HLO and StableHLO.
+
+Imports jaxlib but not JAX, because `reader_process.py` must start quickly. Modules from outside are first read by
+`isolated_reading.py`.
+
+Private JAX: `jaxlib._hlo` (HLO modules), `jaxlib._jax.mlir` (conversions), `jaxlib.mlir` (StableHLO).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
+from jaxlib.mlir import ir
+
+from inspector._jax.modules import stablehlo
+from inspector.errors import ModuleError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GivenHlo:
+    """The HLO module that a StableHLO module was converted from.
+
+    Attributes:
+      header: the first line of its text as XLA prints it, with counts and flags that the proto does not have.
+      proto: a serialized HloModuleProto.
+    """
+
+    header: str
+    proto: bytes
+
+
+def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
+    """Converts HLO text or a serialized HloModuleProto to MLIR bytecode; also returns the HLO module itself.
+
+    Only for `reader_process.py`: malformed HLO can abort the process.
+
+    Raises:
+      ModuleError: XLA cannot read or convert it; with XLA's message, or with the operation that StableHLO lacks.
+    """
+    try:
+        hlo = _parse_hlo(module)
+        header = hlo.to_string().partition("\n")[0]
+        proto = bytes(hlo.as_serialized_hlo_module_proto())
+    except Exception as e:
+        raise ModuleError(f"Cannot read the HLO module: {e}\n{stablehlo.EXPECTED['HLO']}") from e
+    if _CRASHES in hlo.to_string():
+        raise ModuleError(
+            f"The HLO module has a dot with algorithm={_CRASHES}, which crashes the conversion to StableHLO."
+            " Use another algorithm, or pass the Python function itself."
+        )
+    try:
+        converted = _jax.mlir.hlo_to_stablehlo(proto)
+        parsed = stablehlo.parse_stablehlo(converted)
+        if _ALGORITHM.encode() in converted:
+            _generalize_dots(parsed)
+        if stablehlo.SHARDY_PREFIX.encode() in converted and stablehlo.carries_shardy(parsed):
+            _drop_result_shardings(parsed)
+    except Exception as e:
+        raise ModuleError(
+            f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo)}"
+        ) from e
+    return stablehlo.to_bytecode(parsed), GivenHlo(header, proto)
+
+
+def hlo_to_proto(text: str) -> bytes:
+    """Converts HLO text, optimized or not, to a serialized HloModuleProto.
+
+    Only for `reader_process.py`: malformed HLO can abort the process.
+
+    Raises:
+      ModuleError: XLA cannot read it; with XLA's message.
+    """
+    try:
+        return bytes(_parse_hlo(text).as_serialized_hlo_module_proto())
+    except Exception as e:
+        raise ModuleError(f"Cannot read the HLO module: {e}\n{stablehlo.EXPECTED['HLO']}") from e
+
+
+def _parse_hlo(module: bytes | str) -> Any:
+    if isinstance(module, str):
+        return _hlo.hlo_module_from_text(module)
+    return _hlo.HloModule.from_serialized_hlo_module_proto(module)
+
+
+_CRASHES = "dot_bf16_bf16_f32_x9"
+_UNKNOWN_OPERATION = re.compile(r'error: "([^"]*)": unregistered operation .mhlo\.unknown')
+
+
+def _reason(error: Exception, hlo: Any) -> str:
+    """Returns MLIR's message without the advice for StableHLO files, or the instruction that StableHLO lacks."""
+    text = (
+        str(error)
+        .removesuffix(f"\n{stablehlo.EXPECTED['StableHLO']}")
+        .removeprefix("Cannot read the StableHLO module: ")
+    )
+    unknown = _UNKNOWN_OPERATION.search(text)
+    if unknown is None:
+        return text.removeprefix("Unable to parse module assembly:\n")
+    name = unknown[1]
+    line = re.search(rf"%{re.escape(name)} = .*? ([a-z][a-z0-9-]*)\(", str(hlo.to_string()))
+    return f"StableHLO has no operation for the instruction {name}{f' ({line[1]})' if line else ''}."
+
+
+_ALGORITHM = "algorithm"
+
+
+def _generalize_dots(module: ir.Module) -> None:
+    """Replaces each `stablehlo.dot` that has an algorithm by a `stablehlo.dot_general`, which supports one.
+
+    XLA's conversion puts the algorithm of a matrix product on an operation that ignores it.
+    """
+    dots: list[Any] = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "stablehlo.dot" and _ALGORITHM in operation.attributes:
+            dots.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    with module.context:
+        for dot in dots:
+            contracted = ir.RankedTensorType(dot.operands[0].type).rank - 1
+            attributes = {attribute.name: attribute.attr for attribute in stablehlo.named_attributes(dot.attributes)}
+            attributes["dot_dimension_numbers"] = ir.Attribute.parse(
+                f"#stablehlo.dot<lhs_contracting_dimensions = [{contracted}], rhs_contracting_dimensions = [0]>"
+            )
+            general = ir.Operation.create(
+                "stablehlo.dot_general",
+                results=[result.type for result in dot.results],
+                operands=list(dot.operands),
+                attributes=attributes,
+                loc=dot.location,
+                ip=ir.InsertionPoint(dot),
+            )
+            dot.results[0].replace_all_uses_with(general.results[0])
+            dot.erase()
+
+
+def _drop_result_shardings(module: ir.Module) -> None:
+    """Removes the GSPMD shardings of function results from a module that Shardy partitions.
+
+    XLA's conversion copies them from the operations that return the results, without the Shardy shardings of those
+    operations. XLA partitions a module with GSPMD if a result has one without the other.
+    """
+    with module.context:
+        for operation in module.body.operations:
+            function = operation.operation
+            if function.name != "func.func" or not (known := stablehlo.argument_attributes(function, "res_attrs")):
+                continue
+            for each in known:
+                if stablehlo.FRONTEND_ATTRIBUTES not in each:
+                    each.pop(stablehlo.SHARDING, None)
+            function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in known])
+
+
+def to_computation(module: bytes, *, tuple_args: bool, return_tuple: bool) -> Any:
+    """Converts MLIR bytecode to jaxlib's own `XlaComputation`."""
+    try:
+        return _jax.mlir.mlir_module_to_xla_computation(module, use_tuple_args=tuple_args, return_tuple=return_tuple)
+    except Exception as e:
+        raise ModuleError(f"XLA cannot convert this StableHLO module to HLO: {e}") from e
+
+
+def computation_from_proto(proto: bytes) -> Any:
+    """Returns jaxlib's `XlaComputation` for a serialized HloModuleProto."""
+    return _hlo.XlaComputation(proto)
+
+
+def hlo_text(proto: bytes) -> str:
+    """Returns the text of a serialized HloModuleProto, with metadata."""
+    return str(_hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string())
+
+
+def hlo_dot(proto: bytes) -> str:
+    """Returns XLA's own DOT graph of a module."""
+    return str(_hlo.hlo_module_to_dot_graph(_hlo.HloModule.from_serialized_hlo_module_proto(proto)))
