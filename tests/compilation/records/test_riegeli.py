@@ -70,7 +70,7 @@ def test_other_files_are_refused() -> None:
     with pytest.raises(ModuleError, match="Not a Riegeli file"):
         records(b"PK\x03\x04 and more")
     brotli = chunk([b"x"], packed=False).replace(b"\0\x01\x01x", b"b\x01\x01x")
-    with pytest.raises(ModuleError, match="compression 'b'; only Snappy"):
+    with pytest.raises(ModuleError, match="compression 'b' of a Riegeli file, expected Snappy"):
         records(file(brotli))
 
 

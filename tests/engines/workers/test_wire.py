@@ -52,7 +52,7 @@ def test_a_message_that_is_cut_off_is_an_end(cut: int) -> None:
 
 
 def test_what_begins_otherwise_is_no_message() -> None:
-    with pytest.raises(WireError, match=r"b'INSQ' and a header of 2 bytes begin no message"):
+    with pytest.raises(WireError, match=r"b'INSQ' with a header of 2 bytes does not begin a message"):
         read_message(headed(b"{}", b"INSQ"))
 
 
@@ -84,5 +84,5 @@ def test_more_than_there_is_memory_for_is_refused(error: type[Exception]) -> Non
         def read(self, length: int) -> bytes:
             raise error
 
-    with pytest.raises(WireError, match="8 bytes are announced, more than there is memory for"):
+    with pytest.raises(WireError, match="announces 8 bytes, more than the available memory"):
         read_message(cast(Any, Full()))
