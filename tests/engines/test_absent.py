@@ -130,7 +130,7 @@ def test_requests_that_do_not_fit(target: str) -> None:
         inspector.lower(inspector.lower(step, F32).stablehlo).compile(target=target)
     nine = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 9)], target=target)
     with pytest.raises(
-        TargetError, match=r"takes 9 devices \(num_replicas 9 x num_partitions 1\).* Use (tpu:v5e:2x6|gpu:h100:2x8)"
+        TargetError, match=r"needs 9 devices \(num_replicas 9 x num_partitions 1\).* Use (tpu:v5e:2x6|gpu:h100:2x8)"
     ):
         nine.compile(target=target)
 

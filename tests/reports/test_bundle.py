@@ -124,7 +124,7 @@ def test_files_of_compiled_save_are_opened_too(tmp_path: Path) -> None:
     compiled = exploration().baseline.compiled
     compiled.save(tmp_path / "c")
     assert inspector.load(tmp_path / "c") == compiled
-    with pytest.raises(ModuleError, match="holds 'inspector-compiled', expected 'inspector-exploration'"):
+    with pytest.raises(ModuleError, match="has the format 'inspector-compiled', expected 'inspector-exploration'"):
         bundle.load(tmp_path / "c")
 
 

@@ -186,7 +186,7 @@ def test_a_process_that_fails_says_what_it_said(tmp_path: Path) -> None:
     script.chmod(0o700)
     engine = OtherJax(find=lambda *_: script)
     job = engine.submit(exploration().lowered.request(None, "cpu@jax==0.9.1"))
-    assert "The process of JAX 0.9.1 ended with 3 and said: no such thing" in str(job.exception(60))
+    assert "The process of JAX 0.9.1 ended with exit code 3. Its output: no such thing" in str(job.exception(60))
     engine.close()
 
 

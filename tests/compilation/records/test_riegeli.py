@@ -91,5 +91,5 @@ def test_snappy(block: bytes, expected: bytes) -> None:
 
 @pytest.mark.parametrize("block", [b"\x05\x0cabcd", b"\x08\x0cabcd\x01\x09", b"\x08\x01\x04"])
 def test_a_damaged_block_is_refused(block: bytes) -> None:
-    with pytest.raises(ModuleError, match="damaged Snappy block"):
+    with pytest.raises(ModuleError, match="Damaged Snappy block"):
         snappy(block)

@@ -164,7 +164,7 @@ def test_a_server_that_does_not_start_says_what_it_wrote(server: Any) -> None:
     assert type(caught.value) is StartError
     assert str(caught.value).count("x") < 2100
     silent = server("sys.exit(1)")
-    with pytest.raises(StartError, match="It wrote: nothing"):
+    with pytest.raises(StartError, match="Its output: none"):
         silent.fork({})
 
 

@@ -168,7 +168,7 @@ def test_one_that_ends_while_it_starts_says_how(script: Script) -> None:
         spawn({})
     assert type(caught.value) is StartError
     script("sys.exit(4)")
-    with pytest.raises(StartError, match="it wrote nothing"):
+    with pytest.raises(StartError, match="it had no output"):
         spawn({})
 
 
