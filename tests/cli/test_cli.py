@@ -298,7 +298,7 @@ def test_a_replay_that_compiles_less_ends_with_1(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr(other_jax.OtherJax.__init__, "__defaults__", (None, refuse))
     said = run("replay", "one.inspector", "--jax", "9.9.9", status=1).stdout
     assert re.match(r"jit_step, recorded with JAX [\d.]+, replayed with 9\.9\.9\n", said)
-    assert "done then, failed now\n    JAX 9.9.9 cannot be installed" in said
+    assert "done in the recording, failed in the replay\n    JAX 9.9.9 cannot be installed" in said
     assert "expected a version of JAX" in run("replay", "one.inspector", "--jax", "new", status=2).stderr
     Path("strange.hlo").write_text(CUSTOM_CALL)
     run("report", "strange.hlo", "-t", "cpu", "-o", "strange.inspector", status=1)

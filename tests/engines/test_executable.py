@@ -133,7 +133,7 @@ def test_another_jaxlib_is_refused(saved: Path) -> None:
     with pytest.raises(ExecutionError) as caught:
         load_executable(saved)
     ours = Compiler().versions["jaxlib"]
-    assert f"compiled by jaxlib '0.4.1', this is {ours!r}" in str(caught.value)
+    assert f"compiled by jaxlib '0.4.1', but this process has {ours!r}" in str(caught.value)
     assert "Install jaxlib 0.4.1, or compile the program again:" in str(caught.value)
 
 
@@ -236,7 +236,7 @@ def test_host_callbacks_are_compiled_anew(engine: InlineEngine, tmp_path: Path) 
     np.testing.assert_array_equal(outputs[0], [11, 22])
     assert seen == [[1.0, 2.0]]
     compiled.save(tmp_path / "c")
-    with pytest.raises(ExecutionError, match="Lower the function again here"):
+    with pytest.raises(ExecutionError, match="Lower the function again in this process"):
         Compiled.load(tmp_path / "c").runtime_executable()
 
 

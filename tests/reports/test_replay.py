@@ -108,7 +108,7 @@ def run(python: Path, script: str, *arguments: object) -> str:
 def test_the_same_jax_makes_the_same_of_it() -> None:
     found = exploration().replay()
     assert list(found.differences[:2]) == ["the same program"] * 2
-    assert found.differences[2] == "failed then, done now"
+    assert found.differences[2] == "failed in the recording, done in the replay"
     assert list(found.table()["replayed_state"][:3]) == ["done", "done", "done"]
     assert (
         str(found).splitlines()[0] == f"jit_step, recorded with JAX {jax.__version__}, replayed with {jax.__version__}"
