@@ -301,7 +301,7 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda _, __: inspector.lower(X, step), ParameterError, "type ndarray. Expected a function first and then its"),
     (lambda _, __: inspector.lower([step], X), ParameterError, "Cannot lower a value of type list"),
     (lambda _, __: inspector.explore(None), ParameterError, "Cannot lower a value of type NoneType"),
-    (lambda low, _: low.compile("cpu:8"), OptionError, r"'cpu:8' is a target and no options: write target='cpu:8'"),
+    (lambda low, _: low.compile("cpu:8"), OptionError, r"'cpu:8' is a target, not options. Write target='cpu:8'"),
     (lambda low, _: low.compile(inspector.Target("cpu")), OptionError, "write target='cpu'"),  # type: ignore[arg-type]
     (lambda low, _: low.compile(["a"]), OptionError, "got list"),  # type: ignore[arg-type]
     (lambda _, __: inspector.Options("--xla_a"), OptionError, "Options.parse reads the text"),  # type: ignore[arg-type]
@@ -324,7 +324,7 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda _, __: inspector.share_compiles("a").__enter__(), ParameterError, "seconds above 0"),  # type: ignore[arg-type]
     (lambda _, __: inspector.settings.update(cach=True), TypeError, "no setting cach. Did you mean cache?"),
     (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "no setting limit. There are cache,"),
-    (lambda _, __: inspector.Target("cpu").with_devices("8"), TargetError, "integer from 1, got '8'"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.Target("cpu").with_devices("8"), TargetError, "an integer of at least 1, got '8'"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, axis_env=4), ParameterError, "axis_env is 4. Expected pairs"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, static_argnums="x"), ParameterError, "Names go into static_argnames"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, donate_argnums=0.5), ParameterError, "integers, such as 0"),  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""Values of compiling (program, options, target, request, compiled) and the engine contract."""
+"""Values of a compile (program, options, target, request, compiled program) and the engine contract."""

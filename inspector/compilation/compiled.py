@@ -1,6 +1,6 @@
-"""`CompiledProgram`: what a compiler gave back. A frozen value: compare, pickle, save to one file, load without JAX.
+"""`CompiledProgram`: a compiled program as a frozen value, to compare, pickle, save to one file and load without JAX.
 
-Made by an engine, or by `saved.load`. Read by every analysis. Users hold it as `inspector.Compiled` (`stages/`).
+Created by an engine or by `saved_compiled.load`. Read by every analysis. Users get it as `inspector.Compiled` (`stages/`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from inspector.support.units import format_bytes, format_count, format_seconds
 
 
 def not_asked_for(product: str) -> Unavailable:
-    """What stands in the place of a product that a compile was not asked for."""
+    """Returns the value of a product that was not requested from a compile."""
     return Unavailable(f"{product!r} was not asked for", f"compile with products=({product!r},)")
 
 
@@ -37,14 +37,15 @@ _INCOMPLETE = "the compiler's dump is not complete: "
 
 
 def incomplete(reason: str) -> Unavailable:
-    """Stands for a product of which the compiler could not write all files."""
+    """Returns the value of a product for which the compiler could not write all files."""
     return Unavailable(
-        f"{_INCOMPLETE}{reason}", "free space there, or set TMPDIR to a folder that has space, and compile again"
+        f"{_INCOMPLETE}{reason}",
+        "free disk space there, or set TMPDIR to a folder with enough space, and compile again",
     )
 
 
 def is_incomplete(product: object) -> bool:
-    """Reports whether `incomplete` made it: another compile, when there is space, has the product."""
+    """Reports whether a value was created by `incomplete`. Another compile with enough disk space has the product."""
     return isinstance(product, Unavailable) and product.reason.startswith(_INCOMPLETE)
 
 
@@ -53,26 +54,26 @@ class CompiledProgram(Deferred):
     """A compiled program.
 
     Attributes:
-      program: what was compiled.
-      options: the user's options; `build_options_of` has all that the compiler got.
-      target: for what.
+      program: the program that was compiled.
+      options: the user's options (`build_options_of` has all options of the compiler).
+      target: the target.
       hlo: the optimized HLO, the text of JAX's `compiled.as_text()`.
-      hlo_proto: the same as a serialized `xla.HloModuleProto`.
-      memory: totals, or why there are none.
+      hlo_proto: the optimized HLO as a serialized `xla.HloModuleProto`.
+      memory: memory totals, or why there are none.
       cost: operation counts of one execution, or why there are none.
-      timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`. Of a
-        program that was compiled before and remembered, those of that time, and `cache_s` (fetching
-        it) and `saved_s` (what that spared).
-      executable: XLA's serialized executable, or why there is none. A worker writes it when all else has been told, so
-        who asks for it at once may wait a moment.
+      timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`. A cached program has the
+        timings of its original compile, and `cache_s` (the time to fetch it) and `saved_s` (the time saved
+        by the cache).
+      executable: XLA's serialized executable, or why there is none. A worker writes it after all other results, so the
+        first access may wait for it.
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
-      warnings: what the compiler warned of, a line each. A compile in this process (engine "inline") does not hear XLA,
-        and says so in a line.
-      devices: kind, id and, of a TPU, place of the devices compiled for, one a replica and partition in
+      warnings: warnings of the compiler, one per line. A compile in this process (engine "inline") cannot read XLA's
+        warnings; one line says so.
+      devices: kind, id and, for a TPU, position of the devices of the compile, one for each replica and partition in
         row-major order: a mesh's devices in the order of its axes.
-      passes: what each compiler pass did, where the compile was asked for it (`products=("passes",)`).
-      assembly: the back-end's code, likewise.
-      buffers: the buffer assignment with heap traces, likewise.
+      passes: the changes by each compiler pass, if requested (`products=("passes",)`).
+      assembly: the backend's code, if requested.
+      buffers: the buffer assignment with heap traces, if requested.
     """
 
     program: Program
@@ -93,7 +94,7 @@ class CompiledProgram(Deferred):
     buffers: Buffers | Unavailable = dataclasses.field(default_factory=lambda: not_asked_for("buffers"))
 
     def module(self) -> Module:
-        """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
+        """Returns the optimized HLO as a model: computations, instructions, shapes. The model is cached while there is space."""
         return readings.module(self, self.hlo_proto)
 
     def __repr__(self) -> str:

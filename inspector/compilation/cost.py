@@ -1,15 +1,15 @@
-"""What a program costs, and each of its instructions: XLA counts small modules, this puts them together.
+"""Operation counts of a program and of each of its instructions, combined from XLA's counts of small modules.
 
-`hlo/reading/single_instructions.py` makes a module of each instruction, `engines/workers/counting.py` has XLA count them, and here the
-numbers come back to the instructions. An instruction's numbers hold what it calls as often as it calls it: a
-fusion's all that is fused, a `while`'s its body and condition by its trip count. So the entry computation's
-instructions sum to what one execution of the module costs. Float rounding apart (XLA adds in single precision) a
-module without loops, conditionals and custom calls has exactly XLA's own totals, but for bytes on TPUs: there the
-sizes of tiled arrays are those of whole tiles, as the TPU's own analysis counts them; it also counts a whole tile
-for each row of a gather or slice, which this does not.
+`hlo/reading/single_instructions.py` makes a module of each instruction, `engines/workers/counting.py` lets XLA count
+them, and this module assigns the counts to the instructions. The cost of an instruction includes the computations that it
+calls, as often as it calls them: a fusion includes all fused instructions, and a `while` its body and condition times its
+trip count. So the costs of the entry computation's instructions sum to the cost of one execution of the module. For a
+module without loops, conditionals and custom calls, the totals are XLA's own, except for float rounding (XLA adds in
+single precision) and for bytes on TPUs: there, the sizes of tiled arrays are those of whole tiles, as in the TPU's own
+analysis, which also counts a whole tile for each row of a gather or slice, unlike this module.
 
-XLA counts -1 for what it does not know. Here a sum over such parts is `AtLeast` the rest. A Pallas kernel for a TPU costs
-what its author says (`cost_estimate`), as XLA's own scheduler takes it to.
+XLA counts -1 for unknown costs. A sum that leaves out unknown parts is `AtLeast` the rest. A Pallas kernel for a TPU has
+the cost that its author declares (`cost_estimate`), as in XLA's own scheduler.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _POINTER_BYTES = 8
 _UNTILED = 8 * 128
 _NAMES_SHOWN = 3
 
-# Custom calls that mark something for the compiler and have the device do nothing.
+# Custom calls that only mark something for the compiler: the device does nothing for them.
 _MARKS = frozenset({
     "AllocateBuffer", "AssumeGatherIndicesInBound", "AsyncCollectiveDone", "AsyncCollectiveStart", "ConcatBitcast",
     "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding",
@@ -55,18 +55,18 @@ _MARKS = frozenset({
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Cost:
-    """Operation counts of one execution on one device: XLA's, of every instruction as often as it runs.
+    """Operation counts of one execution on one device: XLA's counts, for every instruction as often as it runs.
 
-    A number of which parts are not known, such as custom calls, is `AtLeast` the rest: a `float` that says what is
-    `missing`. So is one with a loop whose length only a run tells, of which only the first run of the condition counts,
-    and one with a conditional, of which the cheapest branch counts. A number that is modeled, as the operations of an FFT
-    are, is `About`.
+    A number with unknown parts, such as custom calls, is `AtLeast` the known parts: a `float` that lists what is
+    `missing`. The same holds for a loop of unknown length, of which only the first run of the condition counts,
+    and for a conditional, of which the cheapest branch counts. A modeled number, such as the operations of an FFT,
+    is `About`.
 
     Attributes:
-      flops: floating-point operations, those on complex numbers in operations on real ones.
-      transcendentals: exp, log, sin and the like, not in `flops`.
-      bytes_accessed: operand and result bytes of every instruction that touches memory; on TPUs those in the main memory,
-        without what stays in vector memory.
+      flops: floating-point operations; operations on complex numbers count as several operations on real numbers.
+      transcendentals: exp, log, sin and similar functions, not in `flops`.
+      bytes_accessed: operand and result bytes of every instruction that accesses memory; on TPUs, those in the main memory,
+        without values in vector memory.
     """
 
     flops: float | Unavailable
@@ -75,8 +75,8 @@ class Cost:
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """The parts that some of the numbers leave out."""
-        numbers = (getattr(self, name) for name in self.__match_args__)  # the fields, of which a subclass has more
+        """The unknown parts of all numbers."""
+        numbers = (getattr(self, name) for name in self.__match_args__)  # the fields, including those of a subclass
         return tuple(dict.fromkeys(p for n in numbers if isinstance(n, Partial) for p in missing(n)))
 
     def __repr__(self) -> str:
@@ -88,24 +88,24 @@ class Cost:
 
     def _line(self) -> str:
         flops, transcendentals = (_text(n, format_count) for n in (self.flops, self.transcendentals))
-        said = f"{flops} flop, {transcendentals} transcendentals, {_text(self.bytes_accessed, format_bytes)} accessed"
+        text = f"{flops} flop, {transcendentals} transcendentals, {_text(self.bytes_accessed, format_bytes)} accessed"
         parts = self.missing
         if not parts:
             numbers = (self.flops, self.transcendentals, self.bytes_accessed)
             reasons = dict.fromkeys(n.reason for n in numbers if isinstance(n, Unavailable))
-            return f"<{type(self).__name__}: {'; '.join((said, *reasons))}>"
+            return f"<{type(self).__name__}: {'; '.join((text, *reasons))}>"
         names = ", ".join(part.name for part in parts[:_NAMES_SHOWN])
         more = f" and {len(parts) - _NAMES_SHOWN} more" if len(parts) > _NAMES_SHOWN else ""
-        return f"<{type(self).__name__}: {said}; {AtLeast(0, parts).reason}: {names}{more}>"
+        return f"<{type(self).__name__}: {text}; {AtLeast(0, parts).reason}: {names}{more}>"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class InstructionCost(Cost):
-    """What one execution of an instruction costs, with all that it calls.
+    """Operation counts of one execution of an instruction, including the computations that it calls.
 
     Attributes:
-      main_memory_bytes: that part of `bytes_accessed` that lies in the main memory: on TPUs without what
-        lies in vector memory.
+      main_memory_bytes: the part of `bytes_accessed` in the main memory: on TPUs, without values
+        in vector memory.
     """
 
     main_memory_bytes: float | Unavailable
@@ -120,15 +120,15 @@ def program_cost(
     reported: Counts | Unavailable,
     count: Callable[[Sequence[bytes]], Sequence[Counts | Unavailable] | Unavailable],
 ) -> Cost | Unavailable:
-    """What one execution of a module costs.
+    """Computes the cost of one execution of a module.
 
     Args:
       hlo_proto: a serialized `xla.HloModuleProto`.
-      reported: XLA's cost analysis of the whole module, which holds where each of its instructions runs once and is
+      reported: XLA's cost analysis of the whole module, which is correct if each of its instructions runs once and is
         known to XLA; or why there is none.
-      count: XLA's cost analysis of other modules, or why there is none.
+      count: returns XLA's cost analysis of other modules, or why there is none.
     """
-    read = functools.cache(lambda: Module.from_proto(hlo_proto))  # once, and only where it has to be
+    read = functools.cache(lambda: Module.from_proto(hlo_proto))  # at most once, and only if needed
     if not isinstance(reported, Unavailable) and is_reported(hlo_proto, read):
         return Cost(*(reported.get(name, 0.0) for name in (*_OPERATIONS, _BYTES)))
     module = read()
@@ -142,55 +142,55 @@ def program_cost(
 
 
 def has_vector_memory(module: Module) -> bool:
-    """Reports whether values lie in another memory than the main one, as on TPUs."""
+    """Reports whether some values are in another memory than the main one, as on TPUs."""
     leaves = (leaf for shape in module.known_shapes for leaf in shape.leaves)
     return not all(map(_in_main_memory, leaves))
 
 
 def is_reported(hlo_proto: bytes, read: Callable[[], Module]) -> bool:
-    """Reports whether XLA's own analysis counts all that a module does, and as here.
+    """Reports whether XLA's own analysis counts the whole module in the same way as this module.
 
-    So nothing is unknown or runs more than once, no fusion reads a part of an operand, all numbers are real and all
+    That is, nothing is unknown or runs more than once, no fusion reads a part of an operand, all numbers are real and all
     memory is the main memory.
 
     Args:
       hlo_proto: a serialized `xla.HloModuleProto`.
-      read: gives the module, which is read where its bytes alone do not tell.
+      read: returns the module; called only if its bytes do not show the answer.
     """
     if not any(field in hlo_proto for field in (*_NOT_REPORTED.values(), *_COMPLEX_TYPES, *_TILES)):
-        return True  # without reading the module, which takes longer than to count in it
+        return True  # without reading the module, which takes longer than counting in it
     module = read()
     if not _NOT_REPORTED.keys().isdisjoint(module.columns.opcodes.values) or has_vector_memory(module):
         return False
     return not counted_otherwise(module)
 
 
-# As protobuf writes these fields.
+# Encoded as in protobuf.
 _NOT_REPORTED = {
     opcode: bytes([OPCODE << 3 | 2, len(opcode)]) + opcode.encode()
     for opcode in ("while", "conditional", "custom-call", "fft", *PARTIAL)
 }
-_COMPLEX_TYPES = tuple(  # element_type of xla.ShapeProto, with the field after it: dimensions or layout
+_COMPLEX_TYPES = tuple(  # element_type of xla.ShapeProto and the tag of the next field: dimensions or layout
     bytes([2 << 3, number, after << 3 | 2]) for number in (15, 18) for after in (3, 5)
 )
-_TILES = (b"\n\3\x08\x80\1", b"\n\2\x80\1", b"\n\2\x80\2", b"\n\2\x80\x08")  # of xla.TileProto, as TPUs have them
+_TILES = (b"\n\3\x08\x80\1", b"\n\2\x80\1", b"\n\2\x80\2", b"\n\2\x80\x08")  # xla.TileProto as on TPUs
 
 
 def _known_at_all(number: Number) -> Number:
-    """A number of which nothing is known is none."""
+    """Returns the reason in place of a number whose parts are all unknown."""
     if isinstance(number, Partial) and not number:
-        return Unavailable(f"what it is made of is not known: {number.reason}")
+        return Unavailable(f"all of its parts are unknown: {number.reason}")
     return number
 
 
 def costs(
     module: Module, singles: Sequence[Single], counts: Sequence[Counts | Unavailable] | Unavailable
 ) -> dict[str, InstructionCost]:
-    """The cost of one execution of every instruction, by name.
+    """Returns the cost of one execution of every instruction, by name.
 
     Args:
       module: the module.
-      singles: `singles(module)`.
+      singles: the result of `singles(module)`.
       counts: XLA's cost analysis of each, or why there is none.
     """
     given = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
@@ -203,7 +203,7 @@ def costs(
 def _in_full(
     brief: Brief, counts: Counts | Unavailable, by_kind: Mapping[int, Counts | Unavailable]
 ) -> Counts | Unavailable:
-    """What a whole fusion costs, of what XLA counts of it as it is told briefly, and of each kind."""
+    """Returns the counts of a whole fusion from XLA's counts of its brief form and of each kind of instruction left out."""
     if isinstance(counts, Unavailable):
         return counts
     full = dict(counts)
@@ -222,18 +222,18 @@ def _in_full(
 
 @functools.cache
 def _read(operand: int) -> str:
-    """XLA's name of the bytes that are read of an operand."""
+    """Returns XLA's name for the bytes that are read from an operand."""
     return f"{_BYTES}{operand}{{}}"
 
 
 def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
-    """What one execution of the module costs."""
+    """Returns the cost of one execution of the module."""
     names = module.columns.names
     return _added([_part(module, row, costs[names[row]]) for row in module.entry.rows])
 
 
 class _Sum:
-    """Costs of a module's instructions, each kind's and each computation's total made once."""
+    """The costs of a module's instructions. Computes the cost of each kind and each computation once."""
 
     def __init__(self, module: Module, counts: Mapping[int, Counts | Unavailable]) -> None:
         self._module = module
@@ -246,7 +246,7 @@ class _Sum:
         self._totals: dict[int, InstructionCost] = {}
 
     def all(self) -> list[InstructionCost]:
-        """Of each row."""
+        """Returns the cost of each row."""
         known = self._known
         return [known.get(kind) or self.of(row) for row, kind in enumerate(self._kinds)]
 
@@ -256,7 +256,7 @@ class _Sum:
         if known is None:
             instruction = self._module.at(row)
             known = self._cost(instruction, kind)
-            if instruction.opcode not in FLOW and not _names_parts(known):  # a loop's length is not of its kind alone
+            if instruction.opcode not in FLOW and not _names_parts(known):  # equal loops may differ in length
                 self._known[kind] = known
         return known
 
@@ -277,7 +277,7 @@ class _Sum:
         return _cheapest(instruction, called) if instruction.opcode == "conditional" else _added(called)
 
     def _operations(self, instruction: Instruction, counts: Counts) -> float:
-        """The floating-point operations, those that XLA counts otherwise corrected."""
+        """Returns the floating-point operations, corrected where XLA counts them differently."""
         known, corrected = counts.get("flops", 0.0), list[float]()
         for inner in self._otherwise.of(instruction):
             counted = self._counts.get(self._kinds[inner.row], {})
@@ -299,14 +299,14 @@ def _looped(loop: Instruction, body: InstructionCost, condition: InstructionCost
     unknown = unknown_length(loop)
 
     def without_a_round(b: float, c: float) -> float:
-        """The condition runs once; the body may not run."""
+        """Counts one run of the condition and none of the body."""
         return partial(c, (*missing(c), unknown), (c,)) if b or missing(b) or c or missing(c) else 0.0
 
     return _each(without_a_round, body, condition)
 
 
 def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> InstructionCost:
-    """What it costs whichever branch it takes: each number of the branch where it is smallest."""
+    """Returns a lower bound for any branch: each number of the branch where it is smallest."""
     chosen = Missing(conditional.name, "conditional", "counted by the cheapest branch")
 
     def cheapest(*numbers: float) -> float:
@@ -319,24 +319,24 @@ def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> 
 
 
 def _names_parts(cost: InstructionCost) -> bool:
-    """Whether it says of which instructions something is missing: another of the same kind says it of others."""
+    """Reports whether a cost names missing instructions. Equal instructions then have different costs."""
     return bool(cost.missing)
 
 
 def _added(costs: Sequence[InstructionCost]) -> InstructionCost:
-    times = collections.Counter(map(id, costs))  # most are the same few objects
+    times = collections.Counter(map(id, costs))  # most costs are the same few objects
     each = {id(cost): cost for cost in costs}
     numbers = ([part for of, count in times.items() for part in [getattr(each[of], name)] * count] for name in _NUMBERS)
     return InstructionCost(*map(sum_of, numbers))
 
 
 def _each(make: Callable[..., float], *costs: InstructionCost) -> InstructionCost:
-    """A cost each of whose numbers is made of the same one of all costs."""
+    """Combines the costs number by number."""
     return InstructionCost(*(make(*(getattr(cost, name) for cost in costs)) for name in _NUMBERS))
 
 
 def _part(module: Module, row: int, cost: InstructionCost) -> InstructionCost:
-    """The cost of a row as a part of a sum: what is not known counts as nothing, and is missing."""
+    """Returns the cost of a row as a part of a sum: unknown numbers count as 0 and are listed as missing."""
     if not any(isinstance(getattr(cost, name), Unavailable) for name in _NUMBERS):
         return cost
     instruction = module.at(row)
@@ -352,25 +352,25 @@ def _single_cost(
     operations: float = 0.0,
     touched_bytes: float | None = None,
 ) -> InstructionCost:
-    """The cost of an instruction that calls nothing, or of a fusion.
+    """Returns the cost of a fusion or of an instruction that calls no computation.
 
     Args:
-      instruction: of the module.
-      counts: XLA's, or why there are none.
+      instruction: an instruction of the module.
+      counts: XLA's counts, or why there are none.
       calls: the custom calls fused into it.
       operations: floating-point operations.
-      touched_bytes: of a fusion that reads or writes parts of its operands; None for XLA's count.
+      touched_bytes: bytes accessed by a fusion that reads or writes parts of its operands; None for XLA's count.
     """
     if instruction.custom_call_target in _MARKS:
         return _NOTHING
     if isinstance(counts, Unavailable):
         return InstructionCost(counts, counts, counts, counts)
     if counts.get("flops", 0.0) < 0 and instruction.opcode == "custom-call":
-        said = declared_costs(instruction)
-        if said is not None:
-            moved = said["bytes_accessed"]
-            return InstructionCost(said["flops"], said["transcendentals"], moved, moved)
-        unknown = Unavailable(f"XLA does not know what a call to {instruction.custom_call_target!r} costs")
+        declared = declared_costs(instruction)
+        if declared is not None:
+            moved = declared["bytes_accessed"]
+            return InstructionCost(declared["flops"], declared["transcendentals"], moved, moved)
+        unknown = Unavailable(f"XLA does not know the cost of a call to {instruction.custom_call_target!r}")
         return InstructionCost(unknown, unknown, unknown, unknown)
     moved, main = _bytes(instruction, counts, touched_bytes)
     flops, transcendentals = _fused(calls, operations, counts.get("transcendentals", 0.0))
@@ -378,7 +378,7 @@ def _single_cost(
 
 
 def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -> tuple[float, float]:
-    """Operations without the -1 that XLA adds for each custom call in a fusion."""
+    """Returns the operations without the -1 that XLA adds for each custom call in a fusion."""
     unknown = [Missing(c.name, "custom call") for c in calls if c.custom_call_target not in _MARKS]
     flops += len(calls)
     if not unknown:
@@ -387,16 +387,16 @@ def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -
 
 
 def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None) -> tuple[float, float]:
-    """Bytes accessed, those of tiled arrays in whole tiles, and the part of them in the main memory."""
+    """Returns the bytes accessed, with tiled arrays in whole tiles, and the part of them in the main memory."""
     operands = instruction.operands
     shapes = {_read(n): operand.shape for n, operand in enumerate(operands)}
     shapes[f"{_BYTES}out{{}}"] = instruction.shape
     leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
-    if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU's
+    if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU
         moved_by_all = counts.get(_BYTES, 0.0) if touched_bytes is None else touched_bytes
         return moved_by_all, moved_by_all
     moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}
-    if instruction.opcode == "copy-start":  # its result has the operand in it once more
+    if instruction.opcode == "copy-start":  # its result contains the operand again
         shapes[f"{_BYTES}out{{}}"] = instruction.shape.tuple_shapes[0]
         copied = [leaf for shape in shapes.values() for leaf in shape.leaves if _in_main_memory(leaf)]
         main = float(sum(map(_tpu_bytes, copied)))
@@ -406,9 +406,9 @@ def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None
 
 
 def _main_part(shape: Shape) -> float:
-    """Which part of a value lies in the main memory."""
-    here = sum(_tpu_bytes(leaf) for leaf in shape.leaves if _in_main_memory(leaf))
-    return here / max(1, sum(map(_tpu_bytes, shape.leaves)))
+    """Returns the fraction of a value in the main memory."""
+    main = sum(_tpu_bytes(leaf) for leaf in shape.leaves if _in_main_memory(leaf))
+    return main / max(1, sum(map(_tpu_bytes, shape.leaves)))
 
 
 def _in_main_memory(leaf: Shape) -> bool:
@@ -417,12 +417,12 @@ def _in_main_memory(leaf: Shape) -> bool:
 
 def _padded(counted: float, shape: Shape) -> float:
     if shape.is_tuple and counted <= _POINTER_BYTES * len(shape.tuple_shapes):
-        return counted  # of the table alone
+        return counted  # the size of the pointer table only
     return counted * sum(map(_tpu_bytes, shape.leaves)) / max(1, shape.byte_size)
 
 
 def _tpu_bytes(leaf: Shape) -> int:
-    """As libtpu's cost analysis sizes an array, which gives one without tiles whole tiles of 8 x 128 all the same."""
+    """Returns the size of an array in libtpu's cost analysis, which counts whole tiles of 8 x 128 for untiled ones too."""
     if leaf.layout is None or leaf.layout.tiles:
         return leaf.padded_byte_size
     return leaf.byte_size * _UNTILED // max(1, min(_UNTILED, math.prod(leaf.dimensions)))

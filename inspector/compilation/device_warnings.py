@@ -10,7 +10,7 @@ from inspector.support.units import format_list
 
 
 def device_warnings(request: CompileRequest, devices: Sequence[str]) -> Iterator[str]:
-    """Yields a warning where the devices are not those that the function names, and where the target has more of them.
+    """Yields a warning if the devices are not those of the function's mesh, and if some devices of the target are unused.
 
     Args:
       request: the request.
@@ -19,7 +19,7 @@ def device_warnings(request: CompileRequest, devices: Sequence[str]) -> Iterator
     named, ids, target = request.program.device_ids, device_ids(devices), request.target
     if named and len(named) == len(ids) and named != ids and request.build_options.device_assignment is None:
         yield (
-            f"The function's mesh names the devices {_listed(named)}, and {target} does not have all of them. The program"
+            f"The function's mesh names the devices {_listed(named)}, but {target} does not have all of them. The program"
             f" is compiled for the devices {_listed(ids)}, in the same order."
         )
     if ids and target.device_count is not None and len(ids) < target.device_count:

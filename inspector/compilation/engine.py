@@ -1,7 +1,7 @@
-"""The engine contract: `submit` returns a `Job` at once; the job has progress, a preview, cancel and result.
+"""The engine contract: `submit` returns a `Job` at once. A job has progress, a preview, a result, and can be cancelled.
 
-Who calls what: a cell, a script or a widget's `submit` calls `Engine.submit` and `Engine.run` from
-any thread; the engine resolves the job on a thread of its own; callbacks added with
+Threads: a cell, a script or a widget's `submit` calls `Engine.submit` and `Engine.run` from
+any thread. The engine resolves the job on a separate thread. Callbacks added with
 `Job.add_done_callback`, `Job.add_preview_callback` and `Job.add_progress_callback` run on that thread,
 so they must be short and must not wait for another job. Every engine passes `tests/engines/test_contract.py`.
 """
@@ -23,34 +23,34 @@ from inspector.errors import CancelledError, InspectorError
 from inspector.support.units import format_seconds
 
 EngineLike: TypeAlias = "Engine | str | Any"
-"""What users write for an engine: "worker" (a process of its own), "inline" (this process), "dask", a Dask client, or one."""
+"""The forms of an engine for users: "worker" (a separate process), "inline" (this process), "dask", a Dask client, an engine."""
 
 T = TypeVar("T")
 
 READING_CACHE = "reading the cache"
-"""The stage of a job that waits for no compiler."""
+"""The stage of a job that waits for the cache, not for a compiler."""
 
 UNHEARD = (
-    "What XLA itself warned of is not listed: a compile in this process writes it to the process's stderr, and not"
-    " at all where TF_CPP_MIN_LOG_LEVEL is above 1. A worker's compile lists it."
+    "XLA's own warnings are not listed: a compile in this process writes them to the process's stderr, or"
+    " drops them if TF_CPP_MIN_LOG_LEVEL is above 1. A worker's compile lists them."
 )
 """The warning of every compile by the engine "inline"."""
 
 TRIES = 3
-"""So often is a request submitted whose worker is lost (`WorkerLostError`): by then it may well be the request's doing."""
+"""Number of tries if the worker of a request is lost (`WorkerLostError`): after that, the request is the likely cause."""
 V = TypeVar("V")
 
 
 class Job(Generic[T]):
-    """Work under way. Made by an engine; thread-safe.
+    """A compile or run in progress. Created by an engine. Thread-safe.
 
     Attributes:
-      stage: "queued", or for what the job waits ("queued behind compiling 'jit_f' for cpu:8"), then what the engine
-        is doing ("starting a worker", "compiling", "reading"), last one of "done", "failed", "cancelled".
+      stage: "queued", or what the job waits for ("queued behind compiling 'jit_f' for cpu:8"), then the current stage of
+        the engine ("starting a worker", "compiling", "reading"), at the end "done", "failed" or "cancelled".
     """
 
     def __init__(self, cancel: Callable[[], None] | None = None) -> None:
-        """Made by engines. `cancel` is called at most once, to stop work that has begun."""
+        """Creates a job, for engines. `cancel` is called at most once, to stop work that has begun."""
         self.stage = "queued"
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -63,56 +63,56 @@ class Job(Generic[T]):
         self._ending = threading.Lock()
 
     def __repr__(self) -> str:
-        said = f"<Job {self.stage} after {format_seconds(self.elapsed_s)}"
+        text = f"<Job {self.stage} after {format_seconds(self.elapsed_s)}"
         if not self.done():
-            return f"{said}; result() waits for it>"
+            return f"{text}; result() waits for it>"
         error = self._future.exception()
-        return f"{said}: {self._future.result()!r}>" if error is None else f"{said}: {type(error).__name__}: {error}>"
+        return f"{text}: {self._future.result()!r}>" if error is None else f"{text}: {type(error).__name__}: {error}>"
 
     @property
     def is_queued(self) -> bool:
-        """Whether its engine has not begun with it."""
+        """True if the engine has not begun to work on the job."""
         return self.stage.startswith("queued")
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the job was submitted; stands still once it has ended."""
+        """Seconds since the job was submitted, until it ended."""
         return (self._ended or time.monotonic()) - self._started
 
     def done(self) -> bool:
-        """Whether there is a result, an error, or the job was cancelled."""
+        """Reports whether the job has a result or an error, or was cancelled."""
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> T:
         """Waits for the result.
 
         Args:
-          timeout: seconds, None for no limit.
+            timeout: seconds, None for no limit.
 
         Raises:
-          TimeoutError: not ready in time; the job goes on.
-          CancelledError: the job was cancelled.
-          InspectorError: what the engine found (CompilationError, WorkerDiedError, ...).
+            TimeoutError: not ready in time; the job continues.
+            CancelledError: the job was cancelled.
+            InspectorError: the engine's error (CompilationError, WorkerDiedError, ...).
         """
         return self._wait(self._future, timeout, "result")
 
     def preview(self, timeout: float | None = None, *, counted: bool = False) -> Preview:
-        """Waits for what is known before there is code: optimized HLO and memory; the cost a moment later.
+        """Waits for the results before code generation: optimized HLO and memory, and the cost a moment later.
 
         Args:
-          timeout: seconds, None for no limit.
-          counted: to wait for the cost too, or for the end of a job that has none by then.
+            timeout: seconds, None for no limit.
+            counted: waits for the cost too, or for the end of the job if the cost is not known by then.
 
         Raises:
-          TimeoutError: not there in time; the job goes on.
-          CancelledError: the job was cancelled before.
-          InspectorError: it failed before, or is none that compiles.
+            TimeoutError: not ready in time; the job continues.
+            CancelledError: the job was cancelled before.
+            InspectorError: the job failed before, or is not a compile.
         """
         preview = self._wait(self._counted if counted else self._first, timeout, "preview")
         return self._counted.result() if self._counted.done() else preview
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The job's error, or None; waits like `result`."""
+        """Returns the job's error, or None. Waits like `result`."""
         return self._future.exception(timeout)
 
     def cancel(self) -> bool:
@@ -125,23 +125,23 @@ class Job(Generic[T]):
         return True
 
     def add_done_callback(self, callback: Callable[[Job[T]], None]) -> None:
-        """Calls `callback(job)` when the job has ended, at once if it already has, and lets go of it then."""
-        reference = weakref.ref(self)  # in a callback of its own, it would wait for the garbage collector
+        """Calls `callback(job)` when the job ends, or at once if it has ended. Then drops the reference to it."""
+        reference = weakref.ref(self)  # a reference cycle would wait for the garbage collector
         waiting = [callback]
 
         def call(_: object) -> None:
             job, callback = reference(), waiting.pop()
-            if job is not None:  # it is: its own method settles the future
+            if job is not None:  # always true: a method of the job settles the future
                 callback(job)
 
         self._future.add_done_callback(call)
 
     def add_preview_callback(self, callback: Callable[[Preview], None]) -> None:
-        """Calls `callback(preview)` when it is there, at once if it already is, and once more when its cost follows.
+        """Calls `callback(preview)` when the preview is ready, or at once if it is, and again when its cost is known.
 
-        Never without one. Lets go of it then.
+        Does not call it if there is no preview. Then drops the reference to it.
         """
-        counted, waiting = self._counted, [callback]  # not `self`: the future keeps its callbacks
+        counted, waiting = self._counted, [callback]  # not `self`, because the future references its callbacks
 
         def call(done: concurrent.futures.Future[Preview]) -> None:
             if done.exception() is None and (done is counted or not counted.done()):
@@ -158,7 +158,7 @@ class Job(Generic[T]):
         self._progress.append(callback)
 
     def advance(self, stage: str) -> None:
-        """For engines: enters a stage."""
+        """Enters a stage. For engines."""
         with self._ending:
             if self._ended is not None:
                 return
@@ -167,9 +167,9 @@ class Job(Generic[T]):
             callback(self)
 
     def show(self, preview: Preview) -> bool:
-        """For engines: tells the preview, and again with its cost where it came without.
+        """Sets the preview, or sets it again with its cost. For engines.
 
-        False when there was one that says as much, or the job had ended before.
+        Returns False if an equally complete preview was set before, or if the job has ended.
         """
         with self._ending:
             before = self._shown
@@ -183,11 +183,11 @@ class Job(Generic[T]):
         return True
 
     def resolve(self, value: T) -> bool:
-        """For engines: ends the job with a result, for a compile after `show`. False when it had ended before."""
+        """Ends the job with a result, after `show` for a compile. For engines. Returns False if it had ended before."""
         return self._end("done", lambda: self._future.set_result(value))
 
     def fail(self, error: BaseException, stage: str = "failed") -> bool:
-        """For engines: ends the job with an error. False when it had ended before."""
+        """Ends the job with an error. For engines. Returns False if it had ended before."""
         return self._end(stage, lambda: self._future.set_exception(error))
 
     def _end(self, stage: str, settle: Callable[[], None]) -> bool:
@@ -213,26 +213,26 @@ class Job(Generic[T]):
         except concurrent.futures.TimeoutError as e:
             if future.done():
                 raise
-            raise TimeoutError(f"No {what} after {timeout} s (stage: {self.stage}); the job goes on.") from e
+            raise TimeoutError(f"No {what} after {timeout} s (stage: {self.stage}); the job continues.") from e
 
 
 class Engine(Protocol):
-    """Who compiles and where. Thread-safe."""
+    """The contract of engines, which compile and run programs. Thread-safe."""
 
     name: str
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
-        """Starts compiling and returns at once. Errors arrive through the job, none are raised here.
+        """Starts compiling and returns at once. Errors are reported through the job, not raised.
 
-        The job gets a preview before its result: as soon as XLA's passes are through where the engine
-        can see that, else together with the result (`Preview.before_code`). Its cost may follow.
+        The job gets a preview before its result: right after XLA's passes if the engine
+        can read it then, otherwise together with the result (`Preview.before_code`). The cost may follow.
         """
         ...
 
     def run(self, request: RunRequest) -> Job[RunReply]:
-        """Starts running and returns at once. Errors arrive through the job."""
+        """Starts running and returns at once. Errors are reported through the job."""
         ...
 
     def close(self) -> None:
-        """Ends every process and cancels every job. May be called twice."""
+        """Ends every process and cancels every job. May be called repeatedly."""
         ...

@@ -1,18 +1,17 @@
-"""Digests of machine code, to tell whether two compiles of a program gave the same.
+"""Digests of machine code, to check whether two compiles of a program produced the same code.
 
-Read from a serialized executable, which every compile to the end has, so no compile must be asked for assembly; from recorded
-assembly where there is no executable. Names, addresses of buffers and the order in which kernels were compiled do not count.
+Reads a serialized executable, which every completed compile has, so assembly need not be requested; without
+an executable, reads recorded assembly. Names, addresses of buffers and the compile order of kernels do not count.
 
     CPU   object files of the kernels, and the thunks that call them
     GPU   cubins of the kernels, and the thunks that launch them
     TPU   programs of the cores
 
-Formats were found on jaxlib 0.10.2 and 0.12.0 and libtpu of the same age; nothing is executed.
+The formats were determined with jaxlib 0.10.2 and 0.12.0 and the matching libtpu; nothing is executed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -26,17 +25,18 @@ from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
 from inspector.compilation.records.riegeli import SIGNATURE, everything_in, records
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.executable import compilation_result, nameless
+from inspector.support.digests import digest_of
 from inspector.support.varints import read_varint
 from inspector.toolchain.schema import installed_schema
 
 MachineCode = Mapping[str, str]
 """Digests (SHA-256 in hex) by form: `object files`, `cubins`, `thunks`, `TPU programs`, `VLIW bundles`."""
 
-_UNREADABLE = Unavailable("the machine code of this executable cannot be read: its format is not known")
+_UNREADABLE = Unavailable("the machine code of this executable cannot be read: unknown format")
 _GPU_EXECUTABLE = "xla.gpu.GpuExecutableProto"
 _TPU_EXECUTABLE = b"xla.TpuExecutableProto"
 
-# Fields of thunks that name, number or place something: which buffer lies where is told by the memory, not by the code.
+# Fields of thunks that name, number or locate something. The memory analysis covers the locations of buffers.
 _NAMING = frozenset({
     "buffer_allocation_index", "called_computation", "canonical_hlo", "channel_id", "comparator_name", "instruction_id",
     "instruction_name", "kernel_name", "metadata", "module_id", "module_name", "name", "offset", "op_id", "op_name",
@@ -49,24 +49,24 @@ _PTX_NAME = re.compile(r"(\.entry|\.func)\s+[\w$.]+|\b[\w$.]+_param_\d+")
 
 
 def of_program(program: CompiledProgram) -> MachineCode | Unavailable:
-    """The machine code of a compiled program, or why it is not known."""
-    found = of_executable(program.executable)
-    if isinstance(found, Unavailable) and not isinstance(program.assembly, Unavailable):
+    """Returns the machine code of a compiled program, or why it is unknown."""
+    code = of_executable(program.executable)
+    if isinstance(code, Unavailable) and not isinstance(program.assembly, Unavailable):
         return of_assembly(program.assembly)
-    return found
+    return code
 
 
 def differ(before: CompiledProgram, after: CompiledProgram) -> bool | Unavailable:
-    """Reports whether the machine code of two programs differs, or why that is not known."""
+    """Reports whether the machine code of two programs differs, or why that is unknown."""
     if before is after:
         return False
     first = of_program(before), of_program(after)
-    found = _differ(*first)
-    if isinstance(found, Unavailable) and not any(isinstance(each, Unavailable) for each in first):
-        recorded = [each.assembly for each in (before, after)]  # one had an executable, the other assembly only
+    is_different = _differ(*first)
+    if isinstance(is_different, Unavailable) and not any(isinstance(each, Unavailable) for each in first):
+        recorded = [each.assembly for each in (before, after)]  # one program has an executable, the other only assembly
         if not any(isinstance(each, Unavailable) for each in recorded):
             return _differ(*map(of_assembly, recorded))  # type: ignore[arg-type]
-    return found
+    return is_different
 
 
 def _differ(ours: MachineCode | Unavailable, theirs: MachineCode | Unavailable) -> bool | Unavailable:
@@ -75,15 +75,15 @@ def _differ(ours: MachineCode | Unavailable, theirs: MachineCode | Unavailable) 
             return each
     common = ours.keys() & theirs.keys()  # type: ignore[union-attr]
     if not common:
-        return Unavailable("the machine code of the two is recorded in different forms", "Compile both again.")
+        return Unavailable("the two programs have their machine code in different forms", "Compile both again.")
     return any(ours[form] != theirs[form] for form in common)  # type: ignore[index]
 
 
 def of_executable(executable: bytes | Unavailable) -> MachineCode | Unavailable:
-    """The machine code of a serialized executable.
+    """Returns the machine code of a serialized executable.
 
     Args:
-      executable: `Compiled.executable`.
+      executable: as in `Compiled.executable`.
     """
     if isinstance(executable, Unavailable):
         return executable
@@ -98,7 +98,7 @@ def of_executable(executable: bytes | Unavailable) -> MachineCode | Unavailable:
 
 
 def of_assembly(assembly: Assembly) -> MachineCode | Unavailable:
-    """The machine code in recorded assembly."""
+    """Returns the machine code in recorded assembly."""
     objects = {code.compressed for code in assembly if code.form == "elf"}
     if objects:
         return {"object files": _digest_of_all(nameless(inflate(each)) for each in objects)}
@@ -116,15 +116,15 @@ def _of_gpu(executable: bytes) -> MachineCode | None:
     schema = installed_schema()
     for record in everything_in(executable) if SIGNATURE in executable else ():
         try:
-            found: Any = schema.message(_GPU_EXECUTABLE).FromString(record)
+            proto: Any = schema.message(_GPU_EXECUTABLE).FromString(record)
         except (DecodeError, UnicodeDecodeError):
             continue
-        if not found.HasField("hlo_module_with_config") or not found.thunks:
+        if not proto.HasField("hlo_module_with_config") or not proto.thunks:
             continue
         cubins = [_nameless_cubin(cubin) for cubin in dict.fromkeys(_cubins(record))]
-        launches = [_plain(thunk) for thunk in found.thunks]
-        parts = [_plain_ptx(found.asm_text).encode(), *(constant.content for constant in found.constants)]
-        return {"cubins": _digest_of_all(cubins), "thunks": _digest([*launches, *parts]).hex()}
+        launches = [_plain(thunk) for thunk in proto.thunks]
+        parts = [_plain_ptx(proto.asm_text).encode(), *(constant.content for constant in proto.constants)]
+        return {"cubins": _digest_of_all(cubins), "thunks": digest_of([*launches, *parts]).hex()}
     return None
 
 
@@ -137,14 +137,14 @@ def _cubins(data: bytes) -> Iterator[bytes]:
             if cubin.machine == CUDA:
                 step = cubin.byte_size
                 yield data[position : position + step]
-        except ModuleError:  # four bytes by chance
+        except ModuleError:  # the same four bytes by chance
             pass
         position = data.find(MAGIC, position + step)
 
 
 def _nameless_cubin(cubin: bytes) -> bytes:
     """Returns the parts of a cubin that are loaded onto a GPU, without the names and the order of its kernels."""
-    return _digest(sorted(ObjectFile(cubin).loaded())) if cubin.startswith(MAGIC) else cubin
+    return digest_of(sorted(ObjectFile(cubin).loaded())) if cubin.startswith(MAGIC) else cubin
 
 
 def _of_tpu(executable: bytes) -> MachineCode | None:
@@ -161,7 +161,7 @@ _TPU_CORE, _TPU_CORE_KIND, _TPU_CODE = 8, 1, 3  # fields of libtpu's program, an
 
 
 def _tpu_programs(executable: bytes) -> Iterator[bytes]:
-    """Returns the possible program: the first message behind the metadata, or in the first record of a file of records."""
+    """Yields the possible programs: the first message after the metadata, or in the first record of a file of records."""
     if SIGNATURE in executable:
         if _TPU_EXECUTABLE in executable:
             for record in records(executable[executable.find(SIGNATURE) :]):
@@ -174,7 +174,7 @@ def _tpu_programs(executable: bytes) -> Iterator[bytes]:
 
 
 def _inside(message: bytes) -> list[bytes]:
-    """The first field of a message, where it is bytes."""
+    """Returns the first field of a message, where it is bytes."""
     try:
         return [value for number, value in _fields(message) if number == 1 and isinstance(value, bytes)]
     except ValueError:
@@ -182,19 +182,19 @@ def _inside(message: bytes) -> list[bytes]:
 
 
 def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
-    """The fields of a message whose schema is not published: numbers, with integers or bytes.
+    """Reads the fields of a message whose schema is not published: numbers with integers or bytes.
 
     Raises:
       ValueError: not a message.
     """
-    found: list[tuple[int, int | bytes]] = []
+    fields: list[tuple[int, int | bytes]] = []
     position = 0
     while position < len(message):
         tag, position = read_varint(message, position)
         kind = tag & 7
         if kind == 0:
             value, position = read_varint(message, position)
-            found.append((tag >> 3, value))
+            fields.append((tag >> 3, value))
             continue
         if kind not in _SIZES and kind != _LENGTH:
             raise ValueError(f"a field of kind {kind}")
@@ -202,17 +202,17 @@ def _fields(message: bytes) -> list[tuple[int, int | bytes]]:
         if kind == _LENGTH:
             size, position = read_varint(message, position)
         if position + size > len(message):
-            raise ValueError("a field that ends behind its message")
-        found.append((tag >> 3, message[position : position + size]))
+            raise ValueError("a field that ends after its message")
+        fields.append((tag >> 3, message[position : position + size]))
         position += size
-    return found
+    return fields
 
 
 _LENGTH, _SIZES = 2, {1: 8, 5: 4}
 
 
 def _plain(message: Any) -> bytes:
-    """A message of thunks without the fields in `_NAMING`, cubins without names."""
+    """Returns a message of thunks without the fields in `_NAMING`, and with cubins without names."""
     copy = type(message).FromString(message.SerializeToString())
     _clear(copy)
     return bytes(copy.SerializeToString(deterministic=True))
@@ -240,13 +240,5 @@ def _plain_ptx(text: str) -> str:
 
 
 def _digest_of_all(parts: Iterable[bytes]) -> str:
-    """The digest of parts in any order."""
-    return _digest(sorted(_digest([part]) for part in parts)).hex()
-
-
-def _digest(parts: Iterable[bytes]) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.digest()
+    """Returns a digest of parts that does not depend on their order."""
+    return digest_of(sorted(digest_of([part]) for part in parts)).hex()

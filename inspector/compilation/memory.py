@@ -1,8 +1,8 @@
-"""`Memory`: the bytes that one execution of a program takes, memory by memory, and who says so.
+"""`Memory`: the bytes that one execution of a program uses in each memory space, with their source.
 
-XLA's buffer assignment places every value of a program in a memory space; its sums mean the same on every
-platform. Compilers report totals of their own besides (`CompiledMemoryStats`), which do not. What lies there when
-is another question: `Compiled.timeline`.
+XLA's buffer assignment places every value of a program in a memory space, so its sums have the same meaning on every
+platform. Compilers also report their own totals (`CompiledMemoryStats`), which differ between platforms.
+`Compiled.timeline` shows the use of memory over time.
 """
 
 from __future__ import annotations
@@ -25,26 +25,28 @@ HOST = "host"
 ASSIGNMENT = "XLA's buffer assignment"
 STATISTICS = "the compiler's own statistics (CompiledMemoryStats), since no buffer assignment was recorded"
 
-_NO_CONSTANTS = Unavailable("the compiler's own statistics leave constants out", 'compile with products=("buffers",)')
-_MISSING_CONSTANTS = Missing("constants", "figure of constants", "not told")
+_NO_CONSTANTS = Unavailable(
+    "the compiler's own statistics do not include constants", 'compile with products=("buffers",)'
+)
+_MISSING_CONSTANTS = Missing("constants", "figure of constants", "not reported")
 
 
 def space_name(platform: str, number: int) -> str:
-    """The name of one of XLA's memory spaces; `space 6` where it has none that is known."""
+    """Returns the name of one of XLA's memory spaces; `space 6` if its name is unknown."""
     return platforms.named(platform).spaces.get(number, f"space {number}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemorySpace:
-    """One memory's part, in bytes of one device.
+    """The use of one memory space, in bytes of one device.
 
     Attributes:
       argument_bytes, output_bytes: parameters and results.
-      alias_bytes: outputs that reuse a donated argument; counted in both of the above.
+      alias_bytes: outputs that reuse a donated argument; included in both of the above.
       constant_bytes: constants of the program.
-      temp_bytes: the heaps of temporaries with all gaps, as large as their fullest moments.
-      thread_local_bytes: values of called computations, such as reducers, which live in registers or on a
-        stack; in no other figure.
+      temp_bytes: the heaps of temporaries including all gaps, at their peaks.
+      thread_local_bytes: values of called computations, such as reducers, in registers or on a
+        stack; in no other number.
     """
 
     argument_bytes: int = 0
@@ -56,7 +58,7 @@ class MemorySpace:
 
     @property
     def allocated_bytes(self) -> float:
-        """Everything that is allocated for one execution, once; `AtLeast` where a part is not known."""
+        """All bytes allocated for one execution, counted once; `AtLeast` if a part is unknown."""
         known = self.argument_bytes + self.output_bytes - self.alias_bytes + self.temp_bytes
         if isinstance(self.constant_bytes, Unavailable):
             return AtLeast(known, [_MISSING_CONSTANTS])
@@ -68,17 +70,17 @@ _NOTHING = MemorySpace()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes of one device for one execution. The plain figures are those of its main memory, `main`.
+    """Bytes of one device for one execution. The plain attributes are those of its main memory, `main`.
 
     Attributes:
-      main: the main memory's name: "RAM" of a CPU, "HBM" of an accelerator.
-      spaces: every memory that the program uses, by name; a TPU's fast memories are among them.
-      source: who says so: `ASSIGNMENT`, or `STATISTICS` where that was not recorded.
-      reported: what the compiler itself reports, under XLA's own names (`peak_memory_in_bytes` ...). These differ
-        between platforms: a CPU's peak leaves temporaries out, libtpu counts other memories in.
-      generated_code_bytes: machine code, 0 where it lies in host memory; not known in a `Preview`, nor where the compiler
-        reports none at all, as the CPU's does.
-      host_generated_code_bytes: the same in host memory.
+      main: name of the main memory: "RAM" of a CPU, "HBM" of an accelerator.
+      spaces: every memory space that the program uses, by name, including a TPU's fast memories.
+      source: source of the numbers: `ASSIGNMENT`, or `STATISTICS` if the assignment was not recorded.
+      reported: the compiler's own report, under XLA's names (`peak_memory_in_bytes` ...). These numbers differ
+        between platforms: a CPU's peak excludes temporaries, libtpu includes other memories.
+      generated_code_bytes: machine code, 0 if it is in host memory; unknown in a `Preview`, and if the compiler
+        does not report it, as on the CPU.
+      host_generated_code_bytes: machine code in host memory.
     """
 
     main: str
@@ -90,20 +92,22 @@ class Memory:
 
     def __post_init__(self) -> None:
         if self.main not in self.spaces:
-            raise ValueError(f"the main memory {self.main!r} is none of {', '.join(self.spaces) or 'no memories'}")
+            raise ValueError(
+                f"the main memory {self.main!r} is not among the spaces: {', '.join(self.spaces) or 'none'}"
+            )
 
     @classmethod
     def assigned(
         cls, platform: str, spaces: Mapping[int, SpaceBytes], reported: Mapping[str, int] | Unavailable
     ) -> Memory:
-        """From the sums of a buffer assignment, by XLA's number of the space."""
+        """Creates a `Memory` from the sums of a buffer assignment, by XLA's number of the space."""
         named = {space_name(platform, number): MemorySpace(**found) for number, found in sorted(spaces.items())}
         main = space_name(platform, 0)
         return cls(main, {main: named.pop(main, _NOTHING), **named}, ASSIGNMENT, reported, *_code(reported))
 
     @classmethod
     def told(cls, platform: str, reported: Mapping[str, int]) -> Memory:
-        """From the compiler's own statistics, where there is nothing better."""
+        """Creates a `Memory` from the compiler's own statistics, if there is no buffer assignment."""
         main = space_name(platform, 0)
         spaces = {main: _told(reported, "")}
         if HOST in platforms.named(platform).spaces.values() and (host := _told(reported, "host_")) != _told({}, ""):
@@ -122,7 +126,7 @@ class Memory:
 
     @property
     def alias_bytes(self) -> int:
-        """Outputs that reuse a donated argument; counted in both of the above."""
+        """Outputs that reuse a donated argument; included in both of the above."""
         return self.spaces[self.main].alias_bytes
 
     @property
@@ -137,12 +141,12 @@ class Memory:
 
     @property
     def peak_bytes(self) -> float:
-        """All of the main memory that one execution takes: arguments + outputs - aliases + constants + temporaries."""
+        """The main memory that one execution uses: arguments + outputs - aliases + constants + temporaries."""
         return self.spaces[self.main].allocated_bytes
 
     @property
     def host_argument_bytes(self) -> int:
-        """As `argument_bytes`, in host memory, of a device with memory of its own."""
+        """As `argument_bytes`, in host memory, for a device with separate memory."""
         return self._host.argument_bytes
 
     @property
@@ -175,7 +179,7 @@ class Memory:
         return self.spaces.get(HOST, _NOTHING)
 
     def table(self) -> pd.DataFrame:
-        """One row a memory: `space`, the attributes of `MemorySpace`, `allocated_bytes` and `source`."""
+        """Returns one row per memory space: `space`, the attributes of `MemorySpace`, `allocated_bytes` and `source`."""
         rows = [(name, *cells(space), self.source) for name, space in self.spaces.items()]
         return make_table({"space": "text", **SPACE_COLUMNS, "source": "text", UNKNOWN: "reasons"}, rows)
 
@@ -195,7 +199,7 @@ SPACE_COLUMNS: Mapping[str, Kind] = {
 
 
 def cells(space: MemorySpace) -> tuple[object, ...]:
-    """The cells of `SPACE_COLUMNS`."""
+    """Returns the cells of `SPACE_COLUMNS`."""
     return (*(getattr(space, field.name) for field in dataclasses.fields(MemorySpace)), space.allocated_bytes)
 
 
@@ -204,8 +208,8 @@ def _described(space: MemorySpace) -> str:
         "arguments": space.argument_bytes, "outputs": space.output_bytes, "aliased": space.alias_bytes,
         "constants": space.constant_bytes, "temporaries": space.temp_bytes,
     }  # fmt: skip
-    said = [f"{name} {format_bytes(size)}" for name, size in named.items() if size]
-    return f"{format_bytes(space.allocated_bytes)} ({', '.join(said)})"
+    parts = [f"{name} {format_bytes(size)}" for name, size in named.items() if size]
+    return f"{format_bytes(space.allocated_bytes)} ({', '.join(parts)})"
 
 
 def _told(reported: Mapping[str, int], prefix: str) -> MemorySpace:
@@ -218,7 +222,11 @@ def _told(reported: Mapping[str, int], prefix: str) -> MemorySpace:
 def _code(reported: Mapping[str, int] | Unavailable) -> tuple[int | Unavailable, int | Unavailable]:
     if isinstance(reported, Unavailable):
         return reported, reported
-    unknown = Unavailable("the compiler reports no size of its code", 'compile with products=("assembly",) to see it')
+    unknown = Unavailable(
+        "the compiler does not report the size of its code", 'compile with products=("assembly",) to see it'
+    )
     name = "generated_code_size_in_bytes"
     code, host_code = reported.get(name, unknown), reported.get(f"host_{name}", unknown)
-    return (code, host_code) if code or host_code else (unknown, unknown)  # 0 of both: every program has code
+    return (
+        (code, host_code) if code or host_code else (unknown, unknown)
+    )  # 0 for both means unknown: every program has code

@@ -1,4 +1,4 @@
-"""The devices that a program is compiled for: the texts of `CompiledProgram.devices` as ids, and a mesh on these devices."""
+"""The devices of a compile: ids and kinds from `CompiledProgram.devices`, and a mesh on these devices."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from inspector.hlo.devices.mesh import Mesh
 
 
 def device_kind(device: str) -> str:
-    """The kind in a text of `CompiledProgram.devices`: "TPU v5 lite" of "TPU v5 lite 3 at (1, 1, 0)"."""
+    """Returns the kind in an entry of `CompiledProgram.devices`: "TPU v5 lite" for "TPU v5 lite 3 at (1, 1, 0)"."""
     return device.partition(" at ")[0].rpartition(" ")[0]
 
 
 def device_ids(devices: Sequence[str]) -> tuple[int, ...]:
-    """The ids in `CompiledProgram.devices`, by logical id: 3 of "TPU v5 lite 3 at (1, 1, 0)".
+    """Returns the ids in `CompiledProgram.devices`, by logical id: 3 for "TPU v5 lite 3 at (1, 1, 0)".
 
-    () where a text has none, as in a damaged file.
+    Returns () if an entry has no id, as in a damaged file.
     """
     ids = [device.partition(" at ")[0].rpartition(" ")[2] for device in devices]
     return tuple(map(int, ids)) if all(_IS_ID.fullmatch(id_) for id_ in ids) else ()
@@ -27,15 +27,15 @@ _IS_ID = re.compile(r"[0-9]{1,12}")
 
 
 def placed(mesh: Mesh | None, ids: Sequence[int] | None) -> Mesh | None:
-    """A program's mesh on its devices.
+    """Places a program's mesh on its devices.
 
     Args:
-      mesh: of the program.
-      ids: of the devices, by logical id; None or () where they are unknown, which leaves the mesh as it is.
+      mesh: mesh of the program.
+      ids: ids of the devices, by logical id; None or () if they are unknown, which leaves the mesh as it is.
 
     Returns:
-      The mesh with these `physical_ids`. None of them where they are 0, 1, 2, ..., and where one id of the mesh stands for
-      several devices: with replicas and partitions.
+      The mesh with these `physical_ids`; without `physical_ids` if they are 0, 1, 2, ..., or if one id of the mesh stands
+      for several devices (replicas and partitions).
     """
     if mesh is None or not ids:
         return mesh

@@ -1,6 +1,6 @@
-"""`Preview`: what a compile is known to give before there is machine code. A frozen value.
+"""`Preview`: the results of a compile before there is machine code. A frozen value.
 
-Shown by an engine on its `Job`; read by whoever does not need the executable.
+An engine shows it on its `Job`, for readers that do not need the executable.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from inspector.hlo.allocation_totals import assigned_bytes
 from inspector.hlo.module import Module
 
 NO_CODE = Unavailable("not known before code generation", "Wait for the compile to end.")
-COUNTING = Unavailable("being counted", "It follows by itself; Job.preview(counted=True) waits for it.")
-"""The cost of a preview that is followed by another one, which has it."""
-NOT_COUNTED = Unavailable("the compile ended before it was counted", "Compile it again.")
+COUNTING = Unavailable("being counted", "Job.preview(counted=True) waits for it.")
+"""The cost of a preview that is followed by another preview with the cost."""
+NOT_COUNTED = Unavailable("the compile ended before its operations were counted", "Compile it again.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class Preview:
     """A program after XLA's passes.
 
-    Its HLO is that of the `Compiled` to come but for the order of stack frames and, on TPUs, for what code generation
-    notes in it, such as the vector memory that each kernel uses: here all use none.
+    Its HLO equals that of the later `Compiled`, except for the order of stack frames and, on TPUs, for the additions of code
+    generation, such as the vector memory that each kernel uses, which is 0 in a preview.
 
     Attributes:
-      program, options, target: of the request.
-      engine: who compiles.
+      program, options, target: those of the request.
+      engine: name of the engine.
       hlo: the optimized HLO.
-      hlo_proto: the same as a serialized `xla.HloModuleProto`.
+      hlo_proto: the optimized HLO as a serialized `xla.HloModuleProto`.
       memory: sums of the buffer assignment, or why there are none yet.
-      cost: operation counts, or why there are none: `COUNTING` where they follow.
-      elapsed_s: from the request until the engine had this.
-      before_code: False when the engine could not tell before it had the result.
+      cost: operation counts, or why there are none: `COUNTING` if they follow.
+      elapsed_s: seconds from the request until the engine had the preview.
+      before_code: False if the engine has previews only together with the result.
       devices: as in `CompiledProgram`.
     """
 
@@ -58,17 +58,17 @@ class Preview:
 
     @classmethod
     def of(cls, compiled: CompiledProgram, elapsed_s: float) -> Preview:
-        """For an engine that has the result at once."""
+        """Creates a preview for an engine that has the result at once."""
         shared = {f.name: getattr(compiled, f.name) for f in dataclasses.fields(cls) if hasattr(compiled, f.name)}
         return cls(**shared, engine=engine_of(compiled), elapsed_s=elapsed_s, before_code=False)
 
     @property
     def is_counted(self) -> bool:
-        """Whether there is no more to follow."""
+        """True if the preview is final, False if its cost follows."""
         return self.cost != COUNTING
 
     def module(self) -> Module:
-        """The optimized HLO as a model: computations, instructions, shapes. Read once, as long as there is room."""
+        """Returns the optimized HLO as a model: computations, instructions, shapes. The model is cached while there is space."""
         return readings.module(self, self.hlo_proto)
 
     def __repr__(self) -> str:
@@ -78,12 +78,12 @@ class Preview:
 def assigned_memory(
     buffer_assignment: bytes, platform: str, reported: Mapping[str, int] | Unavailable = NO_CODE
 ) -> Memory | Unavailable:
-    """`Memory` from a buffer assignment of a platform's compiler.
+    """Returns the `Memory` of a buffer assignment by a platform's compiler.
 
     Args:
-      buffer_assignment: as `hlo.buffer_assignment` reads it; b"" where XLA gave none.
+      buffer_assignment: as read by `hlo.buffer_assignment`; b"" if XLA wrote none.
       platform: "cpu", "gpu" or "tpu".
-      reported: the compiler's own statistics, which stand in where there is no assignment.
+      reported: the compiler's own statistics, used if there is no assignment.
     """
     if buffer_assignment:
         return Memory.assigned(platform, assigned_bytes(buffer_assignment), reported)

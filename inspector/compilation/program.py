@@ -1,7 +1,7 @@
-"""`Program`: what is handed to a compiler, and what is known about its ends.
+"""`Program`: a lowered module for a compiler, with its arguments and results.
 
-The part of a `Lowered` that crosses processes. Made by `lowering/`, carried by `CompileRequest`
-and `Compiled`. Bytes, text and numbers only.
+The part of a `Lowered` that is sent between processes. Created by `lowering/`, contained in `CompileRequest`
+and `Compiled`. Consists of bytes, text and numbers only.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Argument:
     """One array leaf of the arguments, in flattening order.
 
     Attributes:
-      path: how the user would write it, such as `params['w'][0]`.
-      shape: what one call takes; of one replica under an axis environment, global under a mesh.
+      path: the argument in the user's notation, such as `params['w'][0]`.
+      shape: shape in one call; per replica under an axis environment, global under a mesh.
       dtype: NumPy's name (`float32`, `bfloat16`), or `key<fry>` for random keys.
-      parameter: the program's parameter number, or None when the lowering dropped the argument.
-      donated: the caller gives the buffer away.
-      weak_type: a Python scalar's type, which gives way in promotion.
-      sharding: JAX's text of it, or "" when unspecified.
+      parameter: the program's parameter number, or None if the lowering dropped the argument.
+      donated: True if the caller donates the buffer.
+      weak_type: True for the type of a Python scalar, which yields to other types in promotion.
+      sharding: JAX's text of the sharding, or "" if unspecified.
     """
 
     path: str
@@ -70,18 +70,18 @@ def _placed(sharding: str) -> str:
 
 
 class Binding(Protocol):
-    """How the arguments of a call become the arrays of a program, and its arrays the call's result."""
+    """Converts the arguments of a call to the arrays of a program, and the program's arrays to the call's result."""
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """The values of `Program.arguments`, in order.
+        """Returns the values of `Program.arguments`, in order.
 
         Raises:
-          ExecutionError: the program is not for these arguments.
+          ExecutionError: the arguments do not match the program.
         """
         ...
 
     def result(self, outputs: Sequence[Any]) -> Any:
-        """What the function returns, of the program's results; Unavailable where that is not known."""
+        """Returns the function's result for the program's outputs; Unavailable if it is unknown."""
         ...
 
 
@@ -90,9 +90,9 @@ class NamedAxes:
     """The mesh axes that a collective of the user's function names.
 
     Attributes:
-      primitive: JAX's, such as `psum`.
-      file, line: the innermost Python line that it comes from.
-      axes: the names, in the user's order.
+      primitive: JAX's primitive, such as `psum`.
+      file, line: the innermost Python line of the collective.
+      axes: names of the axes, in the user's order.
     """
 
     primitive: str
@@ -103,7 +103,7 @@ class NamedAxes:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Program(Portable):
-    """A lowered module with what its callers must know.
+    """A lowered module with the information that its callers need.
 
     Attributes:
       name: the module's name.
@@ -112,16 +112,16 @@ class Program(Portable):
       results: the array results.
       options: build options that the lowering implies (number of replicas and partitions,
         partitioner, sharding propagation); a user's options come on top.
-      mesh: the axis environment or the JAX mesh, or None when there is neither.
-      platform: what the module was lowered for, such as "cpu", "tpu" or "gpu"; JAX's own name, "cuda", is taken for "gpu".
-      host_callbacks: the program calls back into this very process, so no other can run it.
-      named_axes: where the mesh has axes of size 1, which leave no trace in groups: what the function's collectives
-        name; else ().
-      device_ids: JAX's ids of the devices that the function names, one a partition, in their order; None where it names
+      mesh: the axis environment or the JAX mesh, or None if there is neither.
+      platform: platform that the module was lowered for, such as "cpu", "tpu" or "gpu"; JAX's "cuda" becomes "gpu".
+      host_callbacks: True if the program calls back into this process, so that no other process can run it.
+      named_axes: axes named by the function's collectives, if the mesh has axes of size 1, which do not show in replica
+        groups; otherwise ().
+      device_ids: JAX's ids of the devices that the function names, one for each partition, in their order; None if it names
         none, as with an `AbstractMesh` or an axis environment. Targets that have these devices compile for them.
-      callbacks: what it then calls, for whoever compiles it here.
-      binding: how the arguments of a call become its arrays, or None. These two never leave the process
-        and are never compared.
+      callbacks: the host callbacks, for an engine in this process.
+      binding: converts the arguments of a call to the program's arrays, or None. Callbacks and binding stay in the process
+        and are not compared.
     """
 
     name: str
@@ -141,14 +141,14 @@ class Program(Portable):
         object.__setattr__(self, "platform", platforms.named(self.platform).name)
         if (
             self.options.flags or self.options.extra_proto
-        ):  # a file that carries flags past the checks of those of a variant
+        ):  # flags in a file would bypass the checks of a variant's flags
             raise OptionError(
-                f"A lowering implies fields of the build options only, got {self.options}. Give flags when you compile."
+                f"A lowering implies fields of the build options only, got {self.options}. Pass flags to the compile instead."
             )
 
     @property
     def signature(self) -> str:
-        """Its name and what it takes, for people: `jit_f(x: float32[8])`."""
+        """The name and the arguments for messages: `jit_f(x: float32[8])`."""
         return f"{self.name}({format_list([str(argument) for argument in self.arguments])})"
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class Program(Portable):
 
     @property
     def device_count(self) -> int:
-        """Devices that one execution takes: replicas times partitions."""
+        """Devices that one execution needs: replicas times partitions."""
         return (self.options.num_replicas or 1) * (self.options.num_partitions or 1)
 
     @property

@@ -1,7 +1,7 @@
-"""The operations of complex arithmetic and of FFTs, in operations on real numbers.
+"""Counts complex arithmetic and FFTs in operations on real numbers.
 
-XLA's cost analysis counts an operation on complex numbers as one, and an FFT by a formula that is 1.6 times too high in
-one dimension and more in several.
+XLA's cost analysis counts an operation on complex numbers as one operation, and an FFT by a formula that is 1.6 times too
+high in one dimension and more in several.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COMPLEX = frozenset({"c64", "c128"})
 _PER_OPERATION = {
     "add": 2.0, "subtract": 2.0, "negate": 2.0, "multiply": 6.0, "divide": 11.0,
     "convolution": 4.0, "dot": 4.0,  # a multiply-add: 8 real operations, where XLA counts 2
-    "complex": 0.0, "real": 0.0, "imag": 0.0,  # only move parts
+    "complex": 0.0, "real": 0.0, "imag": 0.0,  # only move data
 }  # fmt: skip
 _ELSEWHERE = FLOW | FREE | {"fusion"}
 _PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul", "__cudnn$conv")
@@ -29,26 +29,26 @@ _INVERSE_REAL = 3
 
 
 def counted_otherwise(module: Module) -> list[int]:
-    """The rows of a module's instructions, fusions and calls apart, whose operations XLA counts otherwise."""
+    """Returns the rows of instructions, except fusions and calls, whose operations XLA counts differently."""
     columns = module.columns
-    found = columns.opcode_is("fft".__eq__)
+    is_counted_otherwise = columns.opcode_is("fft".__eq__)
     has_complex = np.array([_has_complex(shape) for shape in module.known_shapes], bool)
     if has_complex.any():
         made, links = has_complex[columns.shapes.codes], columns.operands
-        found |= made
-        found[links.from_rows[made[links.rows]]] = True
-    return np.flatnonzero(found & ~columns.opcode_is(_ELSEWHERE.__contains__)).tolist()
+        is_counted_otherwise |= made
+        is_counted_otherwise[links.from_rows[made[links.rows]]] = True
+    return np.flatnonzero(is_counted_otherwise & ~columns.opcode_is(_ELSEWHERE.__contains__)).tolist()
 
 
 def real_operations(instruction: Instruction, counted: float) -> float:
-    """The floating-point operations of one execution, on real numbers.
+    """Returns the floating-point operations of one execution, on real numbers.
 
     Args:
       instruction: one of `counted_otherwise`.
       counted: XLA's count.
 
     Returns:
-      `About` for an FFT, of which only the library knows the algorithm.
+      `About` for an FFT, because only the library knows its algorithm.
     """
     if instruction.opcode == "fft":
         return _of_fft(instruction)
@@ -64,7 +64,7 @@ def _factor(instruction: Instruction) -> float:
 
 
 def _of_fft(instruction: Instruction) -> float:
-    """5 N log2 N for each transform of N complex points, as FFTW and cuFFT rate theirs, and half for real ones."""
+    """Counts 5 N log2 N for each transform of N complex points, as FFTW and cuFFT do in benchmarks, and half for real ones."""
     proto = instruction.proto
     points = math.prod(proto.fft_length)
     is_real = int(proto.fft_type) in _REAL_FFTS

@@ -1,4 +1,4 @@
-"""`CompileRequest` and `RunRequest`: what an engine is asked for. Values that cross processes."""
+"""`CompileRequest` and `RunRequest`: requests to an engine, and `RunReply`. Values that are sent between processes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 PRODUCTS = frozenset(RECORDS)
-"""What a compile can be asked for besides its ordinary results; it takes longer then."""
+"""Optional products of a compile. A compile that records them takes longer."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CompileRequest:
-    """A program, how to compile it and for what.
+    """A program with the options and the target of its compile.
 
     Attributes:
-      program: what is compiled.
-      options: the user's options; those that `program.options` implies lie below them.
-      target: for what; its text will do, as options do in every form that `Options.of` takes. A number of virtual CPU devices among the options
-        (`xla_force_host_platform_device_count`) is taken over into "cpu" and "attached".
-      products: those of `PRODUCTS` that are wanted besides.
+      program: the program to compile.
+      options: the user's options, on top of those in `program.options`; given in any form that `Options.of` takes.
+      target: the target or its text. A number of virtual CPU devices in the options
+        (`xla_force_host_platform_device_count`) is applied to "cpu" and "attached".
+      products: requested names of `PRODUCTS`.
     """
 
     program: Program
@@ -56,7 +56,7 @@ class CompileRequest:
 
     @property
     def build_options(self) -> Options:
-        """The program's implied options with the user's on top: what the compiler gets."""
+        """All options of the compiler: the program's implied options with the user's on top."""
         return self.program.options.merge(self.options)
 
     @property
@@ -65,7 +65,7 @@ class CompileRequest:
         return self.digest_with(self.program.digest)
 
     def digest_with(self, module_digest: str) -> str:
-        """`digest`, where another digest tells the modules apart."""
+        """Returns `digest` with another digest that identifies the module."""
         text = f"{module_digest}\n{self.build_options.to_json()}\n{self.target}"
         text += f"\n{self.program.device_ids}" if self.program.device_ids else ""
         text += "".join(f"\n{product}" for product in sorted(self.products))
@@ -74,16 +74,16 @@ class CompileRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RunRequest:
-    """An executable, its inputs and how often to run it.
+    """An executable, its inputs and the number of executions.
 
     Attributes:
-      compiled: what is run; its `executable` bytes, or a live one that the engine still holds.
-      inputs: one array a program parameter, in parameter order. Under partitions, the global
-        array. Under replicas, a leading axis of `num_replicas` when `per_replica`, else the value
-        that every replica gets.
-      per_replica: one boolean an input.
+      compiled: the program to run, with its `executable` bytes or an executable that the engine has loaded.
+      inputs: one array for each program parameter, in parameter order. Under partitions, the global
+        array. Under replicas, with a leading axis of `num_replicas` if `per_replica`, otherwise the value
+        for every replica.
+      per_replica: one boolean for each input.
       repeat: measured executions, at least 1.
-      warmup: executions before them, not measured.
+      warmup: executions before the measured ones.
     """
 
     compiled: CompiledProgram
@@ -95,15 +95,15 @@ class RunRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RunReply:
-    """What an engine measured.
+    """The outputs and measurements of a run.
 
     Attributes:
-      outputs: one array a result. Global under partitions; with a leading axis of `num_replicas`
+      outputs: one array for each result. Global under partitions; with a leading axis of `num_replicas`
         under replicas (more than one).
-      durations_s: one wall-clock duration an execution, call to outputs ready, inputs already on
-        the device.
-      device_kind: the device that ran, as JAX names it.
-      warnings: what the compiler or runtime said.
+      durations_s: one wall-clock duration for each execution, from the call until the outputs are ready, with the inputs
+        already on the device.
+      device_kind: JAX's name of the device that ran the program.
+      warnings: warnings of the compiler and the runtime.
     """
 
     outputs: tuple[np.ndarray, ...]
@@ -113,11 +113,11 @@ class RunReply:
 
 
 DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
-"""XLA reads it once, when a process starts its CPU client; here it chooses the process."""
+"""XLA reads this flag once, when a process starts its CPU client. inspector selects the process by it."""
 
 
 def products_of(given: Collection[str]) -> frozenset[str]:
-    """One name or several.
+    """Reads one name or several names of products.
 
     Raises:
       OptionError: not names in `PRODUCTS`.
@@ -126,17 +126,17 @@ def products_of(given: Collection[str]) -> frozenset[str]:
     unknown = [name for name in names if name not in sorted(PRODUCTS)] if isinstance(names, Collection) else [names]
     if unknown:
         raise OptionError(
-            f"There is no product {', '.join(sorted(map(repr, unknown)))}; expected names among"
+            f"Unknown product {', '.join(sorted(map(repr, unknown)))}. Expected names among"
             f" {', '.join(sorted(PRODUCTS))}, such as products=('passes',)."
         )
     return frozenset(names)
 
 
 def _with_device_count(target: Target, options: Options, platform: str) -> Target:
-    """The target with the number of virtual devices that the options ask for.
+    """Returns the target with the number of virtual devices in the options.
 
     Raises:
-      OptionError: no such number, another one than the target's, or not a program for the CPU.
+      OptionError: not a number, conflicts with the target, or the program is not for the CPU.
     """
     count = options.flags.get(DEVICE_COUNT_FLAG)
     if count is None:
@@ -145,11 +145,11 @@ def _with_device_count(target: Target, options: Options, platform: str) -> Targe
         raise OptionError(f"{DEVICE_COUNT_FLAG} must be an int from 1 to {MAX_CPU_DEVICES}, got {count!r}.")
     if platform != "cpu":
         raise OptionError(
-            f"{DEVICE_COUNT_FLAG}={count} makes virtual CPU devices, but the program was lowered for {platform}."
-            " Lower it for the CPU (platform='cpu'), or leave the flag out."
+            f"{DEVICE_COUNT_FLAG}={count} creates virtual CPU devices, but the program was lowered for {platform}."
+            " Lower it for the CPU (platform='cpu'), or remove the flag."
         )
     if target.kind == "cpu" and target.device_count not in (1, count):
         raise OptionError(
-            f"{DEVICE_COUNT_FLAG}={count} asks for another number of devices than the target {target}. Leave one out."
+            f"{DEVICE_COUNT_FLAG}={count} conflicts with the number of devices of the target {target}. Remove one of them."
         )
     return Target(f"cpu:{count}").by(target.jax)

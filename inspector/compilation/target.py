@@ -1,10 +1,10 @@
-"""`Target`: for what is compiled.
+"""`Target`: the devices that a program is compiled for.
 
-attached         the device that JAX would use in this process; `gpu` and `tpu` insist on the platform
-cpu, cpu:8       one and eight virtual CPU devices in a process of their own
-tpu:v5e:2x4      a TPU slice that need not be here: generation and topology, in chips
-gpu:h100:8       GPUs that need not be here: eight in one host; `gpu:h100:2x8` in two hosts
-cpu@jax==0.12.0  any of these as another version of JAX compiles for it
+attached         the device that JAX would use in this process; `gpu` and `tpu` require this platform
+cpu, cpu:8       one and eight virtual CPU devices in a separate process
+tpu:v5e:2x4      a TPU slice, attached or not: generation and topology, in chips
+gpu:h100:8       GPUs, attached or not: eight in one host; `gpu:h100:2x8` in two hosts
+cpu@jax==0.12.0  any of these, compiled by another version of JAX
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,8}){1,3}((a|b|rc|\.dev)[0-9]{1,8})?
 
 @dataclasses.dataclass(frozen=True, slots=True, init=False, repr=False)
 class Target:
-    """For what is compiled, from its text: `Target("cpu:8")`.
+    """The devices that a program is compiled for, given as text: `Target("cpu:8")`.
 
     Attributes:
       kind: "attached", "cpu", "tpu" or "gpu".
-      device_count: JAX devices; None for those that are attached.
-      chip: the TPU generation ("v5e") or the GPU ("h100"), "" for what is here.
-      topology: chips along each axis of a TPU slice; hosts and GPUs a host.
+      device_count: number of JAX devices; None for attached ones.
+      chip: the TPU generation ("v5e") or the GPU ("h100"), "" for attached devices and CPUs.
+      topology: chips along each axis of a TPU slice; hosts, and GPUs per host.
       jax: the version of JAX that compiles, "" for the installed one.
     """
 
@@ -46,41 +46,41 @@ class Target:
     jax: str = ""
 
     def __init__(self, text: str | Target = "attached") -> None:
-        """Reads a target's text.
+        """Reads the text of a target.
 
         Args:
           text: such as "attached", "cpu:8", "tpu:v5e:2x4" or "gpu:h100:8"; a `Target` is copied.
 
         Raises:
-          TargetError: not a target's text, or no such topology; with what there is instead.
+          TargetError: not the text of a target, or an unknown topology; the message lists the alternatives.
         """
         for field, value in zip(dataclasses.fields(Target), _fields_of(text), strict=True):
             object.__setattr__(self, field.name, value)
 
     @classmethod
     def parse(cls, text: str | Target) -> Target:
-        """The target itself, or that of a text; raises as `Target(text)`."""
+        """Returns the target itself, or the one with this text. Raises as `Target(text)`."""
         return text if isinstance(text, Target) else cls(text)
 
     @property
     def is_absent(self) -> bool:
-        """Whether it is compiled for ahead of time, without such a device."""
+        """True if programs are compiled ahead of time, without such a device."""
         return bool(self.chip)
 
     @property
     def platform(self) -> str | None:
-        """What a program is lowered for: "cpu", "tpu", "gpu"; None for JAX's default, of "attached"."""
+        """Platform that a program is lowered for: "cpu", "tpu", "gpu"; None for JAX's default, which "attached" uses."""
         return None if self.kind == "attached" else platforms.of_target(self.kind, self.chip).name
 
     def with_devices(self, count: int) -> Target | None:
-        """The smallest target of this kind and chip with at least that many devices; None when there is none.
+        """Returns the smallest target of this kind and chip with at least that many devices; None if there is none.
 
         Raises:
-          TargetError: no number of devices.
+          TargetError: not a number of devices.
         """
-        given: Any = count  # a user's, whatever the annotation says
+        given: Any = count  # given by the user, so of any type
         if not isinstance(given, int) or given < 1:
-            raise TargetError(f"A number of devices is an integer from 1, got {given!r}.")
+            raise TargetError(f"The number of devices must be an integer of at least 1, got {given!r}.")
         if self.kind == "cpu":
             return Target(f"cpu:{count}").by(self.jax) if count <= MAX_CPU_DEVICES else None
         if not self.chip:
@@ -92,10 +92,10 @@ class Target:
         return Target(f"{self.kind}:{self.chip}:{topologies.write(topology)}").by(self.jax)
 
     def by(self, jax: str) -> Target:
-        """The same as a version of JAX compiles for it; "" for the installed one.
+        """Returns the same target for another version of JAX; "" for the installed one.
 
         Raises:
-          TargetError: no such version can be.
+          TargetError: not a version.
         """
         plain = str(self).partition(_OF_JAX)[0]
         return Target(f"{plain}{_OF_JAX}{jax}" if jax else plain)
@@ -121,15 +121,15 @@ _Fields = tuple[str, int | None, str, Topology, str]
 
 
 def _fields_of(text: str | Target) -> _Fields:
-    given: Any = text  # a user's, whatever the annotation says
+    given: Any = text  # given by the user, so of any type
     if isinstance(given, Target):
         return given.kind, given.device_count, given.chip, given.topology, given.jax
     if not isinstance(given, str):
-        raise TargetError(f"A target is a text such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {given!r}.")
+        raise TargetError(f"A target must be a string such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {given!r}.")
     plain, of_jax, version = given.strip().partition(_OF_JAX)
     fields = _read(plain)
     if of_jax and not _VERSION.fullmatch(version):
-        raise TargetError(f"Target {given!r}: after '@jax==' comes a version of JAX, such as 'cpu@jax==0.12.0.1'.")
+        raise TargetError(f"Target {given!r}: expected a version of JAX after '@jax==', such as 'cpu@jax==0.12.0.1'.")
     if fields is None:
         raise TargetError(
             f"Unknown target {given!r}.{_meant(given)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
@@ -139,7 +139,7 @@ def _fields_of(text: str | Target) -> _Fields:
 
 
 def _read(text: str) -> _Devices | None:
-    """What a text says; None where it is not of a target's form."""
+    """Reads a text; None if it does not have the form of a target."""
     kind, *rest = text.split(":")
     if kind == "cpu" and len(rest) <= 1:
         return kind, _cpu_count(text, *rest), "", ()
@@ -155,26 +155,26 @@ def _cpu_count(text: str, count: str = "1") -> int:
     if given is not None and len(given) == 1 and given[0] <= MAX_CPU_DEVICES:
         return given[0]
     raise TargetError(
-        f"Target {text!r}: after 'cpu:' comes the number of virtual devices, 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
+        f"Target {text!r}: expected the number of virtual devices after 'cpu:', 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
     )
 
 
 def _absent(text: str, kind: str, name: str, shape: str = "") -> _Devices:
-    """Of a target whose devices need not be here."""
+    """Reads a target that is compiled for ahead of time."""
     platform = platforms.of_target(kind, name)
     chip = platform.chip(name)
     if chip is None:
-        known, like = platforms.chips_of_kind(kind), platforms.of_target(kind, "")
+        known, usual = platforms.chips_of_kind(kind), platforms.of_target(kind, "")
         raise TargetError(
-            f"Target {text!r}: unknown {like.chip_word} {name!r}.{_near(name, known)} There are"
-            f" {', '.join(known)}, such as {like.example!r}."
+            f"Target {text!r}: unknown {usual.chip_word} {name!r}.{_near(name, known)} Expected one of"
+            f" {', '.join(known)}, such as {usual.example!r}."
         )
     topology = chip.topologies.read(text, f"{kind}:{chip.name}", shape)
     return kind, chip.topologies.device_count(topology), chip.name, topology
 
 
 def _meant(text: str) -> str:
-    """The target that a text comes near to: in capitals, without its platform, or by JAX's name of that."""
+    """Suggests a similar target: in lower case, with its platform, or with inspector's name of the platform."""
     plain = text.strip().lower()
     absent = [platform for platform in platforms.PLATFORMS if platform.chips]
     prefixed = (f"{platform.kind}:{plain}" for platform in absent)

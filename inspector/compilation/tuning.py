@@ -1,4 +1,4 @@
-"""What a lowering puts in place of what a program says: of its call, and of its Pallas kernels. Frozen values."""
+"""Changes that a lowering applies to a program: to its call, and to its Pallas kernels. Frozen values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What a call is supposed to be in place of what it is.
+    """Hypothetical changes of a call.
 
-    Arguments are named by their paths, such as `params['w']`; `params` means all below it.
+    Arguments are named by their paths, such as `params['w']`; `params` includes all paths below it.
 
     Attributes:
       donate: arguments whose buffers the program may reuse.
-      dtypes: pairs of an argument and a dtype; of several arrays those that are floating-point numbers get it.
+      dtypes: pairs of an argument and a dtype; if the name covers several arrays, it applies to floating-point ones.
       batch: pairs of an argument and the length of its first axis.
-      rematerialize: name scopes whose values are computed again for the backward pass, as `jax.checkpoint` does.
+      rematerialize: name scopes whose values are computed again for the backward pass, as with `jax.checkpoint`.
     """
 
     donate: tuple[str, ...] = ()
@@ -40,15 +40,15 @@ class WhatIf:
         batch: Mapping[str, int] | None = None,
         rematerialize: str | Sequence[str] = (),
     ) -> WhatIf:
-        """From what users write.
+        """Creates changes from the forms that users write.
 
         Raises:
-          ParameterError: not names, or no lengths.
+          ParameterError: invalid names or lengths.
         """
         sizes, dtypes = _pairs("batch", batch), _pairs("dtype", dtype)
         for path, size in sizes:
             if isinstance(size, bool) or not hasattr(type(size), "__index__") or size < 1:
-                raise ParameterError(f"batch gives {path} the length {size!r}. Expected 1 or more.")
+                raise ParameterError(f"batch has the length {size!r} for {path}. Expected 1 or more.")
         sizes = tuple((path, operator.index(size)) for path, size in sizes)
         named = tuple((path, str(getattr(given, "__name__", given))) for path, given in dtypes)
         return cls(_names("donate", donate), named, sizes, _names("rematerialize", rematerialize))
@@ -58,11 +58,11 @@ class WhatIf:
 
     @property
     def changes_arguments(self) -> bool:
-        """Whether the program takes other arrays than the call's."""
+        """True if the program takes other arrays than the call."""
         return bool(self.dtypes or self.batch)
 
     def merge(self, other: WhatIf) -> WhatIf:
-        """Both, the other's on top."""
+        """Returns both changes; where they conflict, `other` wins."""
         return WhatIf(
             tuple(dict.fromkeys((*self.donate, *other.donate))),
             _on_top(self.dtypes, other.dtypes),
@@ -71,18 +71,18 @@ class WhatIf:
         )
 
     def __str__(self) -> str:
-        said = [f"donated {', '.join(self.donate)}"] if self.donate else []
-        said += [f"{path} as {dtype}" for path, dtype in self.dtypes]
+        parts = [f"donated {', '.join(self.donate)}"] if self.donate else []
+        parts += [f"{path} as {dtype}" for path, dtype in self.dtypes]
         by_size: dict[int, list[str]] = {}
         for path, size in self.batch:
             by_size.setdefault(size, []).append(path)
-        said += [f"{listed(paths)} of {size}" for size, paths in by_size.items()]
-        said += [f"{', '.join(self.rematerialize)} rematerialized"] if self.rematerialize else []
-        return ", ".join(said)
+        parts += [f"{listed(paths)} of {size}" for size, paths in by_size.items()]
+        parts += [f"{', '.join(self.rematerialize)} rematerialized"] if self.rematerialize else []
+        return ", ".join(parts)
 
 
 def listed(paths: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """Lists the first names, and the number of the others."""
     return ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
 
 
@@ -90,23 +90,23 @@ _NAMED = 4
 
 
 def leading_dimensions(arrays: Iterable[tuple[str, Sequence[int]]]) -> dict[int, list[str]]:
-    """The paths of arrays by their leading dimension, in order; arrays without one are left out.
+    """Groups the paths of arrays by their leading dimension, in order. Omits arrays without one.
 
     Args:
       arrays: paths and shapes.
     """
-    found: dict[int, list[str]] = {}
+    by_dimension: dict[int, list[str]] = {}
     for path, shape in arrays:
         if shape:
-            found.setdefault(shape[0], []).append(path)
-    return found
+            by_dimension.setdefault(shape[0], []).append(path)
+    return by_dimension
 
 
 def batch_by_path(batch: Any, arrays: Iterable[tuple[str, Sequence[int]]]) -> Any:
-    """Lengths by argument, where keys may be leading dimensions: of all arrays that have them.
+    """Returns lengths by argument. A key may also be a leading dimension, for all arrays that have it.
 
     Args:
-      batch: lengths by path or leading dimension, as users write them; anything but a mapping is returned as it is.
+      batch: lengths by path or leading dimension, as users write them; anything but a mapping is returned unchanged.
       arrays: paths and shapes of the call's arrays.
 
     Raises:
@@ -118,35 +118,35 @@ def batch_by_path(batch: Any, arrays: Iterable[tuple[str, Sequence[int]]]) -> An
     if not dimensions:
         return batch
     known = leading_dimensions(arrays)
-    found: dict[Any, Any] = {}
+    lengths: dict[Any, Any] = {}
     for dimension in dimensions:
         if operator.index(dimension) not in known:
-            there = "; ".join(f"{size} of {listed(paths)}" for size, paths in known.items()) or "none"
+            dimension_list = "; ".join(f"{size} of {listed(paths)}" for size, paths in known.items()) or "none"
             raise ParameterError(
-                f"batch names the leading dimension {dimension}, which no array has. There are: {there}."
+                f"batch names the leading dimension {dimension}, which no array has. Leading dimensions: {dimension_list}."
             )
-        found |= dict.fromkeys(known[operator.index(dimension)], batch[dimension])
-    return found | {key: length for key, length in batch.items() if key not in dimensions}
+        lengths |= dict.fromkeys(known[operator.index(dimension)], batch[dimension])
+    return lengths | {key: length for key, length in batch.items() if key not in dimensions}
 
 
 AS_CALLED = WhatIf()
-"""Nothing in place of what the call is."""
+"""No changes to the call."""
 
 
 def covers(name: str, path: str) -> bool:
-    """Whether an argument's path is the name, or below it."""
+    """Reports whether an argument's path is the name, or below it."""
     return path.startswith(name) and path[len(name) : len(name) + 1] in ("", "[", ".")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tuning:
-    """What is put in place of what a program says.
+    """Changes to a program.
 
     Attributes:
       params: compiler parameters of Pallas kernels.
-      interpret: JAX's interpreter runs the kernels.
-      chip: what kernels take for their device, such as "v5e"; "" for the usual one.
-      what_if: of the call.
+      interpret: True if JAX's interpreter runs the kernels.
+      chip: chip that the kernels are lowered for, such as "v5e"; "" for the default.
+      what_if: changes to the call.
     """
 
     params: Params = ()
@@ -161,23 +161,23 @@ class Tuning:
     def of(
         cls, params: Mapping[str | int, Mapping[str, Any]] | None, *, interpret: bool = False, chip: str = ""
     ) -> Tuning:
-        """From a mapping of mappings.
+        """Creates a tuning from a mapping of mappings.
 
         Raises:
-          OptionError: it is not that.
+          OptionError: not a mapping of mappings.
         """
         pairs = ((k, tuple((f, _hashable(v)) for f, v in fields.items())) for k, fields in by_kernel(params).items())
         return cls(tuple(pairs), interpret, chip)
 
     def as_dict(self) -> dict[str | int, dict[str, Any]]:
-        """The parameters as `lower` takes them."""
+        """Returns the parameters in the form that `lower` takes."""
         return {kernel: dict(fields) for kernel, fields in self.params}
 
     def with_params(self, params: Mapping[str | int, Mapping[str, Any]]) -> Tuning:
-        """The same with more of them, the new ones on top.
+        """Adds parameters, which take precedence over the present ones.
 
         Raises:
-          OptionError: they are not fields by kernel.
+          OptionError: not fields by kernel.
         """
         merged = self.as_dict()
         for kernel, fields in by_kernel(params).items():
@@ -185,17 +185,17 @@ class Tuning:
         return dataclasses.replace(self, params=Tuning.of(merged).params)
 
     def without_kernels(self) -> Tuning:
-        """What is left of it for a program that has no Pallas kernels."""
+        """Returns the part that applies to a program without Pallas kernels."""
         return Tuning(what_if=self.what_if)
 
     def __str__(self) -> str:
-        said = [f"{field}={value}" for _, fields in self.params for field, value in fields]
-        said += ["interpreted"] if self.interpret else []
-        return " ".join([*said, *filter(None, [str(self.what_if)])])
+        parts = [f"{field}={value}" for _, fields in self.params for field, value in fields]
+        parts += ["interpreted"] if self.interpret else []
+        return " ".join([*parts, *filter(None, [str(self.what_if)])])
 
 
 AS_IT_IS = Tuning()
-"""Nothing in place of what the program says."""
+"""No changes to the program."""
 
 
 def _hashable(value: Any) -> Any:
@@ -203,7 +203,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _on_top(pairs: tuple[tuple[str, T], ...], others: tuple[tuple[str, T], ...]) -> tuple[tuple[str, T], ...]:
-    """Later ones hold: those of a name above others too."""
+    """Merges pairs. Later ones take precedence, also over those of paths below their name."""
     named = dict(others)
     return (*(pair for pair in pairs if pair[0] not in named), *others)
 

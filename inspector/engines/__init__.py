@@ -1,1 +1,1 @@
-"""Who compiles and runs, and in which process. `choice.py` finds the engine that a user means."""
+"""The engines, which compile and run programs in this process, in workers or on a cluster. `choice.py` selects one."""

@@ -1,4 +1,4 @@
-"""A compiler's report -> the values of the contract. Used by every engine."""
+"""Converts a compiler's report to the values of the engine contract. Used by every engine."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 def check_request(request: CompileRequest) -> None:
-    """Refuses what would hang or abort XLA, or be ignored by it, and can be known beforehand.
+    """Checks a request for errors that are known beforehand and that XLA would ignore, hang on or abort on.
 
     Raises:
-      OptionError: a flag or its value, or a partitioner that the program was not lowered for.
+      OptionError: an invalid flag or value, or a partitioner that the program was not lowered for.
     """
     request.options.check()
     check_targets(request.options, request.program.platform, is_attached=not request.target.is_absent)
@@ -45,50 +45,50 @@ def check_request(request: CompileRequest) -> None:
     if asked is not None and lowered is not None and asked != lowered:
         names = {True: "Shardy", False: "GSPMD"}
         raise OptionError(
-            f"use_shardy_partitioner={asked} asks for {names[asked]}, but the program was lowered for"
+            f"use_shardy_partitioner={asked} selects {names[asked]}, but the program was lowered for"
             f" {names[lowered]}, and XLA hangs or aborts on a mix. Set jax_use_shardy_partitioner to {asked}"
             " and lower the function again."
         )
 
 
 def _check_products(request: CompileRequest) -> None:
-    """Refuses a recording of a back-end that is told to write elsewhere."""
+    """Rejects a request for assembly code whose flags redirect the files that contain it."""
     ours = {argument.removeprefix("--").partition("=")[0] for platform in PLATFORMS for argument in platform.load_args}
     theirs = sorted(ours & request.build_options.flags.keys())
     if "assembly" in request.products and theirs:
         raise OptionError(
-            f"products=('assembly',) has libtpu write its back-end's code to be read, and {', '.join(theirs)} has it"
-            " write elsewhere; it writes once. Leave out one of them."
+            f"products=('assembly',) needs the files that libtpu writes with its assembly code, but {', '.join(theirs)}"
+            " redirects them, and libtpu writes them only once. Remove one of the two."
         )
 
 
 def _check_target(request: CompileRequest) -> None:
-    """Refuses a target that the program was not lowered for, or is too large for."""
+    """Rejects a target of another platform than the program's, or with too few devices."""
     program, target = request.program, request.target
     if not target.is_absent:
         return
     if program.platform != target.platform:
         raise TargetError(
-            f"{program.name!r} was lowered for {program.platform}, and {target} takes programs for {target.platform}."
-            f" Lower it with platform={target.platform!r}; inspector.explore does so by itself."
+            f"{program.name!r} was lowered for {program.platform}, but {target} needs programs for {target.platform}."
+            f" Lower it with platform={target.platform!r}, or use inspector.explore, which does so automatically."
         )
     options = request.build_options
     replicas, partitions = options.num_replicas or 1, options.num_partitions or 1
     if replicas * partitions > (target.device_count or 1):
         enough = target.with_devices(replicas * partitions)
         raise TargetError(
-            f"{program.name!r} takes {replicas * partitions} devices (num_replicas {replicas} x num_partitions {partitions}), and"
-            f" {target} has {target.device_count}. {f'Use {enough}' if enough else 'No such target has as many'}."
+            f"{program.name!r} needs {replicas * partitions} devices (num_replicas {replicas} x num_partitions {partitions}), but"
+            f" {target} has {target.device_count}. {f'Use {enough}' if enough else 'No such target has enough'}."
         )
     if program.host_callbacks:
         raise TargetError(
             f"The program {program.name!r} calls back into this process (jax.debug.print, io_callback, pure_callback),"
-            f" which a device that is not here cannot do. Leave the callbacks out to compile for {target}."
+            f" which is not possible from a device that is not attached. Remove the callbacks to compile for {target}."
         )
 
 
 def request_warnings(request: CompileRequest) -> tuple[str, ...]:
-    """What XLA will not say of the request, and silently do otherwise."""
+    """Returns warnings about parts of the request that XLA silently ignores or replaces."""
     platform = request.program.platform
     return (*pass_warnings(request.build_options, platform), *target_warnings(request.options, platform))
 
@@ -102,18 +102,18 @@ def make_compiled(
     total_s: float,
     warnings: tuple[str, ...],
 ) -> CompiledProgram:
-    """A `Compiled` from what was read of the executable, which is asked for when somebody asks for it.
+    """Creates a `Compiled` from a report. The executable is read on first use.
 
     Args:
-      request: what was asked.
-      engine: the engine's name.
-      report: of the compiler.
+      request: the request.
+      engine: name of the engine.
+      report: the compiler's report.
       queue_s: seconds from submission until work began.
       total_s: seconds from submission until now.
-      warnings: of the request, and what the compiler said.
+      warnings: warnings about the request, and those of the compiler.
     """
     recorded: dict[str, Any] = {name: _recorded(report, name, kind.from_bytes) for name, kind in RECORDS.items()}
-    rest = deferred.replace(report, recorded={})  # which is held until somebody asks, and the products are large
+    rest = deferred.replace(report, recorded={})  # kept until the executable is read; the products are large
     return deferred.defer(
         CompiledProgram,
         {"executable": lambda _: rest.executable},
@@ -134,10 +134,10 @@ def make_compiled(
 
 
 class Shower:
-    """Shows a compile on its job: a preview, early and without its cost, which follows, or with the result; and that.
+    """Reports the progress of a compile on its job: the preview, then its cost, then the result.
 
     Attributes:
-      executable: what follows the result of a worker.
+      executable: the executable that follows a worker's result.
     """
 
     def __init__(
@@ -148,14 +148,14 @@ class Shower:
         queue_s: float = 0.0,
         warnings: tuple[str, ...] = (),
     ) -> None:
-        """For one compile by the engine of that name.
+        """Creates a shower for one compile.
 
         Args:
-          job: where it is shown.
-          request: what was asked.
-          engine: its name.
+          job: the job.
+          request: its request.
+          engine: name of the engine.
           queue_s: seconds from submission until work began.
-          warnings: of the request.
+          warnings: warnings about the request.
         """
         self._job = job
         self._request = request
@@ -167,7 +167,7 @@ class Shower:
         self._preview: Preview | None = None
 
     def hear(self, header: messages.Header, blobs: Sequence[bytes]) -> None:
-        """A message of a worker on the way to its report."""
+        """Handles a message that a worker sends before its report: the preview or its cost."""
         if "preview" in header:
             self._told = messages.read_early(header, blobs)
             self._preview = self._early(self._told)
@@ -176,25 +176,25 @@ class Shower:
             self._show_counted(self._preview, readable("cost", lambda: _cost(messages.read_counted(header))))
 
     def report(self, header: messages.Header, blobs: Sequence[bytes]) -> Report:
-        """That report, which refers to what came before it."""
+        """Reads the worker's report, which refers to the earlier messages."""
         return messages.read_report(header, blobs, self.executable.get, self._told)
 
     def failed(self, error: CompilationError | WorkerDiedError) -> None:
-        """There is none: the error takes along what was told of the buffers, as of a program that does not fit."""
+        """Adds the buffer assignment of the preview to an error, for example of a program that does not fit into memory."""
         if self._told is not None and self._told.buffer_assignment:
             proto = joined_hlo_proto(self._told.hlo_proto, self._told.buffer_assignment)
             error.buffers = Buffers.of(proto).to_bytes()
 
-    def result(self, report: Report, said: str = "") -> None:
-        """There is a result, which has all that was not shown before, and ends the job.
+    def result(self, report: Report, log: str = "") -> None:
+        """Resolves the job with a result, after the preview or cost that was not shown before.
 
         Args:
-          report: of the compiler.
-          said: what XLA wrote meanwhile.
+          report: the compiler's report.
+          log: the output of XLA during the compile.
         """
         compiled = make_compiled(
             self._request, self._engine, report, queue_s=self._queue_s, total_s=self._job.elapsed_s,
-            warnings=(*device_warnings(self._request, report.devices), *self._warnings, *warnings_in(said)),
+            warnings=(*device_warnings(self._request, report.devices), *self._warnings, *warnings_in(log)),
         )  # fmt: skip
         if self._preview is None:
             self._job.show(Preview.of(compiled, self._job.elapsed_s))
@@ -222,7 +222,7 @@ class Shower:
 
 
 def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply:
-    """A `RunReply` from a measurement."""
+    """Creates a `RunReply` from a measurement."""
     return RunReply(execution.outputs, execution.durations_s, execution.device_kind, warnings)
 
 
@@ -232,7 +232,7 @@ def _recorded(report: Report, name: str, read: Callable[[bytes], T]) -> T | Unav
 
 
 def _memory(report: Report, buffers: Buffers | Unavailable, platform: str) -> Memory | Unavailable:
-    """From the buffer assignment, however it was recorded."""
+    """Reads the memory from the buffer assignment, or from the recorded buffers if the report has none."""
     assignment = report.buffer_assignment
     if not assignment and not isinstance(buffers, Unavailable):
         assignment = buffers.assignment

@@ -1,9 +1,9 @@
-"""`CachedEngine`: another engine, asked only for what is not remembered.
+"""`CachedEngine`: caches the results of another engine.
 
-What comes from the cache says so in its timings (`cache_s`, what fetching it took, and `saved_s`, what
-the compile had taken more), and is otherwise the result of the first time. Not remembered: failures,
-programs that call back into this process, compiles whose dump was cut off by a full disk, and compiles that are asked to dump (a cache would hide
-the dump). Settings: `inspector.settings`.
+A cached result has two more timings, `cache_s` (the time to fetch it) and `saved_s` (the additional time of the original
+compile), and otherwise equals the original result. Not cached: failures, programs that call back into this process,
+compiles whose dump is incomplete because of a full disk, and compiles with flags that write a dump (a cache hit would
+write none). Settings: `inspector.settings`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _CLOSE_LIMIT_S = 10.0
 
 
 class CachedEngine:
-    """Remembers what another engine compiled. Thread-safe.
+    """Caches the compiled programs of another engine. Thread-safe.
 
     Attributes:
-      engine: the other one.
+      engine: the other engine.
     """
 
     def __init__(self, engine: Engine, compiler: Callable[[CompileRequest], str]) -> None:
-        """Nothing is read yet.
+        """Creates the engine without reading the cache.
 
         Args:
-          engine: who compiles what is not remembered, and who runs.
-          compiler: tells who would compile a request: versions, machine, configuration. What
-            compilers of the same text make may take each other's place.
+          engine: compiles programs that are not cached, and runs programs.
+          compiler: identifies the compiler of a request: versions, machine, configuration. Programs of
+            compilers with the same text are interchangeable.
         """
         self.name = engine.name
         self.engine = engine
@@ -53,16 +53,16 @@ class CachedEngine:
         self._written: Job[None] | None = None
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
-        """Starts compiling, or hands out what was compiled before; see `Engine.submit`."""
+        """Starts compiling, or returns a cached result; see `Engine.submit`."""
         chosen = settings.current()
         if not chosen.cache or not _cacheable(request):
             return self.engine.submit(request)
         started = time.perf_counter()
         key = cache_key(request, self._compiler(request))
-        held = self._memory.get(key) or self._writing.get(key)
-        if held is not None:
+        cached = self._memory.get(key) or self._writing.get(key)
+        if cached is not None:
             job: Job[CompiledProgram] = Job()
-            _hand_out(job, request, held, started)
+            _hand_out(job, request, cached, started)
             return job
         if chosen.cache_directory and key in DiskCache(chosen.cache_directory):
             return self._load(request, key, chosen, started)
@@ -73,7 +73,7 @@ class CachedEngine:
         return self.engine.run(request)
 
     def close(self) -> None:
-        """Waits a moment for what is still being written, then closes the engine too. May be called twice."""
+        """Waits a moment for pending writes, then also closes the engine. May be called repeatedly."""
         if self._written is not None:
             with contextlib.suppress(TimeoutError):
                 self._written.exception(_CLOSE_LIMIT_S)
@@ -81,7 +81,7 @@ class CachedEngine:
         self.engine.close()
 
     def _load(self, request: CompileRequest, key: str, chosen: Settings, started: float) -> Job[CompiledProgram]:
-        """Reads on the lane's thread; compiles when the file turns out to be none."""
+        """Reads the cache entry on the lane's thread; compiles when it is unusable."""
         instead: list[Job[CompiledProgram]] = []
 
         def cancel() -> None:
@@ -92,11 +92,11 @@ class CachedEngine:
         advance(job, READING_CACHE)
 
         def load() -> None:
-            found = DiskCache(chosen.cache_directory).get(key, request)
-            if found is not None:
-                if not is_large(found, chosen.cache_memory_bytes):
-                    self._memory.put(key, found, chosen.cache_memory_bytes)
-                _hand_out(job, request, found, started)
+            cached = DiskCache(chosen.cache_directory).get(key, request)
+            if cached is not None:
+                if not is_large(cached, chosen.cache_memory_bytes):
+                    self._memory.put(key, cached, chosen.cache_memory_bytes)
+                _hand_out(job, request, cached, started)
                 return
             instead.append(self._compile(request, key, chosen))
             forward(instead[0], job)
@@ -117,13 +117,13 @@ class CachedEngine:
         compiled = job.result()
         if is_doubtful(compiled):
             return
-        # Each asker has a binding of its own, which may hold models.
+        # Each request has its own binding, which may hold models.
         self._remember(
             key, deferred.replace(compiled, program=dataclasses.replace(compiled.program, binding=None)), chosen
         )
 
     def _remember(self, key: str, compiled: CompiledProgram, chosen: Settings) -> None:
-        """Keeps it in memory, on disk or both, once its executable has come; where the disk cannot have it, in memory."""
+        """Caches a program in memory, on disk or both, once its executable is known; in memory if writing to disk fails."""
 
         def keep() -> None:
             if compiled.executable == LOST:
@@ -145,7 +145,7 @@ class CachedEngine:
 
 
 def is_doubtful(compiled: CompiledProgram) -> bool:
-    """Reports whether the compiler could not write all that was read of this compile, because a disk was full."""
+    """Reports whether a result is incomplete because the compiler could not write all files to a full disk."""
     return any(is_incomplete(getattr(compiled, name)) for name in RECORDS) or any(
         warning.startswith(NOT_WRITTEN) for warning in compiled.warnings
     )
@@ -156,13 +156,13 @@ def _cacheable(request: CompileRequest) -> bool:
     return not (request.program.host_callbacks or dumps)
 
 
-def _hand_out(job: Job[CompiledProgram], request: CompileRequest, held: CompiledProgram, started: float) -> None:
+def _hand_out(job: Job[CompiledProgram], request: CompileRequest, cached: CompiledProgram, started: float) -> None:
     cache_s = time.perf_counter() - started
-    before_s = held.timings["total_s"] - held.timings["queue_s"]
-    timings = {**held.timings, "cache_s": cache_s, "saved_s": before_s - cache_s}
-    # The request's own program: names of arguments and live callbacks are not part of the key.
+    before_s = cached.timings["total_s"] - cached.timings["queue_s"]
+    timings = {**cached.timings, "cache_s": cache_s, "saved_s": before_s - cache_s}
+    # The request's own program: the cache key does not include names of arguments and callbacks.
     compiled = deferred.replace(
-        held, program=request.program, options=request.options, target=request.target, timings=timings
+        cached, program=request.program, options=request.options, target=request.target, timings=timings
     )
     job.show(Preview.of(compiled, job.elapsed_s))
     job.resolve(compiled)

@@ -1,4 +1,4 @@
-"""The engine that a user means, in every form that users write one."""
+"""Chooses the engine for every form in which users may name one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from inspector.errors import ParameterError
 
 
 def engine_for(given: object, program: Program, target: Target) -> Engine:
-    """The engine that a user means; for None the one that suits program and target. Errors as of `chosen_engine`."""
+    """Returns the engine that a user names; for None, the default of the program and target. Raises as `chosen_engine`."""
     return chosen_engine(given) or default_engine(program, target)
 
 
 def chosen_engine(given: object) -> Engine | None:
-    """The engine that a user means; None for none, where the one that suits is to be taken.
+    """Returns the engine that a user names, or None for None, which means the default engine.
 
     Args:
-      given: "worker" (a process of its own), "inline" (this process), "dask" (this process's Dask client), a Dask
-        client, or an engine. What is named compiles anew: nothing that is remembered is taken.
+      given: "worker" (a separate process), "inline" (this process), "dask" (this process's Dask client), a Dask
+        client, or an engine. These engines always compile: they do not use the cache.
 
     Raises:
       ParameterError: none of these.

@@ -1,10 +1,10 @@
-"""`DaskEngine`: the same requests on a Dask cluster that exists already, for sweeps beyond one machine.
+"""`DaskEngine`: serves requests on an existing Dask cluster, for sweeps beyond one machine.
 
-Requests and results cross as bytes. On the other side inspector's own engines do the work, so what
-aborts XLA costs a process of ours there and not the Dask worker. Dask alone decides who does what,
-and when.
+Requests and results are sent as bytes. On the cluster, inspector's own engines do the work, so if XLA
+aborts, one of inspector's workers ends and not the Dask worker. Dask alone schedules the
+requests.
 
-    here                           a Dask worker
+    this process                   a Dask worker
     DaskEngine.submit ─ bytes ─▶   serve ─▶ default_engine ─▶ Job.result
     Job ◀─ callback of the future ── bytes
 """
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Reply = tuple[Literal["value", "error"], Any]
 
-# JAX's configuration is one for a process, and a Dask worker may have several threads.
+# JAX's configuration is shared by a process, and a Dask worker may have several threads.
 _configuring = threading.Lock()
 
 
 class DaskEngine:
     """Compiles and runs on a cluster. Thread-safe.
 
-    A job that was cancelled is not begun; one that runs goes on until it is done, and its result is
-    dropped. The target "attached" means the device of the Dask worker that gets the request.
+    A cancelled job that has not begun is not run. One that runs continues until it is done, and its result is
+    dropped. The target "attached" means the device of the Dask worker that runs the request.
     """
 
     name = "dask"
 
     def __init__(self, client: Client | None = None, time_limit_s: float | None = None) -> None:
-        """Connects nothing: it takes a connection that there is.
+        """Uses an existing connection and creates none.
 
         Args:
-          client: of `dask.distributed`, not an asynchronous one; None for this process's own.
-          time_limit_s: a compile that takes longer costs its process over there; None for no limit.
+          client: a client of `dask.distributed`, not an asynchronous one; None for this process's own.
+          time_limit_s: a compile that takes longer is stopped; None for no limit.
 
         Raises:
           MissingPackageError: `distributed` is not installed.
@@ -66,7 +66,7 @@ class DaskEngine:
         """
         self._client = client or _current_client()
         if self._client.asynchronous:
-            raise TargetError("The Dask client is asynchronous. Make one with Client(..., asynchronous=False).")
+            raise TargetError("The Dask client is asynchronous. Create one with Client(..., asynchronous=False).")
         self._time_limit_s = time_limit_s
         self._lock = threading.Lock()
         self._jobs: dict[Job[Any], list[Future]] = {}
@@ -85,7 +85,7 @@ class DaskEngine:
         return self._send(request, request.compiled.program, lambda reply: reply)
 
     def close(self) -> None:
-        """Cancels every job. The client and its cluster are the user's and stay."""
+        """Cancels every job. Does not close the client or its cluster, which belong to the user."""
         with self._lock:
             self._closed = True
             jobs = tuple(self._jobs.items())
@@ -107,7 +107,7 @@ class DaskEngine:
         except Exception as e:
             job.fail(e)
             return job
-        if job.done():  # closed while it was sent
+        if job.done():  # the engine was closed meanwhile
             futures[0].cancel()
         job.advance("on the cluster")
         futures[0].add_done_callback(lambda future: _settle(job, future, finish))
@@ -122,9 +122,9 @@ class DaskEngine:
         if program.host_callbacks:
             raise TargetError(
                 f"The program {program.name!r} calls back into this process (jax.debug.print, io_callback,"
-                " pure_callback), so no other machine can compile or run it. Use engine='inline'."
+                " pure_callback), so another machine cannot compile or run it. Use engine='inline'."
             )
-        # A key of its own and pure=False: Dask would answer an equal request from its memory, with old timings.
+        # A unique key and pure=False: otherwise, Dask would return an earlier result with old timings for an equal request.
         key = f"inspector-{uuid.uuid4().hex}"
         data = pickle.dumps(request)
         return self._client.submit(serve, data, read_config(), self._time_limit_s, key=key, pure=False)
@@ -135,11 +135,11 @@ class DaskEngine:
 
 
 def serve(data: bytes, config: Mapping[str, Any], time_limit_s: float | None) -> Reply:
-    """Does one request. Called by Dask on a worker's thread.
+    """Serves one request. Called by Dask on a worker's thread.
 
     Args:
       data: a pickled `CompileRequest` or `RunRequest`.
-      config: JAX's configuration where the request comes from.
+      config: JAX's configuration in the process that sent the request.
       time_limit_s: see `DaskEngine`.
 
     Returns:
@@ -158,7 +158,7 @@ def serve(data: bytes, config: Mapping[str, Any], time_limit_s: float | None) ->
         with _configured(config):
             job = default_engine(request.program, request.target).submit(request)
             found = _limited(job, time_limit_s)
-        # The other side has the module.
+        # The process that sent the request has the module.
         return "value", pickle.dumps(dataclasses.replace(found, program=dataclasses.replace(found.program, module=b"")))
     except Exception as e:
         return "error", messages.write_error(e)[0]
@@ -170,8 +170,8 @@ def _limited(job: Job[T], time_limit_s: float | None) -> T:
     except TimeoutError:
         job.cancel()
         raise TimeLimitError(
-            f"The request took longer than the limit of {time_limit_s:g} s, so its process was stopped. Nothing else"
-            " was lost."
+            f"The request took longer than the limit of {time_limit_s:g} s, so its process was stopped. Your session is"
+            " unaffected."
         ) from None
 
 
@@ -193,12 +193,14 @@ def _configured(config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _settle(job: Job[T], future: Future, finish: Callable[[Any], T]) -> None:
-    """Ends a job by its future; on a thread of the client's."""
+    """Ends a job with the result of its future. Called on a thread of the client."""
     from inspector.engines.workers import messages
 
     try:
-        if future.cancelled():  # not by this job's own `cancel`, which ended it
-            job.fail(WorkerLostError("The cluster dropped the request. Its scheduler may have been started again."))
+        if future.cancelled():  # not by `Job.cancel`, which would have ended the job
+            job.fail(
+                WorkerLostError("The cluster dropped the request. Its scheduler may have been restarted. Try again.")
+            )
             return
         kind, value = future.result()
         if kind == "error":
@@ -208,16 +210,16 @@ def _settle(job: Job[T], future: Future, finish: Callable[[Any], T]) -> None:
             if isinstance(result, CompiledProgram):
                 job.show(Preview.of(result, job.elapsed_s))
             job.resolve(result)
-    except BaseException as e:  # whatever it is, someone waits for the job
+    except BaseException as e:  # any error must end the job, because callers wait for it
         job.fail(_map_error(e))
     finally:
-        future.release()  # or the cluster keeps the result for as long as the job lives
+        future.release()  # otherwise, the cluster would store the result as long as the job lives
 
 
 def _map_error(error: BaseException) -> BaseException:
     if type(error).__name__ == "KilledWorker":
-        # What XLA ends is a process of ours over there, and no worker of Dask's.
-        return WorkerLostError(f"The Dask workers that had the request were ended, and Dask gave up: {error}")
+        # XLA runs in a process of inspector there, so it cannot have ended the Dask worker.
+        return WorkerLostError(f"The Dask workers that ran the request ended, and Dask does not retry it: {error}")
     return ExecutionError(f"The Dask cluster failed: {type(error).__name__}: {error}")
 
 
@@ -233,6 +235,6 @@ def _current_client() -> Client:
         return distributed.default_client()
     except ValueError as e:
         raise TargetError(
-            "engine='dask' takes this process's Dask client, and there is none. Connect one first, such as"
-            " client = dask.distributed.Client('scheduler:8786'), or give the client itself."
+            "engine='dask' uses this process's Dask client, but there is none. Connect one first, for example with"
+            " client = dask.distributed.Client('scheduler:8786'), or pass a client as the engine."
         ) from e

@@ -1,6 +1,6 @@
-"""`DumpedProducts`: what a compile is asked to leave behind besides its result, taken from XLA's dump as it comes.
+"""`DumpedProducts`: reads a compile's requested products from XLA's dump while XLA writes it.
 
-In the process that compiles. The products leave it as bytes, for `Compiled` to read.
+Runs in the process that compiles. The products leave it as bytes, which `Compiled` reads.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _FINAL_PROTO, _LIVE_RANGE = "after_optimizations.hlo.pb", "after_optimizations-l
 
 
 class DumpedProducts:
-    """One compile's. `see` gets every file of the dump."""
+    """The products of one compile. `see` receives every file of the dump."""
 
     def __init__(self, products: Collection[str], platform: str) -> None:
-        """Nothing is recorded yet.
+        """Creates an empty recording.
 
         Args:
-          products: those of `request.PRODUCTS` that are wanted.
-          platform: what is compiled for.
+          products: the requested ones of `request.PRODUCTS`.
+          platform: platform of the target.
         """
         self._products = frozenset(products)
         self._platform = platform
@@ -58,12 +58,12 @@ class DumpedProducts:
         self._lost = ""
 
     def lose(self, reason: str) -> None:
-        """Takes the reason for which the compiler's dump is not complete: then there is no product."""
+        """Takes the reason why the compiler's dump is incomplete. Then all products are unavailable."""
         self._lost = self._lost or reason
 
     @property
     def flags(self) -> Mapping[str, Any]:
-        """What XLA shall dump."""
+        """XLA's flags for the dump."""
         flags: dict[str, Any] = {"xla_dump_hlo_as_text": True}
         if "passes" in self._products:
             flags |= {"xla_dump_hlo_pass_re": ".*"}
@@ -77,11 +77,11 @@ class DumpedProducts:
 
     @property
     def folders(self) -> Collection[str]:
-        """Where else than in its dump the compiler writes, by name (`Platform.load_folders`)."""
+        """Folders, by name, that the compiler writes to in addition to its dump (`Platform.load_folders`)."""
         return platforms.named(self._platform).load_folders if "assembly" in self._products else ()
 
     def see(self, file: Path) -> None:
-        """Takes what is wanted of a file that XLA has written."""
+        """Reads a file of XLA's dump as far as a product needs it."""
         if file.name.endswith(_OPTIMIZED):
             self._optimized_s[file.name] = file.stat().st_mtime
         if file.name.endswith(_ASSIGNMENT_TEXT):
@@ -95,7 +95,7 @@ class DumpedProducts:
 
     @contextlib.contextmanager
     def timing(self) -> Iterator[None]:
-        """Around the compile."""
+        """Measures the compile."""
         self._started_s = time.time()
         if "passes" not in self._products or self._platform != "cpu":
             yield
@@ -107,10 +107,10 @@ class DumpedProducts:
         self._passes.times = times
 
     def read(self, report: Report) -> Mapping[str, bytes | Unavailable]:
-        """The products by name, once the compile has ended.
+        """Returns the products by name, after the compile.
 
         Args:
-          report: what it gave.
+          report: the compiler's report.
         """
         if self._lost:
             return dict.fromkeys(sorted(self._products), incomplete(self._lost))
@@ -123,7 +123,7 @@ class DumpedProducts:
         return {name: readable(name, read[name]) for name in sorted(self._products)}
 
     def _span(self, module: str, timings: Mapping[str, float]) -> Span | None:
-        """XLA's part of the compile, on the wall clock; None of one that had no end."""
+        """Returns XLA's part of the compile, in wall-clock time; None for a compile that did not end."""
         if "compile_s" not in timings:
             return None
         start_s = self._started_s + timings.get("parse_s", 0.0)
@@ -131,14 +131,14 @@ class DumpedProducts:
         return Span(start_s, end_s, _of_module(self._optimized_s, module), self._platform)
 
     def assignment(self, report: Report) -> bytes:
-        """XLA's text of the buffer assignment, b"" where it wrote none; for compiles that dump no protos."""
+        """Returns XLA's text of the buffer assignment, b"" where it wrote none; for compiles that dump no protos."""
         if self._lost:
             return b""
         return _of_module(self._assignments, _module_name(report.hlo)) or b""
 
 
 class _PassFiles:
-    """Snapshots between passes, and the times of passes."""
+    """The snapshots between passes, and the times of passes."""
 
     def __init__(self) -> None:
         self.times: PassTimes | None = None
@@ -181,23 +181,23 @@ class _PassFiles:
 
 
 def _chain(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Those of the module itself, of all that one dump may have: XLA compiles kernels to try them out.
+    """Returns the snapshots of the module itself. A dump may also have others: XLA compiles kernels to try them out.
 
-    The one with the most snapshots, and what goes on where another number stopped: where libtpu's `xprecision-rewriter`
-    takes complex numbers apart, it makes another module, whose first snapshot stands in the middle of a pipeline.
+    Takes the module number with the most snapshots, and others that continue it: libtpu's `xprecision-rewriter`, which
+    replaces complex numbers, makes another module whose first snapshot is in the middle of a pipeline.
     """
     parts: dict[int, list[Snapshot]] = {}
     for snapshot in sorted(snapshots, key=lambda s: (s.name.number, s.name.order)):
         parts.setdefault(snapshot.name.number, []).append(snapshot)
-    found = max(parts.values(), key=len, default=[])
+    chain = max(parts.values(), key=len, default=[])
     for part in reversed(parts.values()):
-        found = [*part, *found] if _goes_on(part[-1].name, found[0].name) else found
+        chain = [*part, *chain] if _continues(part[-1].name, chain[0].name) else chain
     for part in parts.values():
-        found = [*found, *part] if _goes_on(found[-1].name, part[0].name) else found
-    return found
+        chain = [*chain, *part] if _continues(chain[-1].name, part[0].name) else chain
+    return chain
 
 
-def _goes_on(last: SnapshotName, first: SnapshotName) -> bool:
+def _continues(last: SnapshotName, first: SnapshotName) -> bool:
     is_later = last.number < first.number and last.module == first.module
     return is_later and last.pipeline == first.pipeline and first.order == 0 and first.after != START
 

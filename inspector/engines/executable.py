@@ -1,6 +1,6 @@
-"""A `Compiled`'s executable on the devices of this process, and from and to a file.
+"""Loads a `Compiled`'s executable on the devices of this process, and saves it to a file and reads it back.
 
-Only for devices that this process has: what runs in a worker stays there (`Compiled.run`).
+Supports devices of this process only: programs of workers run in their workers (`Compiled.run`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from inspector.errors import ExecutionError, ParameterError, Unavailable
 
 
 def load(compiled: CompiledProgram) -> LoadedExecutable:
-    """See `Compiled.runtime_executable`."""
+    """Loads the executable; see `Compiled.runtime_executable`."""
     target = compiled.target
     request = plain_compile(CompileRequest(compiled.program, compiled.options, target), read_config())
     check_here(target)
@@ -42,29 +42,29 @@ def load(compiled: CompiledProgram) -> LoadedExecutable:
 
 
 def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
-    """Writes a compiled program with its executable to one file, whole or not at all.
+    """Writes a compiled program with its executable to one file, atomically.
 
-    The file is the one of `Compiled.save`: JSON and bytes with SHA-256 digests, never pickle.
+    The file format is that of `Compiled.save`: JSON and bytes with SHA-256 digests, no pickle.
 
     Args:
-      compiled: a program whose back-end gave the executable's bytes.
-      path: where to.
+      compiled: a program with a serialized executable.
+      path: the file to write.
 
     Raises:
-      ParameterError: `compiled` is none, such as a `jax.stages.Compiled`.
-      ExecutionError: there are no bytes, such as of a program that calls back into this process.
-      OSError: the place cannot be written.
+      ParameterError: `compiled` is of another type, such as a `jax.stages.Compiled`.
+      ExecutionError: there are no bytes, for example for a program that calls back into this process.
+      OSError: the file cannot be written.
     """
-    given: Any = compiled  # a user's, whatever the annotation says
+    given: Any = compiled  # given by the user, so of any type
     if not isinstance(given, CompiledProgram):
         raise ParameterError(
-            f"Expected a Compiled of inspector, got {given!r} ({type(given).__name__}). inspector.lower(fun,"
-            " *args).compile() makes one."
+            f"Expected an inspector Compiled, got {given!r} ({type(given).__name__}). Create one with"
+            " inspector.lower(fun, *args).compile()."
         )
     if isinstance(compiled.executable, Unavailable):
         raise ExecutionError(
             f"The executable of {compiled.program.name!r} cannot be saved: {compiled.executable.reason}."
-            " Compiled.save keeps everything else."
+            " Compiled.save saves everything else."
         )
     saved_compiled.save(compiled, path)
 
@@ -72,33 +72,33 @@ def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> 
 def load_executable(compiled: CompiledProgram | str | os.PathLike[str]) -> LoadedExecutable:
     """Loads the executable of a `Compiled`, or of a file of `save_executable`, on the devices of this process.
 
-    The result has jaxlib's own methods (docs/runtime.md). It runs in this process, without the isolation of a worker.
+    The result has jaxlib's own methods (docs/runtime.md). It runs in this process, without the isolation of a worker;
     `Compiled.run` does not need it. A program without serialized executable, such as one with host callbacks, is
     compiled again, if this process compiled it.
 
-    Before XLA reads a byte of a file, the digests are compared, and the jaxlib and platform that compiled it
-    with those here, and the CPU's instructions. The digests find damage. They are no signature: an executable is machine code, and
-    only a file from a source you trust may be run.
+    Of a file, compares the digests, the versions of jaxlib and the platform, and the instructions of the CPU before XLA reads
+    the executable. The digests detect damage. They are not a signature: an executable is machine code, so run only files
+    from a source you trust.
 
     Raises:
-      FileNotFoundError: there is none.
-      ModuleError: not such a file, or damaged.
+      FileNotFoundError: the file does not exist.
+      ModuleError: it is another kind of file, or damaged.
       ExecutionError: compiled by another jaxlib or platform version, or for a CPU with instructions
-        that this one lacks; or there is no executable.
+        that this one lacks; or the file has no executable.
       TargetError: this process lacks the platform, or has too few devices.
     """
     if isinstance(compiled, CompiledProgram):
         return load(compiled)
     path, compiled = compiled, saved_compiled.load(compiled)
     if isinstance(compiled.executable, Unavailable):
-        raise ExecutionError(f"{os.fspath(path)!r} holds no executable: {compiled.executable.reason}.")
+        raise ExecutionError(f"{os.fspath(path)!r} has no executable: {compiled.executable.reason}.")
     return load(compiled)
 
 
 def _compile(
     compiled: CompiledProgram, request: PlainCompile, compiler: Compiler, reason: Unavailable
 ) -> LoadedExecutable:
-    """Compiles anew what has no bytes, where this process has compiled it before."""
+    """Compiles a program again that has no serialized executable, if this process compiled it before."""
     if engine_of(compiled) != "inline":
         raise ExecutionError(f"The executable of {compiled.program.name!r} cannot leave its process: {reason.reason}.")
     executable, _ = compiler.compile(
@@ -112,21 +112,21 @@ def _compile(
 
 
 def _check_versions(compiled: CompiledProgram, compiler: Compiler) -> None:
-    """XLA would load, or misread, what another compiler made."""
+    """Compares versions, because XLA would load or misread the executable of another compiler."""
     ours = compiler.versions
     for name in ("jaxlib", "platform_version"):
         theirs = compiled.versions.get(name)
         if theirs != ours[name]:
             raise ExecutionError(
-                f"The executable was compiled by {name} {theirs!r}, this is {ours[name]!r}, and executables do"
-                f" not carry over. Install jaxlib {compiled.versions.get('jaxlib')}, or compile the program again here:"
-                " `c = load_compiled(path)`, then `inspector.lower(c).compile(c.options)`."
+                f"The executable was compiled by {name} {theirs!r}, but this process has {ours[name]!r}, and executables"
+                f" need the same version. Install jaxlib {compiled.versions.get('jaxlib')}, or compile the program again:"
+                " `c = inspector.load(path)`, then `inspector.lower(c).compile(c.options)`."
             )
 
 
 @functools.cache
 def _local_executable() -> bytes:
-    """What this machine makes of the smallest program; milliseconds."""
+    """Returns the executable of the smallest program on this machine, which compiles in milliseconds."""
     device = jax.local_devices(backend="cpu")[0]
     identity = "func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
     serialized = Client.of(device).compile_and_load(identity, [device]).serialize()

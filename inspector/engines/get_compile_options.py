@@ -1,7 +1,7 @@
 """`get_compile_options`: jaxlib's own `CompileOptions`, with every parameter that JAX ever documented.
 
-JAX has dropped the five that choose how XLA partitions; XLA still takes them. What XLA would ignore,
-accept too late or abort on is refused here, before it sees it.
+JAX has removed the five parameters that select the partitioning; XLA still accepts them. This module rejects values
+that XLA would ignore, reject too late or abort on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def get_compile_options(
     detailed_logging: bool = True,
     backend: Any = None,
 ) -> CompileOptions:
-    """The options with which JAX would compile, for `client.compile_and_load`.
+    """Returns the options with which JAX would compile, for `client.compile_and_load`.
 
     Everything else comes from JAX's configuration, as in JAX's own function: optimization levels,
     disabled passes, the profile's version, caches.
@@ -48,22 +48,23 @@ def get_compile_options(
       num_partitions: partitions to compile for, at least 1.
       device_assignment: devices, or their ids, [num_replicas, num_partitions]; also [num_replicas]
         when there is one partition. None for XLA's choice.
-      use_spmd_partitioning: one program for all partitions (SPMD), or else one each (MPMD).
-      use_shardy_partitioner: Shardy, or else GSPMD; must be what the module was lowered for. None for
-        what `jax_use_shardy_partitioner` says, which is also what `jax.jit` lowers for. (JAX
+      use_spmd_partitioning: True for one program for all partitions (SPMD), False for one each (MPMD).
+      use_shardy_partitioner: True for Shardy, False for GSPMD; must match the partitioner that the module was lowered
+        for. None for the value of `jax_use_shardy_partitioner`, which is also what `jax.jit` lowers for. (JAX
         documented False, from when that was the default.)
-      use_auto_spmd_partitioning: let XLA find shardings. jaxlib does not hold XLA's auto-partitioner:
-        with GSPMD the option is set and XLA ignores it, which is warned of; with Shardy XLA aborts,
-        so it is refused.
-      auto_spmd_partitioning_mesh_shape: its mesh, as many devices as partitions. Only with it.
-      auto_spmd_partitioning_mesh_ids: its devices' ids, as many. Only with it.
+      use_auto_spmd_partitioning: lets XLA choose shardings. jaxlib does not include XLA's auto-partitioner:
+        with GSPMD, XLA ignores the option, and this function warns; with Shardy, XLA aborts,
+        so this function raises an error.
+      auto_spmd_partitioning_mesh_shape: mesh of the auto-partitioner, with one device per partition. Only with
+        `use_auto_spmd_partitioning`.
+      auto_spmd_partitioning_mesh_ids: device ids of that mesh, one per partition. Only with `use_auto_spmd_partitioning`.
       env_options_overrides: flags by name, see `inspector.option_catalog()`; values of the flag's
-        type, or their text as in XLA_FLAGS. For a backend other than the CPU, names that neither jaxlib
-        nor libtpu knows are left to it.
+        type, or their text as in XLA_FLAGS. Names that neither jaxlib nor libtpu knows are passed on to a backend
+        other than the CPU.
       fdo_profile: a profile for feedback-directed optimization, which only GPU compilers read.
-      detailed_logging: whether XLA logs this compile; JAX says so of modules with more than
+      detailed_logging: True if XLA should log this compile; JAX sets it for modules with more than
         `jax_compiler_detailed_logging_min_ops` (10) operations.
-      backend: the client that will compile, if there is one: its devices are those that can be
+      backend: the client that will compile, if there is one: its devices can be
         assigned, and JAX asks it for the profile's version.
 
     Returns:
@@ -71,7 +72,7 @@ def get_compile_options(
 
     Raises:
       OptionError: a parameter that XLA would not honor, with the reason.
-      UnknownFlagError, FlagTypeError: a flag.
+      UnknownFlagError, FlagTypeError: an invalid flag.
     """
     from inspector._jax.compiling import compile_options, configuration
 
@@ -129,34 +130,34 @@ def _list(part: Any) -> list[Any]:
 def _auto_mesh(
     is_auto: bool, is_shardy: bool, mesh: tuple[Sequence[int] | None, Sequence[int] | None], partitions: int
 ) -> tuple[list[int], list[int]]:
-    """Shape and device ids of the mesh for automatic partitioning; empty where not said."""
+    """Returns shape and device ids of the mesh for automatic partitioning; empty where not given."""
     shape, ids = (None if part is None else _list(part) for part in mesh)
     if not is_auto:
         if shape is not None or ids is not None:
             raise OptionError(
                 f"auto_spmd_partitioning_mesh_shape={shape} and auto_spmd_partitioning_mesh_ids={ids} have no effect"
-                " without use_auto_spmd_partitioning=True. Leave them out."
+                " without use_auto_spmd_partitioning=True. Remove them."
             )
         return [], []
     if is_shardy:
         raise OptionError(
-            "use_auto_spmd_partitioning=True with Shardy makes XLA abort: jaxlib does not hold the auto-partitioner."
-            " Leave it out, or say use_shardy_partitioner=False for a module lowered for GSPMD."
+            "use_auto_spmd_partitioning=True with Shardy makes XLA abort: jaxlib does not include the auto-partitioner."
+            " Remove it, or set use_shardy_partitioner=False for a module lowered for GSPMD."
         )
     numbers: list[Any] = [*(shape or []), *(ids or [])]
     if any(type(n) is bool or not isinstance(n, (int, np.integer)) or n < 0 for n in numbers) or 0 in (shape or []):
         raise OptionError(f"The mesh for automatic partitioning needs integers, got shape {shape} and ids {ids}.")
     if shape is not None and int(np.prod(shape)) != partitions:
         raise OptionError(
-            f"auto_spmd_partitioning_mesh_shape={shape} holds {int(np.prod(shape))} devices, expected {partitions}:"
-            " as many as partitions."
+            f"auto_spmd_partitioning_mesh_shape={shape} has {int(np.prod(shape))} devices, expected {partitions}:"
+            " one per partition."
         )
     if ids is not None and (len(ids) != partitions or len(set(ids)) != partitions):
         raise OptionError(
-            f"auto_spmd_partitioning_mesh_ids={ids} must be {partitions} different ids: as many as partitions."
+            f"auto_spmd_partitioning_mesh_ids={ids} must be {partitions} different ids: one per partition."
         )
     warnings.warn(
-        "use_auto_spmd_partitioning is set, but jaxlib does not hold XLA's auto-partitioner and GSPMD ignores it.",
+        "use_auto_spmd_partitioning is set, but jaxlib does not include XLA's auto-partitioner and GSPMD ignores it.",
         UserWarning,
         stacklevel=3,
     )
@@ -164,10 +165,10 @@ def _auto_mesh(
 
 
 def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str, flags.FlagValue], bytes]:
-    """What JAX's own overrides can carry, and the rest as a serialized message."""
-    overrides: Any = given  # a user's, whatever the annotation says
+    """Splits flags into those that JAX's own overrides can carry, and the rest as a serialized message."""
+    overrides: Any = given  # given by the user, so of any type
     if not isinstance(overrides, Mapping) or not all(isinstance(name, str) for name in overrides):
-        raise OptionError(f"env_options_overrides must be a dict with flags' names as keys, got {overrides!r}.")
+        raise OptionError(f"env_options_overrides must be a dict with names of flags as keys, got {overrides!r}.")
     known: dict[str, flags.FlagValue] = {}
     foreign: dict[str, flags.FlagValue] = {}
     for name, value in given.items():
@@ -180,12 +181,14 @@ def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str
             continue
         is_text = isinstance(value, str) and type_.kind != "string" and name not in flags.OPTION_FIELDS
         known[name.removeprefix("--")] = flags.parse_value(name, str(value)) if is_text else value
-    said = Options(flags=known)
-    said.check()
-    if DEVICE_COUNT_FLAG in said.flags:
+    options = Options(flags=known)
+    options.check()
+    if DEVICE_COUNT_FLAG in options.flags:
         raise OptionError(
-            f"{DEVICE_COUNT_FLAG} is read once, when a CPU client starts, and no compile reads it. Call"
+            f"{DEVICE_COUNT_FLAG} is read once, when a CPU client starts, and not by a compile. Call"
             " jax.config.update('jax_num_cpu_devices', ...) before JAX starts, or compile for a target such as 'cpu:8'."
         )
-    check_targets(said, backend.platform if backend is not None else None, is_attached=True)
-    return {**options_proto.overrides(said.flags), **foreign}, options_proto.additions(said.flags, said.extra_proto)
+    check_targets(options, backend.platform if backend is not None else None, is_attached=True)
+    return {**options_proto.overrides(options.flags), **foreign}, options_proto.additions(
+        options.flags, options.extra_proto
+    )

@@ -1,10 +1,10 @@
-"""`InlineEngine`: the notebook kernel's own compiler, on a thread of its own.
+"""`InlineEngine`: compiles with the notebook kernel's own compiler, on a separate thread.
 
-It previews a program only when it has the result: a dump belongs in a process that may be lost.
+Its previews come with the result only: an earlier preview needs a dump, which belongs in a process that may crash.
 
-For the attached accelerator, where only the process that holds it can compile as it will run, and
-for programs with host callbacks, which live in this very process. What aborts XLA here takes the
-notebook kernel down, and a cancelled compile goes on in the background.
+Used for the attached accelerator, because only the process that holds it can compile as the program will run, and
+for programs with host callbacks, which exist in this process only. If XLA aborts, it ends the
+notebook kernel. A cancelled compile continues in the background.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from inspector.errors import CancelledError, TargetError
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-"""After so long a run with callbacks is left to itself: a callback may wait for something that never comes."""
+"""Seconds after which other jobs do not wait for a run with callbacks, because a callback may never return."""
 
 
 class InlineEngine:
     """Compiles and runs in this process. Thread-safe; one job at a time.
 
-    A program that calls back into Python may never return. Jobs that wait for it go on, on another thread, when it is cancelled
-    or has run for `PATIENCE_S`.
+    A program that calls back into Python may never return. If it is cancelled or runs for longer than `PATIENCE_S`, the jobs
+    that wait for it continue on another thread.
     """
 
     name = "inline"
 
     def __init__(self, count: Count = count_here) -> None:
-        """`count` is XLA's cost analysis of modules, best in a process of its own."""
+        """Creates the engine. `count` is XLA's cost analysis of modules, best in a separate process."""
         self._count = count
         self._lane = Lane("inspector-inline")
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class InlineEngine:
         return job
 
     def close(self) -> None:
-        """Cancels what is queued. What XLA is doing is waited for a moment, it cannot be stopped."""
+        """Cancels queued jobs and waits up to 5 s for XLA, which cannot be stopped."""
         self._lane.close(timeout_s=5.0)
 
     def _put(self, job: Job[T], work: Callable[[], T], what: str) -> None:
@@ -84,7 +84,7 @@ class InlineEngine:
             self._lane.put(job, work, what)
 
     def _leave(self, lane: Lane) -> None:
-        """Leaves a lane to the job that runs there; what waits goes on in another."""
+        """Leaves a lane to the job that runs there. Queued jobs move to another lane."""
         with self._lock:
             if lane is self._lane:
                 self._lane = Lane("inspector-inline")
@@ -105,7 +105,7 @@ class InlineEngine:
         server = self._server(request.target)
         report = server.compile(plain, lambda stage: advance(job, stage), callbacks)
         Shower(job, request, self.name, queue_s, warnings).result(report)
-        _ = report.executable  # or XLA's own lived as long as the result
+        _ = report.executable  # otherwise, XLA's executable would live as long as the result
         return job.result()
 
     def _run(self, job: Job[RunReply], request: RunRequest) -> RunReply:
@@ -121,8 +121,8 @@ class InlineEngine:
     def _server(self, target: Target) -> Server:
         if target.is_absent:
             raise TargetError(
-                f"{target} is not here, and its compiler is not loaded into this process, which would then find its"
-                " own devices changed. Leave the engine out: a worker compiles for it."
+                f"{target} is not attached, and its compiler is not loaded into this process, because that would change the"
+                " process's own devices. Remove the engine argument: a worker compiles for it."
             )
         servers: dict[Target, Server]  # a server is for one thread
         servers = self._of_thread.servers = getattr(self._of_thread, "servers", {})
@@ -134,18 +134,18 @@ class InlineEngine:
 
 class _InlineJob(Job[T]):
     def __init__(self, give_up: Callable[[], None]) -> None:
-        """`give_up` lets other jobs go on where this one may never end."""
+        """Creates the job. `give_up` lets other jobs continue when this one may never end."""
         super().__init__()
         self._give_up = give_up
 
     def cancel(self) -> bool:
-        """Drops the result. Says when the work itself goes on."""
+        """Drops the result. The error reports when the work itself continues."""
         if self.is_queued:
             return super().cancel()
         is_ended = self.fail(
             CancelledError(
                 "The job was cancelled and its result will be dropped, but XLA cannot be stopped inside this"
-                " process: it goes on in the background until it is done. Later jobs wait for it, unless it is a run of a"
+                " process: it continues in the background until it is done. Later jobs wait for it, unless it is a run of a"
                 " program that calls back into Python."
             ),
             stage="cancelled",
@@ -159,6 +159,6 @@ def _notices(program: Program) -> tuple[str, ...]:
         return ()
     notice = (
         f"The program {program.name!r} calls back into this process (jax.debug.print, io_callback, pure_callback), so it"
-        " is compiled and run here, not in a worker, and is not remembered: what crashes XLA would end this process."
+        " is compiled and run here, not in a worker, and is not cached. If XLA crashes, this process ends."
     )
     return (notice,)

@@ -1,7 +1,7 @@
-"""A queue of jobs and the thread that does them one after the other.
+"""A queue of jobs and the thread that runs them in sequence.
 
-The engine's caller puts jobs in from any thread; work, callbacks of jobs and their results all
-happen on the lane's own thread.
+The engine's caller adds jobs from any thread. Work, callbacks of jobs and their results all
+run on the lane's own thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Lane:
-    """Jobs in order. The thread starts with the first job and ends with `close`."""
+    """Runs jobs in order. The thread starts with the first job and ends with `close`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -41,9 +41,9 @@ class Lane:
         """Queues a job.
 
         Args:
-          job: as long as it waits, its stage says for what.
-          work: runs on the lane's thread; what it raises fails the job.
-          what: the work in words, such as "compiling 'jit_f' for cpu:8", for the jobs that wait for it.
+          job: the job; while it waits, its stage names the work that it waits for.
+          work: runs on the lane's thread; an exception fails the job.
+          what: description of the work, such as "compiling 'jit_f' for cpu:8", for the jobs that wait for it.
         """
         with self._lock:
             if not self._closed:
@@ -69,7 +69,7 @@ class Lane:
         job.fail(failed)
 
     def close(self, timeout_s: float = 0.0) -> None:
-        """Cancels what is queued and waits up to `timeout_s` for what runs. May be called twice."""
+        """Cancels queued jobs and waits up to `timeout_s` for the current one. May be called repeatedly."""
         with self._lock:
             first, self._closed = not self._closed, True
         if first:
@@ -78,7 +78,7 @@ class Lane:
             self._thread.join(timeout_s)
 
     def hand_over(self, other: Lane) -> None:
-        """Gives what waits to another lane, because the job under way may never end; the thread ends with that job."""
+        """Moves queued jobs to another lane, because the current job may never end. The thread ends with that job."""
         with self._lock:
             self._closed = True
             self._waiting.clear()
@@ -100,7 +100,7 @@ class Lane:
             elif not job.done():
                 _do(job, work, what)
             self._doing = ""
-            # Not to keep results alive until the next job comes.
+            # So that results do not stay alive until the next job comes.
             del item, job, work
 
     def _begin(self, what: str) -> None:
@@ -115,7 +115,7 @@ class Lane:
 
 
 def advance(job: Job[Any], stage: str) -> None:
-    """`job.advance`, whatever a listener's callback raises."""
+    """Calls `job.advance` and logs an exception of a callback."""
     try:
         job.advance(stage)
     except Exception:
@@ -123,7 +123,7 @@ def advance(job: Job[Any], stage: str) -> None:
 
 
 def forward(inner: Job[CompiledProgram], outer: Job[CompiledProgram]) -> None:
-    """Lets `outer` go through what `inner` goes through."""
+    """Repeats the stages, previews and result of `inner` on `outer`."""
 
     def show(preview: Preview) -> None:
         outer.show(preview)
@@ -138,27 +138,27 @@ def forward(inner: Job[CompiledProgram], outer: Job[CompiledProgram]) -> None:
     inner.add_progress_callback(lambda job: advance(outer, job.stage))
     inner.add_preview_callback(show)
     inner.add_done_callback(end)
-    if outer.done():  # cancelled before there was anything to cancel
+    if outer.done():  # cancelled before `inner` existed
         inner.cancel()
 
 
 def compiling(request: CompileRequest) -> str:
-    """A compile in words."""
+    """Describes a compile for messages."""
     return f"compiling {request.program.name!r} for {request.target}"
 
 
 def running(request: RunRequest) -> str:
-    """A run in words."""
+    """Describes a run for messages."""
     return f"running {request.compiled.program.name!r} on {request.compiled.target}"
 
 
 def closed_error() -> CancelledError:
-    """What jobs of a closed engine end with."""
+    """Returns the error of jobs whose engine was closed."""
     return CancelledError("The engine was closed before the job ran.")
 
 
 def _do(job: Job[T], work: Callable[[], T], what: str) -> None:
     try:
         job.resolve(work())
-    except BaseException as e:  # the lane's thread must live on; the job carries the error
+    except BaseException as e:  # the lane's thread must continue; the job carries the error
         job.fail(of_resources(e, what) or e)

@@ -1,4 +1,4 @@
-"""`ReplayEngine`: answers from what was recorded, at once; asks another engine for everything else."""
+"""`ReplayEngine`: answers from a recording at once, and passes all other requests to another engine."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ from inspector.errors import CancelledError, InspectorError, Unavailable
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request was answered with: the program, or the error."""
+    """A recorded request with its result: the program or the error."""
 
     request: CompileRequest
     result: CompiledProgram | InspectorError
 
 
 class ReplayEngine:
-    """Answers what was asked before, without a compiler. Thread-safe."""
+    """Answers recorded requests without a compiler. Thread-safe."""
 
     name = "replay"
 
     def __init__(self, answers: Iterable[Answer], otherwise: Callable[[Program, Target], Engine]) -> None:
-        """Nothing is started.
+        """Creates the engine without starting anything.
 
         Args:
-          answers: what was recorded.
-          otherwise: the engine for a program and a target; asked for what was not recorded, and for every run. What it
-            raises, the job ends with.
+          answers: the recorded answers.
+          otherwise: returns the engine for a program and a target, for requests that were not recorded and for every run.
+            If it raises, the job fails with that error.
         """
         self._answers = {_key(answer.request): answer.result for answer in answers}
         self._otherwise = otherwise
 
     def has(self, request: CompileRequest) -> bool:
-        """Whether such a program was recorded."""
+        """Reports whether the program was recorded."""
         return _key(request) in self._answers
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
-        """Answers, or starts compiling; see `Engine.submit`."""
-        found = self._answers.get(_key(request))
-        if isinstance(found, CompiledProgram) and not _has(found, request.products):
-            found = None
-        if found is None:
+        """Answers from the recording, or starts compiling; see `Engine.submit`."""
+        recorded = self._answers.get(_key(request))
+        if isinstance(recorded, CompiledProgram) and not _has(recorded, request.products):
+            recorded = None
+        if recorded is None:
             return self._compile(request)
         job: Job[CompiledProgram] = Job()
-        if isinstance(found, CompiledProgram):
-            compiled = dataclasses.replace(found, program=request.program)
+        if isinstance(recorded, CompiledProgram):
+            compiled = dataclasses.replace(recorded, program=request.program)
             job.show(Preview.of(compiled, job.elapsed_s))
             job.resolve(compiled)
         else:
-            job.fail(found, stage="cancelled" if isinstance(found, CancelledError) else "failed")
+            job.fail(recorded, stage="cancelled" if isinstance(recorded, CancelledError) else "failed")
         return job
 
     def run(self, request: RunRequest) -> Job[RunReply]:
-        """Starts running what has machine code; see `Engine.run`."""
+        """Starts running a program that has machine code; see `Engine.run`."""
         try:
             return self._otherwise(request.compiled.program, request.compiled.target).run(request)
         except InspectorError as e:
             return _failed(e)
 
     def close(self) -> None:
-        """Nothing is its own."""
+        """Does nothing: the engine owns no resources."""
 
     def _compile(self, request: CompileRequest) -> Job[CompiledProgram]:
         try:
@@ -86,6 +86,6 @@ def _key(request: CompileRequest) -> tuple[str, str, Target]:
 
 
 def _has(compiled: CompiledProgram, products: Iterable[str]) -> bool:
-    """Whether it has the products, or says why there are none though they were asked for."""
+    """Reports whether a program has the products, or a reason why they could not be recorded."""
     values = [(name, getattr(compiled, name)) for name in products]
     return not any(isinstance(value, Unavailable) and value == not_asked_for(name) for name, value in values)

@@ -1,7 +1,7 @@
-"""Serves compile and run requests with a compiler of this process, and remembers the last executables.
+"""Serves compile and run requests with a compiler of this process, and keeps the last executables loaded.
 
-The same in the notebook kernel (inline engine) and in a worker. Each executable costs memory and a few
-hundred memory maps, of which a process has a limited number, so only a few stay alive.
+Used in the notebook kernel (inline engine) and in workers. Each executable costs memory and a few
+hundred memory maps, and the number of maps per process is limited, so only a few executables stay loaded.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Progress = Callable[[str], None]
 
 
 class Server:
-    """The compilers of a process with the executables it holds. Used by one thread at a time."""
+    """The compilers and loaded executables of a process. Used by one thread at a time."""
 
     def __init__(
         self, compiler_of: Callable[[Slice | None], Compiler], count: Count = count_here, max_executables: int = 4
     ) -> None:
-        """Nothing is started yet.
+        """Creates the server without starting a compiler.
 
         Args:
-          compiler_of: the compiler for devices that are not here, or for None the one of those that are.
+          compiler_of: returns the compiler for ahead-of-time devices, or for None that of the attached ones.
           count: XLA's cost analysis of modules.
-          max_executables: that are kept alive.
+          max_executables: number of executables that stay loaded.
         """
         self._count = count
         self._compiler_of = compiler_of
@@ -58,13 +58,13 @@ class Server:
         callbacks: HostCallbacks | None = None,
         watch: Watch | None = None,
     ) -> Report:
-        """Compiles and keeps the executable for a run to come.
+        """Compiles, and keeps the executable loaded for a later run.
 
         Args:
-          request: what is asked.
-          progress: gets the stages.
-          callbacks: of a program that calls back into this process.
-          watch: as in `Compiler.compile`; a request with products needs its directory, or a temporary one.
+          request: the request.
+          progress: receives the stages.
+          callbacks: callbacks of a program that calls back into this process.
+          watch: as in `Compiler.compile`; a request with products uses its directory, or a temporary one.
         """
         from inspector._jax.compiling.compiler import Watch
 
@@ -85,7 +85,7 @@ class Server:
         from inspector.engines.dump_products import DumpedProducts
 
         recording = DumpedProducts(request.products, request.platform)
-        # The preview needs protos, and with passes XLA would write one a pass.
+        # The preview needs protos, and with passes XLA would write one proto per pass.
         take = None if "passes" in request.products else watch.take
         watch = dataclasses.replace(watch, take=take, see=recording.see, flags=recording.flags, lost=recording.lose)
         folders = [Dump(str(Path(watch.directory).with_name(folder)), [recording.see]) for folder in recording.folders]
@@ -105,7 +105,7 @@ class Server:
         return deferred.replace(report, recorded=recorded, timings=timings, buffer_assignment=assignment)
 
     def run(self, request: PlainRun, progress: Progress, callbacks: HostCallbacks | None = None) -> Execution:
-        """Runs: the executable still held, else its bytes, else compiled again."""
+        """Runs a program with the loaded executable if there is one, else loads its bytes, else compiles it again."""
         runnable = self._runnables.get(_key(request.compile, callbacks))
         if runnable is None and request.executable is not None:
             progress("loading")
@@ -115,7 +115,7 @@ class Server:
         if runnable is None:
             runnable, _ = self._compile(request.compile, progress, callbacks)
         if runnable is None:
-            raise ExecutionError("A program for a device that is not here cannot run.")
+            raise ExecutionError("A program for a device that is not attached cannot run.")
         progress("running")
         return runnable.run(
             request.inputs, request.per_replica, repeat=request.repeat, warmup=request.warmup, names=request.names
@@ -145,24 +145,24 @@ class Server:
 
 
 def room_bytes(request: PlainCompile) -> int:
-    """Free space that the dump of a compile should have: files are deleted as they come, but not at once."""
+    """Returns the free space that a compile's dump needs: its files are deleted while it is written, with a delay."""
     return ROOM_BYTES + _ROOM_PER_MODULE_BYTE * len(request.module)
 
 
-_ROOM_PER_MODULE_BYTE = 40  # some snapshots of a module as text and as proto
+_ROOM_PER_MODULE_BYTE = 40  # for a few snapshots of a module, as text and as proto
 
 
 def _key(request: PlainCompile, callbacks: HostCallbacks | None) -> tuple[str, int]:
-    # Modules that differ only in what they call back are equal in bytes. An executable holds its
-    # callbacks, so while it is remembered no other object has that id.
+    # Modules that differ only in their callbacks have equal bytes. An executable references its
+    # callbacks, so no other object can have this id while the executable is loaded.
     return request.key, id(callbacks)
 
 
 def compiler_of(target: Target) -> Compiler:
-    """The compiler of this process for a target that is here.
+    """Returns this process's compiler for an attached target.
 
     Raises:
-      TargetError: it is not.
+      TargetError: the target is not attached.
     """
     from inspector._jax.compiling.compiler import Compiler
 
@@ -170,12 +170,12 @@ def compiler_of(target: Target) -> Compiler:
 
 
 def callbacks_of(program: Program) -> HostCallbacks | None:
-    """What a program calls in this process."""
+    """Returns the host callbacks of a program; None if it has none."""
     if not program.host_callbacks:
         return None
     if program.callbacks is None:
         raise ExecutionError(
-            f"The program {program.name!r} calls back into the process that lowered it, and this is another one"
-            " (it was saved, or sent, without its callbacks). Lower the function again here."
+            f"The program {program.name!r} calls back into the process that lowered it, which is not this one"
+            " (it was saved or sent without its callbacks). Lower the function again in this process."
         )
-    return program.callbacks  # type: ignore[return-value]  # an object to all who only carry it
+    return program.callbacks  # type: ignore[return-value]  # typed as object outside of `_jax/`

@@ -1,6 +1,6 @@
-"""The engines that a process shares, and which of them suits a program.
+"""The engines that a process shares, and the default engine of a program.
 
-Engines are made when first needed, closed when the process ends, and not carried into a fork.
+Engines are created on first use, closed when the process ends, and not inherited by a fork.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _cached: dict[str, CachedEngine] = {}
 
 
 def default_engine(program: Program, target: Target) -> Engine:
-    """The engine that suits a program and a target, for compiling as for running.
+    """Returns the default engine of a program and a target, for compiling and running.
 
-    Host callbacks live in this process, and the attached accelerator belongs to it: both go to the inline engine.
-    Everything else, what is not here included, goes to a worker. What either compiled is remembered
-    (`engines/cached.py`), callbacks excepted.
+    Host callbacks and the attached accelerator belong to this process, so both use the inline engine.
+    All other targets, attached or not, use a worker. Results are cached
+    (`engines/cached.py`), except those of programs with callbacks.
     """
     if target.jax:
         raise TargetError(
-            f"{target} names another JAX. Compare with it by inspector.explore(..., compare=['jax=={target.jax}']), or by"
+            f"{target} names another version of JAX. Compare with it: inspector.explore(..., compare=['jax=={target.jax}']), or"
             " replay(jax=...) of a recorded exploration."
         )
     if program.host_callbacks and not target.is_absent:
@@ -66,7 +66,7 @@ def _uncached_engine(target: Target) -> InlineEngine | WorkerEngine:
 
 
 def inline_engine() -> InlineEngine:
-    """This process's inline engine."""
+    """Returns this process's inline engine."""
     global _inline
     with _lock:
         if _inline is None:
@@ -77,12 +77,12 @@ def inline_engine() -> InlineEngine:
 
 
 def begin_workers() -> None:
-    """Begins to start what makes workers, and returns at once: for whoever needs one after other work."""
+    """Starts the starter of workers in the background, so that a later request finds it ready."""
     _shared_starter().begin()
 
 
 def worker_engine() -> WorkerEngine:
-    """This process's worker engine."""
+    """Returns this process's worker engine."""
     global _worker
     with _lock:
         if _worker is None:
@@ -101,22 +101,22 @@ def _shared_starter() -> Starter:
 
 
 def try_to_count(modules: Sequence[bytes]) -> Sequence[Counts | Unavailable] | Unavailable:
-    """XLA's cost analysis of each module, by a worker; or why there is none: without JAX, or without a worker."""
+    """Returns XLA's cost analysis of each module, by a worker; or why there is none: without JAX, or without a worker."""
     from inspector.engines.workers.counting import count
 
     try:
         return count(modules, worker_engine().count)
     except ImportError as e:
-        return Unavailable(f"XLA counts operations, and it cannot be imported: {e}", install_command("jax"))
+        return Unavailable(f"XLA counts the operations, but cannot be imported: {e}", install_command("jax"))
     except InspectorError as e:
-        return Unavailable(f"XLA counts operations in a worker process, and there is none: {e}")
+        return Unavailable(f"XLA counts the operations in a worker process, but none could be started: {e}")
 
 
 def close_engines() -> None:
-    """Closes all and their starter; later calls make new ones. Called when the process ends."""
+    """Closes all engines and their starter; later calls create new ones. Called when the process ends."""
     global _inline, _worker, _starter
     with _lock:
-        # What writes comes first.
+        # The engines that write to disk come first.
         engines: tuple[Engine | Starter | None, ...] = (*_cached.values(), _worker, _inline, _starter)
         _cached.clear()
         _inline = _worker = _starter = None
@@ -133,19 +133,19 @@ def _forget_in_child() -> None:
 
 
 def _compiler(request: CompileRequest) -> str:
-    """Who would compile a request here: what decides the result besides the request itself."""
+    """Identifies the compiler of a request: everything outside the request that can change the result."""
     from inspector._jax.compiling.attached_devices import attached_compiler, installed_versions
     from inspector._jax.compiling.configuration import read_config
 
-    said = [installed_versions(), read_config(), os.environ.get("XLA_FLAGS", "")]
+    parts = [installed_versions(), read_config(), os.environ.get("XLA_FLAGS", "")]
     if request.target.is_absent:
         from inspector._jax.compiling.ahead_of_time import absent_compiler
 
-        said += [absent_compiler(request.target.platform or ""), os.environ.get("LIBTPU_INIT_ARGS", "")]
+        parts += [absent_compiler(request.target.platform or ""), os.environ.get("LIBTPU_INIT_ARGS", "")]
     else:
-        said += [_machine() if request.target.kind in ("cpu", "attached") else ""]
-        said += [attached_compiler() if request.target.kind != "cpu" else ""]
-    return json.dumps(said, sort_keys=True, default=str)
+        parts += [_machine() if request.target.kind in ("cpu", "attached") else ""]
+        parts += [attached_compiler() if request.target.kind != "cpu" else ""]
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
 _CPU_FACTS = ("model name", "flags", "Features")
@@ -153,10 +153,10 @@ _CPU_FACTS = ("model name", "flags", "Features")
 
 @functools.cache
 def _machine() -> str:
-    """The processor that machine code is for: its architecture, model and features."""
+    """Describes the processor for which machine code is compiled: its architecture, model and features."""
     try:
         described = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
-    except OSError:  # not Linux, where the next would start a process
+    except OSError:  # not Linux; on Linux, `platform.processor` would start a process
         return f"{platform.machine()} {platform.processor()}"
     facts = (line.partition(":") for line in described)
     return " ".join([platform.machine(), *(v.strip() for k, _, v in facts if k.strip() in _CPU_FACTS)])

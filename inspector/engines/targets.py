@@ -1,4 +1,4 @@
-"""`targets`: for what can be compiled here, and what would make the rest so."""
+"""`targets`: the table of targets, with the reason and remedy for those that are unavailable."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class TargetRow:
     """One row of `targets()`.
 
     Attributes:
-      target: its text.
-      platform: what programs are lowered for, such as "cpu", "tpu" or "gpu".
-      device_kind: as JAX names it.
-      device_count: JAX devices.
-      available: whether it can be compiled for here.
-      reason: why not, or what its programs lack; "" when nothing.
-      can_run: whether its programs can also run here.
+      target: text of the target.
+      platform: platform that programs are lowered for, such as "cpu", "tpu" or "gpu".
+      device_kind: JAX's name of the device kind.
+      device_count: number of JAX devices.
+      available: True if this installation can compile for it.
+      reason: why it cannot, or the limits of its programs; "" if there are none.
+      can_run: True if this process can also run its programs.
     """
 
     target: str
@@ -41,10 +41,10 @@ class TargetRow:
 
 @needs_jax("inspector.targets")
 def targets() -> pd.DataFrame:
-    """The targets that there are: what is attached, virtual CPU devices, TPU slices and GPUs that need not be here.
+    """Lists the targets: attached devices, virtual CPU devices, TPU slices and GPUs, attached or not.
 
-    Any other number of CPU devices, legal TPU topology or number of GPUs may be written too (see `Target`). Loads no
-    compiler; starts JAX's default back-end, as JAX would.
+    Other numbers of CPU devices or GPUs and other legal TPU topologies are also targets (see `Target`). Loads no
+    compiler. Starts JAX's default backend, as JAX would.
 
     Returns:
       A table with the columns `target, platform, device_kind, device_count, available, reason, can_run`; `reason`
@@ -60,7 +60,7 @@ _COLUMNS: Mapping[str, Kind] = {
 
 
 def target_rows() -> Iterator[TargetRow]:
-    """The rows of `targets()`."""
+    """Yields the rows of `targets()`."""
     from inspector._jax.compiling.attached_devices import attached_device_count, attached_device_kind, attached_platform
 
     here, count = attached_platform(), attached_device_count()
@@ -70,7 +70,7 @@ def target_rows() -> Iterator[TargetRow]:
 
 
 def offered_targets() -> tuple[str, ...]:
-    """Texts for a menu: what is here, and of what is not the usual slices that can be compiled for; none without JAX."""
+    """Returns targets for a menu: the attached devices and the usual ones that can be compiled for; none without JAX."""
     if not packages.folders("jax"):
         return ()
     from inspector._jax.compiling.ahead_of_time import absent_platform
@@ -80,10 +80,10 @@ def offered_targets() -> tuple[str, ...]:
 
 
 def absent_compiler(kind: str) -> Unavailable | tuple[str, str]:
-    """Who compiles for devices that are not here, and what it lacks; or why nobody does. Loads nothing.
+    """Returns the ahead-of-time compiler of a kind and its limits, or why there is none. Loads nothing.
 
     Args:
-      kind: of a target, such as "tpu" or "gpu".
+      kind: kind of a target, such as "tpu" or "gpu".
     """
     from inspector._jax.compiling import ahead_of_time
 

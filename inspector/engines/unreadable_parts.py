@@ -1,4 +1,4 @@
-"""A part of what a compiler left behind that cannot be read: the rest of the compile is as good as without it."""
+"""Handles parts of a compiler's output that cannot be read, so that the rest of the result stays usable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 def readable(name: str, read: Callable[[], T | Unavailable]) -> T | Unavailable:
-    """What a part of the answer says, or why it cannot be read, which is logged too."""
+    """Reads a part of the output. Logs an error and returns it as the reason."""
     try:
         return read()
     except Exception as e:
         _log.exception("The %s of a compile could not be read.", name)
-        return Unavailable(f"what the compiler told of it could not be read ({type(e).__name__}: {e})")
+        return Unavailable(f"the compiler's output for it could not be read ({type(e).__name__}: {e})")

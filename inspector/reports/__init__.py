@@ -1,1 +1,1 @@
-"""What was explored, as a value that is kept: one recorded exploration, and the file that it is saved to."""
+"""Recorded explorations, the files that they are saved to, and replays with other versions of JAX."""

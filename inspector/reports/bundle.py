@@ -1,8 +1,8 @@
-"""One file for an exploration: a zip of JSON and bytes. Never pickle, so that a stranger's file is safe to open.
+"""Saves an exploration to one file, a zip archive of JSON and bytes. No pickle, so that any file is safe to open.
 
-`manifest.json` has the content (`compilation/files/manifest.py`); what is long is an entry of its own (`entries.py`). The
-fields of the dataclasses are the schema: one that has a default may be missing. What else changed between versions,
-`_UPGRADES` tells.
+`manifest.json` has the content (`compilation/files/manifest.py`); long values are separate entries (`entries.py`). The
+fields of the dataclasses are the schema: a field with a default may be missing. `_UPGRADES` has all other changes between
+versions.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FORMAT = "inspector-exploration"
 FORMAT_VERSION = 2
 
 _MOST_QUOTED = 2_000
-"""Characters of what is wrong with a file: it may quote what the file has."""
+"""Characters of an error message about a file, which may quote the file's contents."""
 
 T = TypeVar("T")
 
 Step = Mapping[str, Callable[[Any], Any]]
-# From each version to the next: by the name of a dataclass, what makes of its JSON value in that version one of the next.
+# From each version to the next: by the name of a dataclass, a function that converts its JSON value to the next version.
 _UPGRADES: Mapping[int, Step] = {
     1: {
         "CompiledProgram": lambda value: {
@@ -42,27 +42,27 @@ _UPGRADES: Mapping[int, Step] = {
 
 
 def save(exploration: RecordedExploration, path: str | os.PathLike[str]) -> None:
-    """Writes the file whole or not at all.
+    """Writes the file atomically.
 
     Raises:
-      ModuleError: there is more to say of it than a file of this form holds.
-      OSError: the place cannot be written.
+      ModuleError: its description is larger than this format allows.
+      OSError: the file cannot be written.
     """
     write(exploration, path, FORMAT)
 
 
 def load(path: str | os.PathLike[str]) -> RecordedExploration:
-    """Reads a file that `save` wrote, also where JAX is not installed. Nothing in it is executed.
+    """Reads a file that `save` wrote. Works without JAX. Nothing in the file is executed.
 
     Raises:
-      FileNotFoundError: there is none.
-      ModuleError: not such a file, damaged, or of a newer version.
+      FileNotFoundError: the file does not exist.
+      ModuleError: another kind of file, a damaged one, or one of a newer version.
     """
     return read(RecordedExploration, path, FORMAT)
 
 
 def write(value: object, path: str | os.PathLike[str], form: str) -> None:
-    """`save`, of another dataclass and in a file of another format."""
+    """Saves another dataclass, to a file of another format."""
     packed = PackedEntries()
     fields = {
         "format": form,
@@ -73,7 +73,7 @@ def write(value: object, path: str | os.PathLike[str], form: str) -> None:
 
 
 def read(kind: type[T], path: str | os.PathLike[str], form: str) -> T:
-    """`load`, of another dataclass from a file of another format."""
+    """Loads another dataclass, from a file of another format."""
     name = repr(os.fspath(path))
     try:
         with Archive(path) as opened:
@@ -86,18 +86,20 @@ def read(kind: type[T], path: str | os.PathLike[str], form: str) -> T:
     except manifest.OtherFileError:
         raise
     except RecursionError as e:
-        raise ModuleError(f"{name} cannot be read: its values lie in each other without end.") from e
+        raise ModuleError(f"{name} cannot be read: its values contain each other.") from e
     except (InspectorError, ValueError) as e:
-        raise ModuleError(f"{name} is no such file, or damaged: {cut(str(e), _MOST_QUOTED)}. Save it anew.") from e
+        raise ModuleError(
+            f"{name} is not an inspector file, or damaged: {cut(str(e), _MOST_QUOTED)}. Save it again."
+        ) from e
 
 
 def upgraded(kind: str, value: Any, version: int) -> Any:
-    """The JSON value of a dataclass as it is written today.
+    """Converts the JSON value of a dataclass to the current version.
 
     Args:
-      kind: the dataclass's name.
-      value: as a file of some version has it.
-      version: of the file.
+      kind: name of the dataclass.
+      value: JSON value in a file.
+      version: version of the file.
     """
     for before in range(version, FORMAT_VERSION):
         step = _UPGRADES[before].get(kind)

@@ -1,9 +1,9 @@
-"""Contents of a bundle, each in an entry whose name is its digest: so nothing is there twice, nor changed unnoticed.
+"""The contents of a bundle. The name of each entry is its digest, so no entry is stored twice or changed unnoticed.
 
-    value ── Packed.put ──▶ {"bytes": name} ── Unpacked.get ──▶ an equal value
+    value ── PackedEntries.data, text, document ──▶ {"bytes": name} ── Unpacked ──▶ an equal value
 
-What is short stands where it is asked for. A value that several others have is a document: JSON in an entry of its own,
-read once and then the same object for all. Since a name is a digest, no document can contain itself.
+Short values are stored in place. A value that several others share is a document: a separate entry with JSON, which
+is read once and becomes one object. Since a name is a digest, no document can contain itself.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from inspector.support.json_values import FormError, Forms
 
 T = TypeVar("T")
 
-_SHORT = 256  # bytes that stand where they are asked for
+_SHORT = 256  # maximum size in bytes of a value that is stored in place
 _NAME = re.compile("[0-9a-f]{64}")
 _MAX_DOCUMENT_BYTES = 64 << 20
 
 
 class PackedEntries:
-    """Entries as they are made.
+    """Entries to be written.
 
     Attributes:
       entries: bytes by name.
     """
 
     def __init__(self) -> None:
-        """There is none yet."""
+        """Creates an empty collection."""
         self.entries: dict[str, bytes] = {}
 
     def data(self, value: bytes) -> Any:
-        """What stands for bytes."""
+        """Returns the JSON value for bytes."""
         if len(value) <= _SHORT:
             return {"base64": base64.b64encode(value).decode()}
         return {"bytes": self._put(value)}
 
     def text(self, value: str) -> Any:
-        """What stands for a text. Half of a surrogate pair, which UTF-8 has not, becomes a question mark."""
+        """Returns the JSON value for a text. Unpaired surrogates, which UTF-8 does not allow, become question marks."""
         encoded = value.encode(errors="replace")
         return encoded.decode() if len(encoded) <= _SHORT else {"text": self._put(encoded)}
 
     def document(self, value: object, forms: Forms) -> Any:
-        """What stands for a dataclass that is an entry of its own."""
+        """Returns the JSON value for a dataclass in a separate entry."""
         written = json_values.fields_of(value, forms)
         return {"document": self._put(json.dumps(written, separators=(",", ":"), sort_keys=True).encode())}
 
@@ -62,14 +62,14 @@ class PackedEntries:
 
 
 class Unpacked:
-    """Entries of an archive that a stranger may have made."""
+    """Entries of an archive from an untrusted source."""
 
     def __init__(self, archive: Archive, upgraded: Callable[[type, Any], Any]) -> None:
-        """Nothing is read yet.
+        """Creates a reader without reading anything.
 
         Args:
-          archive: what is read.
-          upgraded: gives the JSON value of a document of a type as it is written today.
+          archive: the archive to read.
+          upgraded: converts the JSON value of a document of a type to the current version.
         """
         self._archive, self._upgraded = archive, upgraded
         self._read: dict[str, bytes] = {}
@@ -77,16 +77,16 @@ class Unpacked:
         self._documents: dict[tuple[str, type], Any] = {}
 
     def data(self, value: Any, at: str) -> bytes:
-        """The bytes that a value stands for. Raises FormError."""
+        """Returns the bytes for a JSON value. Raises FormError."""
         if not isinstance(value, dict) or "base64" not in value:
             return self._get(value, "bytes", at)
         try:
             return base64.b64decode(value["base64"], validate=True)
         except (TypeError, ValueError, binascii.Error) as e:
-            raise FormError(f"{at}: no base64 ({e})") from e
+            raise FormError(f"{at}: not base64 ({e})") from e
 
     def text(self, value: Any, at: str) -> str:
-        """The text that a value stands for. Raises FormError."""
+        """Returns the text for a JSON value. Raises FormError."""
         if not isinstance(value, dict):
             return json_values.decode(str, value, at)
         data = self._get(value, "text", at)
@@ -99,17 +99,19 @@ class Unpacked:
         return self._texts[name]
 
     def document(self, kind: type[T], value: Any, at: str, forms: Forms) -> T:
-        """The dataclass that a value stands for. Raises FormError."""
+        """Returns the dataclass for a JSON value. Raises FormError."""
         data = self._get(value, "document", at)
         key = value["document"], kind
         if key not in self._documents:
             if len(data) > _MAX_DOCUMENT_BYTES:
-                raise FormError(f"{at}: a document of {len(data):,} bytes, of at most {_MAX_DOCUMENT_BYTES:,}")
+                raise FormError(
+                    f"{at}: a document of {len(data):,} bytes, more than the limit of {_MAX_DOCUMENT_BYTES:,}"
+                )
             self._documents[key] = json_values.decode_fields(
                 kind, self._upgraded(kind, json_values.parse(data)), at, forms
             )
-        found: T = self._documents[key]
-        return found
+        document: T = self._documents[key]
+        return document
 
     def _get(self, value: Any, kind: str, at: str) -> bytes:
         name = value.get(kind) if isinstance(value, dict) and len(value) == 1 else None
@@ -121,6 +123,6 @@ class Unpacked:
             except ModuleError as e:
                 raise FormError(f"{at}: {e}") from e
             if hashlib.sha256(data).hexdigest() != name:
-                raise FormError(f"{at}: the entry {name[:12]} is not what was saved")
+                raise FormError(f"{at}: the entry {name[:12]} does not match its digest")
             self._read[name] = data
         return self._read[name]

@@ -1,4 +1,4 @@
-"""`Guarded`: an engine for the programs of a file that refuses what its options could do with files."""
+"""`Guarded`: an engine for the programs of a file, which rejects options of the file that could access files."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from inspector.reports.recorded_exploration import RecordedExploration
 
 
 class Guarded:
-    """Compiles and runs with another engine what `RecordedOptions` does not refuse. Thread-safe."""
+    """Compiles and runs with another engine, except compiles that `RecordedOptions` rejects. Thread-safe."""
 
     name = "guarded"
 
     def __init__(self, engine: Engine, exploration: RecordedExploration, allow: Collection[str] = ()) -> None:
-        """Nothing is started.
+        """Creates the engine without starting anything.
 
         Args:
-          engine: compiles and runs.
-          exploration: the contents of the file.
+          engine: the other engine.
+          exploration: contents of the file.
           allow: names of options that the user trusts.
 
         Raises:
-          ParameterError: as `RecordedOptions.of`.
+          ParameterError: as in `RecordedOptions.of`.
         """
         self._engine = engine
-        # Of a variant and of its compiled program: a file may have different ones, and panes compile with the program's.
+        # The options of a variant and of its compiled program may differ in a file, and panes compile with the program's.
         recorded = [variant.options for variant in exploration.variants]
         recorded += [variant.program.options for variant in exploration.variants if variant.program is not None]
         self._options = RecordedOptions.of(recorded, allow)

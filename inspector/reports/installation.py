@@ -1,4 +1,4 @@
-"""`Installation`: what an exploration was recorded with: versions, flags, devices."""
+"""`Installation`: the versions, flags and devices with which an exploration was recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from inspector.support import packages
 from inspector.support.units import format_list
 
-# What compiles, and what is told of it besides Python: distributions by name.
+# Distributions that compile, or that affect the description of a compile.
 _DISTRIBUTIONS = (
     "jax",
     "jaxlib",
@@ -25,12 +25,12 @@ _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_PLATFORMS")
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Installation:
-    """What something was recorded with.
+    """The installation with which something was recorded.
 
     Attributes:
-      versions: of Python, and of the distributions that are there.
-      flags: the environment variables that compilers read, where they are set.
-      device_kinds: the devices that were compiled for.
+      versions: versions of Python and of the installed distributions.
+      flags: environment variables that compilers read, if they are set.
+      device_kinds: kinds of the devices that programs were compiled for.
       system: operating system and machine.
     """
 
@@ -41,21 +41,21 @@ class Installation:
 
     @classmethod
     def here(cls, device_kinds: Iterable[str] = ()) -> Installation:
-        """That of this process."""
-        found = {"python": platform.python_version()}
-        found |= {name: version for name in _DISTRIBUTIONS if (version := packages.version(name))}
+        """Returns the installation of this process."""
+        versions = {"python": platform.python_version()}
+        versions |= {name: version for name in _DISTRIBUTIONS if (version := packages.version(name))}
         flags = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
-        return cls(found, flags, tuple(dict.fromkeys(device_kinds)), f"{platform.system()} {platform.machine()}")
+        return cls(versions, flags, tuple(dict.fromkeys(device_kinds)), f"{platform.system()} {platform.machine()}")
 
     @property
     def jax(self) -> str:
-        """The version of JAX, "" where that is not known."""
+        """The version of JAX, "" if it is unknown."""
         return self.versions.get("jax", "")
 
     def __str__(self) -> str:
-        said = format_list([f"{name} {version}" for name, version in self.versions.items()])
+        versions = format_list([f"{name} {version}" for name, version in self.versions.items()])
         flags = "".join(f", {name}={value}" for name, value in self.flags.items())
-        return f"{said} on {self.system}{flags}"
+        return f"{versions} on {self.system}{flags}"
 
     def __repr__(self) -> str:
         return f"<Installation {self}>"

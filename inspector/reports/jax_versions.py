@@ -1,11 +1,11 @@
-"""Installations of other versions of JAX, built by uv and kept in this user's cache: one folder a version and platform.
+"""Installations of other versions of JAX, built by uv in this user's cache: one folder for each version and platform.
 
 VERSION-PLATFORM/               the environment, renamed to this when it is complete
 VERSION-PLATFORM/inspector-installation.json    digests of its files, checked before it is used
 VERSION-PLATFORM.requirements   its packages with versions and hashes; another installation gets the same
-.VERSION-PLATFORM.XXXX/         one under way; `.lock` beside it is held by its process, and without that it is deleted
+.VERSION-PLATFORM.XXXX/         an incomplete one; its process holds the `.lock` beside it, and without a lock it is deleted
 
-An installation ends with its process, and when its job is canceled.
+An installation is stopped when its process ends, and when its job is canceled.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from inspector.support import files, subprocesses
 from inspector.support.install_commands import find_uv, install_command, sentence
 from inspector.support.units import format_bytes
 
-# What inspector itself needs to compile; what it draws with stays out.
+# The packages that inspector needs to compile, without those for display.
 _NEEDED = ("numpy>=2.0", "protobuf>=5.29", "capstone>=5.0.3")
 _PLATFORMS = {
     "cpu": ("jax=={}",),
@@ -42,9 +42,9 @@ _LIMIT_S = 1800
 _LOOK_S = 0.1
 _SAID = 600
 _MANIFEST = "inspector-installation.json"
-_RUNTIME_FILES = ("__pycache__", _MANIFEST)  # made after the installation
+_RUNTIME_FILES = ("__pycache__", _MANIFEST)  # written after the installation
 
-# Runs uv, and ends it with everything that it started when this process closes the pipe, is killed or ends: uv would go on.
+# Runs uv, and ends it with all its child processes when this process closes the pipe or ends. Otherwise, uv would continue.
 _INSTALLER = """
 import ctypes, json, os, shutil, signal, subprocess, threading
 command, partial = json.loads(sys.stdin.buffer.readline())
@@ -95,7 +95,7 @@ _is_wanted: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def wanted_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """Installations in the block, by this thread, are stopped when `is_wanted` turns False."""
+    """Stops installations in the block, by this thread, when `is_wanted` turns False."""
     token = _is_wanted.set(is_wanted)
     try:
         yield
@@ -104,22 +104,22 @@ def wanted_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def folder_of(version: str, platform: str) -> Path:
-    """Where a version for a platform ("cpu", "gpu", "tpu") is kept, be it there or not.
+    """Returns the folder of a version for a platform ("cpu", "gpu", "tpu"), whether it exists or not.
 
     Raises:
       TargetError: this user has no folder for caches.
     """
     caches = files.cache_folder()
     if caches is None:
-        raise TargetError(f"JAX {version} has nowhere to be installed: this user has no home. Set XDG_CACHE_HOME.")
+        raise TargetError(f"JAX {version} cannot be installed: this user has no home folder. Set XDG_CACHE_HOME.")
     return caches / "jax" / f"{version}-{platform}"
 
 
 def installed(version: str, platform: str) -> Path | None:
-    """The Python of one that was built and is as it was built; None for none.
+    """Returns the Python of an installation that exists and is unchanged; otherwise None.
 
     Raises:
-      RefusedError: others could have written it.
+      RefusedError: other users can write to the installation.
     """
     folder = folder_of(version, platform)
     python = _python(folder)
@@ -134,7 +134,7 @@ def _python(folder: Path) -> Path:
 
 
 def _changed_s(folder: Path) -> float:
-    """When the manifest was written; 0 without one. A new installation is checked again."""
+    """Returns the time at which the manifest was written; 0 without one. A new installation is checked again."""
     with contextlib.suppress(OSError):
         return (folder / _MANIFEST).stat().st_mtime
     return 0.0
@@ -142,10 +142,10 @@ def _changed_s(folder: Path) -> float:
 
 @functools.cache
 def _is_as_installed(folder: Path, _: float) -> bool:
-    """Reports whether all files have the digests of the manifest; once a process, which takes a second for a gigabyte."""
+    """Reports whether all files match the digests in the manifest. Once per process: takes a second for a gigabyte."""
     try:
-        said = json.loads(files.read(folder / _MANIFEST, _MOST_MANIFEST_BYTES, own=True))
-        return bool(said == _digests(folder))
+        digests = json.loads(files.read(folder / _MANIFEST, _MOST_MANIFEST_BYTES, own=True))
+        return bool(digests == _digests(folder))
     except (OSError, ValueError):
         return False
 
@@ -154,36 +154,36 @@ _MOST_MANIFEST_BYTES = 64 << 20
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file, and where links lead, by path below the folder."""
-    found = {}
+    """Returns the SHA-256 of each file, and the target of each link, by path below the folder."""
+    digests = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if any(part in _RUNTIME_FILES for part in name.parts):
             continue
         if path.is_symlink():
-            found[name.as_posix()] = f"-> {path.readlink()}"
+            digests[name.as_posix()] = f"-> {path.readlink()}"
         elif path.is_file():
             with path.open("rb") as file:
-                found[name.as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                digests[name.as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def install(version: str, platform: str, tell: Callable[[str], object]) -> Path:
-    """The Python of one; built where there is none.
+    """Returns the Python of an installation, and builds it if it does not exist.
 
     Args:
-      version: of JAX.
-      platform: what it compiles for.
-      tell: hears what is being done.
+        version: version of JAX.
+        platform: platform that it compiles for.
+        tell: receives the current stage.
 
     Raises:
-      MissingPackageError: uv is not there.
-      TargetError: it cannot be built, such as without a network.
-      CancelledError: the request was canceled (`wanted_while`).
+        MissingPackageError: uv is not installed.
+        TargetError: the installation failed, for example without a network.
+        CancelledError: the request was canceled (`wanted_while`).
     """
-    found = installed(version, platform)
-    if found is not None:
-        return found
+    python = installed(version, platform)
+    if python is not None:
+        return python
     folder, uv = folder_of(version, platform), _uv(version)
     tell(f"installing JAX {version} into {folder}")
     files.make_own_folder(folder.parent)
@@ -195,25 +195,25 @@ def install(version: str, platform: str, tell: Callable[[str], object]) -> Path:
 
 def _installed(uv: Sequence[str], version: str, platform: str, folder: Path, partial: Path) -> Path:
     try:
-        said = _build(uv, version, platform, partial, folder.with_name(f"{folder.name}.requirements"))
-        if said:
+        message = _build(uv, version, platform, partial, folder.with_name(f"{folder.name}.requirements"))
+        if message:
             raise TargetError(
-                f"JAX {version} cannot be installed into {folder}, which needs a network, and a Python that it supports:"
-                f" uv said: {said}"
+                f"JAX {version} cannot be installed into {folder}. This needs a network, and a Python version that it supports."
+                f" uv reported: {message}"
             )
         files.write_text(partial / _MANIFEST, json.dumps(_digests(partial)))
         if folder.exists() and installed(version, platform) is None:  # damaged, or not locked
             shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     except OSError as e:
-        if installed(version, platform) is None:  # else another process was faster
+        if installed(version, platform) is None:  # otherwise, another process was faster
             raise TargetError(f"JAX {version} cannot be installed into {folder}: {e}.") from e
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     python = installed(version, platform)
     if python is None:
         raise TargetError(
-            f"JAX {version} was installed into {folder} and is not as it was written: the disk may be full."
+            f"JAX {version} was installed into {folder}, but its files have changed. The disk may be full."
         )
     return python
 
@@ -223,49 +223,51 @@ def _lock_of(partial: Path) -> Path:
 
 
 def _sweep(parent: Path) -> None:
-    """Deletes what killed processes left of installations under way."""
+    """Deletes incomplete installations of killed processes."""
     for partial in parent.glob(".*-*.????????????????"):
         lock = _lock_of(partial)
-        with contextlib.suppress(OSError), files.locked_file(lock):  # fails for one that its process holds
+        with contextlib.suppress(OSError), files.locked_file(lock):  # fails if its process holds the lock
             shutil.rmtree(partial, ignore_errors=True)
     for lock in parent.glob(".*-*.????????????????.lock"):
         with contextlib.suppress(OSError), files.locked_file(lock):
-            pass  # deleted behind it
+            pass  # deletes the lock
 
 
 @functools.cache
 def size_of(folder: Path) -> str:
-    """The bytes that one takes on disk, in words."""
+    """Returns the size of an installation on disk, as text."""
     every = (path for path in folder.rglob("*") if not path.is_symlink() and path.is_file())
     return format_bytes(sum(path.stat().st_size for path in every))
 
 
 def _build(uv: Sequence[str], version: str, platform: str, folder: Path, requirements: Path) -> str:
-    """Why none of the Pythons would do, as uv says; "" where one did.
+    """Builds an environment. Returns uv's reasons if no version of Python works, otherwise "".
 
     Args:
       uv: the command.
-      version: of JAX.
-      platform: what it compiles for.
-      folder: the environment that is made.
-      requirements: the file of packages with hashes: used where it is there and suits, else written.
+      version: version of JAX.
+      platform: platform that it compiles for.
+      folder: folder of the new environment.
+      requirements: file of packages with hashes: used if it exists and works, otherwise written.
     """
     refusals = []
     for python in _pythons():
-        said = _run([*uv, "venv", "--quiet", "--clear", *python, str(folder)], folder)
-        if not said and requirements.exists() and not _install_packages(uv, folder, requirements):
+        message = _run([*uv, "venv", "--quiet", "--clear", *python, str(folder)], folder)
+        if not message and requirements.exists() and not _install_packages(uv, folder, requirements):
             return ""
         resolved = folder / "requirements.txt"
-        said = said or _resolve(uv, version, platform, folder, resolved) or _install_packages(uv, folder, resolved)
-        if not said:
+        message = (
+            message or _resolve(uv, version, platform, folder, resolved) or _install_packages(uv, folder, resolved)
+        )
+        if not message:
             files.write_text(requirements, resolved.read_text())
             return ""
-        refusals.append(f"with Python {python[-1]}: {said}")
+        refusals.append(f"with Python {python[-1]}: {message}")
     return "; ".join(refusals)
 
 
 def _resolve(uv: Sequence[str], version: str, platform: str, folder: Path, resolved: Path) -> str:
-    """Chooses versions of all packages and writes them with the hashes that the index has of their files."""
+    """Selects versions of all packages and writes them with the hashes of their files in the index."""
     wanted = [form.format(version) for form in _PLATFORMS[platform]]
     source = folder / "requirements.in"
     source.write_text("\n".join([*wanted, *_NEEDED]) + "\n")
@@ -287,39 +289,39 @@ def _resolve(uv: Sequence[str], version: str, platform: str, folder: Path, resol
 
 
 def _install_packages(uv: Sequence[str], folder: Path, requirements: Path) -> str:
-    """Installs exactly these files; wheels only, so that no package's own code runs."""
+    """Installs exactly these files. Wheels only, so that no code of a package runs."""
     options = ["--quiet", "--require-hashes", "--only-binary", ":all:", "--python", str(folder)]
     return _run([*uv, "pip", "install", *options, "--requirements", str(requirements)], folder)
 
 
 def _pythons() -> Iterator[list[str]]:
-    """Arguments for uv: this Python's version first, what is on this machine before what uv would download."""
+    """Yields arguments for uv: this Python's version first, and Pythons on this machine before those that uv downloads."""
     versions = [*dict.fromkeys([f"{sys.version_info.major}.{sys.version_info.minor}", *_PYTHONS])]
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for version in versions:
         yield ["--no-python-downloads", "--python", version]
-        for found in sorted(pyenv.glob(f"{version}.*/bin/python{version}"))[-1:]:
-            yield ["--python", str(found)]
+        for python in sorted(pyenv.glob(f"{version}.*/bin/python{version}"))[-1:]:
+            yield ["--python", str(python)]
     for version in versions:
         yield ["--python", version]
 
 
 def _run(command: Sequence[str], partial: Path) -> str:
-    """Returns the message of a failed command, "" of one that succeeded.
+    """Runs a command. Returns its error message, or "" if it succeeds.
 
     Args:
-      command: of uv.
-      partial: the folder that it makes, deleted when it is stopped.
+        command: the command of uv.
+        partial: folder that the command creates, which is deleted if the command is stopped.
 
     Raises:
-      CancelledError: the request was canceled, and the command was ended.
+        CancelledError: the request was canceled, and the command was stopped.
     """
     is_wanted, until = _is_wanted.get(), time.monotonic() + _LIMIT_S
-    with tempfile.TemporaryFile() as said:
-        # Not in the current folder: uv would take the settings of a project there. In a session of its own: Ctrl-C is ours.
+    with tempfile.TemporaryFile() as output:
+        # Not in the current folder, where uv would read the settings of a project. In a new session, because Ctrl-C is for this process.
         child = subprocess.Popen(
             subprocesses.python(_INSTALLER), env=subprocesses.environ(),
-            cwd=Path.home(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
+            cwd=Path.home(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=output, start_new_session=True,
         )  # fmt: skip
         assert child.stdin is not None
         try:
@@ -333,21 +335,21 @@ def _run(command: Sequence[str], partial: Path) -> str:
                     if not is_wanted():
                         raise CancelledError("The installation was canceled.") from None
                     if time.monotonic() > until:
-                        return f"nothing within {_LIMIT_S} s"
+                        return f"it did not finish within {_LIMIT_S} s"
         finally:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()  # ends what still runs
             child.wait()
-        said.seek(0)
-        text = said.read().decode(errors="replace").strip()
+        output.seek(0)
+        text = output.read().decode(errors="replace").strip()
     return "" if status == 0 else (text or f"exit status {status}")[-_SAID:]
 
 
 def _uv(version: str) -> list[str]:
-    found = find_uv()
-    if found is None:
+    uv = find_uv()
+    if uv is None:
         raise MissingPackageError(
-            f"JAX {version} is installed by uv into a separate folder, and uv was not found in the variable UV, on PATH or"
+            f"JAX {version} is installed by uv into a separate folder, but uv was not found in the variable UV, on PATH or"
             f" in this Python's environment. {sentence(install_command('uv'))}"
         )
-    return [found]
+    return [uv]

@@ -1,4 +1,4 @@
-"""A `Listing` in few bytes: each file, frame, stack and origin once, as numbers."""
+"""Encodes a `Listing` compactly: each file, frame, stack and origin is stored once and referenced by number."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from inspector.support.json_values import FormError
 
 _Numbers = npt.NDArray[np.int32]
 
-_MOST_ROWS = 1 << 20  # each becomes objects of many times its bytes
+_MOST_ROWS = 1 << 20  # each row becomes objects of many times its size
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlainListing:
-    """A listing as it is written.
+    """An encoded listing.
 
     Attributes:
-      text, instructions, labels: as of the listing.
-      lines: for each line an index into `entries`, or -1; as all below little-endian int32.
+      text, instructions, labels: as in the listing.
+      lines: for each line an index into `entries`, or -1; int32, little-endian, as all numbers below.
       names: files, functions and operations.
       frames: three numbers each: file and function as indices into `names`, and the line.
-      stacks: how many frames each has, then the frames of all.
+      stacks: the number of frames in each stack, then the frames of all stacks.
       origins: two numbers each: an operation and a stack.
-      entries: how many origins each has, then the origins of all.
+      entries: the number of origins in each entry, then the origins of all entries.
     """
 
     text: str
@@ -45,7 +45,7 @@ class PlainListing:
 
 
 def written(listing: Listing) -> PlainListing:
-    """The inverse of `read`."""
+    """Encodes a listing."""
     names, frames, stacks, origins = _Table(), _Table(), _Table(), _Table()
     entries: list[list[int]] = []
     for entry in listing.origins:
@@ -70,15 +70,15 @@ def written(listing: Listing) -> PlainListing:
 
 
 def read(plain: PlainListing, at: str) -> Listing:
-    """The listing again.
+    """Decodes a listing.
 
     Raises:
-      FormError: its numbers do not go together.
+      FormError: its numbers are inconsistent.
     """
     try:
         return _read(plain)
     except (ValueError, IndexError, OverflowError) as e:
-        raise FormError(f"{at}: a listing whose numbers do not go together ({e})") from e
+        raise FormError(f"{at}: inconsistent numbers in a listing ({e})") from e
 
 
 def _read(plain: PlainListing) -> Listing:
@@ -94,18 +94,18 @@ def _read(plain: PlainListing) -> Listing:
     count = plain.text.count("\n") + 1
     for name, given in (("lines", lines), ("instructions", plain.instructions), ("labels", plain.labels)):
         if len(given) != count and (len(given) or name == "lines"):
-            raise ValueError(f"{len(given)} {name} for a text of {count}")
+            raise ValueError(f"{len(given)} {name} for a text of {count} lines")
     if lines.min(initial=0) < -1 or lines.max(initial=-1) >= len(entries):
-        raise ValueError(f"lines with origins beyond {len(entries)}")
+        raise ValueError(f"lines with origins beyond the {len(entries)} entries")
     defining = bytes(name is not None for name in plain.instructions)
     listing = Listing(plain.text, plain.lines, entries, defining, plain.labels)
     if listing.instructions != plain.instructions:
-        raise ValueError("instructions that its lines do not define")
+        raise ValueError("instructions that the lines do not define")
     return listing
 
 
 class _Table:
-    """Different rows, by number."""
+    """Distinct rows by number."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -113,7 +113,7 @@ class _Table:
         self._same: dict[int, int] = {}
 
     def known(self, same: object) -> int | None:
-        """The number of a row that was made of this very object: most stacks are shared, and to compare them takes time."""
+        """Returns the number of the row for this object: most stacks are shared objects, and comparing them takes time."""
         return self._same.get(id(same))
 
     def index(self, row: Hashable, same: object = None) -> int:
@@ -138,18 +138,18 @@ def _numbers(data: bytes) -> _Numbers:
 
 
 def _rows(data: bytes, width: int, limits: Sequence[int | None]) -> list[list[int]]:
-    """Rows of so many numbers, each from 0 to below its limit."""
-    found = _numbers(data).reshape(-1, width)
-    _check_count(len(found))
-    for column, limit in zip(found.T, limits, strict=True):
+    """Decodes rows of `width` numbers, each from 0 to below its limit."""
+    numbers = _numbers(data).reshape(-1, width)
+    _check_count(len(numbers))
+    for column, limit in zip(numbers.T, limits, strict=True):
         if column.min(initial=0) < 0 or (limit is not None and column.max(initial=-1) >= limit):
             raise ValueError(f"a number beyond {limit}")
-    rows: list[list[int]] = found.tolist()
+    rows: list[list[int]] = numbers.tolist()
     return rows
 
 
 def _parts(parts: tuple[bytes, bytes], limit: int) -> list[list[int]]:
-    """Rows of any length, of numbers from 0 to below the limit."""
+    """Decodes rows of any length, with numbers from 0 to below the limit."""
     lengths, numbers = map(_numbers, parts)
     _check_count(len(lengths))
     if lengths.min(initial=0) < 0 or int(lengths.sum(dtype=np.int64)) != len(numbers):
@@ -162,4 +162,4 @@ def _parts(parts: tuple[bytes, bytes], limit: int) -> list[list[int]]:
 
 def _check_count(rows: int) -> None:
     if rows > _MOST_ROWS:
-        raise ValueError(f"{rows:,} rows, of at most {_MOST_ROWS:,}")
+        raise ValueError(f"{rows:,} rows, more than the limit of {_MOST_ROWS:,}")

@@ -1,8 +1,8 @@
-"""`OtherJax`: an engine whose compiler is another version of JAX, in an installation and a process of its own.
+"""`OtherJax`: an engine that compiles with another version of JAX, in a separate installation and process.
 
-    request ── Question ──▶ a file ── that JAX ──▶ a file ── Reply ──▶ result
+    request ── OtherJaxRequest ──▶ a file ── other JAX ──▶ a file ── Reply ──▶ result
 
-That process has this very inspector, whichever is installed there, and reads the module in its portable form.
+That process imports this inspector, not one in its installation, and reads the module in its portable form.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from inspector.support import subprocesses
 
 _LIMIT_S = 3600
 _SAID = 2000
-# Only inspector comes from here: everything else is that installation's own.
+# Imports only inspector from this installation, and everything else from that of the other JAX.
 _MAIN = """
 import importlib.util, json, sys
 folder, question, answer = json.loads(sys.argv[1])
@@ -42,7 +42,7 @@ answer_file(question, answer)
 
 
 class OtherJax:
-    """Compiles for targets that name a version of JAX. Thread-safe; one compile at a time for each version and platform."""
+    """Compiles for targets that name a version of JAX. Thread-safe. One compile at a time for each version and platform."""
 
     name = "other JAX"
 
@@ -51,11 +51,11 @@ class OtherJax:
         known: PortableModules | None = None,
         find: Callable[[str, str, Callable[[str], object]], Path] = jax_versions.install,
     ) -> None:
-        """Nothing is installed yet.
+        """Creates the engine without installing anything.
 
         Args:
-          known: modules of programs that were loaded.
-          find: gives the Python of a version for a platform.
+          known: modules of loaded programs.
+          find: returns the Python of a version for a platform.
         """
         self._known, self._find, self._is_closed = known or {}, find, False
         self._lanes: dict[str, Lane] = {}
@@ -70,21 +70,23 @@ class OtherJax:
                 child.kill()
 
         job: Job[CompiledProgram] = Job(cancel=cancel)
-        # A version that is being installed keeps only its own requests waiting.
+        # Other requests do not wait for the installation of a version.
         with self._lock:
             lane = self._lanes.setdefault(str(request.target), Lane("inspector-other-jax"))
         lane.put(job, lambda: self._compile(job, request, children), compiling(request))
         return job
 
     def run(self, request: RunRequest) -> Job[RunReply]:
-        """Refuses: what another JAX compiled is not run here; see `Engine.run`."""
+        """Fails the job: programs compiled by another JAX cannot run in this process; see `Engine.run`."""
         job: Job[RunReply] = Job()
         target = request.compiled.target
-        job.fail(TargetError(f"{target} is compiled for by JAX {target.jax}, and not run. Run it for {target.by('')}."))
+        job.fail(
+            TargetError(f"{target} uses JAX {target.jax}, which only compiles. Run the program for {target.by('')}.")
+        )
         return job
 
     def close(self) -> None:
-        """Cancels what is queued, and ends an installation."""
+        """Cancels queued jobs, and stops an installation."""
         self._is_closed = True
         for lane in self._lanes.values():
             lane.close()
@@ -103,17 +105,17 @@ class OtherJax:
         portable = portable_modules([program], self._known)[program.digest]
         with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
             question, answer = Path(folder) / "question", Path(folder) / "answer"
-            asked = OtherJaxRequest(
+            question_content = OtherJaxRequest(
                 program, request.options, request.target.by(""), tuple(sorted(request.products)), portable
             )
-            bundle.write(asked, question, QUESTION)
+            bundle.write(question_content, question, QUESTION)
             _ask(python, question, answer, version, children)
             result = bundle.read(Reply, answer, REPLY).result
         if isinstance(result, RecordedError):
             raise result.error
         home = python.parent.parent
         where = (
-            f"Compiled by JAX {result.versions.get('jax', version)} of {home}, {jax_versions.size_of(home)} on disk."
+            f"Compiled by JAX {result.versions.get('jax', version)} in {home} ({jax_versions.size_of(home)} on disk)."
         )
         return dataclasses.replace(
             result, program=program, options=request.options, target=request.target, warnings=(*result.warnings, where)
@@ -123,7 +125,7 @@ class OtherJax:
 def _ask(python: Path, question: Path, answer: Path, version: str, children: list[subprocess.Popen[bytes]]) -> None:
     arguments = json.dumps([str(Path(__file__).parent.parent), str(question), str(answer)])
     environ = subprocesses.environ()
-    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TPU_LIBRARY_PATH"):  # each names what is this process's
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TPU_LIBRARY_PATH"):  # values of this process
         environ.pop(name, None)
     try:
         child = subprocess.Popen(
@@ -131,26 +133,28 @@ def _ask(python: Path, question: Path, answer: Path, version: str, children: lis
             env={**environ, "JAX_PLATFORMS": "cpu"}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
     except OSError as e:
-        raise CompilationError(f"The Python of JAX {version} does not start: {e}.") from e
+        raise CompilationError(f"Could not start the Python of JAX {version}: {e}.") from e
     children.append(child)
     try:
-        _, said = child.communicate(timeout=_LIMIT_S)
+        _, output = child.communicate(timeout=_LIMIT_S)
     except subprocess.TimeoutExpired as e:
         child.kill()
-        raise CompilationError(f"JAX {version} did not answer within {_LIMIT_S} s, and was stopped.") from e
+        raise CompilationError(f"JAX {version} did not finish within {_LIMIT_S} s and was stopped.") from e
     if child.returncode != 0 or not answer.exists():
-        last = said.decode(errors="replace").strip()[-_SAID:] or "nothing"
-        raise CompilationError(f"The process of JAX {version} ended with {child.returncode} and said: {last}")
+        last = output.decode(errors="replace").strip()[-_SAID:] or "none"
+        raise CompilationError(
+            f"The process of JAX {version} ended with exit code {child.returncode}. Its output: {last}"
+        )
 
 
 def _platform(request: CompileRequest) -> str:
-    """What is compiled for: "cpu", "gpu" or "tpu"; what is attached belongs to this process."""
+    """Returns the platform to compile for: "cpu", "gpu" or "tpu". Attached accelerators belong to this process."""
     target, lowered_for = request.target, request.program.platform
     if target.kind == "cpu" or (target.kind == "attached" and lowered_for == "cpu"):
         return "cpu"
     if not target.is_absent:
         raise TargetError(
-            f"{target} means the devices of this process, which another JAX cannot have. Name their kind, such as"
+            f"{target} means the devices of this process, which another JAX cannot use. Name their kind instead, such as"
             f" 'gpu:h100@jax=={target.jax}'."
         )
     return target.kind
@@ -158,5 +162,5 @@ def _platform(request: CompileRequest) -> str:
 
 @functools.cache
 def shared_other_jax() -> OtherJax:
-    """This process's, which installs what is asked for."""
+    """Returns this process's engine, which installs versions as needed."""
     return OtherJax()

@@ -1,4 +1,4 @@
-"""What another JAX is asked, and what it replies: values that lie in files as an exploration does."""
+"""The request to the process of another JAX, and its reply: values in files of the same form as an exploration."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from inspector.reports.portable import PortableModule
 from inspector.reports.recorded_exploration import RecordedError
 
 QUESTION, REPLY = "inspector-question", "inspector-reply"
-"""The formats of their files."""
+"""The formats of the two files."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OtherJaxRequest:
-    """What is compiled."""
+    """A compile request with the module in portable form."""
 
     program: Program
     options: Options
@@ -28,6 +28,6 @@ class OtherJaxRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of it."""
+    """The compiled program or the error."""
 
     result: CompiledProgram | RecordedError

@@ -1,4 +1,4 @@
-"""The process that `other_jax.py` starts: compiles what one file asks for, and writes another."""
+"""Runs in the process that `other_jax.py` starts: reads a request from a file, compiles, and writes a reply to another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inspector.reports.recorded_exploration import RecordedError
 
 
 def answer_file(question: str, answer: str) -> None:
-    """Reads the one file and writes the other."""
+    """Reads the request and writes the reply."""
     asked = bundle.read(OtherJaxRequest, question, QUESTION)
     request = CompileRequest(asked.program, asked.options, asked.target, frozenset(asked.products))
     job = Recompiler({asked.program.digest: asked.portable}).submit(request)

@@ -1,4 +1,4 @@
-"""StableHLO modules in a form that a JAX of another version reads: MLIR's own bytecode changes with every jaxlib."""
+"""StableHLO modules in a form for other versions of JAX, because MLIR's own bytecode changes with every jaxlib."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class PortableModule:
     """A module for other versions of JAX.
 
     Attributes:
-      jax: the version that made the module.
-      artifact: its portable form, or why there is none.
+      jax: version of JAX that created the module.
+      artifact: the module in portable form, or why there is none.
     """
 
     jax: str
@@ -24,11 +24,11 @@ class PortableModule:
 
 
 PortableModules = Mapping[str, PortableModule]
-"""By `Program.digest`."""
+"""Portable modules by `Program.digest`."""
 
 
 def installed_jax() -> str:
-    """The version of the installed JAX, "" where there is none."""
+    """Returns the version of the installed JAX, "" if it is not installed."""
     if not packages.folders("jax"):
         return ""
     from inspector._jax.compiling.attached_devices import installed_versions
@@ -37,47 +37,49 @@ def installed_jax() -> str:
 
 
 def portable_modules(programs: Iterable[Program], known: PortableModules) -> PortableModules:
-    """Of each program's module.
+    """Returns the portable form of each program's module.
 
     Args:
-      programs: those that are not known were lowered in this process.
-      known: of programs that were loaded.
+      programs: the programs; those without an entry in `known` were lowered in this process.
+      known: modules of loaded programs.
     """
     from inspector._jax.modules import stablehlo
 
-    found: dict[str, PortableModule] = {}
+    modules: dict[str, PortableModule] = {}
     for program in programs:
         if program.digest in known:
-            found[program.digest] = known[program.digest]
-        elif program.digest not in found:
+            modules[program.digest] = known[program.digest]
+        elif program.digest not in modules:
             artifact: bytes | Unavailable
             try:
                 artifact = stablehlo.portable(program.module)
             except ModuleError as e:
                 artifact = Unavailable(str(e))
-            found[program.digest] = PortableModule(installed_jax(), artifact)
-    return found
+            modules[program.digest] = PortableModule(installed_jax(), artifact)
+    return modules
 
 
 def ported(program: Program, portable: PortableModules) -> Program:
-    """A program whose module this JAX reads: itself where this JAX made it.
+    """Returns a program whose module this JAX can read: the program itself if this JAX created it.
 
-    Any other is read in a process of its own, as it comes from outside.
+    Modules of other versions come from outside, so they are read in a separate process.
 
     Raises:
-      ModuleError: there is no form of it that this JAX reads.
+      ModuleError: it has no form that this JAX can read.
     """
     from inspector._jax.modules import isolated_reading
 
-    here = installed_jax()
-    form = portable.get(program.digest, PortableModule("unknown", Unavailable("the file has no portable form of it")))
-    if form.jax == here:
+    installed = installed_jax()
+    form = portable.get(
+        program.digest, PortableModule("unknown", Unavailable("the file has no portable form of the module"))
+    )
+    if form.jax == installed:
         return program
-    said = f"The StableHLO of {program.name!r} was made by JAX {form.jax}, and JAX {here} cannot read"
-    remedy = f"Replay it with JAX {form.jax}, or record it with JAX {here}."
+    problem = f"The StableHLO of {program.name!r} was created by JAX {form.jax}, and JAX {installed} cannot read"
+    remedy = f"Replay it with JAX {form.jax}, or record it with JAX {installed}."
     if isinstance(form.artifact, Unavailable):
-        raise ModuleError(f"{said} it: {form.artifact.reason}. {remedy}")
+        raise ModuleError(f"{problem} it: {form.artifact.reason}. {remedy}")
     try:
         return dataclasses.replace(program, module=isolated_reading.read(form.artifact, "StableHLO").stablehlo)
     except ModuleError as e:
-        raise ModuleError(f"{said} its portable form. {remedy} {e}") from e
+        raise ModuleError(f"{problem} its portable form. {remedy} {e}") from e

@@ -1,4 +1,4 @@
-"""`Recompiler`: an engine for recorded programs, which come from outside and perhaps from another JAX."""
+"""`Recompiler`: an engine for recorded programs, from untrusted sources and possibly from another JAX."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from inspector.reports.portable import PortableModules, installed_jax, ported
 
 
 class Recompiler:
-    """Compiles with the installed JAX, in workers, what an exploration has the programs of. Thread-safe.
+    """Compiles recorded programs with the installed JAX, in workers. Thread-safe.
 
-    What reads a module or compiles it is never this process: a damaged one may end whoever does.
+    Modules are read and compiled in other processes only, because a damaged module may crash the process.
     """
 
     name = "recompile"
 
     def __init__(self, portable: PortableModules) -> None:
-        """Nothing is started yet; `portable` are the modules of the programs."""
+        """Creates the engine without starting anything. `portable` has the modules of the programs."""
         self._portable = portable
-        self._other = OtherJax(portable, _there)
+        self._other = OtherJax(portable, _installed_python)
         self._ported: dict[str, Program] = {}
         self._lane = Lane("inspector-recompile")
 
@@ -53,8 +53,8 @@ class Recompiler:
 
         def start() -> None:
             job.advance("reading the module")
-            here = dataclasses.replace(request, program=self._here(request.program))
-            started.append(_engine(here.program, here.target).submit(here))
+            local = dataclasses.replace(request, program=self._for_this_jax(request.program))
+            started.append(_engine(local.program, local.target).submit(local))
             forward(started[0], job)
 
         job: Job[CompiledProgram] = Job(cancel=cancel)
@@ -64,44 +64,44 @@ class Recompiler:
         return job
 
     def run(self, request: RunRequest) -> Job[RunReply]:
-        """Starts running what it compiled; see `Engine.run`."""
+        """Starts running a program that it compiled; see `Engine.run`."""
         if request.compiled.target.jax not in ("", installed_jax()):
             return self._other.run(request)
         return _engine(request.compiled.program, request.compiled.target).run(request)
 
     def close(self) -> None:
-        """Waits for nothing."""
+        """Closes the engine without waiting."""
         self._lane.close()
         self._other.close()
 
-    def _here(self, program: Program) -> Program:
-        """The program for this JAX."""
-        callbacks_of(program)  # refuses those that are gone
+    def _for_this_jax(self, program: Program) -> Program:
+        """Returns the program in a form for this JAX."""
+        callbacks_of(program)  # raises an error if its callbacks are missing
         if program.digest not in self._ported:
             self._ported[program.digest] = ported(program, self._portable)
         return dataclasses.replace(program, module=self._ported[program.digest].module)
 
 
 def _engine(program: Program, target: Target) -> Engine:
-    """The engine that suits, but for this process's own."""
-    found = default_engine(program, target)
-    return worker_engine() if found.name == "inline" else found
+    """Returns the default engine, but a worker instead of the inline engine."""
+    engine = default_engine(program, target)
+    return worker_engine() if engine.name == "inline" else engine
 
 
 def runnable(compiled: CompiledProgram, engine: Engine) -> CompiledProgram:
-    """A recorded program with machine code of this JAX; waits for its compile."""
+    """Returns a recorded program with machine code of this JAX. Waits for its compile."""
     if not isinstance(compiled.executable, Unavailable):
         return compiled
     return engine.submit(CompileRequest(compiled.program, compiled.options, compiled.target)).result()
 
 
-def _there(version: str, platform: str, _: Callable[[str], object]) -> Path:
-    """The Python of another JAX that was installed before: a file that was opened installs nothing."""
-    found = jax_versions.installed(version, platform)
-    if found is None:
+def _installed_python(version: str, platform: str, _: Callable[[str], object]) -> Path:
+    """Returns the Python of another JAX if it is installed. Opening a file must not install anything."""
+    python = jax_versions.installed(version, platform)
+    if python is None:
         raise TargetError(
             f"This was recorded with JAX {version}, which is not installed in {jax_versions.folder_of(version, platform)}."
-            f" Choose a target without '@jax=={version}', for which JAX {installed_jax()} compiles, or have it installed:"
+            f" Use a target without '@jax=={version}' to compile with JAX {installed_jax()}, or install that version with"
             f" exploration.replay(jax={version!r})."
         )
-    return found
+    return python

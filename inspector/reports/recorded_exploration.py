@@ -1,6 +1,6 @@
-"""One recorded exploration: a program, its variants, and what came of each. Frozen values; load where JAX is not installed.
+"""A recorded exploration: a program, its variants and their results. Frozen values that load without JAX.
 
-Made of what an Explorer has. Saved by `bundle.py`, compiled again by `replay.py`.
+Created from the state of an Explorer. Saved by `bundle.py`, compiled again by `replay.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from inspector.stages.lowered import Lowered
 from inspector.support.units import format_bytes
 
 MAX_VARIANTS = 1000
-"""More are a sweep's."""
+"""Maximum number of variants; a sweep can have more."""
 
 State = Literal["done", "failed", "cancelled"]
 
@@ -42,9 +42,9 @@ class RecordedError:
     """An error as a value.
 
     Attributes:
-      kind: its class.
-      text: its message.
-      buffers: as of a `CompilationError`.
+      kind: name of the error's class.
+      text: message of the error.
+      buffers: as in `CompilationError`.
     """
 
     kind: str
@@ -53,12 +53,12 @@ class RecordedError:
 
     @classmethod
     def of(cls, error: BaseException) -> RecordedError:
-        """That of an error."""
+        """Returns the value of an error."""
         return cls(type(error).__name__, str(error), getattr(error, "buffers", b""))
 
     @property
     def error(self) -> InspectorError:
-        """The error again; one of a library's or the user's own becomes a `LoweringError` that names it."""
+        """The error as an exception. An error of a library or of the user's code becomes a `LoweringError` with its name."""
         kind = getattr(errors, self.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, InspectorError)):
             return LoweringError(f"{self.kind}: {self.text}")
@@ -70,17 +70,17 @@ class RecordedError:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class RecordedVariant:
-    """A variant and what came of it.
+    """A variant and its result.
 
     Attributes:
-      label: what sets it apart.
-      options, target, tuning: what was asked.
-      state: how its compile ended.
-      lowered: the program, lowered for the target; None where that failed.
-      program: what was compiled, with all products that were recorded; None where that failed.
-      failure: why, of one that failed.
-      outcome: of its latest run, None where it was not run.
-      is_pinned: as of the Explorer's.
+      label: text that identifies the variant.
+      options, target, tuning: the requested ones.
+      state: final state of its compile.
+      lowered: the program, lowered for the target; None if lowering failed.
+      program: the compiled program, with all recorded products; None if the compile failed.
+      failure: the error of a failed variant.
+      outcome: result of its latest run, None if it was not run.
+      is_pinned: as in the Explorer.
     """
 
     label: str
@@ -102,17 +102,17 @@ class RecordedVariant:
 
     @property
     def error(self) -> InspectorError | None:
-        """Why there is nothing compiled; None where there is."""
+        """The reason why there is no compiled program; None if there is one."""
         if self.state == "cancelled":
             return CancelledError(f"{self.label} was cancelled before it was recorded.")
         return None if self.failure is None else self.failure.error
 
     @property
     def compiled(self) -> Compiled:
-        """What was compiled.
+        """The compiled program.
 
         Raises:
-          InspectorError: why there is nothing, as it was raised then.
+          InspectorError: there is none; the error is the recorded one.
         """
         if self.program is None:
             raise self.error or InspectorError(f"{self.label} was not compiled.")
@@ -124,13 +124,13 @@ class RecordedVariant:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class RecordedExploration:
-    """An exploration as it was when it was recorded.
+    """The state of an exploration when it was recorded.
 
     Attributes:
-      lowered: the program, as the baseline has it.
-      variants: the baseline first.
-      installation: what it was recorded with.
-      recorded_at: when, in UTC, such as "2026-11-23T06:40:12+00:00".
+      lowered: the program, as in the baseline.
+      variants: all variants, with the baseline first.
+      installation: the installation with which it was recorded.
+      recorded_at: time of the recording in UTC, such as "2026-11-23T06:40:12+00:00".
       portable: the StableHLO modules for other versions of JAX.
     """
 
@@ -149,7 +149,7 @@ class RecordedExploration:
     def now(
         cls, lowered: Lowered, variants: tuple[RecordedVariant, ...], known: PortableModules = MappingProxyType({})
     ) -> RecordedExploration:
-        """One that is recorded now, in this process; `known` modules are of programs that were loaded."""
+        """Records an exploration in this process. `known` has the modules of loaded programs."""
         programs = [lowered.program, *(v.lowered.program for v in variants if v.lowered is not None)]
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         return cls(
@@ -161,16 +161,16 @@ _MOST_OUTPUT_BYTES = 16 << 20
 
 
 def within_limit(variants: tuple[RecordedVariant, ...]) -> tuple[RecordedVariant, ...]:
-    """Variants with the outputs of their runs, the baseline's first, as long as there is room for them in a file."""
-    left, found = _MOST_OUTPUT_BYTES, []
+    """Returns variants with the outputs of their runs, the baseline's first, up to the limit for a file."""
+    left, kept = _MOST_OUTPUT_BYTES, []
     for variant in variants:
         outcome = variant.outcome
         if outcome is not None and outcome.byte_size > left:
-            reason = f"they have {format_bytes(outcome.byte_size)}, and a file keeps {format_bytes(_MOST_OUTPUT_BYTES)} in all"
+            reason = f"they have {format_bytes(outcome.byte_size)}, and a file holds at most {format_bytes(_MOST_OUTPUT_BYTES)} in all"
             outcome = dataclasses.replace(outcome, outputs=Unavailable(reason, "run the program again"))
         left -= 0 if outcome is None else outcome.byte_size
-        found.append(dataclasses.replace(variant, outcome=outcome))
-    return tuple(found)
+        kept.append(dataclasses.replace(variant, outcome=outcome))
+    return tuple(kept)
 
 
 def _device_kinds(variants: tuple[RecordedVariant, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`replay`: every variant of a recorded exploration compiled again, by another JAX, and what differs."""
+"""`replay`: compiles every variant of a recorded exploration again, with another JAX, and reports the differences."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _KINDS: dict[str, Kind] = {
 
 
 _SHOWN = 800
-_AS_BEFORE = " as before"  # of variants that no program came of
+_AS_BEFORE = " as before"  # for variants without a program
 
 
 class CompilingEngine(Protocol):
-    """An engine, as far as it compiles."""
+    """An engine that can compile."""
 
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Starts compiling; see `Engine.submit`."""
@@ -39,12 +39,12 @@ class CompilingEngine(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Replay(Tabular):
-    """Two explorations of the same programs, variant by variant.
+    """The recorded and the repeated compiles of an exploration, variant by variant.
 
     Attributes:
-      recorded: what was recorded.
-      replayed: the same variants compiled again.
-      differences: of each variant, such as "2 fusions split, peak +1.2 MiB"; or why it cannot be told.
+      recorded: the recorded exploration.
+      replayed: the same variants, compiled again.
+      differences: the difference of each variant, such as "2 fusions split, peak +1.2 MiB", or why it is unknown.
     """
 
     recorded: RecordedExploration
@@ -53,18 +53,18 @@ class Replay(Tabular):
 
     @property
     def is_complete(self) -> bool:
-        """Reports whether every variant that compiled then was compiled again."""
+        """Reports whether every variant with a recorded program was compiled again."""
         pairs = zip(self.recorded.variants, self.replayed.variants, strict=True)
         return all(after.program is not None for before, after in pairs if before.program is not None)
 
     @property
     def is_same(self) -> bool:
-        """Reports whether every variant ended as it did then, and no program or machine code is known to differ."""
-        told = [str(each) for each in self.differences]
-        return not any(is_other(each) for each in told if not each.endswith(_AS_BEFORE))
+        """Reports whether every variant ended in the same state, and no program or machine code is known to differ."""
+        texts = [str(each) for each in self.differences]
+        return not any(is_other(each) for each in texts if not each.endswith(_AS_BEFORE))
 
     def table(self) -> pd.DataFrame:
-        """One row a variant: how it ended then and now, what differs, and peak memory, flops and compile time of both."""
+        """Returns one row per variant: both states, the difference, and peak memory, flops and compile time of both."""
         pairs = zip(self.recorded.variants, self.replayed.variants, self.differences, strict=True)
         return make_table(_KINDS, [_row(before, after, difference) for before, after, difference in pairs])
 
@@ -72,9 +72,11 @@ class Replay(Tabular):
         lines = [
             f"{self.recorded.lowered.name}, recorded with JAX {_jax_of(self.recorded)}, replayed with {_jax_of(self.replayed)}"
         ]
-        for before, after, said in zip(self.recorded.variants, self.replayed.variants, self.differences, strict=True):
+        for before, after, difference in zip(
+            self.recorded.variants, self.replayed.variants, self.differences, strict=True
+        ):
             target = "" if before.label == str(before.target) else f" [{before.target}]"
-            lines.append(f"  {before.label}{target}: {said}")
+            lines.append(f"  {before.label}{target}: {difference}")
             if after.error is not None and before.error is None:
                 lines.append(f"    {' '.join(str(after.error).split())[:_SHOWN]}")
         return "\n".join(lines)
@@ -83,12 +85,12 @@ class Replay(Tabular):
 
 
 def replay(exploration: RecordedExploration, compiler: CompilingEngine, jax: str) -> Replay:
-    """Compiles every variant that was lowered again, and waits.
+    """Compiles every lowered variant again, and waits for the results.
 
     Args:
-      exploration: what was recorded.
-      compiler: who compiles.
-      jax: for targets of which version; "" for the installed one.
+      exploration: the recorded exploration.
+      compiler: the engine that compiles.
+      jax: version of JAX for the targets; "" for the installed one.
     """
     jobs = [_submit(variant, compiler, jax) for variant in exploration.variants]
     variants = tuple(_again(variant, job, jax) for variant, job in zip(exploration.variants, jobs, strict=True))
@@ -98,13 +100,13 @@ def replay(exploration: RecordedExploration, compiler: CompilingEngine, jax: str
 
 
 def _submit(variant: RecordedVariant, compiler: CompilingEngine, jax: str) -> Job[CompiledProgram]:
-    """The compile of a variant; of one that was not lowered, a job that has failed."""
+    """Starts the compile of a variant. If it was not lowered, returns a failed job."""
     job: Job[CompiledProgram] = Job()
     try:
         if variant.lowered is None:
             raise variant.error or InspectorError(f"{variant.label} was not lowered.")
         target = _target(variant).by(jax)
-        # The options are checked by whose flags they are: the JAX that compiles.
+        # The JAX that compiles checks the options, because flags differ between versions.
         return compiler.submit(CompileRequest(variant.lowered.program, variant.options, target, _products(variant)))
     except InspectorError as e:
         job.fail(e)
@@ -112,7 +114,7 @@ def _submit(variant: RecordedVariant, compiler: CompilingEngine, jax: str) -> Jo
 
 
 def _target(variant: RecordedVariant) -> Target:
-    """What stands for a target that means the devices of the process in which it was recorded."""
+    """Returns the variant's target, with attached CPU devices as a target of the same number of CPU devices."""
     target, lowered = variant.target, variant.lowered
     if target.kind == "attached" and lowered is not None and lowered.program.platform == "cpu":
         return Target(f"cpu:{lowered.program.device_count}")
@@ -120,7 +122,7 @@ def _target(variant: RecordedVariant) -> Target:
 
 
 def _products(variant: RecordedVariant) -> frozenset[str]:
-    """As the recorded one was asked for, as far as compiling differs by it."""
+    """Returns the products that the recorded compile had, as far as they affect the compile."""
     has_buffers = variant.program is not None and not isinstance(variant.program.buffers, Unavailable)
     return frozenset({"buffers"} if has_buffers else ())
 
@@ -129,7 +131,7 @@ def _again(variant: RecordedVariant, job: Job[CompiledProgram], jax: str) -> Rec
     error = job.exception()
     plain = dataclasses.replace(variant, state="cancelled", program=None, failure=None, outcome=None)
     if error is not None:
-        with contextlib.suppress(TargetError):  # no such version: the error says so
+        with contextlib.suppress(TargetError):  # an unknown version: the error reports it
             plain = dataclasses.replace(plain, target=_target(variant).by(jax))
         return dataclasses.replace(plain, state="failed", failure=RecordedError.of(error))
     program = job.result()
@@ -139,7 +141,9 @@ def _again(variant: RecordedVariant, job: Job[CompiledProgram], jax: str) -> Rec
 def _difference(before: RecordedVariant, after: RecordedVariant) -> str | Unavailable:
     if before.program is None or after.program is None:
         same = before.program is after.program and before.state == after.state
-        return f"{before.state}{_AS_BEFORE}" if same else f"{before.state} then, {after.state} now"
+        return (
+            f"{before.state}{_AS_BEFORE}" if same else f"{before.state} in the recording, {after.state} in the replay"
+        )
     try:
         return before.compiled.diff(after.compiled).headline
     except ModuleError as e:
@@ -153,14 +157,14 @@ def _row(before: RecordedVariant, after: RecordedVariant, difference: str | Unav
 
 
 def _figures(variant: RecordedVariant) -> tuple[object, ...]:
-    """JAX, peak memory, flops and compile time."""
+    """Returns the version of JAX, peak memory, flops and compile time."""
     program = variant.program
     if program is None:
-        said = f": {' '.join(str(variant.error).split())[:_SHOWN]}" if variant.error is not None else ""
-        return (Unavailable(f"{variant.label} was not compiled{said}"),) * 4
+        error = f": {' '.join(str(variant.error).split())[:_SHOWN]}" if variant.error is not None else ""
+        return (Unavailable(f"{variant.label} was not compiled{error}"),) * 4
     memory, cost = program.memory, program.cost
     return (
-        program.versions.get("jax", Unavailable("it was not told")),
+        program.versions.get("jax", Unavailable("it was not recorded")),
         memory if isinstance(memory, Unavailable) else memory.peak_bytes,
         cost if isinstance(cost, Unavailable) else cost.flops,
         program.timings.get("compile_s", Unavailable("it was not measured")),
@@ -168,8 +172,8 @@ def _figures(variant: RecordedVariant) -> tuple[object, ...]:
 
 
 def _jax_of(exploration: RecordedExploration) -> str:
-    """The versions that compiled its programs."""
-    found = dict.fromkeys(
+    """Returns the versions of JAX that compiled the programs."""
+    versions = dict.fromkeys(
         v.target.jax if v.program is None else v.program.versions.get("jax", "") for v in exploration.variants
     )
-    return ", ".join(filter(None, found)) or exploration.installation.jax or "unknown"
+    return ", ".join(filter(None, versions)) or exploration.installation.jax or "unknown"

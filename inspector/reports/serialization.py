@@ -1,4 +1,4 @@
-"""How the values of an exploration are written: which of them are entries of their own, and which field by field."""
+"""Defines the form of an exploration's values: some are separate entries, others are stored field by field."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from inspector.support import json_values
 from inspector.support.json_values import Form, FormError, Forms
 
 LEFT_OUT = Unavailable(
-    "a bundle keeps no machine code: it is for one machine, and nobody should run a stranger's",
+    "a bundle has no machine code: it runs on one kind of machine only, and running a stranger's code is unsafe",
     "compile the program again: exploration.lowered.compile(...)",
 )
-"""What stands for an executable."""
+"""The value in place of an executable."""
 
 _DOCUMENTS = (Program, Lowered, Kernel)
 _DTYPE = re.compile("[a-z][a-z0-9_]*")
 
 
 def packing(packed: PackedEntries) -> Forms:
-    """The forms of what is written to some entries."""
+    """Returns the forms for values that are written to entries."""
     forms: dict[type, Form] = {}
 
     def document(value: object) -> Any:
@@ -66,7 +66,7 @@ def packing(packed: PackedEntries) -> Forms:
 
 
 def unpacking(unpacked: Unpacked) -> Forms:
-    """The forms of what is read from some entries: the inverse of `packing`."""
+    """Returns the forms for values that are read from entries: the inverse of `packing`."""
     forms: dict[type, Form] = {}
 
     def read(kind: type, form: Callable[[Any, str], Any]) -> None:
@@ -106,7 +106,7 @@ def unpacking(unpacked: Unpacked) -> Forms:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PlainArray:
-    """An array: its type by name, its elements row-major as they lie in memory."""
+    """An array: the name of its dtype, and its elements in row-major order as bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -124,23 +124,23 @@ class _PlainArray:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    """A type of numbers by name, ml_dtypes' among them."""
+    """Returns a numeric dtype by name, including those of ml_dtypes."""
     if not _DTYPE.fullmatch(name):
-        raise ValueError(f"no type of numbers: {name[:40]!r}")
+        raise ValueError(f"not a numeric dtype: {name[:40]!r}")
     try:
-        found = np.dtype(name)
+        dtype = np.dtype(name)
     except TypeError:
         import ml_dtypes
 
-        found = np.dtype(getattr(ml_dtypes, name, "O"))
-    if found.hasobject or not found.itemsize or found.names:
-        raise ValueError(f"no type of numbers: {name!r}")
-    return found
+        dtype = np.dtype(getattr(ml_dtypes, name, "O"))
+    if dtype.hasobject or not dtype.itemsize or dtype.names:
+        raise ValueError(f"not a numeric dtype: {name!r}")
+    return dtype
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PlainTuning:
-    """A tuning whose parameters are plain values; what is none stands as its text."""
+    """A tuning with plain values for parameters; other values become texts."""
 
     params: tuple[tuple[str | int, tuple[tuple[str, Plain], ...]], ...]
     interpret: bool
@@ -170,7 +170,7 @@ def _without_code(compiled: CompiledProgram) -> CompiledProgram:
 
 
 def _checked(operand: Operand, at: str) -> Operand:
-    """An operand of which everything can be asked."""
+    """Checks that all attributes of an operand are consistent."""
     rank = len(operand.shape)
     sizes = [*operand.shape, *(d.size for d in operand.dimensions), operand.element_bits]
     if len(operand.dimensions) != rank or min(sizes) < 0:

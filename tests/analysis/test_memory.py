@@ -126,7 +126,8 @@ def test_statistics_stand_in_and_say_so() -> None:
     table = memory.table()
     assert table["constant_bytes"].isna().all()
     assert (
-        "constant_bytes, thread_local_bytes: the compiler's own statistics leave constants out" in table["unknown"][0]
+        "constant_bytes, thread_local_bytes: the compiler's own statistics do not include constants"
+        in table["unknown"][0]
     )
     assert "own statistics" in repr(memory)
 

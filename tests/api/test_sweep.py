@@ -109,7 +109,7 @@ def test_arrays_are_axes_and_warnings_are_kept(lowered: Lowered, engine: WorkerE
     grid = {"xla_backend_optimization_level": np.arange(1, 3), PASSES: "fusoin"}
     table = sweep(lowered, grid, "cpu", engine, path=tmp_path / "sweep")
     assert list(table["xla_backend_optimization_level"]) == [1, 2]
-    assert all("names 'fusoin', which no pass" in warning for warning in table["warnings"])
+    assert all("has 'fusoin', which is not the name of a known pass" in warning for warning in table["warnings"])
     assert sweep(lowered, grid, "cpu", engine, path=tmp_path / "sweep").equals(table)
 
 
@@ -439,7 +439,7 @@ class Losing(Counting):
             return super().submit(request)
         self.requests.append(request)
         job: Job[CompiledProgram] = Job()
-        job.fail(WorkerLostError("A worker process was ended from outside (killed by SIGKILL)"))
+        job.fail(WorkerLostError("Another process ended the worker (SIGKILL)"))
         return job
 
 
@@ -452,7 +452,7 @@ def test_a_death_from_outside_is_tried_again(lowered: Lowered, engine: WorkerEng
 def test_and_never_a_finished_row(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
     path, losing = tmp_path / "rows.jsonl", Losing(engine, 3)
     table = sweep(lowered, {FAST: [True]}, "cpu", losing, path=path)
-    assert table["error"][0].startswith("WorkerLostError: A worker process was ended from outside")
+    assert table["error"][0].startswith("WorkerLostError: Another process ended the worker")
     again = sweep(lowered, {FAST: [True]}, "cpu", losing, path=path)
     assert list(again["error"]) == [""]
 

@@ -299,8 +299,8 @@ def test_a_replay_that_compiles_less_ends_with_1(run: Run, monkeypatch: pytest.M
     monkeypatch.setattr(other_jax.OtherJax.__init__, "__defaults__", (None, refuse))
     said = run("replay", "one.inspector", "--jax", "9.9.9", status=1).stdout
     assert re.match(r"jit_step, recorded with JAX [\d.]+, replayed with 9\.9\.9\n", said)
-    assert "done then, failed now\n    JAX 9.9.9 cannot be installed" in said
-    assert "comes a version of JAX" in run("replay", "one.inspector", "--jax", "new", status=2).stderr
+    assert "done in the recording, failed in the replay\n    JAX 9.9.9 cannot be installed" in said
+    assert "expected a version of JAX" in run("replay", "one.inspector", "--jax", "new", status=2).stderr
     Path("strange.hlo").write_text(CUSTOM_CALL)
     run("report", "strange.hlo", "-t", "cpu", "-o", "strange.inspector", status=1)
     assert "failed as before" in run("replay", "strange.inspector", "--exit-code").stdout
@@ -427,7 +427,7 @@ def test_a_page_and_a_bundle(run: Run) -> None:
     assert run("explore", "all.inspector", "--no-open", "-o", "page.html").stdout == "page.html\n"
     assert Path("page.html").stat().st_size > 100_000
     one, two = json.loads(run("replay", "all.inspector", "--json", "--exit-code").stdout)
-    same = "the same optimized HLO, machine code not compared (a bundle keeps no machine code)"
+    same = "the same optimized HLO, machine code not compared (a bundle has no machine code)"
     assert one["difference"] == two["difference"] == same
     assert "recorded with JAX" in run("replay", "all.inspector").stdout
     run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")

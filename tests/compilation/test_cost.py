@@ -178,7 +178,7 @@ ENTRY main {
 def test_nobody_knows_what_a_custom_call_costs() -> None:
     module = module_of(CALL)
     found = counted(module)
-    assert found["called"].flops == Unavailable("XLA does not know what a call to 'mystery' costs")
+    assert found["called"].flops == Unavailable("XLA does not know the cost of a call to 'mystery'")
     whole = total(module, found)
     assert whole.flops == 4
     assert [part.name for part in whole.missing] == ["called"]
@@ -399,8 +399,8 @@ def test_a_cost_of_which_nothing_is_known_is_unavailable() -> None:
     assert theirs["flops"] < 0
     ours = inspector.lower(lambda x: jax.lax.top_k(x, 8), x).compile(engine=InlineEngine()).cost
     assert isinstance(ours, Cost)
-    assert ours.flops == Unavailable("what it is made of is not known: 1 custom call not counted")
-    assert repr(ours).endswith("unknown accessed; what it is made of is not known: 1 custom call not counted>")
+    assert ours.flops == Unavailable("all of its parts are unknown: 1 custom call not counted")
+    assert repr(ours).endswith("unknown accessed; all of its parts are unknown: 1 custom call not counted>")
 
 
 def test_a_cost_known_in_part_goes_through_json() -> None:

@@ -66,7 +66,7 @@ def test_cancel_stops_the_work_once() -> None:
 def test_a_wait_that_runs_out_says_where_the_job_stands() -> None:
     job: Job[int] = Job()
     job.advance("compiling")
-    with pytest.raises(TimeoutError, match=r"No result after 0.01 s \(stage: compiling\); the job goes on"):
+    with pytest.raises(TimeoutError, match=r"No result after 0.01 s \(stage: compiling\); the job continues"):
         job.result(0.01)
     job.fail(TimeoutError("the compiler's own"))
     with pytest.raises(TimeoutError, match="the compiler's own"):

@@ -95,7 +95,7 @@ def test_a_device_count_among_the_options_chooses_the_target(target: str) -> Non
 @pytest.mark.parametrize(
     ("count", "target", "words"),
     [
-        (4, "cpu:8", "asks for another number of devices than the target cpu:8. Leave one out"),
+        (4, "cpu:8", "conflicts with the number of devices of the target cpu:8. Remove one of them"),
         (0, "cpu", "must be an int from 1 to 1024, got 0"),
         (True, "cpu", "got True"),
     ],
@@ -126,10 +126,10 @@ def test_a_request_takes_what_users_write_and_keeps_the_values() -> None:
     [
         ({"program": "HloModule m"}, ParameterError, "Expected a Program, got 'HloModule m'"),
         ({"options": 3}, OptionError, "options must be an inspector.Options"),
-        ({"target": None}, TargetError, "A target is a text"),
-        ({"products": ("pass",)}, OptionError, "There is no product 'pass'; expected names among assembly, buffers"),
-        ({"products": None}, OptionError, "There is no product None"),
-        ({"products": [[1]]}, OptionError, r"There is no product \[1\]"),
+        ({"target": None}, TargetError, "A target must be a string"),
+        ({"products": ("pass",)}, OptionError, "Unknown product 'pass'. Expected names among assembly, buffers"),
+        ({"products": None}, OptionError, "Unknown product None"),
+        ({"products": [[1]]}, OptionError, r"Unknown product \[1\]"),
     ],
 )
 def test_what_a_request_cannot_be_made_of(change: dict[str, Any], error: type[Exception], words: str) -> None:

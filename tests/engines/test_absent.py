@@ -122,19 +122,19 @@ def test_what_was_compiled_is_saved_and_remembered(target: str, tmp_path: object
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
 def test_it_cannot_run_here(target: str) -> None:
     compiled = lower(step, F32, target=target).compile(target=target)
-    with pytest.raises(TargetError, match="is not here: it is compiled for ahead of time"):
+    with pytest.raises(TargetError, match="is not attached: inspector compiles for it ahead of time"):
         compiled.run(np.ones((256, 256), np.float32))
-    with pytest.raises(TargetError, match="is not here"):
+    with pytest.raises(TargetError, match="is not attached"):
         load_executable(compiled)
 
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
 def test_requests_that_do_not_fit(target: str) -> None:
-    with pytest.raises(TargetError, match=r"was lowered for cpu, and .* takes programs for"):
+    with pytest.raises(TargetError, match=r"was lowered for cpu, and .* needs programs for"):
         inspector.lower(inspector.lower(step, F32).stablehlo).compile(target=target)
     nine = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 9)], target=target)
     with pytest.raises(
-        TargetError, match=r"takes 9 devices \(num_replicas 9 x num_partitions 1\).* Use (tpu:v5e:2x6|gpu:h100:2x8)"
+        TargetError, match=r"needs 9 devices \(num_replicas 9 x num_partitions 1\).* Use (tpu:v5e:2x6|gpu:h100:2x8)"
     ):
         nine.compile(target=target)
 
@@ -207,7 +207,7 @@ def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch
         ("NVIDIA H100 80GB HBM3 0",),
     )
     assert isinstance(compiled.executable, bytes)
-    with pytest.raises(TargetError, match="belongs to this process: a worker cannot run on it"):
+    with pytest.raises(TargetError, match="belongs to this process, so a worker cannot run on it"):
         compiled.run(np.ones((256, 256), np.float32), engine=worker_engine())
 
 
@@ -291,7 +291,7 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
 @pytest.mark.parametrize("flag", ["xla_vlp_verify_device_assignment", "xla_tpu_skip_llo_late_decomposer"])
 def test_what_kills_libtpu_costs_a_worker(flag: str) -> None:
     lowered = lower(step, F32, target="tpu:v5e:2x2")
-    with pytest.raises(WorkerDiedError, match=rf"killed by SIGABRT.* with the flags {flag}=true"):
+    with pytest.raises(WorkerDiedError, match=rf"SIGABRT.* with the flags {flag}=true"):
         lowered.compile({flag: True}, target="tpu:v5e:2x2")
     with inspector.settings.scope(cache=False):
         assert engine_of(lowered.compile(target="tpu:v5e:2x2")) == "worker"

@@ -213,7 +213,7 @@ def test_a_corrupted_entry_is_dropped_with_a_warning(
         assert not is_from_cache(job.result(5))
     assert len(inner.requests) == 1
     assert job.preview().hlo == "HloModule f"
-    assert "dropped and is compiled anew" in caplog.text
+    assert "cannot be used and is compiled again" in caplog.text
     cached.close()
     assert is_from_cache(engine(FakeEngine()).submit(request()).result(5))
 
@@ -409,7 +409,7 @@ def test_a_place_that_cannot_be_written_costs_no_result(tmp_path: Path, caplog: 
         cached = engine(FakeEngine())
         assert cached.submit(request()).result(5).hlo
         cached.close()
-    assert "are not kept on disk: " in caplog.text
+    assert "are not cached on disk: " in caplog.text
 
 
 @pytest.mark.slow
@@ -440,7 +440,7 @@ def test_a_directory_that_others_may_write_is_not_used_and_says_so_once(
     disk.put("k2", compiled(asked), MB)
     assert [f.name for f in directory.iterdir()] == ["k.compiled"]
     assert [r.getMessage() for r in caplog.records] == [
-        f"Compiled programs are not kept on disk: the folder '{directory}' can be written by others (mode 0777)."
+        f"Compiled programs are not cached on disk: the folder '{directory}' can be written by others (mode 0777)."
     ]
     inner = FakeEngine()
     assert engine(inner).submit(asked).result(5).executable == b"code"
@@ -490,7 +490,7 @@ def test_a_bomb_in_the_cache_is_dropped(directory: Path, caplog: pytest.LogCaptu
         for name, data in entries.items():
             packed.writestr(name, data)
     assert disk.get("k", asked) is None
-    assert "says that it has 41,943,040 bytes, of at most" in caplog.text
+    assert "claims 41,943,040 bytes, more than the limit of" in caplog.text
     assert not (directory / "k.compiled").exists()
 
 

@@ -98,4 +98,4 @@ def test_a_warning_for_each_file_becomes_one() -> None:
     said = [f"E1125 10:00:00.0 1 dump.cc:1] {NOT_WRITTEN} to /x/{n}: RESOURCE_EXHAUSTED" for n in range(60)]
     (warning,) = warnings_in("\n".join(said))
     assert warning.startswith(f"{NOT_WRITTEN} to /x/0: RESOURCE_EXHAUSTED")
-    assert "and 59 more files. Free space there" in warning
+    assert "and 59 more files. Free disk space there" in warning

@@ -113,7 +113,7 @@ def test_cancel_says_that_the_compile_goes_on(engine: InlineEngine) -> None:
     job.add_progress_callback(cancel)
     assert stopped.wait(60)
     if cancelled[0]:
-        with pytest.raises(CancelledError, match="goes on in the background"):
+        with pytest.raises(CancelledError, match="continues in the background"):
             job.result(0)
 
 

@@ -194,7 +194,7 @@ def _before(call: Instruction) -> set[str]:
 @needs_tpu
 def test_a_dump_of_the_users_own_is_refused_beside_it() -> None:
     lowered = inspector.lower(step, F32, platform="tpu")
-    with pytest.raises(OptionError, match=r"products=\('assembly',\).* xla_jf_dump_to has it write elsewhere"):
+    with pytest.raises(OptionError, match=r"products=\('assembly',\).* xla_jf_dump_to redirects them"):
         lowered.compile({"xla_jf_dump_to": "/nowhere"}, target=TPU, products=("assembly",))
 
 

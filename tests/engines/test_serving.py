@@ -151,7 +151,7 @@ def test_devices_that_are_not_here_cannot_run(stages: list[str]) -> None:
 
     serve = Server(of)
     serve.compile(request(slice=TPU), stages.append)
-    with pytest.raises(ExecutionError, match="a device that is not here cannot run"):
+    with pytest.raises(ExecutionError, match="a device that is not attached cannot run"):
         serve.run(run(request(slice=TPU)), stages.append)
     assert "running" not in stages
     assert asked == [TPU, TPU]
@@ -262,5 +262,5 @@ def test_callbacks_stay_in_the_process_that_lowered() -> None:
     assert callbacks_of(programs.lower(lambda x: x + 1, shape)) is None
     calling = programs.lower(lambda x: jax.pure_callback(np.sin, shape, x), shape)
     assert callbacks_of(calling) is calling.callbacks is not None
-    with pytest.raises(ExecutionError, match="Lower the function again here"):
+    with pytest.raises(ExecutionError, match="Lower the function again in this process"):
         callbacks_of(dataclasses.replace(calling, callbacks=None))

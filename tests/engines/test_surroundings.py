@@ -87,7 +87,7 @@ def test_no_file_can_be_written(tmp_path: Path) -> None:
         run(tmp_path, "tell()\nprint('lives')", {"INSPECTOR_CACHE": "off"}, "trap '' XFSZ; ulimit -f 0;")
     )
     assert first.startswith("refused ")
-    assert "No temporary file could be made" in first
+    assert "Could not create a temporary file" in first
     assert last == "lives"
 
 

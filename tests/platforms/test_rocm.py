@@ -87,7 +87,7 @@ def test_compiling_is_refused_with_the_reason() -> None:
     lowered = inspector.lower(lambda x: x + 1, X, target="gpu:mi300x:8")
     with pytest.raises(
         TargetError,
-        match=r"gpu:mi300x:8 cannot be compiled for here: .* attached.* Install it with: .*pip install .*'jax-rocm7-plugin==",
+        match=r"Cannot compile for gpu:mi300x:8: .* attached.* Install it with: .*pip install .*'jax-rocm7-plugin==",
     ):
         lowered.compile(target="gpu:mi300x:8")
 

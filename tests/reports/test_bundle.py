@@ -124,7 +124,7 @@ def test_files_of_compiled_save_are_opened_too(tmp_path: Path) -> None:
     compiled = exploration().baseline.compiled
     compiled.save(tmp_path / "c")
     assert inspector.load(tmp_path / "c") == compiled
-    with pytest.raises(ModuleError, match="holds 'inspector-compiled', expected 'inspector-exploration'"):
+    with pytest.raises(ModuleError, match="has the format 'inspector-compiled', expected 'inspector-exploration'"):
         bundle.load(tmp_path / "c")
 
 
@@ -162,9 +162,9 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format_version": 99}, "has format 99, this inspector reads 1. Update inspector"),
-        ({"format_version": True}, "has format True"),
-        ({"format": "x"}, "holds 'x', expected 'inspector-exploration'"),
+        ({"format_version": 99}, "has format version 99, but this inspector reads 1. Update inspector"),
+        ({"format_version": True}, "has format version True"),
+        ({"format": "x"}, "has the format 'x', expected 'inspector-exploration'"),
         ({"content": None}, "content: expected an object, got None"),
         ({"content": {}}, "a RecordedExploration without 'lowered'"),
     ],
@@ -194,7 +194,7 @@ def test_a_reference_names_an_entry_and_nothing_else(file: Path, tmp_path: Path,
 def test_an_entry_that_is_not_what_its_name_says_is_refused(file: Path, tmp_path: Path) -> None:
     contents = entries(file)
     name = next(name for name, data in contents.items() if data == exploration().lowered.hlo.encode())
-    with pytest.raises(ModuleError, match=f"the entry {name[:12]} is not what was saved"):
+    with pytest.raises(ModuleError, match=f"the entry {name[:12]} does not match its digest"):
         bundle.load(write(tmp_path / "x", {**contents, name: b"HloModule other"}))
 
 

@@ -52,5 +52,5 @@ def of(*numbers: int) -> bytes:
     ],
 )  # fmt: skip
 def test_numbers_that_do_not_go_together_are_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(FormError, match=r"^here: a listing whose numbers do not go together"):
+    with pytest.raises(FormError, match=r"^here: inconsistent numbers in a listing"):
         listings.read(dataclasses.replace(listings.written(LISTING), **changes), "here")  # type: ignore[arg-type]

@@ -101,7 +101,7 @@ def test_what_is_typed_is_asked_for(asked: Asked, flag: str, value: str, flags: 
         (SPLIT, "many", "cpu", "FlagTypeError: "),
         (f"--{FAST_MATH}=true", "false", "cpu", "holds its own values"),
         ("xla_cpu_enable_fast_mth", "", "cpu", f"Did you mean {FAST_MATH}"),
-        ("--xla_dump_to='/tmp", "", "cpu", "No closing quotation"),
+        ("--xla_dump_to='/tmp", "", "cpu", "a quotation mark is not closed"),
         ("", "", "moon", "TargetError: Unknown target <moon>"),
     ],
 )

@@ -206,7 +206,7 @@ def test_numbers_come_with_the_preview_and_the_cost_by_itself(work: FakeWork, ex
     work.jobs[1].fail(CompilationError("no code for that"))
     explorer.wait(10)
     assert shown(0)["compile_s"] == (0.5, None)
-    assert shown(1)["flops"] == (None, "the compile ended before it was counted")
+    assert shown(1)["flops"] == (None, "the compile ended before its operations were counted")
     assert len(box.of("document", pane="optimized", variant=0)) == 1
 
 

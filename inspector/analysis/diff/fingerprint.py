@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable
 
 from inspector.compilation import machine_code
 from inspector.compilation.compiled import CompiledProgram
@@ -27,6 +26,7 @@ from inspector.hlo.reading.field_numbers import (
     OPERAND_IDS,
     ORIGINAL_VALUE,
 )
+from inspector.support.digests import digest_of
 
 ASPECTS = ("hlo", "memory", "cost", "code")
 """The compared aspects, the most informative first. Fields of `Fingerprint`."""
@@ -91,7 +91,7 @@ def module_digest(module: Module) -> str:
         for field in _MODULE_FIELDS
         if field in module.proto.DESCRIPTOR.fields_by_name
     ]
-    return _digest([bodies[module.entry.number], *aliases]).hex()
+    return digest_of([bodies[module.entry.number], *aliases]).hex()
 
 
 def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
@@ -102,7 +102,7 @@ def code_digest(executable: bytes | Unavailable) -> str | Unavailable:
 def _code_digest(code: machine_code.MachineCode | Unavailable) -> str | Unavailable:
     if isinstance(code, Unavailable):
         return code
-    return _digest([part.encode() for item in sorted(code.items()) for part in item]).hex()
+    return digest_of([part.encode() for item in sorted(code.items()) for part in item]).hex()
 
 
 # Fields of HloModuleProto that carry information beyond the computations.
@@ -121,12 +121,10 @@ class _Digests:
         columns = module.columns
         self._module = module
         self._scheduled = set(module.proto.schedule.sequences)
-        has_channel = (
-            columns.integers(CHANNEL_ID)[module.alike.first] > 0
-        ).tolist()  # decides the meaning of group ids
-        kinds = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
-        self._attributes = [_digest([attributes, b"channel"] if has else [attributes]) for attributes, has in kinds]
-        self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # without operands
+        has_channel = (columns.integers(CHANNEL_ID)[module.alike.first] > 0).tolist()  # which decides what ids are
+        said = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
+        self._attributes = [digest_of([attributes, b"channel"] if has else [attributes]) for attributes, has in said]
+        self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # of what takes nothing
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._operands, self._called, self._before = (
             (links.offsets.tolist(), links.rows.tolist())
@@ -173,7 +171,7 @@ class _Digests:
             begin = end
         listed = self._rows[rows.start : rows.stop]
         in_order = listed if computation.id in self._scheduled else sorted(listed)
-        return _digest([self._rows[computation.root.row], b"".join(in_order)])
+        return digest_of([self._rows[computation.root.row], b"".join(in_order)])
 
     def _body(self, computation: int) -> bytes:
         return self._bodies[computation] if computation < len(self._bodies) else b""
@@ -186,7 +184,7 @@ class _Digests:
         before = sorted(self._rows[other] for other in _of(self._before, row))
         if not all(operands) or not all(called) or not all(before):
             raise self._misplaced(row, computation)
-        return _digest([self._attributes[self._kinds[row]], *operands, b"", *called, b"", *before])
+        return digest_of([self._attributes[self._kinds[row]], *operands, b"", *called, b"", *before])
 
     def _misplaced(self, row: int, computation: Computation) -> ModuleError:
         name = self._module.columns.names[row]
@@ -203,24 +201,15 @@ def _of(links: tuple[list[int], list[int]], row: int) -> list[int]:
 def _memory_digest(memory: Memory | Unavailable) -> str | Unavailable:
     if isinstance(memory, Unavailable):
         return memory
-    return _digest([repr(sorted(memory.spaces.items())).encode()]).hex()
+    return digest_of([repr(sorted(memory.spaces.items())).encode()]).hex()
 
 
 def _numbers_digest(values: object) -> str | Unavailable:
     if isinstance(values, Unavailable):
         return values
     fields = dataclasses.fields(values)  # type: ignore[arg-type]  # Cost
-    pairs = [(field.name, getattr(values, field.name)) for field in fields]
-    return _digest([repr(pairs).encode()]).hex()
-
-
-def _digest(parts: Iterable[bytes]) -> bytes:
-    """Returns the SHA-256 of some parts, each prefixed with its length so that different lists give different bytes."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.digest()
+    said = [(field.name, getattr(values, field.name)) for field in fields]
+    return digest_of([repr(said).encode()]).hex()
 
 
 def _agreed(first: str | Unavailable, second: str | Unavailable) -> str | Unavailable:

@@ -1,9 +1,9 @@
-"""Names of notebook cells' files, which carry the pid of the notebook kernel: `<temp>/ipykernel_<pid>/<hash of the cell>.py`.
+"""Names of notebook cells' files, which contain the pid of the notebook kernel: `<temp>/ipykernel_<pid>/<hash of the cell>.py`.
 
-A module names them in its source locations, so after a restart the same cells make other bytes. Here such
-modules count as one, and what was compiled of one is told in the names of the other.
+The source locations of a module contain these names, so the same cells lead to other bytes after a restart. This module
+treats such modules as equal, and replaces the names in a cached program with those of the current kernel.
 
-The names are read from the string section of MLIR's bytecode (mlir.llvm.org/docs/BytecodeFormat).
+The names are in the string section of MLIR's bytecode (mlir.llvm.org/docs/BytecodeFormat).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STRINGS = 0  # the id of the string section
 
 
 def module_digest(module: bytes) -> str:
-    """SHA-256 of MLIR bytecode in hex, the same for the same cells in any kernel."""
+    """Returns the SHA-256 of MLIR bytecode in hex, equal for the same cells in any kernel."""
     if MARK not in module:
         return hashlib.sha256(module).hexdigest()
     digest = hashlib.sha256()
@@ -35,11 +35,11 @@ def module_digest(module: bytes) -> str:
 
 
 def renamed(compiled: CompiledProgram, module: bytes) -> CompiledProgram:
-    """A program with the cells' names of another module of the same digest.
+    """Returns a program with the file names of another module with the same digest.
 
     Args:
-      compiled: what was compiled in another notebook kernel; its executable keeps that one's names.
-      module: what the same cells lowered to in this one.
+      compiled: a program compiled in another notebook kernel; its executable keeps the old names.
+      module: the module of the same cells in this kernel.
     """
     if compiled.program.module == module:
         return compiled
@@ -52,7 +52,9 @@ def renamed(compiled: CompiledProgram, module: bytes) -> CompiledProgram:
 
 
 def _renamed_proto(data: bytes, names: Mapping[str, str]) -> bytes:
-    if all(len(before) == len(after) for before, after in names.items()):  # XLA's own bytes, of which readings are kept
+    if all(
+        len(before) == len(after) for before, after in names.items()
+    ):  # keeps XLA's own bytes, by which cached readings are found
         for before, after in names.items():
             data = data.replace(before.encode(), after.encode())
         return data
@@ -73,7 +75,7 @@ def _strings(module: bytes) -> list[bytes]:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The strings of the string section: their number, their lengths from the last to the first, then all of them."""
+    """Returns the strings of the string section: their number, their lengths from last to first, then their bytes."""
     count, position = read_mlir_varint(data, 0)
     lengths = []
     for _ in range(count):
@@ -87,7 +89,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def _sections(module: bytes) -> Iterator[tuple[int, bytes]]:
-    """The id and the bytes of each section of a module; its version and producer come first, with id -1."""
+    """Yields the id and the bytes of each section of a module, after its version and producer with id -1."""
     if not module.startswith(_MAGIC):
         yield -1, module
         return

@@ -1,6 +1,6 @@
-"""`CacheKey`: the name of an entry in JAX's persistent compilation cache, taken apart. A value, without JAX.
+"""`CacheKey`: the parts of a key in JAX's persistent compilation cache. A value that works without JAX.
 
-Made by `caching.py`. Not of `cache.py`, which is inspector's own cache.
+Created by `caching.py`. Not related to inspector's own cache (`program_cache.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Ingredient:
     """One part of a key.
 
     Attributes:
-      name: JAX's own.
-      sha256: of the part's bytes, in hexadecimal.
-      value: what they say, for people.
+      name: JAX's name of the part.
+      sha256: digest of the part's bytes, in hexadecimal.
+      value: readable text of the part.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Ingredient:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CacheKey:
-    """A key of JAX's cache and what it is made of. Compare two with `diff`.
+    """A key of JAX's cache and its parts. Compare two with `diff`.
 
     Attributes:
       text: the key.
-      ingredients: in the order of hashing.
-      flags_left_out: flags of XLA_FLAGS, LIBTPU_INIT_ARGS and the command line that change no key.
+      ingredients: the parts, in the order of hashing.
+      flags_left_out: flags in XLA_FLAGS, LIBTPU_INIT_ARGS and the command line that are not part of the key.
       compile_options: a serialized `xla.CompileOptionsProto` as JAX hashes it: without dump options.
     """
 
@@ -47,26 +47,26 @@ class CacheKey:
     compile_options: bytes | Unavailable = dataclasses.field(repr=False)
 
     def diff(self, other: CacheKey) -> dict[str, tuple[Any, Any]]:
-        """What differs: ingredient to (ours, theirs); compile options under their own names.
+        """Returns the differences: ingredient to (this value, other value), with compile options under their own names.
 
-        Digests stand for what has no text, None for an ingredient that a key does not have.
+        Parts without a text have their digest as the value, and missing parts have None.
         """
         ours = {each.name: each for each in self.ingredients}
         theirs = {each.name: each for each in other.ingredients}
-        found: dict[str, tuple[Any, Any]] = {}
+        differences: dict[str, tuple[Any, Any]] = {}
         for name in dict.fromkeys([*ours, *theirs]):
-            mine, others = ours.get(name), theirs.get(name)
-            if mine is not None and others is not None and mine.sha256 == others.sha256:
+            own, others = ours.get(name), theirs.get(name)
+            if own is not None and others is not None and own.sha256 == others.sha256:
                 continue
             options = dict(_options_diff(self, other)) if name == _COMPILE_OPTIONS else {}
-            found |= options or {name: _sides(mine, others)}
-        return found
+            differences |= options or {name: _sides(own, others)}
+        return differences
 
     def __str__(self) -> str:
         lines = [self.text]
         for each in self.ingredients:
-            said = f"({each.value.reason})" if isinstance(each.value, Unavailable) else each.value or "nothing"
-            lines.append(f"  {each.name}: {said} [{each.sha256[:12]}]")
+            text = f"({each.value.reason})" if isinstance(each.value, Unavailable) else each.value or "nothing"
+            lines.append(f"  {each.name}: {text} [{each.sha256[:12]}]")
         if self.flags_left_out:
             lines.append(f"  not in the key: {' '.join(self.flags_left_out)}")
         return "\n".join(lines)
@@ -74,13 +74,13 @@ class CacheKey:
     __repr__ = __str__
 
 
-def _sides(mine: Ingredient | None, others: Ingredient | None) -> tuple[str | None, str | None]:
-    """Two sides of a difference: values where they tell it, else digests."""
-    if mine is None or others is None:
-        return mine.sha256 if mine else None, others.sha256 if others else None
-    if isinstance(mine.value, str) and isinstance(others.value, str) and mine.value != others.value:
-        return mine.value, others.value
-    return mine.sha256, others.sha256
+def _sides(own: Ingredient | None, others: Ingredient | None) -> tuple[str | None, str | None]:
+    """Returns both sides of a difference: the values if they differ, otherwise the digests."""
+    if own is None or others is None:
+        return own.sha256 if own else None, others.sha256 if others else None
+    if isinstance(own.value, str) and isinstance(others.value, str) and own.value != others.value:
+        return own.value, others.value
+    return own.sha256, others.sha256
 
 
 def _options_diff(ours: CacheKey, theirs: CacheKey) -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -91,25 +91,25 @@ def _options_diff(ours: CacheKey, theirs: CacheKey) -> Iterator[tuple[str, tuple
 
 
 def _message_diff(ours: Any, theirs: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Fields of two protobuf messages of a type that differ, those of inner messages under their own names."""
+    """Yields the fields that differ in two protobuf messages of a type, with fields of inner messages under their own names."""
     for field in ours.DESCRIPTOR.fields:
-        mine, others = getattr(ours, field.name), getattr(theirs, field.name)
-        if mine == others:
+        own, others = getattr(ours, field.name), getattr(theirs, field.name)
+        if own == others:
             continue
         inner = field.message_type
         if inner is not None and inner.GetOptions().map_entry:
-            for key in sorted({*mine, *others}):
-                sides = (_entry(mine, key), _entry(others, key))
+            for key in sorted({*own, *others}):
+                sides = (_entry(own, key), _entry(others, key))
                 if sides[0] != sides[1]:
                     yield key, sides
-        elif inner is not None and hasattr(mine, "DESCRIPTOR"):
-            yield from _message_diff(mine, others)
+        elif inner is not None and hasattr(own, "DESCRIPTOR"):
+            yield from _message_diff(own, others)
         else:
-            yield field.name, (_plain(field, mine), _plain(field, others))
+            yield field.name, (_plain(field, own), _plain(field, others))
 
 
 def _entry(entries: Any, key: str) -> Any:
-    """A map's value: of `env_option_overrides` the value within."""
+    """Returns a map's value; for `env_option_overrides`, the value inside the message."""
     if key not in entries:
         return None
     value = entries[key]
@@ -118,7 +118,7 @@ def _entry(entries: Any, key: str) -> Any:
 
 
 def _plain(field: Any, value: Any) -> Any:
-    """A field's value without protobuf's containers; enums by name."""
+    """Returns a field's value without protobuf's containers, and with enums by name."""
     if hasattr(value, "__iter__") and not isinstance(value, (str, bytes)):
         return tuple(_plain(field, each) for each in value)
     if field.enum_type is not None and value in field.enum_type.values_by_number:

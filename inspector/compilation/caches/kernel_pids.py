@@ -1,4 +1,4 @@
-"""Bytes that name notebook cells' files, `<temp>/ipykernel_<pid>/<hash of the cell>.py`, whatever the notebook kernel's pid."""
+"""Replaces the notebook kernel's pid in file names of notebook cells, `<temp>/ipykernel_<pid>/<hash of the cell>.py`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _DIGITS = re.compile(rb"[0-9]+(?=[/\\])")
 
 
 def without_pid(data: bytes) -> tuple[bytes, bytes]:
-    """A notebook kernel's pid in bytes that name its cells' files, and the bytes with as many zeros in its place.
+    """Returns the notebook kernel's pid in names of cells' files, and the data with zeros instead of its digits.
 
-    The pid is b"", and the bytes are as they were, where there is none, or where there are several.
+    If there is no pid, or several, returns b"" and the data unchanged.
     """
     pids = set[bytes]()
     at = data.find(MARK)
     while at >= 0:
-        if digits := _DIGITS.match(data, at + len(MARK)):  # not of ipykernel_launcher.py
+        if digits := _DIGITS.match(data, at + len(MARK)):  # excludes ipykernel_launcher.py
             pids.add(digits[0])
         at = data.find(MARK, at + len(MARK))
     if len(pids) != 1:
@@ -26,5 +26,5 @@ def without_pid(data: bytes) -> tuple[bytes, bytes]:
 
 
 def with_pid(data: bytes, before: bytes, after: bytes) -> bytes:
-    """The same with another pid of the same length."""
+    """Replaces a pid with another one of the same length."""
     return data.replace(MARK + before, MARK + after) if before else data

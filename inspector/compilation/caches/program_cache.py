@@ -1,8 +1,8 @@
-"""Compiled programs by key: the last ones in memory, more in a directory. Values only, no engine.
+"""Compiled programs by key: the most recent ones in memory, more in a directory. Values only, no engine.
 
-A file is a saved `Compiled` (`saved.py`, never pickle), written whole by a rename, so that any number
-of processes share a directory without locks. A file that cannot be read is dropped and logged. Executables
-lie here that a process will load and run, so a directory or file that others could write is not used.
+A file is a saved `Compiled` (`saved_compiled.py`, no pickle), written atomically by a rename, so that any number
+of processes can share a directory without locks. A file that cannot be read is deleted and logged. Processes load and
+run the executables in this directory, so a directory or file that others can write to is not used.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _log = logging.getLogger(__name__)
 
 
 def cache_key(request: CompileRequest, compiler: str) -> str:
-    """SHA-256 over all that decides what is compiled and what is told of it, in hex.
+    """Returns the SHA-256 over everything that determines the result and inspector's description of it, in hex.
 
-    What is kept was partly worked out by inspector itself, such as the cost, so another inspector finds none of it.
+    inspector computes parts of the cached results, such as the cost, so another version of inspector has other keys.
 
     Args:
       request: module, options and target.
-      compiler: who would compile it: versions, machine, configuration.
+      compiler: the compiler's identity: versions, machine, configuration.
     """
     digest = request.digest_with(module_digest(request.program.module))
     text = f"{packages.code_stamp()}\n{digest}\n{request.program.platform}\n{compiler}"
@@ -49,13 +49,13 @@ _LARGE_PART = 16
 
 
 def is_large(compiled: CompiledProgram, limit_bytes: int) -> bool:
-    """Whether a program is left to the disk, where that has it: it would take its memory as long as the process lives.
+    """Reports whether a program is cached on disk only, because it would use memory as long as the process lives.
 
-    One that takes more than the limit divided by 16 is: to read it takes a hundredth of its compile.
+    True if it is larger than the limit divided by 16: reading it takes a hundredth of the time of its compile.
 
     Args:
       compiled: the program.
-      limit_bytes: of all programs in memory.
+      limit_bytes: limit for all programs in memory.
     """
     return _bytes(compiled) * _LARGE_PART > limit_bytes
 
@@ -65,46 +65,46 @@ class MemoryCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: collections.OrderedDict[str, CompiledProgram] = collections.OrderedDict()
+        self._programs: collections.OrderedDict[str, CompiledProgram] = collections.OrderedDict()
 
     def get(self, key: str) -> CompiledProgram | None:
-        """The program, which then counts as used."""
+        """Returns the program, or None, and marks it as recently used."""
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
+            if key in self._programs:
+                self._programs.move_to_end(key)
+            return self._programs.get(key)
 
     def put(self, key: str, compiled: CompiledProgram, limit_bytes: int) -> None:
-        """Remembers a program and forgets the least recently used ones above the limit.
+        """Adds a program and removes the least recently used ones above the limit.
 
-        One that is above the limit by itself is not remembered, and none is forgotten for it.
+        A program that exceeds the limit by itself is not added.
         """
         if _bytes(compiled) > limit_bytes:
             return
         with self._lock:
-            self._held[key] = compiled
-            self._held.move_to_end(key)
-            total = sum(map(_bytes, self._held.values()))
+            self._programs[key] = compiled
+            self._programs.move_to_end(key)
+            total = sum(map(_bytes, self._programs.values()))
             while total > limit_bytes:
-                total -= _bytes(self._held.popitem(last=False)[1])
+                total -= _bytes(self._programs.popitem(last=False)[1])
 
 
 class DiskCache:
     """A directory of programs. Any number of processes may use it at once."""
 
     def __init__(self, directory: str) -> None:
-        """Made when first written to."""
+        """Creates the cache. The directory is created on the first write."""
         self._directory = Path(directory)
 
     def __contains__(self, key: str) -> bool:
         return self._may_be_used() and self._file(key).is_file()
 
     def get(self, key: str, request: CompileRequest) -> CompiledProgram | None:
-        """The program, which then counts as used; None when there is none that can be read.
+        """Returns the program and marks it as recently used; None if there is no readable one.
 
         Args:
-          key: of the request.
-          request: what the program must be of; a file of another one is dropped too.
+          key: key of the request.
+          request: the expected request; a file of another program is deleted.
         """
         file = self._file(key)
         if not self._may_be_used():
@@ -113,15 +113,15 @@ class DiskCache:
             files.open_regular(file, own=True).close()
             compiled = saved_compiled.load(file)
             if not _is_of(compiled, request):
-                raise ModuleError(f"{str(file)!r} holds another program than its name says.")
+                raise ModuleError(f"{str(file)!r} contains another program than its name indicates.")
             compiled = renamed(compiled, request.program.module)
         except FileNotFoundError:
             return None
         except files.RefusedError as e:
-            _tell(f"A cached program is not used: {e}.")
+            _warn_once(f"A cached program is not used: {e}.")
             return None
         except (ModuleError, OSError) as e:
-            _log.warning("A cached program was dropped and is compiled anew: %s", e)
+            _log.warning("A cached program cannot be used and is compiled again: %s", e)
             with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
             return None
@@ -132,10 +132,10 @@ class DiskCache:
     def put(self, key: str, compiled: CompiledProgram, limit_bytes: int) -> bool:
         """Writes a program, then deletes the least recently used ones above the limit.
 
-        A directory that cannot or must not be written to is logged, once: it costs compiles, not results.
+        If the directory cannot or must not be written to, this is logged once. It costs time for compiles, not results.
 
         Returns:
-          Whether the program is there now.
+          True if the program is in the directory.
         """
         try:
             files.make_own_folder(self._directory)
@@ -143,7 +143,7 @@ class DiskCache:
             self._evict(limit_bytes)
             return self._file(key).is_file()
         except (OSError, ModuleError) as e:
-            _tell(f"Compiled programs are not kept on disk: {e}.")
+            _warn_once(f"Compiled programs are not cached on disk: {e}.")
             return False
 
     def _may_be_used(self) -> bool:
@@ -152,7 +152,7 @@ class DiskCache:
         except FileNotFoundError:
             return False
         except OSError as e:
-            _tell(f"Compiled programs are not kept on disk: {e}.")
+            _warn_once(f"Compiled programs are not cached on disk: {e}.")
             return False
         return True
 
@@ -170,7 +170,7 @@ class DiskCache:
                 return
             total -= size
             with contextlib.suppress(OSError):
-                if saved_compiled.is_saved(file) or readings.is_reading(file):  # and not a user's, of such a name
+                if saved_compiled.is_saved(file) or readings.is_reading(file):  # not a user's file of a similar name
                     file.unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
@@ -178,19 +178,19 @@ class DiskCache:
 
 
 @functools.cache
-def _tell(text: str) -> None:
-    """Logs a text once."""
+def _warn_once(text: str) -> None:
+    """Logs a warning once."""
     _log.warning("%s", text)
 
 
 def _is_of(compiled: CompiledProgram, request: CompileRequest) -> bool:
-    held, asked = compiled.program.module, request.program.module
-    same = held == asked or module_digest(held) == module_digest(asked)
+    cached, requested = compiled.program.module, request.program.module
+    same = cached == requested or module_digest(cached) == module_digest(requested)
     return same and build_options_of(compiled) == request.build_options
 
 
 def _bytes(compiled: CompiledProgram) -> int:
     blobs = (compiled.program.module, compiled.hlo, compiled.hlo_proto, compiled.executable)
     recorded = (compiled.passes, compiled.assembly, compiled.buffers)
-    held = sum(product.byte_size for product in recorded if not isinstance(product, Unavailable))
-    return held + sum(len(blob) for blob in blobs if isinstance(blob, (bytes, str)))
+    recorded_bytes = sum(product.byte_size for product in recorded if not isinstance(product, Unavailable))
+    return recorded_bytes + sum(len(blob) for blob in blobs if isinstance(blob, (bytes, str)))

@@ -1,7 +1,8 @@
-"""What was read of a program's HLO, kept in the cache directory: what was read once is not read again.
+"""Caches parsed HLO in the cache directory, so that the HLO of a program is parsed only once.
 
-A file is named by what it was read from and by the code that read it, and lies beside the programs of
-`compilation/caches/program_cache.py`. It is written whole by a rename. One that cannot be used is deleted, and its source read anew.
+A file is named by its source and by the code that parses it, and is in the same directory as the programs of
+`compilation/caches/program_cache.py`. It is written atomically by a rename. An unusable file is deleted, and its source
+parsed again.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ from inspector.support import files, packages
 
 SUFFIX = ".read"
 _PID = "pid"
-"""The entry with the notebook kernel's, where the names of its cells' files are in what was read."""
+"""The entry with the notebook kernel's pid, if the parsed data contains names of its cells' files."""
 
 T = TypeVar("T")
 
 _MARK = "inspector-reading"
-_HEAD_BYTES = 64  # the archive's first header, with that name
-_LEAST_BYTES = 1 << 20  # below, reading takes less than a file
+_HEAD_BYTES = 64  # covers the archive's first header, which has that name
+_LEAST_BYTES = 1 << 20  # smaller sources are parsed faster than a file is read
 
 
 def module(owner: object, hlo_proto: bytes) -> Module:
-    """The module of a value, read once as long as there is room.
+    """Returns the parsed module of a value. The module is cached while there is space.
 
     Args:
       owner: the value, a program.
       hlo_proto: a serialized `xla.HloModuleProto`.
 
     Raises:
-      ModuleError: it is none.
+      ModuleError: not such a message.
     """
     return held.module(owner, hlo_proto, lambda data: Module(_columns(data)))
 
@@ -61,11 +62,11 @@ def _columns(hlo_proto: bytes) -> Columns:
 
 
 def shown_text(hlo: str, module: Module) -> DisplayedText:
-    """A module's text for reading.
+    """Returns the text of a module for display.
 
     Args:
-      hlo: jaxlib's text of it.
-      module: the same.
+      hlo: jaxlib's text of the module.
+      module: the module.
 
     Raises:
       ModuleError: the text cannot be read.
@@ -81,7 +82,7 @@ def shown_text(hlo: str, module: Module) -> DisplayedText:
 
 
 def is_reading(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks as if it was kept here. Raises OSError."""
+    """Reports whether a file looks like a file of this cache. Raises OSError."""
     with files.open_regular(path) as file:
         return _MARK.encode() in file.read(_HEAD_BYTES)
 
@@ -94,7 +95,7 @@ def _kept(
     make: Callable[[], T],
     entries: Callable[[T], Mapping[str, bytes] | None],
 ) -> T:
-    """What was made of a source, from its file where there is one that can be used; else made, and kept for later."""
+    """Returns the result for a source from the cache if possible, otherwise makes it and caches it."""
     pid, plain = kernel_pids.without_pid(source) if len(source) >= _LEAST_BYTES else (b"", source)
     file = _file(kind, plain)
     if file is None:
@@ -114,12 +115,12 @@ def _kept(
 
 
 def _of_kernel(kept: Mapping[str, bytes], pid: bytes) -> Mapping[str, bytes]:
-    """What was kept in another notebook kernel, with the names that cells' files have in this one."""
+    """Returns data that another notebook kernel cached, with this kernel's names of cells' files."""
     before = kept[_PID]
     if before == pid:
         return kept
     if len(before) != len(pid):
-        raise ModuleError("What was kept is of names of another length.")
+        raise ModuleError("The cached data contains a pid of another length.")
     return {name: kernel_pids.with_pid(data, before, pid) for name, data in kept.items()}
 
 
@@ -127,13 +128,13 @@ def _from(file: Path, names: Collection[str], read: Callable[[Mapping[str, bytes
     files.check_own_folder(file.parent)
     files.open_regular(file, own=True).close()
     with Archive(file) as opened:
-        found = read({name: opened.read(name) for name in (_PID, *names)})
+        result = read({name: opened.read(name) for name in (_PID, *names)})
     file.touch()
-    return found
+    return result
 
 
 def _file(kind: str, source: bytes) -> Path | None:
-    """Where it is kept; None where nothing is."""
+    """Returns the path of the cache file; None if the result is not cached."""
     chosen = settings.current()
     if len(source) < _LEAST_BYTES or not (chosen.cache and chosen.cache_directory):
         return None

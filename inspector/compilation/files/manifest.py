@@ -1,4 +1,4 @@
-"""`manifest.json`: what an archive of inspector says of itself, as JSON: its format, the format's version, and the rest."""
+"""`manifest.json`: the format of an inspector archive, the version of the format, and its other fields, as JSON."""
 
 from __future__ import annotations
 
@@ -20,51 +20,57 @@ class OtherFileError(ModuleError):
 
 
 def written(fields: Mapping[str, Any]) -> bytes:
-    """A manifest's bytes; "format" and "format_version" are the first of its fields.
+    """Returns a manifest's bytes; "format" and "format_version" are the first of its fields.
 
     Raises:
-      ModuleError: more than is read again.
+      ModuleError: it is larger than `read` accepts.
     """
     text = json.dumps(fields, indent=1).encode()
     if len(text) > _MAX_BYTES:
-        raise ModuleError(f"{len(text):,} bytes describe what is in the file, which holds {_MAX_BYTES:,} of them.")
+        raise ModuleError(
+            f"The description of the file's contents has {len(text):,} bytes, more than the limit of {_MAX_BYTES:,}."
+        )
     return text
 
 
 def read(opened: Archive, name: str, form: str, oldest: int, newest: int) -> dict[str, Any]:
-    """The fields of an archive's manifest, of a version that can be read.
+    """Reads the fields of an archive's manifest, if this inspector can read its version.
 
     Args:
       opened: the archive.
-      name: of the file, for errors.
-      form: the format that is expected.
-      oldest: version of it that is read.
-      newest: the same.
+      name: name of the file, for errors.
+      form: the expected format.
+      oldest: oldest version that can be read.
+      newest: newest version that can be read.
 
     Raises:
       OtherFileError: another format, or another version.
       ModuleError: there is no manifest.
-      FormError: it is no JSON.
+      FormError: the manifest is not JSON.
     """
     value = _value(opened)
-    found = value.get("format") if isinstance(value, dict) else value
-    if found != form:
-        raise OtherFileError(f"{name} holds {repr(found)[:200]}, expected {form!r}.")
+    format_ = value.get("format") if isinstance(value, dict) else value
+    if format_ != form:
+        raise OtherFileError(f"{name} has the format {repr(format_)[:200]}, expected {form!r}.")
     version = value.get("format_version")
     if type(version) is not int or not oldest <= version <= newest:
-        remedy = "Save it anew" if type(version) is int and version < oldest else "Update inspector to read a newer one"
+        remedy = (
+            "Save it again" if type(version) is int and version < oldest else "Update inspector to read a newer one"
+        )
         versions = f"{oldest}" if oldest == newest else f"{oldest} to {newest}"
-        raise OtherFileError(f"{name} has format {repr(version)[:40]}, this inspector reads {versions}. {remedy}.")
+        raise OtherFileError(
+            f"{name} has format version {repr(version)[:40]}, but this inspector reads {versions}. {remedy}."
+        )
     fields: dict[str, Any] = value
     return fields
 
 
 def format_of(path: str | os.PathLike[str]) -> Any:
-    """What the manifest of a file says of its format, whatever that is.
+    """Returns the format in a file's manifest, in any format.
 
     Raises:
-      FileNotFoundError: there is no such file.
-      ModuleError: it is no archive with a manifest.
+      FileNotFoundError: the file does not exist.
+      ModuleError: the file is not an archive with a manifest.
     """
     try:
         with Archive(path) as opened:

@@ -1,7 +1,7 @@
-"""One file for a `Compiled`: a zip of JSON and bytes. Never pickle, so that a stranger's file is safe to open.
+"""Saves a `Compiled` to one file, a zip archive of JSON and bytes. No pickle, so that any file is safe to open.
 
-The file holds everything but what lives in one process (callbacks' keep-alive, pytree structures),
-and loads where JAX is not installed. `_Saved` is its manifest's form: every field is checked when it is read.
+The file has everything except what exists in one process only (host callbacks, pytree structures),
+and loads without JAX. `_Saved` is the form of its manifest: every field is checked on reading.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from inspector.support import files, json_values
 FORMAT = "inspector-compiled"
 FORMAT_VERSION = 2
 
-_HEAD_BYTES = 256  # the archive's first header, and the first line of the manifest
+_HEAD_BYTES = 256  # covers the archive's first header and the first line of the manifest
 _BLOBS = {
     "module": "module.mlirbc",
     "hlo": "optimized.hlo",
@@ -41,7 +41,7 @@ _BLOBS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Program:
-    """A `Program` without its module; options as `Options.to_json` writes them."""
+    """A `Program` without its module, and with options in the form of `Options.to_json`."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -56,7 +56,7 @@ class _Program:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Saved:
-    """A `Compiled` without what are bytes. `executable` and `products` say why there are none."""
+    """A `Compiled` without its bytes. `executable` and `products` have the reasons for missing ones."""
 
     program: _Program
     options: str
@@ -74,7 +74,7 @@ class _Saved:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Manifest:
-    """The whole manifest; `sha256` of each blob, and of `compiled` in its canonical form."""
+    """The whole manifest, with `sha256` of each blob and of `compiled` in its canonical form."""
 
     format: str
     format_version: int
@@ -85,17 +85,17 @@ class _Manifest:
 def save(
     compiled: CompiledProgram, path: str | os.PathLike[str], *, compress: bool = True, private: bool = False
 ) -> None:
-    """Writes the file whole or not at all.
+    """Writes the file atomically.
 
     Args:
-      compiled: what is written.
-      path: where; an older file there is replaced.
-      compress: a fifth of the size for five times the time.
-      private: whether only this user may read it.
+        compiled: the program to save.
+        path: the file to write; an existing file is replaced.
+        compress: compresses to a fifth of the size, in five times the time.
+        private: True if only this user may read the file.
 
     Raises:
-      ModuleError: it has more arguments and warnings than a file of this form holds.
-      OSError: the place cannot be written.
+        ModuleError: its arguments and warnings are too large for this format.
+        OSError: the file cannot be written.
     """
     recorded = {name: getattr(compiled, name) for name in RECORDS}
     blobs = {
@@ -116,34 +116,36 @@ def load(path: str | os.PathLike[str]) -> CompiledProgram:
     """Reads a file that `save` wrote.
 
     Raises:
-      FileNotFoundError: there is none.
-      ModuleError: not such a file, damaged, or of a newer version.
+      FileNotFoundError: the file does not exist.
+      ModuleError: another kind of file, a damaged one, or one of another version.
     """
     name = repr(os.fspath(path))
     try:
         with Archive(path) as opened:
             fields = manifest.read(opened, name, FORMAT, FORMAT_VERSION, FORMAT_VERSION)
             about = json_values.decode(_Manifest, fields, manifest.NAME)
-            held = opened.names()  # only the products that there are
-            blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in RECORDS or f in held}
+            names = opened.names()  # includes recorded products only
+            blobs = {n: opened.read(f) for n, f in _BLOBS.items() if n not in RECORDS or f in names}
     except manifest.OtherFileError:
         raise
     except (ModuleError, json_values.FormError) as e:
-        raise ModuleError(f"{name} is not a saved Compiled: {e}. Expected a file that Compiled.save wrote.") from e
+        raise ModuleError(f"{name} is not a saved Compiled: {e}. Expected a file written by Compiled.save.") from e
     parts = {**blobs, "compiled": _canonical(about.compiled)}
     for part, data in parts.items():
         if _digest(data) != about.sha256.get(part):
             raise ModuleError(
-                f"{name} is damaged: its {_BLOBS.get(part, manifest.NAME)} is not what was saved. Save it anew."
+                f"{name} is damaged: its {_BLOBS.get(part, manifest.NAME)} does not match its digest. Save the program again."
             )
     try:
         return _compiled(json_values.decode(_Saved, about.compiled, "compiled"), blobs)
     except (InspectorError, ValueError) as e:
-        raise ModuleError(f"{name} is damaged: its {manifest.NAME} is not what was saved ({e}). Save it anew.") from e
+        raise ModuleError(
+            f"{name} is damaged: its {manifest.NAME} has invalid contents ({e}). Save the program again."
+        ) from e
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
-    """Whether a file looks as if `save` wrote it, uncompressed, damaged or not. Raises OSError."""
+    """Reports whether a file looks like an uncompressed file of `save`, damaged or not. Raises OSError."""
     with files.open_regular(path) as file:
         return f'"format": "{FORMAT}"'.encode() in file.read(_HEAD_BYTES)
 
@@ -153,7 +155,7 @@ def _digest(data: bytes) -> str:
 
 
 def _canonical(about: Any) -> bytes:
-    """The same for a manifest's part that was read as for the one that was written."""
+    """Encodes a part of the manifest identically for a manifest to write and one that was read."""
     return json.dumps(about, sort_keys=True).encode()
 
 

@@ -1,1 +1,1 @@
-"""Compile options: values, text form, proto form, and checks of flags and pass names."""
+"""Compile options as values, text and protobuf messages, and checks of flags and pass names."""

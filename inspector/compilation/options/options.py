@@ -1,9 +1,9 @@
-"""`Options`: everything the compiler is told besides the module and the target.
+"""`Options`: everything that a compile depends on, except the module and the target.
 
-A value: flags by name, and XLA's build options. `None` means "as the lowering implies, or JAX's
-default". `toolchain/flags` checks names and types against the installed jaxlib, `options_text.py` reads and
-writes XLA_FLAGS, `options_proto.py` protobuf. `_jax/` turns an `Options` into jaxlib's
-`CompileOptions` in whichever process compiles.
+A value: flags by name, and XLA's build options. `None` means the value that the lowering implies, or JAX's
+default. `toolchain/flags` checks names and types against the installed jaxlib, `options_text.py` reads and
+writes XLA_FLAGS, `options_proto.py` protobuf. `_jax/` converts an `Options` to jaxlib's
+`CompileOptions` in the process that compiles.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Options:
     """Compile options. Immutable and comparable; `flags` may be given as a dict.
 
     Attributes:
-      flags: by name, with or without the leading `--`; values of the flag's own type. Every flag of
-        XLA, every other field of its build options (`optimization_level`, ...) and, where libtpu is
+      flags: flags by name, with or without the leading `--`; values of the flag's own type. Every flag of
+        XLA, every other field of its build options (`optimization_level`, ...) and, if libtpu is
         installed, its options: see `inspector.option_catalog()`.
       num_replicas: copies of the program that run together (an axis environment's size).
       num_partitions: devices that one copy is split over (a mesh's size).
-      device_assignment: device ids, one row a replica, one column a partition.
+      device_assignment: device ids, one row for each replica, one column for each partition.
       use_spmd_partitioning: partition one program over the devices.
-      use_shardy_partitioner: partition with Shardy; must be the partitioner of the lowering.
-      allow_spmd_sharding_propagation_to_parameters: one boolean a parameter (or one for all).
-      allow_spmd_sharding_propagation_to_output: one boolean an output (or one for all).
+      use_shardy_partitioner: partition with Shardy; must match the partitioner of the lowering.
+      allow_spmd_sharding_propagation_to_parameters: one boolean for each parameter (or one for all).
+      allow_spmd_sharding_propagation_to_output: one boolean for each output (or one for all).
       parameter_is_tupled_arguments: the program takes one tuple.
-      extra_proto: what has no name here (layouts, profiles, topologies), as a serialized
-        `xla.CompileOptionsProto` that is merged into the rest.
+      extra_proto: options without a name here (layouts, profiles, topologies), as a serialized
+        `xla.CompileOptionsProto` that is merged into the other options.
     """
 
     flags: Mapping[str, FlagValue] = dataclasses.field(default_factory=dict)
@@ -82,14 +82,14 @@ class Options:
 
         Args:
           text: flags separated by white space: `--name=value`, `--name='a value'`,
-            `--name="with \" escaped"`, or `--name` for true. The dashes may be left out, and quotes
-            may go around a whole flag. What is said twice counts the last time; lists and maps grow.
-            Or the name of a file that holds such a text.
-          read_file: whether the text may be the name of a file.
+            `--name="with \" escaped"`, or `--name` for true. The dashes may be omitted, and quotes
+            may enclose a whole flag. If a flag is repeated, the last value wins; lists and maps grow.
+            Alternatively, the name of a file with such a text.
+          read_file: True if the text may be the name of a file.
 
         Raises:
-          OptionError: a word that is not a flag, quotes that are not closed, or a file that cannot be read.
-          UnknownFlagError, FlagTypeError: as `check`.
+          OptionError: a word that is not a flag, unclosed quotes, or a file that cannot be read.
+          UnknownFlagError, FlagTypeError: as in `check`.
         """
         fields: dict[str, Any] = {}
         flags: dict[str, FlagValue] = {}
@@ -104,9 +104,9 @@ class Options:
 
     @classmethod
     def from_proto(cls, data: bytes) -> Options:
-        """`Options` from a serialized `xla.CompileOptionsProto`, such as jaxlib's `SerializeAsString()`.
+        """Reads `Options` from a serialized `xla.CompileOptionsProto`, such as jaxlib's `SerializeAsString()`.
 
-        What JAX in this process would say of itself is left unsaid; what differs is named.
+        Values that JAX in this process would set by itself are left out; the others are included.
 
         Raises:
           OptionError: not such a message, or JAX is not installed.
@@ -114,13 +114,13 @@ class Options:
         return cls(**options_proto.from_proto(data))
 
     def to_proto(self) -> bytes:
-        """A serialized `xla.CompileOptionsProto`, byte for byte what JAX in this process would give XLA.
+        """Returns a serialized `xla.CompileOptionsProto`, identical to the bytes that JAX in this process would give XLA.
 
-        What is not said is what JAX says, for one device and with detailed logging. Flags of
-        LIBTPU_INIT_ARGS are not in it: no compile takes them.
+        Options that are not set have JAX's values, for one device and with detailed logging. Flags of
+        LIBTPU_INIT_ARGS are not included: compiles do not take them.
 
         Raises:
-          UnknownFlagError, FlagTypeError: as `check`.
+          UnknownFlagError, FlagTypeError: as in `check`.
           OptionError: JAX is not installed.
         """
         self.check()
@@ -128,13 +128,13 @@ class Options:
 
     @classmethod
     def of(cls, options: Options | Mapping[str, FlagValue] | str | None) -> Options:
-        """`Options` from what users write: an `Options`, a dict of flags, an XLA_FLAGS text, None."""
+        """Creates `Options` from the forms that users write: an `Options`, a dict of flags, an XLA_FLAGS text, None."""
         if options is None:
             return cls()
         if isinstance(options, Options):
             return options
         if _is_target(options):
-            raise OptionError(f"{str(options)!r} is a target and no options: write target={str(options)!r}.")
+            raise OptionError(f"{str(options)!r} is a target, not options. Write target={str(options)!r}.")
         if isinstance(options, str):
             return cls.parse(options)
         if isinstance(options, Mapping):
@@ -148,14 +148,14 @@ class Options:
         """Checks every flag's name and type against the installed jaxlib, and libtpu.
 
         Raises:
-          UnknownFlagError: with the nearest names.
-          FlagTypeError: with the type and, for an enum, its values.
+          UnknownFlagError: an unknown flag; the message lists similar names.
+          FlagTypeError: a wrong type; the message has the type and, for an enum, its values.
         """
         for name, value in self.flags.items():
             flag_types.check_value(name, value)
 
     def merge(self, other: Options | Mapping[str, FlagValue] | str | None) -> Options:
-        """These options with `other`'s on top."""
+        """Merges other options into these; where both set a value, `other` wins."""
         other = Options.of(other)
         changes = {f.name: getattr(other, f.name) for f in dataclasses.fields(self) if f.name != "flags"}
         changes = {name: value for name, value in changes.items() if value is not None}
@@ -163,46 +163,46 @@ class Options:
         return dataclasses.replace(self, flags={**self.flags, **other.flags}, **changes)
 
     def diff(self, other: Options | Mapping[str, FlagValue] | str | None) -> dict[str, tuple[Any, Any]]:
-        """What differs: option or flag name to (ours, theirs); None where one does not say."""
+        """Returns the differences: option or flag name to (this value, other value); None if a value is not set."""
         ours, theirs = self.as_dict(), Options.of(other).as_dict()
         names = sorted({*ours, *theirs})
         return {n: (ours.get(n), theirs.get(n)) for n in names if _differ(ours.get(n), theirs.get(n))}
 
     def as_dict(self) -> dict[str, Any]:
-        """What is said, flat: flags under their own names. JSON-serializable."""
-        said = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _NOT_FIELDS}
+        """Returns the options that are set as one flat dict: flags under their own names. JSON-serializable."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _NOT_FIELDS}
         extra = {"extra_proto": base64.b64encode(self.extra_proto).decode()} if self.extra_proto else {}
-        return {**{n: v for n, v in said.items() if v is not None}, **extra, **self.flags}
+        return {**{n: v for n, v in fields.items() if v is not None}, **extra, **self.flags}
 
     def to_json(self) -> str:
-        """Canonical JSON, equal for equal options."""
+        """Returns canonical JSON, equal for equal options."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         fields["extra_proto"] = base64.b64encode(self.extra_proto).decode()
         return json.dumps(fields, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        """The inverse of `to_json`.
+        """Reads options that `to_json` wrote.
 
         Raises:
-          OptionError: not what it made.
+          OptionError: another text.
         """
         try:
             return cls(**json_values.parse(text.encode()))
         except (json_values.FormError, TypeError) as e:
-            raise OptionError(f"These are no saved options ({e}): {text[:200]!r}.") from e
+            raise OptionError(f"Not saved options ({e}): {text[:200]!r}.") from e
 
     def __str__(self) -> str:
         return options_text.write(self.as_dict()) or "defaults"
 
     def __repr__(self) -> str:
-        said = self.as_dict()
-        fields = [f"{n}={v!r}" for n, v in said.items() if n not in self.flags]
+        values = self.as_dict()
+        fields = [f"{n}={v!r}" for n, v in values.items() if n not in self.flags]
         flags = ", ".join(f"{n!r}: {v!r}" for n, v in self.flags.items())
         return f"Options({', '.join([*(['flags={' + flags + '}'] if flags else []), *fields])})"
 
     def __eq__(self, other: object) -> bool:
-        # By JSON, because True == 1 == 1.0 in Python, and to XLA they are not the same value.
+        # Compares JSON, because True == 1 == 1.0 in Python, and XLA treats them as different values.
         return self.to_json() == other.to_json() if isinstance(other, Options) else NotImplemented
 
     def __hash__(self) -> int:
@@ -216,7 +216,7 @@ _TUPLES = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding
 
 
 def _is_target(given: object) -> bool:
-    """Whether it is, or reads as, what belongs into another argument."""
+    """Reports whether an argument is a target, or a text of one, by mistake."""
     try:
         return isinstance(Target.parse(given), Target)  # type: ignore[arg-type]
     except TargetError:
@@ -224,25 +224,25 @@ def _is_target(given: object) -> bool:
 
 
 def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
-    given: Any = flags  # a user's, whatever the annotation says
+    given: Any = flags  # given by the user, so of any type
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise OptionError(
-            f"flags must be a dict with flags' names as keys, got {flags!r}. Options.parse reads the text of an XLA_FLAGS"
+            f"flags must be a dict with names of flags as keys, got {flags!r}. Options.parse reads the text of an XLA_FLAGS"
             " variable."
         )
-    found: dict[str, FlagValue] = {}
+    values: dict[str, FlagValue] = {}
     for name, value in flags.items():
         plain = name.removeprefix("--")
-        if plain.startswith("-"):  # or each copy of these options would have another name
+        if plain.startswith("-"):  # otherwise, the name would change with each copy of these options
             raise OptionError(f"Flag {name!r} has too many dashes. Write {name.lstrip('-')!r}.")
-        if plain in found:
-            raise OptionError(f"Flag {plain} is given twice, with and without dashes: {found[plain]!r} and {value!r}.")
-        found[plain] = _value(plain, value)
-    return dict(sorted(found.items()))
+        if plain in values:
+            raise OptionError(f"Flag {plain} is given twice, with and without dashes: {values[plain]!r} and {value!r}.")
+        values[plain] = _value(plain, value)
+    return dict(sorted(values.items()))
 
 
 def _value(name: str, value: Any) -> FlagValue:
-    """A flag's value in Python's own types. Whether it is one of the flag, only `check` asks jaxlib."""
+    """Converts a flag's value to Python's own types. Only `check` tests it against the flag's type."""
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, (bool, int, float, str)):
@@ -281,7 +281,7 @@ def _rows(assignment: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def _bytes(data: bytes | str) -> bytes:
-    """Bytes, or the base64 text that JSON has for them."""
+    """Returns bytes from bytes or from base64 text, as in JSON."""
     if isinstance(data, bytes):
         return data
     try:

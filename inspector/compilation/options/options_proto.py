@@ -1,7 +1,7 @@
-"""`Options` to and from `xla.CompileOptionsProto`, the form in which XLA takes them.
+"""Converts `Options` to and from `xla.CompileOptionsProto`, XLA's form of compile options.
 
-JAX hands flags to XLA as `env_option_overrides`, by name and with values of four types. What those
-cannot carry (maps, messages, fields of the build options) is set in the message itself.
+JAX passes flags to XLA as `env_option_overrides`, by name and with values of four types. This module sets other values
+(maps, messages, fields of the build options) in the message itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inspector.toolchain import flags
 from inspector.toolchain.flags import libtpu
 from inspector.toolchain.xla import jax_options, options_message
 
-# JAX sets this one in the message, by the size of the module.
+# JAX sets this flag in the message, depending on the size of the module.
 _SET_BY_JAX = frozenset({"xla_detailed_logging"})
 _OVERRIDES = {bool: "bool_field", int: "int_field", float: "double_field", str: "string_field"}
 _BUILD_FIELDS = ("num_replicas", "num_partitions", "use_spmd_partitioning", "use_shardy_partitioner")
@@ -27,10 +27,10 @@ _VARINT, _FIXED_32, _FIXED_64, _LENGTH_DELIMITED = 0, 5, 1, 2
 
 
 def to_proto(fields: Mapping[str, Any]) -> bytes:
-    """Serialized; what is not said comes from JAX.
+    """Serializes options. Unset options have JAX's values.
 
     Args:
-      fields: of `Options`, by name.
+      fields: fields of `Options`, by name.
 
     Raises:
       OptionError: JAX is not installed.
@@ -46,34 +46,34 @@ def to_proto(fields: Mapping[str, Any]) -> bytes:
 
 
 def from_proto(data: bytes) -> dict[str, Any]:
-    """Fields of `Options`.
+    """Reads the fields of `Options`.
 
     Raises:
       OptionError: not a serialized `xla.CompileOptionsProto`, or JAX is not installed.
     """
-    message, unsaid = options_message(), jax_options()
+    message, default = options_message(), jax_options()
     _merge(message, data)
-    said = _get_fields(message, unsaid)
-    said["flags"] = _changed_flags(message, unsaid) | {
+    fields = _get_fields(message, default)
+    fields["flags"] = _changed_flags(message, default) | {
         name: _override(value) for name, value in message.env_option_overrides.items()
     }
-    said["extra_proto"] = _rest(message, unsaid)
-    return said
+    fields["extra_proto"] = _rest(message, default)
+    return fields
 
 
-def overrides(said: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
-    """The flags that JAX's own way of giving flags can carry, in the form in which compilers take them."""
-    return {name: flags.sent_value(name, value) for name, value in said.items() if _is_override(name)}
+def overrides(given: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
+    """Returns the flags that JAX's overrides can carry, with values in the form that compilers accept."""
+    return {name: flags.sent_value(name, value) for name, value in given.items() if _is_override(name)}
 
 
-def additions(said: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> bytes:
-    """All that this way cannot carry: a serialized `xla.CompileOptionsProto` to append to JAX's own.
+def additions(given: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> bytes:
+    """Returns the other flags as a serialized `xla.CompileOptionsProto` to append to JAX's own.
 
-    Protobuf merges messages by appending them. It leaves out zeros, which must override here too,
-    so those are written by hand.
+    Appending protobuf messages merges them. Protobuf does not write zeros, which must also override values,
+    so this function writes them itself.
     """
-    fields = _in_message(said)
-    if not fields:  # most compiles: the schema need not even be read
+    fields = _in_message(given)
+    if not fields:  # most compiles do not need the schema
         return extra_proto
     message = options_message()
     for name, value in fields.items():
@@ -87,17 +87,19 @@ def additions(said: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> 
 
 
 def unsaid_value(name: str) -> flags.FlagValue | Unavailable:
-    """What holds for a flag that is not said: JAX's value of XLA's flags, libtpu's default of its own."""
+    """Returns the value of a flag that is not set: JAX's value for XLA's flags, libtpu's default for its own flags."""
     type_ = flags.flag_type(name)
     if type_.home == "libtpu":
         return libtpu.default(name, type_)
     return flags.get_field(flags.holder(jax_options(), type_.home), name)
 
 
-def _in_message(said: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
-    """The flags that are set in the message itself. Not those of LIBTPU_INIT_ARGS, which no compile takes."""
+def _in_message(given: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
+    """Returns the flags that are set in the message itself, without those of LIBTPU_INIT_ARGS."""
     return {
-        name: value for name, value in said.items() if not _is_override(name) and flags.flag_type(name).home != "libtpu"
+        name: value
+        for name, value in given.items()
+        if not _is_override(name) and flags.flag_type(name).home != "libtpu"
     }
 
 
@@ -127,39 +129,42 @@ def _set_fields(message: Any, fields: Mapping[str, Any]) -> None:
             assignment.computation_devices.add(replica_device_ids=devices)
 
 
-def _get_fields(message: Any, unsaid: Any) -> dict[str, Any]:
-    build, default = message.executable_build_options, unsaid.executable_build_options
-    # A message always has these two, so that "not said" cannot be read out of it.
-    said: dict[str, Any] = {"num_replicas": build.num_replicas or None, "num_partitions": build.num_partitions or None}
+def _get_fields(message: Any, defaults: Any) -> dict[str, Any]:
+    build, default = message.executable_build_options, defaults.executable_build_options
+    # A message always has values for these two, so 0 stands for an unset value.
+    fields: dict[str, Any] = {
+        "num_replicas": build.num_replicas or None,
+        "num_partitions": build.num_partitions or None,
+    }
     for name in _BUILD_FIELDS[2:]:
         if getattr(build, name) != getattr(default, name):
-            said[name] = getattr(build, name)
+            fields[name] = getattr(build, name)
     for name in _LISTS:
         if list(getattr(build, name)) != list(getattr(default, name)):
-            said[name] = tuple(getattr(build, name))
-    if message.parameter_is_tupled_arguments != unsaid.parameter_is_tupled_arguments:
-        said["parameter_is_tupled_arguments"] = message.parameter_is_tupled_arguments
+            fields[name] = tuple(getattr(build, name))
+    if message.parameter_is_tupled_arguments != defaults.parameter_is_tupled_arguments:
+        fields["parameter_is_tupled_arguments"] = message.parameter_is_tupled_arguments
     if build.HasField("device_assignment"):
         columns = [computation.replica_device_ids for computation in build.device_assignment.computation_devices]
-        said["device_assignment"] = tuple(zip(*columns, strict=True))
-    return said
+        fields["device_assignment"] = tuple(zip(*columns, strict=True))
+    return fields
 
 
-def _changed_flags(message: Any, unsaid: Any) -> dict[str, flags.FlagValue]:
-    found = {}
+def _changed_flags(message: Any, defaults: Any) -> dict[str, flags.FlagValue]:
+    changed = {}
     for name in flags.xla_flag_names():
         type_ = flags.flag_type(name)
         if name in flags.OPTION_FIELDS or type_.is_opaque or type_.kind == "message":
             continue
-        ours, default = flags.holder(message, type_.home), flags.holder(unsaid, type_.home)
+        ours, default = flags.holder(message, type_.home), flags.holder(defaults, type_.home)
         value = flags.get_field(ours, name)
         if value != flags.get_field(default, name) or _is_given(ours, name) != _is_given(default, name):
-            found[name] = value
-    return found
+            changed[name] = value
+    return changed
 
 
 def _is_given(message: Any, name: str) -> bool:
-    """Whether a field is there though it has the value that it has when it is not."""
+    """Reports whether a field is set explicitly, even to its default value."""
     return bool(flags.flag_field(name).has_presence and message.HasField(name))
 
 
@@ -168,14 +173,14 @@ def _override(value: Any) -> flags.FlagValue:
     return which
 
 
-def _rest(message: Any, unsaid: Any) -> bytes:
-    """The opaque fields and messages that differ, on their own."""
+def _rest(message: Any, defaults: Any) -> bytes:
+    """Returns a message of the opaque fields and messages that differ from the defaults."""
     rest = options_message()
     for name in flags.xla_flag_names():
         type_ = flags.flag_type(name)
         if name in flags.OPTION_FIELDS or not (type_.is_opaque or type_.kind == "message"):
             continue
-        ours, default = flags.holder(message, type_.home), flags.holder(unsaid, type_.home)
+        ours, default = flags.holder(message, type_.home), flags.holder(defaults, type_.home)
         if getattr(ours, name) == getattr(default, name):
             continue
         target = flags.holder(rest, type_.home)
@@ -193,8 +198,8 @@ def _merge(message: Any, data: bytes) -> None:
         message.MergeFromString(data)
     except (DecodeError, TypeError) as e:
         raise OptionError(
-            f"These are not the bytes of an xla.CompileOptionsProto ({_extent(data)}): {e}. Expected what"
-            " CompileOptions.SerializeAsString() or Options.to_proto() gave."
+            f"Not a serialized xla.CompileOptionsProto ({_extent(data)}): {e}. Expected the result of"
+            " CompileOptions.SerializeAsString() or Options.to_proto()."
         ) from e
 
 
@@ -202,9 +207,9 @@ def _extent(data: object) -> str:
     return f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
 
 
-def _zeros(said: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) -> bytes:
-    """The flags of a home that are zero, on the wire."""
-    types = {name: flags.flag_type(name) for name in said}
+def _zeros(given: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) -> bytes:
+    """Encodes the flags of a home whose value is zero."""
+    types = {name: flags.flag_type(name) for name in given}
     return b"".join(
         _zero(name, type_)
         for name, type_ in types.items()
@@ -215,7 +220,7 @@ def _zeros(said: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) 
 
 
 def _zero(name: str, type_: flags.FlagType) -> bytes:
-    """Field `name` with the value zero, on the wire."""
+    """Encodes field `name` with the value zero."""
     number = flags.flag_number(name)
     if type_.kind == "string":
         return _tag(number, _LENGTH_DELIMITED) + b"\0"

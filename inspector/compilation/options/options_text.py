@@ -1,9 +1,9 @@
 """Reads and writes the text of an `XLA_FLAGS` variable, with XLA's own rules for quotes.
 
-From XLA's `parse_flags_from_env.cc`: a flag begins with a dash and ends at white space; a value that
-begins with a quote goes to the next such quote, with backslash escapes between double quotes only; a
-text that begins without a dash is the name of a file with flags. We also take flags without dashes,
-and quotes around a whole flag, as a shell would.
+From XLA's `parse_flags_from_env.cc`: a flag begins with a dash and ends at white space. A value that
+begins with a quote ends at the next such quote, with backslash escapes between double quotes only. A
+text that begins without a dash is the name of a file with flags. This module also accepts flags without dashes,
+and quotes around a whole flag, as in a shell.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from inspector.support import files
 from inspector.toolchain import flags
 
 MAX_FILE_BYTES = 16 << 20
-"""Of a file of flags."""
+"""Maximum size of a file of flags."""
 
 _QUOTES = "'\""
 
 
 def flags_text(text: str) -> str:
-    """The flags that a text stands for: those of the file that it names, or itself.
+    """Returns the flags in a text, or in the file that it names.
 
     Raises:
-      OptionError: no text, or a file that cannot be read.
+      OptionError: not a text, or a file that cannot be read.
     """
-    given: Any = text  # a user's, whatever the annotation says
+    given: Any = text  # given by the user, so of any type
     if not isinstance(given, str):
         raise OptionError(f"Flags must be the text of an XLA_FLAGS variable, got {type(given).__name__}: {given!r}.")
     if text.lstrip()[:1] in ("", "-", *_QUOTES) or "=" in text or not os.path.exists(text):  # noqa: PTH110 - False for a long text
@@ -36,14 +36,14 @@ def flags_text(text: str) -> str:
     try:
         return files.read(text, MAX_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError) as e:
-        raise OptionError(f"Cannot read the file of flags {text!r}: {e}. Write the flags themselves.") from e
+        raise OptionError(f"Cannot read the file of flags {text!r}: {e}. Pass the flags themselves.") from e
 
 
 def words(text: str) -> Iterator[tuple[str, str]]:
-    """(name, value) of each flag; the value of a flag without one is "true".
+    """Yields (name, value) of each flag. The value of a flag without one is "true".
 
     Raises:
-      OptionError: a word that is not a flag, or quotes that are not closed.
+      OptionError: a word that is not a flag, or unclosed quotes.
     """
     position = 0
     while (position := _skip_space(text, position)) < len(text):
@@ -53,17 +53,17 @@ def words(text: str) -> Iterator[tuple[str, str]]:
         name = name.removeprefix("--")
         if not name or name.startswith("-") or not (equals or is_dashed):
             raise OptionError(
-                f"Cannot read {word!r} as a flag: expected --name=value, such as"
+                f"Cannot read {word!r} as a flag. Expected --name=value, such as"
                 " --xla_cpu_enable_fast_math=true, with white space between flags, or the name of a file with flags."
             )
         yield name, quoted if quoted is not None else value if equals else "true"
 
 
 def read_flag(name: str, text: str, before: flags.FlagValue | None = None) -> flags.FlagValue:
-    """A flag's value; to a list of texts, a map and `+NAME,-NAME` it adds what was said `before`, as XLA does.
+    """Reads a flag's value. Adds it to the value `before` for lists of texts, maps and `+NAME,-NAME`, as XLA does.
 
     Raises:
-      UnknownFlagError, FlagTypeError: as `flags.parse_value`.
+      UnknownFlagError, FlagTypeError: as in `flags.parse_value`.
     """
     value = flags.parse_value(name, text, before)
     type_ = flags.flag_type(name)
@@ -73,7 +73,7 @@ def read_flag(name: str, text: str, before: flags.FlagValue | None = None) -> fl
 
 
 def read_field(name: str, text: str) -> Any:
-    """A value of one of `flags.OPTION_FIELDS`, in the text that `write` gives it.
+    """Reads a value of one of `flags.OPTION_FIELDS`, in the form that `write` writes.
 
     Raises:
       FlagTypeError: the text is not such a value.
@@ -86,9 +86,9 @@ def read_field(name: str, text: str) -> Any:
     return tuple(flags.read_plain(name, part) for part in text.split(",") if part)
 
 
-def write(said: Mapping[str, Any]) -> str:
-    """Flags by name as a text that `words` reads back."""
-    return " ".join(f"--{name}={_quote(value_text(value))}" for name, value in said.items())
+def write(values: Mapping[str, Any]) -> str:
+    """Writes flags by name as a text that `words` reads."""
+    return " ".join(f"--{name}={_quote(value_text(value))}" for name, value in values.items())
 
 
 def _skip_space(text: str, position: int) -> int:
@@ -98,7 +98,7 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _word(text: str, start: int) -> tuple[str, str | None, int]:
-    """The flag at `start`: its text, its value where that is in quotes, and where it ends."""
+    """Returns the flag at `start`: its text, its value if that is in quotes, and its end."""
     if text[start] in _QUOTES:
         word, end = _quoted(text, start)
         return word, None, end
@@ -116,15 +116,15 @@ def _word(text: str, start: int) -> tuple[str, str | None, int]:
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
-    quote, found, position = text[start], [], start + 1
+    quote, chars, position = text[start], [], start + 1
     while position < len(text) and text[position] != quote:
         if text[position] == "\\" and quote == '"' and position + 1 < len(text):
             position += 1
-        found.append(text[position])
+        chars.append(text[position])
         position += 1
     if position == len(text):
-        raise OptionError(f"Cannot read {text!r} as flags: No closing quotation. Close the quotes that were opened.")
-    return "".join(found), position + 1
+        raise OptionError(f"Cannot read {text!r} as flags: a quotation mark is not closed.")
+    return "".join(chars), position + 1
 
 
 def _read_rows(text: str) -> tuple[tuple[int, ...], ...]:
@@ -138,7 +138,7 @@ def _read_rows(text: str) -> tuple[tuple[int, ...], ...]:
 
 
 def value_text(value: object) -> str:
-    """A value as `XLA_FLAGS` has it: booleans in lower case, lists with commas."""
+    """Writes a value as in `XLA_FLAGS`: booleans in lower case, lists with commas."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

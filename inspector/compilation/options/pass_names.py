@@ -1,7 +1,7 @@
-"""Checks the names of compiler passes in flags: XLA ignores a name that no pass has, silently.
+"""Checks the names of compiler passes in flags, because XLA silently ignores unknown names.
 
-An unknown name is a warning and not an error. The names that inspector knows are read from jaxlib's
-library (libtpu's, for a TPU) and seen in compiles; a pass may put its name together in a way that neither finds.
+An unknown name is a warning, not an error. inspector reads the known names from jaxlib's library (libtpu's, for a
+TPU) and from compiles, but a pass may construct its name in a way that neither shows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from inspector.errors import Unavailable
 from inspector.toolchain import libtpu, xla
 
 PASS_FLAGS = ("xla_disable_hlo_passes", "xla_enable_hlo_passes_only", "xla_run_hlo_passes_starting_from")
-"""Flags that take names of passes, with commas between."""
+"""Flags whose values are names of passes, separated by commas."""
 
-# They take more than names where XLA's own words of the first one have such an example: "algsimp:2", the third time
-# that the pass runs; "simplification/algsimp", where a pipeline runs it; "@42", by number.
+# These flags accept more than names if XLA's description of the first one has such an example: "algsimp:2", the third
+# run of the pass; "simplification/algsimp", its run in a pipeline; "@42", its number.
 _PLACES = "'@"
 _WITH_PLACES = PASS_FLAGS[:2]
 
-# Passes that run several times under one name with a number, such as apply-xla-transforms-3.
+# Passes whose runs differ by a number in the name, such as apply-xla-transforms-3.
 _NUMBER = re.compile(r"-\d+$")
 _SUGGESTIONS = 3
 
@@ -38,11 +38,11 @@ _SOURCES: Mapping[str, _Source] = {"cpu": xla, "tpu": libtpu}
 
 
 def pass_warnings(options: Options, platform: str = "cpu") -> tuple[str, ...]:
-    """One warning for each name in `PASS_FLAGS` that no pass of a platform's pipelines is known to have.
+    """Returns a warning for each name in `PASS_FLAGS` that is not a known pass of a platform.
 
-    Without a flag of these it costs nothing. With a name that is not a constant in the library it
-    compiles a program in a process of its own to see which passes run, once for each jaxlib or libtpu.
-    Of platforms other than "cpu" and "tpu" nothing is known, and nothing said.
+    Without these flags, it does nothing. For a name that is not a constant in the library, it
+    compiles a program in a separate process to see which passes run, once for each jaxlib or libtpu.
+    Platforms other than "cpu" and "tpu" have no known names, and no warnings.
     """
     given = {flag: str(options.flags[flag]) for flag in PASS_FLAGS if options.flags.get(flag)}
     return tuple(
@@ -55,7 +55,7 @@ def pass_warnings(options: Options, platform: str = "cpu") -> tuple[str, ...]:
 
 
 def is_known(name: str, platform: str = "cpu") -> bool:
-    """Whether a pass of that name is known, or nothing is known about passes here."""
+    """Reports whether a pass is known. True if the platform's passes are unknown."""
     if platform not in _SOURCES:
         return True
     constant = _SOURCES[platform].pass_names()
@@ -68,7 +68,7 @@ def is_known(name: str, platform: str = "cpu") -> bool:
 
 
 def _names(flag: str, entry: str) -> tuple[str, ...]:
-    """The names of passes and pipelines in an entry of a flag."""
+    """Returns the names of passes and pipelines in an entry of a flag."""
     if flag not in _WITH_PLACES or not takes_places():
         return (entry,)
     if entry.startswith("@"):
@@ -79,7 +79,7 @@ def _names(flag: str, entry: str) -> tuple[str, ...]:
 
 
 def takes_places() -> bool:
-    """Whether the installed XLA tells several runs of a pass apart."""
+    """Reports whether the installed XLA can select one of several runs of a pass."""
     described = xla.descriptions()
     return not isinstance(described, Unavailable) and _PLACES in described.get(PASS_FLAGS[0], "")
 
@@ -100,4 +100,4 @@ def _warning(flag: str, entry: str, name: str, platform: str) -> str:
         hint = f"Write {stripped!r} without white space."
     holder = f"libtpu {libtpu.libtpu_version()}" if platform == "tpu" else f"jaxlib {metadata.version('jaxlib')}"
     named = repr(name) if name == entry else f"{name!r} in {entry!r}"
-    return f"{flag} names {named}, which no pass of {holder} is known to be called; XLA ignores such names silently. {hint}"
+    return f"{flag} has {named}, which is not the name of a known pass of {holder}; XLA silently ignores unknown names. {hint}"

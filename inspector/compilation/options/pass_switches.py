@@ -1,8 +1,8 @@
-"""Options that leave out a pass of a compile, or all that come after it.
+"""Options that disable a pass of a compile, or all passes after it.
 
-XLA takes names of passes (`xla_disable_hlo_passes`), and newer ones which of several runs is meant. None has a flag that
-stops: what comes after is left out by its names, but for passes without which the back end cannot take the program, or
-runs it wrongly.
+XLA accepts names of passes to disable (`xla_disable_hlo_passes`), and newer versions also accept one of several runs. It
+has no flag to stop after a pass, so this module disables the later passes by name, except those without which the backend
+rejects the program or runs it incorrectly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inspector.errors import Unavailable
 
 FLAG = "xla_disable_hlo_passes"
 
-# Passes with one of these words in their names make a program what the back end can take, or keep it right.
+# Passes with one of these words in their names are needed for a program that the backend accepts and runs correctly.
 _NEEDED_WORDS = (
     *("layout", "copy", "copies", "normaliz", "expander", "decompos", "legaliz", "canonicaliz", "partition", "shard"),
     *(
@@ -37,18 +37,18 @@ _NEEDED_WORDS = (
 )
 
 _NO_PASS = Unavailable(
-    "this is a change between two pipelines or after all passes, or a step within a pass, which XLA does not know by name",
+    "this is a change between two pipelines or after all passes, or a step within a pass, which has no name in XLA",
     "choose the pass or the pipeline that it belongs to",
 )
 
 
 def without(passes: Passes, index: int, options: Options | None = None) -> Options | Unavailable:
-    """Options that leave out one pass: this run of it where the installed XLA tells runs apart, else all of its runs.
+    """Returns options that disable a pass: only this run if the installed XLA can select one, otherwise all of its runs.
 
     Args:
-      passes: of a compile.
-      index: of the pass.
-      options: what the compile had; these are given back with the pass left out besides.
+      passes: passes of a compile.
+      index: index of the pass.
+      options: options of the compile, to which the result adds.
     """
     chosen = passes[index]
     if not _is_a_pass(chosen, passes):
@@ -59,21 +59,21 @@ def without(passes: Passes, index: int, options: Options | None = None) -> Optio
 
 
 def until(passes: Passes, index: int, options: Options | None = None) -> Options | Unavailable:
-    """Options that leave out the passes after one, but for those that the back end needs, and those that ran before too.
+    """Returns options that disable the passes after one, except passes that the backend needs or that also ran before.
 
     Args:
-      passes: of a compile.
-      index: of the last pass that may change something by choice.
-      options: what the compile had; these are given back with the passes left out besides.
+      passes: passes of a compile.
+      index: index of the last pass to run, apart from needed passes.
+      options: options of the compile, to which the result adds.
     """
     left_out, _ = later_passes(passes, index)
     if not left_out:
-        return Unavailable("no pass after it changed anything that the back end can do without")
+        return Unavailable("after it, only passes that the backend needs changed the module")
     return _disabled(options, left_out)
 
 
 def later_passes(passes: Passes, index: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What changed the module after a pass: what `until` leaves out, as XLA takes it, and the names of what still runs."""
+    """Returns the passes that changed the module after a pass: entries that `until` disables, and names that still run."""
     pipelines = {p.pipeline for p in passes}
     later = dict.fromkeys(
         p.name for p in passes.entries[index + 1 :] if p.changed and p.name not in pipelines and _is_a_pass(p, passes)

@@ -1,7 +1,7 @@
-"""`RecordedOptions`: the options of a file that are not used to compile again without the user's consent.
+"""`RecordedOptions`: options of a file that need the user's consent before a program is compiled with them again.
 
-Anybody may have made the file. What `toolchain/untrusted.py` refuses is refused here for the programs of a file, wherever they are
-compiled again, unless the user's Python allows it by name.
+A file may come from anyone. Options that `toolchain/untrusted.py` rejects are rejected for all programs of a file, wherever
+they are compiled, unless the user allows them by name in Python.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SHOWN = 100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordedOptions:
-    """The recorded options that are refused.
+    """The recorded options that are rejected.
 
     Attributes:
-      refused: the reason by name and value, the value as JSON.
+      refused: the reason by name and value, with the value as JSON.
     """
 
     refused: Mapping[tuple[str, str], str]
@@ -34,38 +34,38 @@ class RecordedOptions:
         """Checks the options of a file.
 
         Args:
-          recorded: the options of its variants.
+          recorded: the options of the file's variants.
           allow: names of options that the user trusts.
 
         Raises:
-          ParameterError: `allow` is not a list of names, or has one that no variant uses.
+          ParameterError: `allow` is not a list of names, or has a name that no variant uses.
         """
-        said = [options.as_dict() for options in recorded]
-        allowed = _names(allow, {name for each in said for name in each})
+        flat = [options.as_dict() for options in recorded]
+        allowed = _names(allow, {name for each in flat for name in each})
         refused: dict[tuple[str, str], str] = {}
-        for each in said:
+        for each in flat:
             for name, value in each.items():
                 if name not in allowed and (reason := _why(name, value, each)):
                     refused[_key(name, value)] = reason
         return cls(refused)
 
     def check(self, request: CompileRequest) -> None:
-        """Refuses a compile with one of these options.
+        """Rejects a compile with one of these options.
 
         Raises:
-          OptionError: with the option, the reason, and how to allow it.
+          OptionError: with the option, the reason, and the way to allow it.
         """
         if not self.refused:
             return
-        found = {
+        reasons = {
             name: f"{name}={cut(str(value), _SHOWN)} {reason}"
             for name, value in request.build_options.as_dict().items()
             if (reason := self.refused.get(_key(name, value)))
         }
-        if found:
-            names = ", ".join(repr(name) for name in found)
+        if reasons:
+            names = ", ".join(repr(name) for name in reasons)
             raise OptionError(
-                f"Not compiled again, because the file sets options that a file may not set: {' '.join(found.values())}"
+                f"The program is not compiled again, because its file sets options that a file may not set: {' '.join(reasons.values())}"
                 f" If you trust the file, allow them from Python: exploration.replay(allow=[{names}]) or"
                 f" exploration.explorer(allow=[{names}]); `inspector replay` has --allow."
             )
@@ -75,7 +75,7 @@ def _why(name: str, value: Any, said: Mapping[str, Any]) -> str:
     try:
         return why_untrusted(name, value, said)
     except UnknownFlagError:
-        return "is not an option of the compilers that are installed, so what it does is not known."
+        return "is not an option of the installed compilers, so its effect is unknown."
     except OptionError as e:
         return f"has a value of another type: {e}"
 
@@ -86,7 +86,7 @@ def _names(allow: Any, known: Collection[str]) -> frozenset[str]:
     names = {name if name in known else name.removeprefix("--") for name in allow}
     if unknown := sorted(names - set(known)):
         raise ParameterError(
-            f"allow names {', '.join(unknown)}, and no variant has this option. The variants have:"
+            f"allow has {', '.join(unknown)}, but no variant has this option. The variants have:"
             f" {', '.join(sorted(known)) or 'no options'}."
         )
     return frozenset(names)

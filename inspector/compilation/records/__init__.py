@@ -1,1 +1,1 @@
-"""What a compile can be asked to record: passes, back-end code, buffers; and how XLA's files become values."""
+"""Optional products of a compile (passes, backend code, buffers), read from the files that XLA writes."""

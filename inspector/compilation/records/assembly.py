@@ -1,7 +1,7 @@
-"""`Assembly`: the code that a back-end made of a program, stage by stage and kernel by kernel.
+"""`Assembly`: the backend's code of a program, by stage and kernel.
 
-A compile that is asked for it (`products=("assembly",)`) records it; see `assembly_record.py`. Texts stay
-compressed, and machine code is disassembled when it is read (`disassembly.py`).
+Recorded by a compile with `products=("assembly",)`; see `assembly_record.py`. Texts stay
+compressed, and machine code is disassembled on reading (`disassembly.py`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Language = Literal["llvm", "ptx", "asm", "sass", "llo", "mlir", "text"]
 Form = Literal["text", "elf", "cubin"]
 
 PROGRAM = ""
-"""The kernel of what belongs to the whole program, such as the sequence of its kernels."""
+"""The kernel name of code for the whole program, such as the sequence of its kernels."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Code:
-    """One kernel at one stage.
+    """The code of one kernel at one stage.
 
     Attributes:
-      stage: such as "LLVM IR", "PTX", "assembly"; one of `Assembly.stages`.
-      kernel: the kernel's name, mostly that of a fusion; `PROGRAM` for all of them.
-      symbols: the functions that it defines for others to call; HLO instructions are found by them.
-      language: of `text`.
-      form: "text", or what is disassembled to have one: "elf" (an object file), "cubin".
+      stage: stage of the backend, such as "LLVM IR", "PTX", "assembly"; one of `Assembly.stages`.
+      kernel: name of the kernel, in most cases that of a fusion; `PROGRAM` for all of them.
+      symbols: functions that the code exports; HLO instructions are matched by them.
+      language: language of `text`.
+      form: "text", or a form that is disassembled: "elf" (an object file), "cubin".
       compressed: zlib of the text in UTF-8, or of the machine code.
     """
 
@@ -47,7 +47,7 @@ class Code:
 
     @property
     def text(self) -> str | Unavailable:
-        """The code, or why it cannot be shown here."""
+        """The code, or why it cannot be shown."""
         data = inflate(self.compressed)
         if self.form == "text":
             return data.decode("utf-8", "replace")
@@ -61,8 +61,8 @@ class Assembly(Tabular, Sequence[Code]):
     """The code of one compile.
 
     Attributes:
-      entries: by stage in the order of the back-end, then by kernel.
-      note: what is not among them and why, or "".
+      entries: the code by stage in the order of the backend, then by kernel.
+      note: missing code and the reason, or "".
     """
 
     entries: tuple[Code, ...]
@@ -83,33 +83,33 @@ class Assembly(Tabular, Sequence[Code]):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """What there is, from the first to the last stage."""
+        """The recorded stages, from first to last."""
         return tuple(dict.fromkeys(code.stage for code in self.entries))
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernels' names, in order."""
+        """The names of the kernels, in order."""
         return tuple(dict.fromkeys(code.kernel for code in self.entries if code.kernel != PROGRAM))
 
     @property
     def byte_size(self) -> int:
-        """Bytes held, compressed."""
+        """Size of the compressed code in bytes."""
         return sum(map(len, {code.compressed for code in self.entries}))  # kernels of one cubin share it
 
     def of(self, instruction: str) -> tuple[Code, ...]:
-        """The code of an HLO instruction's kernel, by its name; () where names do not tell.
+        """Returns the code of an HLO instruction's kernel, by its name; () if the names do not match.
 
         Args:
-          instruction: the name of a fusion or another instruction that has a kernel of its own.
+          instruction: name of a fusion or another instruction with a separate kernel.
         """
         wanted = as_symbol(instruction)
         return tuple(c for c in self.entries if wanted in {as_symbol(c.kernel), *map(as_symbol, c.symbols)})
 
     def code(self, stage: str, kernel: str = PROGRAM) -> Code:
-        """One kernel at one stage.
+        """Returns the code of one kernel at one stage.
 
         Raises:
-          KeyError: there is none.
+          KeyError: no such code.
         """
         for entry in self.entries:
             if (entry.stage, entry.kernel) == (stage, kernel):
@@ -117,22 +117,22 @@ class Assembly(Tabular, Sequence[Code]):
         raise KeyError(f"no {stage!r} of the kernel {kernel!r}; stages {self.stages}, kernels {self.kernels[:20]}")
 
     def table(self) -> pd.DataFrame:
-        """One row an entry: `stage, kernel, language, symbols`."""
+        """Returns one row per entry: `stage, kernel, language, symbols`."""
         rows = [(c.stage, c.kernel, c.language, list(c.symbols)) for c in self.entries]
         return make_table({"stage": "text", "kernel": "text", "language": "text", "symbols": "object"}, rows)
 
     def to_bytes(self) -> bytes:
-        """For another process or a file; `from_bytes` is the inverse."""
+        """Encodes the code for another process or a file; `from_bytes` is the inverse."""
         blobs = {blob: i for i, blob in enumerate(dict.fromkeys(c.compressed for c in self.entries))}
         rows = [(c.stage, c.kernel, c.symbols, c.language, c.form, blobs[c.compressed]) for c in self.entries]
         return pack(_Header(tuple(rows), self.note), list(blobs))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Assembly:
-        """The inverse of `to_bytes`.
+        """Decodes the result of `to_bytes`.
 
         Raises:
-          ModuleError: not what it made.
+          ModuleError: other or damaged data.
         """
         header, blobs = unpack(data, _Header)
         try:
@@ -146,12 +146,12 @@ class Assembly(Tabular, Sequence[Code]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Header:
-    """A row has the fields of a `Code` in order, the last as the number of a blob."""
+    """Each row has the fields of a `Code` in order, with the number of a blob as the last one."""
 
     rows: tuple[tuple[str, str, tuple[str, ...], Language, Form, int], ...]
     note: str
 
 
 def as_symbol(name: str) -> str:
-    """A name as back-ends write it in symbols, where few signs are allowed."""
+    """Replaces characters that backends do not write in symbols."""
     return "".join(c if c.isalnum() else "_" for c in name)

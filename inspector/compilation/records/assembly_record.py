@@ -1,4 +1,4 @@
-"""Files of XLA's dump, and an executable, -> `Assembly`."""
+"""Creates an `Assembly` from files of XLA's dump and from an executable."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _LEVEL = 1
 
 _CONSTANTS = "constants"
 _NO_LLO = Unavailable(
-    "libtpu writes its back-end's code only where it was told so when it was loaded, which this process did before",
-    "Compile for the TPU as one that is not here, such as target='tpu:v5e:2x2'.",
+    "libtpu writes its assembly code only if requested when it is loaded, and this process has already loaded it",
+    "Compile ahead of time for a TPU target such as target='tpu:v5e:2x2'.",
 )
 
 
 class AssemblyRecorder:
-    """Takes the files of one compile."""
+    """Records the code files of one compile."""
 
     def __init__(self, platform: str) -> None:
-        """For a platform, by name."""
+        """Creates a recorder for a platform, by name."""
         self._platform = platforms.named(platform)
         self._files: dict[str, tuple[CodeFile, bytes]] = {}
         self._tpu_codes = TpuCodes()
 
     @property
     def flags(self) -> Mapping[str, Any]:
-        """What XLA shall dump."""
+        """XLA's flags for the dump."""
         return {"xla_dump_emitter_re": self._platform.emitters} if self._platform.emitters else {}
 
     def see(self, file: Path) -> None:
-        """Takes a file if it is code."""
+        """Records a file if it contains code."""
         for kind in self._platform.code:
             if file.name.endswith(kind.end) and kind.start in file.name:
                 self._files[file.name] = (kind, file.read_bytes())
@@ -53,11 +53,11 @@ class AssemblyRecorder:
             self._tpu_codes.take(found, file.read_bytes())
 
     def read(self, module: str, executable: bytes | Unavailable) -> bytes | Unavailable:
-        """The code.
+        """Returns the recorded code, encoded.
 
         Args:
-          module: its name, as the dump has it.
-          executable: the serialized executable, in which a GPU's machine code lies.
+          module: name of the module in the dump.
+          executable: the serialized executable, which contains the machine code of a GPU.
         """
         codes = self._tpu_codes.codes() or self._codes(module)
         note = ""
@@ -79,10 +79,12 @@ class AssemblyRecorder:
 
 
 def _code(kind: CodeFile, rest: str, data: bytes) -> Code:
-    """Args: what the file is, its name behind that of the module, and what is in it."""
+    """Creates a `Code` from a kind of file, the part of the file's name after the module's name, and the file's contents."""
     symbols = _symbols(kind.language, data)
     name = rest.removeprefix(kind.start).removesuffix(kind.end).removesuffix(".")
-    if kind.language in ("llvm", "ptx") and not symbols:  # no function: XLA numbers such a file at each stage anew
+    if (
+        kind.language in ("llvm", "ptx") and not symbols
+    ):  # without a function, XLA's numbers for the file differ between stages
         name = _CONSTANTS
     kernel = PROGRAM if kind.language == "text" else symbols[0] if len(symbols) == 1 else name
     form = "elf" if kind.language == "asm" else "text"
@@ -93,7 +95,7 @@ def _symbols(language: Language, data: bytes) -> tuple[str, ...]:
     if language == "asm":
         try:
             return tuple(f.name for f in ObjectFile(data).functions() if f.is_global)
-        except ModuleError:  # another format than ELF: its text will say so
+        except ModuleError:  # not ELF: the disassembly reports it
             return ()
     find = {"llvm": _llvm_function, "ptx": _ptx_entry}.get(language)
     if find is None:
@@ -103,7 +105,7 @@ def _symbols(language: Language, data: bytes) -> tuple[str, ...]:
 
 
 def _llvm_function(line: str) -> str | None:
-    """`define ptr @fusion(ptr %0) #0 {` -> `fusion`; None for what no other module can call."""
+    """`define ptr @fusion(ptr %0) #0 {` -> `fusion`; None for functions that other modules cannot call."""
     if not line.startswith("define "):
         return None
     words, at, rest = line.partition("@")
@@ -119,7 +121,7 @@ def _ptx_entry(line: str) -> str | None:
 
 
 def _sass(executable: bytes | Unavailable, stage: str) -> list[Code] | Unavailable:
-    """A GPU's machine code: the cubins that lie in an executable, by kernel."""
+    """Returns a GPU's machine code: the cubins in an executable, by kernel."""
     if isinstance(executable, Unavailable):
         return Unavailable(f"there is no executable ({executable.reason})")
     try:
@@ -127,18 +129,18 @@ def _sass(executable: bytes | Unavailable, stage: str) -> list[Code] | Unavailab
     except ModuleError as e:
         return Unavailable(str(e).removesuffix("."))
     codes: dict[str, Code] = {}
-    for data, kernels in cubins:  # an executable has the kernel of a command buffer twice
+    for data, kernels in cubins:  # an executable contains the kernel of a command buffer twice
         packed = zlib.compress(data, _LEVEL)
         codes |= {kernel: Code(stage, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels}
     return list(codes.values()) or Unavailable("the executable has no cubin")
 
 
 def _cubins(data: bytes) -> Iterator[tuple[bytes, list[str]]]:
-    """Each cubin in it, with its kernels."""
+    """Yields each cubin in the data, with its kernels."""
     position = data.find(MAGIC)
     while position >= 0:
         step = 1
-        with contextlib.suppress(ModuleError):  # four bytes by chance
+        with contextlib.suppress(ModuleError):  # the same four bytes by chance
             cubin = ObjectFile(data[position:])
             if cubin.machine == CUDA:
                 step = cubin.byte_size

@@ -1,6 +1,6 @@
-"""`Buffers`: XLA's buffer assignment of one compile, with what each heap was filled with, in order.
+"""`Buffers`: XLA's buffer assignment of one compile, with the allocations in each heap in order.
 
-A compile that is asked for it (`products=("buffers",)`) records it; `analysis/timeline` reads it.
+Recorded by a compile with `products=("buffers",)`; read by `analysis/timeline`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _LEVEL = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Buffers:
-    """A buffer assignment. `Buffers.of` makes one.
+    """A buffer assignment. Created by `Buffers.of`.
 
     Attributes:
-      compressed: zlib of a serialized `xla.HloProto`: the module as the assignment knows it (its
+      compressed: zlib of a serialized `xla.HloProto`: the module at the time of the assignment (its
         instruction ids are those of the buffers) and the `xla.BufferAssignmentProto` with heap traces.
-      live_range: XLA's own text of live ranges, or "" where the back-end writes none.
+      live_range: XLA's own text of live ranges, or "" if the backend writes none.
     """
 
     compressed: bytes
@@ -31,7 +31,7 @@ class Buffers:
 
     @classmethod
     def of(cls, hlo_proto: bytes, live_range: str = "") -> Buffers:
-        """From a serialized `xla.HloProto`."""
+        """Creates a `Buffers` from a serialized `xla.HloProto`."""
         return cls(zlib.compress(hlo_proto, _LEVEL), live_range)
 
     @property
@@ -41,24 +41,24 @@ class Buffers:
 
     @property
     def assignment(self) -> bytes:
-        """The serialized `xla.BufferAssignmentProto` alone."""
+        """The serialized `xla.BufferAssignmentProto`."""
         return assignment_in(self.hlo_proto)
 
     @property
     def byte_size(self) -> int:
-        """Bytes held."""
+        """Size in bytes, compressed."""
         return len(self.compressed) + len(self.live_range)
 
     def to_bytes(self) -> bytes:
-        """For another process or a file; `from_bytes` is the inverse."""
+        """Encodes the buffers for another process or a file; `from_bytes` is the inverse."""
         return pack(None, [self.compressed, zlib.compress(self.live_range.encode(), _LEVEL)])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Buffers:
-        """The inverse of `to_bytes`.
+        """Decodes the result of `to_bytes`.
 
         Raises:
-          ModuleError: not what it made.
+          ModuleError: other or damaged data.
         """
         try:
             _, (compressed, live_range) = unpack(data, type(None))

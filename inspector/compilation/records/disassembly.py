@@ -1,7 +1,7 @@
-"""Machine code as text: x86-64 and AArch64 object files with capstone, cubins with NVIDIA's nvdisasm.
+"""Disassembles machine code: x86-64 and AArch64 object files with capstone, cubins with NVIDIA's nvdisasm.
 
-Both come as small wheels and nothing of the machine's own toolchain is used, so that the text does not
-depend on what else is installed.
+Both come as small wheels. This module does not use the machine's own toolchain, so the text does not
+depend on other installed software.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _TEXT = ".text."
 
 
 def of_object(data: bytes) -> str | Unavailable:
-    """The functions of a relocatable object file, with what their addresses refer to."""
+    """Disassembles the functions of a relocatable object file, with the targets of their references."""
     try:
         import capstone  # type: ignore[import-untyped]  # no stubs upstream
     except ImportError:
-        return Unavailable("capstone, which disassembles, is not installed", install_command("capstone"))
+        return Unavailable("disassembling needs capstone, which is not installed", install_command("capstone"))
     try:
         elf = ObjectFile(data)
     except ModuleError as e:
@@ -39,9 +39,9 @@ def of_object(data: bytes) -> str | Unavailable:
         AARCH64: (capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
     }
     if elf.machine not in modes:
-        return Unavailable(f"code for ELF machine {elf.machine} is not disassembled, only x86-64 and AArch64")
+        return Unavailable(f"code for ELF machine {elf.machine} cannot be disassembled, only x86-64 and AArch64")
     disassembler = capstone.Cs(*modes[elf.machine])
-    disassembler.skipdata = True  # instructions newer than capstone stand as bytes
+    disassembler.skipdata = True  # shows instructions newer than capstone as bytes
     return "\n".join(line for function in elf.functions() for line in _lines(disassembler, function))
 
 
@@ -55,7 +55,7 @@ def _lines(disassembler: object, function: Function) -> Iterator[str]:
 
 
 def of_cubin(data: bytes, kernel: str) -> str | Unavailable:
-    """The SASS of one kernel of a cubin."""
+    """Disassembles one kernel of a cubin to SASS."""
     kernels = _sass(data)
     if isinstance(kernels, Unavailable):
         return kernels
@@ -64,11 +64,11 @@ def of_cubin(data: bytes, kernel: str) -> str | Unavailable:
 
 @functools.lru_cache(maxsize=4)
 def _sass(data: bytes) -> Mapping[str, str] | Unavailable:
-    """SASS by kernel."""
+    """Returns the SASS by kernel."""
     program = _nvdisasm()
     if program is None:
         return Unavailable(
-            "nvdisasm, which disassembles GPU code, is not installed", install_command("nvidia-cuda-nvdisasm")
+            "disassembling GPU code needs nvdisasm, which is not installed", install_command("nvidia-cuda-nvdisasm")
         )
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(data)
@@ -84,14 +84,14 @@ def _sass(data: bytes) -> Mapping[str, str] | Unavailable:
                 check=True,
             )
         except (OSError, subprocess.SubprocessError) as e:
-            said = getattr(e, "stderr", b"") or b""
-            return Unavailable(f"nvdisasm failed: {e} {said.decode(errors='replace').strip()}".strip())
+            output = getattr(e, "stderr", b"") or b""
+            return Unavailable(f"nvdisasm failed: {e} {output.decode(errors='replace').strip()}".strip())
     return _by_kernel(done.stdout.decode("utf-8", "replace"))
 
 
 def _by_kernel(text: str) -> dict[str, str]:
-    """The text of nvdisasm cut at its sections: `.section .text.NAME,...` begins a kernel's."""
-    found: dict[str, list[str]] = {}
+    """Splits the text of nvdisasm at its sections: `.section .text.NAME,...` begins a kernel."""
+    by_kernel: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.split("\n"):
         if line.startswith(_RULE):  # before each section, and before the symbols at the end
@@ -99,9 +99,9 @@ def _by_kernel(text: str) -> dict[str, str]:
         words = line.split()
         if words[:1] == [_SECTION]:
             name = words[1].partition(",")[0].strip('"')
-            lines = found.setdefault(name.removeprefix(_TEXT), []) if name.startswith(_TEXT) else []
+            lines = by_kernel.setdefault(name.removeprefix(_TEXT), []) if name.startswith(_TEXT) else []
         lines.append(line.rstrip())
-    return {name: "\n".join(lines).strip("\n") for name, lines in found.items()}
+    return {name: "\n".join(lines).strip("\n") for name, lines in by_kernel.items()}
 
 
 @functools.cache

@@ -1,9 +1,9 @@
-"""Names of the files that XLA dumps: which module, which stage, after which pass.
+"""Parses the names of files in XLA's dump: the module, the stage, the passes before and after.
 
     module_0000.jit_f.0006.simplification.after_algsimp.before_dce.txt      a snapshot between passes
-    module_0000.jit_f.cpu_after_optimizations.hlo.pb                        anything else of a module
+    module_0000.jit_f.cpu_after_optimizations.hlo.pb                        any other file of a module
 
-XLA joins names with dots, may have dots in them, and writes `_` for most other signs (`as_in_files`).
+XLA joins names with dots, may use dots within them, and writes `_` for most other signs (`as_in_files`).
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ import dataclasses
 _MODULE, _AFTER, _BEFORE = "module_", "after_", "before_"
 _ORDER_DIGITS = 4
 START = "pipeline-start"
-"""XLA's word for "no pass yet" in names of snapshots and in its lists of passes."""
+"""XLA's name for "no pass yet" in names of snapshots and in its lists of passes."""
 
 SCHEDULING = "scheduling"
-"""Listed as a pass where the module got its schedule between two pipelines."""
+"""Entry in lists of passes for the schedule that a module gets between two pipelines."""
 
 BETWEEN = "between pipelines"
-"""Listed as a pass for any other change between two pipelines."""
+"""Entry in lists of passes for any other change between two pipelines."""
 
 UNRECORDED = "later passes"
-"""Listed as a pass for all changes after the last pass that the compiler records."""
+"""Entry in lists of passes for all changes after the last pass that the compiler records."""
 
 NOT_PASSES = frozenset({START, SCHEDULING, BETWEEN, UNRECORDED})
-"""Names in lists of passes that XLA does not know as passes; `START` is in recordings of earlier versions."""
+"""Names in lists of passes that are not passes of XLA; `START` occurs in recordings of earlier versions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SnapshotName:
-    """A snapshot's name, in parts.
+    """The parts of a snapshot's name.
 
     Attributes:
-      number: of the module in its process.
-      module: the module's name, on TPU with more behind it.
-      order: of the snapshot among those of the module.
-      pipeline: the pipeline's name as XLA writes it in file names.
-      after: the pass before the snapshot, `START` for none; XLA's words for a step within one.
-      before: the pass that comes next, "" within a pass.
+      number: number of the module in its process.
+      module: name of the module, on TPU with a suffix.
+      order: number of the snapshot among those of the module.
+      pipeline: name of the pipeline as in XLA's file names.
+      after: the pass before the snapshot, `START` for none; XLA's text for a step within a pass.
+      before: the next pass, "" within a pass.
     """
 
     number: int
@@ -50,7 +50,7 @@ class SnapshotName:
 
 
 def snapshot_name(file_name: str) -> SnapshotName | None:
-    """The parts of a snapshot's name; None for another file."""
+    """Returns the parts of a snapshot's name; None for another file."""
     words = file_name.removesuffix(".txt").split(".")
     if not file_name.endswith(".txt") or not file_name.startswith(_MODULE):
         return None
@@ -73,11 +73,11 @@ def snapshot_name(file_name: str) -> SnapshotName | None:
 
 
 def module_file(file_name: str, module: str) -> tuple[int, str] | None:
-    """The module's number and what follows its name; None for a file of another module, or of none.
+    """Returns the module's number and the rest after its name; None for a file of another module, or of no module.
 
     Args:
-      file_name: without folders.
-      module: the module's name; on TPU XLA puts an identifier behind it.
+      file_name: file name without folders.
+      module: name of the module; on TPU, XLA appends an identifier to it.
     """
     number, dot, rest = file_name.partition(".")
     written = as_in_files(module)
@@ -92,7 +92,7 @@ def module_file(file_name: str, module: str) -> tuple[int, str] | None:
 
 
 def as_in_files(name: str) -> str:
-    """A name as XLA writes it in a file's name (`SanitizeFileName`)."""
+    """Returns a name as XLA writes it in file names (`SanitizeFileName`)."""
     return "".join("_" if c in "/\\[] " else c for c in name)
 
 

@@ -1,6 +1,6 @@
-"""Reads functions out of ELF64 files: object files of the CPU, cubins of the GPU.
+"""Reads functions from ELF64 files: object files of the CPU, cubins of the GPU.
 
-Knows the format (System V ABI, chapter 4), and nothing of what the code does.
+Knows the format (System V ABI, chapter 4), and must know nothing of the code itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from inspector.errors import ModuleError
 
 X86_64, AARCH64, CUDA = 62, 183, 190
-"""Machines."""
+"""Machine numbers of ELF."""
 
 MAGIC = b"\x7fELF"
 _64_BIT_LITTLE = b"\x02\x01"
@@ -30,11 +30,11 @@ class Function:
     """A function's code.
 
     Attributes:
-      name: its symbol.
-      is_global: whether others can call it.
-      address: in its section.
-      code: its bytes.
-      references: what the linker puts in, by address.
+      name: symbol of the function.
+      is_global: True if other code can call it.
+      address: address in its section.
+      code: bytes of the function.
+      references: targets that the linker inserts, by address.
     """
 
     name: str
@@ -56,11 +56,11 @@ class _Section:
 
 
 class ObjectFile:
-    """One file's sections and symbols.
+    """The sections and symbols of one file.
 
     Attributes:
-      machine: whose code it is; `X86_64`, `AARCH64`, `CUDA` or another.
-      byte_size: how long the file is; what follows belongs to something else.
+      machine: machine of the code; `X86_64`, `AARCH64`, `CUDA` or another.
+      byte_size: size of the file, which may be shorter than the data.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -70,17 +70,17 @@ class ObjectFile:
           ModuleError: not an ELF64 file, or a damaged one.
         """
         if not data.startswith(MAGIC + _64_BIT_LITTLE):
-            raise ModuleError(f"Not an ELF file of 64 bits, little-endian: it begins with {data[:6]!r}.")
+            raise ModuleError(f"Not a 64-bit little-endian ELF file: it begins with {data[:6]!r}.")
         self._data = data
         try:
             (self.machine,) = struct.unpack_from("<H", data, 0x12)
             self._sections = self._read_sections()
             self._symbols = self._read_symbols()
         except (struct.error, IndexError, OverflowError, ValueError) as e:
-            raise ModuleError(f"A damaged ELF file of {len(data)} bytes: {e}.") from e
+            raise ModuleError(f"Damaged ELF file of {len(data)} bytes: {e}.") from e
 
     def functions(self) -> list[Function]:
-        """Every function, in the order of the file."""
+        """Returns every function, in the order of the file."""
         found = []
         for name, kind, section, value, size in self._symbols:
             if kind & 0xF != _FUNCTION or not 0 < section < len(self._sections):
@@ -92,14 +92,14 @@ class ObjectFile:
         return [function for *_, function in sorted(found, key=lambda entry: entry[:2])]
 
     def loaded(self) -> list[bytes]:
-        """The sections that are loaded, without the functions' names: kind and contents of each, or its size."""
+        """Returns the loaded sections without the functions' names: kind and contents of each, or its size."""
         found = []
         for section in self._sections:
             if section.flags & _LOADED:
-                what = section.name.split(".")[1:2]  # "text" of ".text.fusion_1", "nv" of ".nv.constant0.fusion_1"
+                kind = section.name.split(".")[1:2]  # "text" of ".text.fusion_1", "nv" of ".nv.constant0.fusion_1"
                 start = section.offset
                 contents = b"" if section.kind == _NO_BITS else self._data[start : start + section.size]
-                found.append(repr((what, section.kind, section.size)).encode() + contents)
+                found.append(repr((kind, section.kind, section.size)).encode() + contents)
         return found
 
     def _read_sections(self) -> list[_Section]:
@@ -115,7 +115,7 @@ class ObjectFile:
         ]
 
     def _read_symbols(self) -> list[tuple[str, int, int, int, int]]:
-        """Name, kind, section, value and size of each."""
+        """Returns name, kind, section, value and size of each symbol."""
         for table in self._sections:
             if table.kind == _SYMBOL_TABLE:
                 strings = self._sections[table.link].offset
@@ -127,7 +127,7 @@ class ObjectFile:
         return []
 
     def _references(self, section: int) -> dict[int, str]:
-        """What the linker puts into a section, by address."""
+        """Returns the targets that the linker inserts into a section, by address."""
         found = {}
         for table in self._sections:
             if table.kind == _RELOCATIONS and table.info == section:

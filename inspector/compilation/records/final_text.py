@@ -1,7 +1,7 @@
-"""The optimized HLO as one more snapshot, where the compiler went on after the last pass that it records.
+"""Adds the optimized HLO as another snapshot, if the compiler changed the module after the last pass that it records.
 
-Libtpu assigns memory spaces, and adds copies between them, after its last snapshot. Its optimized HLO comes from the
-installed jaxlib, which numbers stack frames in another order, and may spell elements of tuples in another way: newer
+libtpu assigns memory spaces, and adds copies between them, after its last snapshot. The text of its optimized HLO comes
+from the installed jaxlib, which numbers stack frames in another order, and may write elements of tuples differently: newer
 snapshots have `%x#1` for a `get-tuple-element` of `%x`. XLA writes the fields of backend configurations in no fixed order.
 """
 
@@ -43,14 +43,14 @@ def final_text(hlo: str, last: str) -> str | None:
 
 
 def _split(text: str) -> tuple[list[str], list[str]]:
-    """The lines before the first computation, and the others."""
+    """Splits a text into the lines before the first computation, and the others."""
     lines = text.split("\n")
     start = next((i for i, line in enumerate(lines) if is_header(line)), len(lines))
     return lines[:start], lines[start:]
 
 
 def _with_short_elements(lines: list[str]) -> list[str]:
-    """Writes elements of tuples where they are used; those that a computation returns stay."""
+    """Replaces uses of elements of tuples by the short form. Elements that a computation returns stay."""
     taken: dict[str, str] = {}
     kept = []
     for line in lines:

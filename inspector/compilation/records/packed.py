@@ -1,4 +1,4 @@
-"""A header of JSON and blobs of bytes in one `bytes`: how recorded products cross processes and lie in files."""
+"""Packs a JSON header and blobs of bytes into one `bytes`, for recorded products in messages and files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _LENGTH = struct.Struct("<I")
 
 
 def pack(header: Any, blobs: Sequence[bytes]) -> bytes:
-    """One `bytes` from a JSON value (or what `plain.encode` takes) and blobs, which are taken as they are."""
+    """Packs a JSON value (or a value that `json_values.encode` accepts) and uncompressed blobs into one `bytes`."""
     text = zlib.compress(json.dumps([json_values.encode(header), [len(blob) for blob in blobs]]).encode())
     return b"".join((_LENGTH.pack(len(text)), text, *blobs))
 
 
 def unpack(data: bytes, kind: type[T]) -> tuple[T, tuple[bytes, ...]]:
-    """The inverse of `pack`.
+    """Unpacks the result of `pack`.
 
     Args:
-      data: what `pack` gave.
-      kind: the header's type, as `plain.decode` takes it.
+      data: the result of `pack`.
+      kind: type of the header, for `json_values.decode`.
 
     Raises:
-      ModuleError: not what `pack` made.
+      ModuleError: other or damaged data.
     """
     try:
         (length,) = _LENGTH.unpack_from(data)

@@ -1,6 +1,6 @@
-"""How large a module is between two passes, counted from the lines of its text.
+"""Counts instructions, fusions, bytes and collectives of a module between two passes, from the lines of its text.
 
-Snapshots are nearly alike: each distinct line is read once, and a snapshot is counted as the sum over its lines.
+Most lines are common to all snapshots: each distinct line is read once, and a snapshot is counted as the sum over its lines.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from inspector.hlo.text_line import shape_bytes, shape_end
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """What is in a module.
+    """Counts of a module.
 
     Attributes:
-      instructions: of all computations, those in fusions included.
+      instructions: instructions of all computations, including those in fusions.
       fusions: instructions that are fusions.
-      written_bytes: bytes of all results that are written to memory once each instruction runs once: of what is not in a
-        fusion, and is no parameter, constant, or another name of what is there (tuples, bitcasts, loops, calls). Without
-        padding.
-      collectives: collective operations, those in fusions included; one that is started and awaited is one.
+      written_bytes: bytes of all results written to memory if each instruction runs once. Excludes instructions in
+        fusions, parameters, constants, and instructions that only name other values (tuples, bitcasts, loops, calls).
+        Without padding.
+      collectives: collective operations, including those in fusions; a start and its done count as one.
     """
 
     instructions: int
@@ -41,7 +41,7 @@ def count_texts(lines: Iterable[str], orders: Iterable[npt.NDArray[np.integer[An
 
     Args:
       lines: the distinct lines of all texts.
-      orders: for each text the numbers of its lines.
+      orders: numbers of the lines of each text.
     """
     table = _Table(lines)
     return tuple(table.count(order) for order in orders)
@@ -60,7 +60,7 @@ _CALLS = "calls=%"
 
 
 class _Table:
-    """What each distinct line counts for."""
+    """The counts of each distinct line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._names: dict[str, int] = {}

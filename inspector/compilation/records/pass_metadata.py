@@ -1,4 +1,4 @@
-"""Reads `xla.HloModuleMetadataProto` in text form: every pass with its time (`xla_dump_module_metadata`)."""
+"""Reads `xla.HloModuleMetadataProto` as text: every pass with its time (`xla_dump_module_metadata`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _S = 1e-6  # the timestamps are in microseconds
 
 
 def timed_passes(text: str, schema: Schema | None = None) -> list[TimedPass]:
-    """The passes of a module.
+    """Returns the passes of a module.
 
     Args:
       text: a `module_NNNN.metadata.textproto` of a dump.
@@ -25,7 +25,7 @@ def timed_passes(text: str, schema: Schema | None = None) -> list[TimedPass]:
     """
     message: Any = (schema or installed_schema()).message("xla.HloModuleMetadataProto")()
     try:
-        # A plugin may know fields that the installed jaxlib does not.
+        # A plugin may write fields that the installed jaxlib does not know.
         text_format.Parse(text, message, allow_unknown_field=True)
     except text_format.ParseError as e:
         raise ModuleError(f"XLA's module metadata cannot be read: {e}") from e

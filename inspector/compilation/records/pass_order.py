@@ -1,6 +1,6 @@
-"""The order in which the passes of one compile ended, and which pass ran which pipeline.
+"""The order in which the passes of one compile ended, and the pass that ran each pipeline.
 
-Passes nest: a pass may be a pipeline itself (`simplification`), or run a pipeline besides work of its own, as the
+Passes nest: a pass may be a pipeline itself (`simplification`), or run a pipeline in addition to its own work, as the
 partitioner does with its cleanup.
 """
 
@@ -18,8 +18,8 @@ class PassBoundary:
     """The end of a pass, or the start of a pipeline.
 
     Attributes:
-      timed: the pass; for the start of a pipeline an entry called `START`.
-      is_in_pass: for the start of a pipeline, whether a pass that does work of its own runs it.
+      timed: the pass; for the start of a pipeline, an entry named `START`.
+      is_in_pass: for the start of a pipeline, True if a pass with work of its own runs it.
     """
 
     timed: TimedPass
@@ -27,7 +27,7 @@ class PassBoundary:
 
     @property
     def is_start(self) -> bool:
-        """Reports whether a pipeline starts here."""
+        """Reports whether this is the start of a pipeline."""
         return self.timed.name == START
 
 
@@ -35,7 +35,7 @@ def events(timed: Sequence[TimedPass]) -> list[PassBoundary]:
     """Returns the ends of passes and the starts of pipelines, in the order of time.
 
     Args:
-      timed: the passes. Those that start at the same moment are in the order in which they started, since clocks are coarse.
+      timed: the passes. Those with the same start time are in the order in which they started, since clocks are coarse.
     """
     found: list[PassBoundary] = []
     running: list[TimedPass] = []

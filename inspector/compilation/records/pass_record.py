@@ -1,11 +1,11 @@
-"""Snapshots and times of one compile -> `Passes`.
+"""Creates `Passes` from the snapshots and times of one compile.
 
-XLA writes a snapshot where a pass changed the module, and where a pipeline begins. What timed the
-passes (module metadata, or a profile) knows all of them. Both are in the order in which passes ended,
-so one walk joins them.
+XLA writes a snapshot if a pass changed the module, and when a pipeline begins. The source of times
+(module metadata, or a profile) has all passes. Both are in the order in which passes ended,
+so a single pass over both joins them.
 
-A pass may run a pipeline besides work of its own, as the partitioner does with its cleanup. Its own changes show first in a
-snapshot of that pipeline; they belong to the pass.
+A pass may run a pipeline in addition to its own work, as the partitioner does with its cleanup. Its own changes first show
+in a snapshot of that pipeline, but belong to the pass.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from inspector.compilation.records.phases import TimedPass as TimedPass
 from inspector.compilation.records.texts import Texts
 from inspector.errors import Unavailable
 
-_UNTIMED = Unavailable("XLA wrote no time for it")
+_UNTIMED = Unavailable("XLA did not write its time")
 _PART = Unavailable("a step within a pass, which XLA does not time")
 _BETWEEN = Unavailable("a change between two pipelines, which XLA does not time")
-_LATER = Unavailable("the compiler records no pass from there on")
+_LATER = Unavailable("the compiler does not record later passes")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ def record_passes(
     span: Span | None = None,
     final: int | None = None,
 ) -> Passes:
-    """The passes of a compile.
+    """Returns the passes of a compile.
 
     Args:
-      texts: of all snapshots.
-      initial: the module before any pass, None where XLA did not write it.
-      snapshots: of one module, in any order; its number may have grown.
-      timed: every pass in the order in which they started, or why passes were not timed: then those that changed nothing
-        are not known either.
-      span: the whole compile on the passes' clock, None where that is not known.
-      final: the optimized HLO, None where the last snapshot is that.
+      texts: texts of all snapshots.
+      initial: the module before any pass, None if XLA did not write it.
+      snapshots: snapshots of one module, in any order; its number may have increased.
+      timed: every pass in the order in which they started, or why passes were not timed: then passes without changes
+        are unknown too.
+      span: the whole compile on the passes' clock, None if it is unknown.
+      final: the optimized HLO, None if it equals the last snapshot.
     """
     ordered = sorted(snapshots, key=lambda s: (s.name.number, s.name.order))
     if initial is None and ordered:
@@ -100,7 +100,7 @@ def _join(walk: _Walk, snapshots: Sequence[Snapshot], queue: Sequence[PassBounda
             walk.rest(event)
         position = end
         if _is_part(name) or found is None or queue[found].is_start != (name.after == START):
-            walk.step(snapshot, None, _goes_on(snapshots, number))
+            walk.step(snapshot, None, _is_in_pass(snapshots, number))
         else:
             walk.step(snapshot, queue[found], queue[found].is_in_pass)
             position += 1
@@ -113,19 +113,19 @@ def _is_part(name: SnapshotName) -> bool:
 
 
 def _owner(snapshots: Sequence[Snapshot], queue: Sequence[PassBoundary], position: int) -> int | None:
-    """Where the pass ends that the first snapshot is a step of: the one that XLA wrote the next snapshot of a pass after."""
+    """Returns the end of the pass whose step the first snapshot is: that of the next snapshot after a pass."""
     following = next((s.name for s in snapshots if not _is_part(s.name)), None)
     return None if following is None or following.after == START else _event(following, queue, position)
 
 
 def _event(name: SnapshotName, queue: Sequence[PassBoundary], position: int) -> int | None:
-    """At which event from a position on a snapshot was written."""
+    """Returns the first event from a position on at which a snapshot was written."""
     has_starts = any(event.is_start for event in queue)
     return next((i for i in range(position, len(queue)) if _is_of(name, queue[i], has_starts)), None)
 
 
 def _is_of(name: SnapshotName, event: PassBoundary, has_starts: bool) -> bool:
-    """Reports whether a snapshot was written at an event; before a pass, where starts of pipelines were not timed."""
+    """Reports whether a snapshot was written at an event, or before a pass if starts of pipelines were not timed."""
     if name.pipeline != as_in_files(event.timed.pipeline):
         return False
     if name.after == START:
@@ -133,10 +133,10 @@ def _is_of(name: SnapshotName, event: PassBoundary, has_starts: bool) -> bool:
     return name.after == as_in_files(event.timed.name)
 
 
-def _goes_on(snapshots: Sequence[Snapshot], number: int) -> bool:
-    """Reports whether a pass that does work of its own runs the pipeline that a snapshot is of, by the names alone.
+def _is_in_pass(snapshots: Sequence[Snapshot], number: int) -> bool:
+    """Reports, by names alone, whether a pass with work of its own runs the pipeline of a snapshot.
 
-    Its pipeline began earlier and goes on later, with that pass.
+    The pass's own pipeline has begun before and continues later, with that pass.
     """
     pipeline = snapshots[number].name.pipeline
     begun = {s.name.pipeline for s in snapshots[:number]} - {pipeline}
@@ -144,7 +144,7 @@ def _goes_on(snapshots: Sequence[Snapshot], number: int) -> bool:
         name = later.name
         if name.pipeline in begun and name.after not in (START, pipeline):
             return True
-        if name.pipeline in begun:  # another run of it, or a pass that is a pipeline
+        if name.pipeline in begun:  # another run of this pipeline, or a pass that is a pipeline
             begun.remove(name.pipeline)
             pipeline = pipeline if name.after == START else name.pipeline
     return False
@@ -163,20 +163,20 @@ class _Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a pipeline stands: the module's text, and how many passes had ended."""
+    """The state at the last entry of a pipeline: the module's text, and the number of entries."""
 
     text: int
     count: int
 
 
 class _Walk:
-    """Where the module stands, pass by pass."""
+    """Builds the entries, with the module's text before and after each pass."""
 
     def __init__(self, text: int, texts: Texts, timed: Sequence[TimedPass], untimed: Unavailable) -> None:
-        """Begins with a text; `untimed` is why a pass may have no time."""
+        """Begins with a text; `untimed` is the reason for a pass without a time."""
         passes = [t for t in timed if t.name != START]
         self._own_s = dict(zip(map(id, passes), own_durations(passes), strict=True))
-        self._names = {as_in_files(t.pipeline): t.pipeline for t in timed}  # as files have them: XLA's own
+        self._names = {as_in_files(t.pipeline): t.pipeline for t in timed}  # file names to XLA's own names
         self._untimed = untimed
         self._texts = texts
         self._text = text
@@ -184,12 +184,12 @@ class _Walk:
         self.entries: list[_Entry] = []
 
     def step(self, snapshot: Snapshot, event: PassBoundary | None, is_in_pass: bool) -> None:
-        """Takes a snapshot.
+        """Adds a snapshot.
 
         Args:
-          snapshot: the next one.
-          event: at which XLA wrote it; None of one that was not timed.
-          is_in_pass: of the start of a pipeline, whether a pass that does work of its own runs it.
+          snapshot: the next snapshot.
+          event: the event at which XLA wrote it; None if it was not timed.
+          is_in_pass: for the start of a pipeline, True if a pass with work of its own runs it.
         """
         name, before = snapshot.name, self._text
         self._text = snapshot.text
@@ -206,7 +206,7 @@ class _Walk:
             self._add(name.pipeline, pipeline, event.timed.name, self._own_s[id(event.timed)], before)
 
     def rest(self, event: PassBoundary) -> None:
-        """Takes an event without a snapshot."""
+        """Adds an event without a snapshot."""
         timed, pipeline = event.timed, as_in_files(event.timed.pipeline)
         if event.is_start:
             self._places[pipeline] = self._place
@@ -214,13 +214,13 @@ class _Walk:
             self._add(pipeline, timed.pipeline, timed.name, self._own_s[id(timed)], self._text)
 
     def end(self, final: int) -> None:
-        """Takes the optimized HLO."""
+        """Adds the optimized HLO."""
         if final != self._text:
             self.entries.append(_Entry("unrecorded pipelines", UNRECORDED, _LATER, self._text, final))
             self._text = final
 
     def _add(self, place: str, pipeline: str, name: str, duration_s: float | Unavailable, before: int) -> None:
-        """Takes a pass, and what happened since its pipeline was seen last, which is within the pass."""
+        """Adds a pass. All entries since the last one of its pipeline ran within the pass."""
         since = self._places.get(place, _Place(before, len(self.entries)))
         inner = len(self.entries) - since.count
         self.entries.append(_Entry(pipeline, name, duration_s, since.text, self._text, inner))
@@ -231,7 +231,7 @@ class _Walk:
         return _Place(self._text, len(self.entries))
 
     def _between(self, before: int) -> str:
-        """Names the changes between two pipelines, as far as the texts show them."""
+        """Names a change between two pipelines, as far as the texts show it."""
         was, now = (_is_scheduled(self._texts, text) for text in (before, self._text))
         return SCHEDULING if now and not was else BETWEEN
 

@@ -1,7 +1,7 @@
-"""`Passes`: what each compiler pass did to a program, from the back-end's own snapshots between passes.
+"""`Passes`: the changes by each compiler pass, from the compiler's own snapshots between passes.
 
-A compile that is asked for them (`products=("passes",)`) records them; see `pass_record.py`. The text
-of all snapshots together stays compressed.
+Recorded by a compile with `products=("passes",)`; see `pass_record.py`. The texts
+of all snapshots stay compressed together.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Pass:
     """One run of a compiler pass.
 
     Attributes:
-      index: its place, from 0, in the order in which passes ended.
-      pipeline: the pipeline that ran it.
-      name: the pass, in XLA's words. Changes outside of all passes are listed too: as `scheduling` where the module got its
+      index: position, from 0, in the order in which passes ended.
+      pipeline: the pipeline that ran the pass.
+      name: XLA's name of the pass. Changes outside of all passes are listed too: as `scheduling` if the module got its
         schedule between two pipelines, as `between pipelines` for any other change there, and as `later passes` for all
         changes after the last pass that the compiler records.
-      changed: whether the module's text is another one after it.
-      duration_s: seconds of its own, without the passes within it, or why that is not known.
-      before_index, after_index: of the module's text in `texts`.
+      changed: True if the module's text differs after the pass.
+      duration_s: seconds of the pass, without the passes within it, or why they are unknown.
+      before_index, after_index: indices of the module's text in `texts`.
       texts: the snapshots of all passes.
-      inner: the number of entries right before this one that ran within it; 0 for a pass without a pipeline.
-      is_part: whether this is a step within the pass that follows, not a pass; XLA names and records some of these.
+      inner: number of entries right before this one that ran within it; 0 for a pass without a pipeline.
+      is_part: True for a step within the pass that follows; XLA names and records some of these.
     """
 
     index: int
@@ -73,10 +73,10 @@ class Passes(Tabular, Sequence[Pass]):
 
     Attributes:
       entries: the passes.
-      note: what the list leaves out, or "".
-      phases: what else XLA did: with the passes' durations they add up to the time of the compile.
-      counts: of each of the snapshots' texts what is in the module, by the indices that passes have; () where nobody
-        counted.
+      note: passes that the list leaves out, or "".
+      phases: parts of the compile without passes; with the passes' durations, they sum to the time of the compile.
+      counts: counts of the module in each of the snapshots' texts, by the indices of passes; () if they were not
+        recorded.
     """
 
     entries: tuple[Pass, ...]
@@ -99,24 +99,24 @@ class Passes(Tabular, Sequence[Pass]):
 
     @property
     def changed(self) -> tuple[Pass, ...]:
-        """Those that changed the module."""
+        """The passes that changed the module."""
         return tuple(p for p in self.entries if p.changed)
 
     @property
     def byte_size(self) -> int:
-        """Bytes that the snapshots take, compressed."""
+        """Size of the compressed snapshots in bytes."""
         return self.entries[0].texts.byte_size if self.entries else 0
 
     def counts_at(self, text: int) -> Counts | Unavailable:
-        """What is in the module of a snapshot, by its index (`Pass.before_index`, `Pass.after_index`)."""
+        """Returns the counts of a snapshot's module, by its index (`Pass.before_index`, `Pass.after_index`)."""
         return self.counts[text] if text < len(self.counts) else _NOT_COUNTED
 
     def table(self) -> pd.DataFrame:
-        """One row a pass, then one a phase without passes.
+        """Returns one row per pass, then one row per phase without passes.
 
-        The columns: `index, pipeline, name, changed, duration_s`; what is in the module after the pass, as `Counts` says
-        it: `instructions, fusions, written_bytes, collectives`; and `unknown`. The sum of `duration_s` is the time of
-        the compile (`timings["compile_s"]`). A phase has no index, no pipeline and no counts.
+        Columns: `index, pipeline, name, changed, duration_s`; the `Counts` of the module after the pass:
+        `instructions, fusions, written_bytes, collectives`; and `unknown`. The sum of `duration_s` is the time of
+        the compile (`timings["compile_s"]`). A phase has no index, pipeline and counts.
         """
         rows: list[tuple[object, ...]] = [
             (p.index, p.pipeline, p.name, p.changed, p.duration_s, *_cells(self.counts_at(p.after_index)))
@@ -126,7 +126,7 @@ class Passes(Tabular, Sequence[Pass]):
         return make_table(_COLUMNS, rows)
 
     def to_bytes(self) -> bytes:
-        """For another process or a file; `from_bytes` is the inverse."""
+        """Encodes the passes for another process or a file; `from_bytes` is the inverse."""
         reasons = list(dict.fromkeys(p.duration_s for p in self.entries if isinstance(p.duration_s, Unavailable)))
         texts = self.entries[0].texts if self.entries else Texts()
         rows = [
@@ -139,10 +139,10 @@ class Passes(Tabular, Sequence[Pass]):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Passes:
-        """The inverse of `to_bytes`.
+        """Decodes the result of `to_bytes`.
 
         Raises:
-          ModuleError: not what it made.
+          ModuleError: other or damaged data.
         """
         header, blobs = unpack(data, _Header)
         try:
@@ -158,7 +158,7 @@ class Passes(Tabular, Sequence[Pass]):
         return f"<Passes: {len(self)} passes, {len(self.changed)} changed the module{measured}>"
 
 
-# Pipeline, name, seconds or the number of the reason why not, and the texts before and after.
+# Pipeline, name, seconds or the number of the reason for unknown ones, and the texts before and after.
 _Row = tuple[str, str, float | tuple[int], int, int]
 
 
@@ -178,7 +178,7 @@ _COLUMNS: Mapping[str, Kind] = {
     **dict.fromkeys((field.name for field in dataclasses.fields(Counts)), "int"), UNKNOWN: "reasons",
 }  # fmt: skip
 
-_NOT_COUNTED = Unavailable("these passes were recorded without counts", "record them anew")
+_NOT_COUNTED = Unavailable("these passes were recorded without counts", "compile again")
 
 
 def _cells(counts: Counts | Unavailable | None) -> tuple[object, ...]:
@@ -202,7 +202,7 @@ def _decode(index: int, row: _Row, header: _Header, texts: Texts) -> Pass:
 
 
 def _inner_by_texts(index: int, rows: Sequence[_Row]) -> int:
-    """How many entries ran within one, for recordings of earlier versions: since the module had the text before it."""
+    """Returns the number of entries within one, for recordings of earlier versions: those after its text before."""
     *_, before, _ = rows[index]
     if not index or rows[index - 1][-1] == before:
         return 0

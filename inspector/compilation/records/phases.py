@@ -1,7 +1,7 @@
-"""Where the time of one compile went: each pass its own part, and the rest by what it lies between.
+"""The time of one compile by passes, and by phases for the rest.
 
-Passes nest: a pipeline is a pass of the one that runs it. A moment belongs to the innermost pass that runs in it,
-or else to a phase, so that all parts add up to the whole.
+Passes nest: a pipeline is a pass of the pipeline that runs it. A moment belongs to the innermost pass that is running,
+or else to a phase, so that all parts sum to the whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WHOLE = "the whole compile, whose passes were not timed"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimedPass:
-    """A pass that was timed: names in XLA's words, seconds on any one clock."""
+    """A pass with its times: XLA's names, and seconds on any one clock."""
 
     pipeline: str
     name: str
@@ -32,8 +32,8 @@ class Phase:
     """A part of a compile in which no pass runs.
 
     Attributes:
-      name: what XLA does then.
-      duration_s: seconds.
+      name: XLA's work in this phase.
+      duration_s: duration in seconds.
     """
 
     name: str
@@ -45,8 +45,8 @@ class Span:
     """A compile on the clock of its passes.
 
     Attributes:
-      start_s, end_s: of the whole.
-      optimized_s: when the optimized HLO was written, None where that is not known.
+      start_s, end_s: start and end of the compile, in seconds.
+      optimized_s: time at which the optimized HLO was written, None if it is unknown.
       platform: "cpu", "gpu" or "tpu".
     """
 
@@ -57,7 +57,7 @@ class Span:
 
 
 def own_durations(timed: Sequence[TimedPass]) -> list[float]:
-    """Of each pass the seconds in which no pass within it runs."""
+    """Returns, for each pass, the seconds in which no pass within it runs."""
     own = [each.end_s - each.start_s for each in timed]
     running: list[int] = []
     for number in _outermost_first(timed):
@@ -71,7 +71,7 @@ def own_durations(timed: Sequence[TimedPass]) -> list[float]:
 
 
 def phases(timed: Sequence[TimedPass] | Unavailable, span: Span) -> tuple[Phase, ...]:
-    """What passes leave of a compile; with their own durations it adds up to the whole."""
+    """Returns the phases of a compile, whose durations and those of the passes sum to the whole."""
     whole = span.end_s - span.start_s
     if isinstance(timed, Unavailable) or not timed:
         return (Phase(WHOLE, whole),)
@@ -93,5 +93,5 @@ def _until(moment_s: float, timed: TimedPass) -> TimedPass:
 
 
 def _outermost_first(timed: Sequence[TimedPass]) -> list[int]:
-    """Numbers in the order of the starts; a pass before those that start with it and end sooner."""
+    """Returns the indices in the order of starts; of passes with the same start, the one that ends last comes first."""
     return sorted(range(len(timed)), key=lambda n: (timed[n].start_s, -timed[n].end_s, -n))

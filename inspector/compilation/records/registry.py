@@ -1,4 +1,4 @@
-"""What a compile can be asked for besides its ordinary results, by name: each is a field of `CompiledProgram`."""
+"""The optional products of a compile, by name: each is a field of `CompiledProgram`."""
 
 from __future__ import annotations
 

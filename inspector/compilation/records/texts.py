@@ -1,6 +1,6 @@
-"""`Texts`: many texts that are nearly alike, such as a module after each compiler pass.
+"""`Texts`: similar texts, such as a module after each compiler pass, in compressed form.
 
-Each distinct line is kept once and everything is compressed: 61 stages of a 12-layer step, 184 MB as
+Each distinct line is stored once, and everything is compressed: 61 stages of a 12-layer step, 184 MB as
 text, take a few megabytes.
 """
 
@@ -22,12 +22,12 @@ _LEVEL = 1  # half the time of the default, for a tenth more bytes
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Texts:
-    """A sequence of texts, compressed. `Texts.of` or a `TextsBuilder` makes one.
+    """A compressed sequence of texts. Created by `Texts.of` or a `TextsBuilder`.
 
     Attributes:
       lines: zlib of the distinct lines, joined by newlines.
-      orders: for each text zlib of which lines it has: int32, little-endian, each as the difference from
-        the one before.
+      orders: zlib of the line numbers of each text: int32, little-endian, each as the difference from
+        the previous one.
     """
 
     lines: bytes = zlib.compress(b"")
@@ -35,7 +35,7 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
-        """One entry a text, in order."""
+        """Creates one entry per text, in order."""
         builder = TextsBuilder()
         indices = [builder.add(text.encode()) for text in texts]
         built = builder.build()
@@ -46,17 +46,17 @@ class Texts:
 
     @property
     def byte_size(self) -> int:
-        """Bytes held."""
+        """Size in bytes, compressed."""
         return len(self.lines) + sum(map(len, self.orders))
 
     def __getitem__(self, index: int) -> str:
         return "\n".join(self.lines_of(index)[0])
 
     def lines_of(self, *indices: int) -> list[list[str]]:
-        """The lines of several texts; a line that two have in common is one object.
+        """Returns the lines of several texts; equal lines are the same object.
 
         Raises:
-          ModuleError: they were read from a damaged file.
+          ModuleError: the texts come from a damaged file.
         """
         distinct = self.distinct()
         try:
@@ -65,18 +65,18 @@ class Texts:
             raise ModuleError(f"A recorded text cannot be read ({e}). Compile again.") from e
 
     def distinct(self) -> list[str]:
-        """Every line of any text once, unpacked anew at each call.
+        """Returns every distinct line, unpacked at each call.
 
         Raises:
-          ModuleError: they were read from a damaged file.
+          ModuleError: the texts come from a damaged file.
         """
         return inflate(self.lines).decode("utf-8", "replace").split("\n")
 
     def order(self, index: int) -> npt.NDArray[np.int64]:
-        """Which lines of `distinct` a text has, in order, from 0.
+        """Returns the line numbers of a text: indices into `distinct`, in order.
 
         Raises:
-          ModuleError: they were read from a damaged file.
+          ModuleError: the texts come from a damaged file.
         """
         try:
             order = np.cumsum(np.frombuffer(inflate(self.orders[index]), "<i4"), dtype=np.int64)
@@ -86,17 +86,17 @@ class Texts:
 
 
 class TextsBuilder:
-    """Takes texts one by one."""
+    """Collects texts one by one."""
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
         self._orders: dict[bytes, int] = {}
 
     def add(self, text: bytes) -> int:
-        """Takes a text in UTF-8.
+        """Adds a text in UTF-8.
 
         Returns:
-          Its index in `build()`; equal texts have one.
+          Its index in `build()`; equal texts have the same index.
         """
         numbers = self._numbers
         order = [numbers.setdefault(line, len(numbers)) for line in text.split(b"\n")]
@@ -104,5 +104,5 @@ class TextsBuilder:
         return self._orders.setdefault(zlib.compress(differences.tobytes(), _LEVEL), len(self._orders))
 
     def build(self) -> Texts:
-        """Everything taken so far."""
+        """Returns all texts added so far."""
         return Texts(zlib.compress(b"\n".join(self._numbers), _LEVEL), tuple(self._orders))

@@ -1,8 +1,8 @@
-"""The back-end code of a TPU compile: LLO by HLO instruction, and the Mosaic stages of each Pallas kernel with it.
+"""The backend code of a TPU compile: LLO by HLO instruction, and the Mosaic stages of each Pallas kernel.
 
-libtpu compiles a Pallas kernel by Mosaic, then its LLO. It names the files of Mosaic after the kernel's
-function, which several instructions may call (libtpu 0.0.42 names none), and those of LLO after the instruction. What
-is written of one kernel bears one time, so which of Mosaic's belongs to which instruction follows from the order.
+libtpu compiles a Pallas kernel with Mosaic, then its LLO. It names the files of Mosaic after the kernel's
+function, which several instructions may call (libtpu 0.0.42 writes no name), and those of LLO after the instruction. All
+files of one kernel have the same time, so the order of times shows which Mosaic files belong to which instruction.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _LEVEL = 1
 
 
 class TpuCodes:
-    """Takes the files of one compile, in any order."""
+    """Collects the files of one compile, in any order."""
 
     def __init__(self) -> None:
         self._llo: dict[tuple[int, str], tuple[int, Code]] = {}
-        self._starts: list[tuple[int, str]] = []  # when the LLO of an instruction began
+        self._starts: list[tuple[int, str]] = []  # start times of the LLO of instructions
         self._mosaic: dict[int, dict[int, tuple[str, bytes]]] = collections.defaultdict(dict)
 
     def take(self, file: TpuFile, data: bytes) -> None:
-        """Takes a file: the parts of its name, and what is in it."""
+        """Adds a file: the parts of its name, and its contents."""
         if file.is_mosaic:
             self._mosaic[file.time][file.order] = (file.stage, data)
             return
@@ -34,11 +34,11 @@ class TpuCodes:
         if file.order == FIRST_LLO:
             self._starts.append((file.time, kernel))
         before = self._llo.get((file.order, kernel))
-        if before is None or before[0] <= file.time:  # compiled twice, a kernel has two; the later one counts
+        if before is None or before[0] <= file.time:  # a kernel that is compiled twice has two; the later one counts
             self._llo[file.order, kernel] = (file.time, _code(file.stage, kernel, "llo", data))
 
     def codes(self) -> list[Code]:
-        """All of it, by stage and kernel: Mosaic's first."""
+        """Returns all code by stage and kernel, with that of Mosaic first."""
         mosaic = {(order, code.kernel): code for order, code in self._mosaic_codes()}
         llo = {key: code for key, (_, code) in self._llo.items()}
         return [code for _, code in sorted({**mosaic, **llo}.items())]
@@ -54,7 +54,7 @@ class TpuCodes:
                     yield order, _code(stage, kernel, "mlir", data)
 
     def _kernels(self, function: str, times: Sequence[int]) -> list[str]:
-        """The instruction that each run of Mosaic is for; where that is not plain, the function, numbered."""
+        """Returns the instruction of each Mosaic run; if it is ambiguous, the function's name with a number."""
         own = sorted((time, kernel) for time, kernel in self._starts if _stem(kernel) == function)
         ends = [*times[1:], float("inf")]
         if len(own) == len(times) and all(
@@ -69,7 +69,7 @@ def _code(stage: str, kernel: str, language: Language, data: bytes) -> Code:
 
 
 def _function(module: bytes) -> str:
-    """The name of the first function of an MLIR module: `  func.func @matmul(%arg0: ...` -> `matmul`."""
+    """Returns the name of the first function of an MLIR module: `  func.func @matmul(%arg0: ...` -> `matmul`."""
     name = module.decode("utf-8", "replace").partition("func.func @")[2].partition("(")[0]
     return name.strip('"')
 

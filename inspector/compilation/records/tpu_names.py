@@ -1,10 +1,10 @@
-"""Names of the files that libtpu dumps of its back-end: which kernel, which stage.
+"""Parses the names of files that libtpu's backend dumps: the kernel and the stage.
 
     1795171736541536501-fusion.25-71-final_bundles.txt                           LLO, of an HLO instruction
     1795171736541536501-TLP-86-assembly.txt                                      of the whole program
     1795171736571221858-0013-mosaic-dump-mymm-post-infer-vector-layout.txt       a Pallas kernel's MLIR
 
-The number in front is a time. Of some 70 LLO files a kernel those are taken that differ in kind.
+The leading number is a time. Of some 70 LLO files per kernel, inspector reads one of each kind.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import dataclasses
 from collections.abc import Mapping
 
 PROGRAM_NAME = "TLP"
-"""What libtpu calls the whole program."""
+"""libtpu's name for the whole program."""
 
 FIRST_MOSAIC, FIRST_LLO = 1, 10_000
-"""The order of the first stage of each."""
+"""The order of the first stage of Mosaic and of LLO."""
 
 _MOSAIC = "-mosaic-dump-"
 _FIRST, _LATER = "-original", "-post-"
@@ -29,18 +29,18 @@ STAGES: Mapping[str, str] = {
     "final_hlo-static-per-bundle-utilization": "utilization",
     "final_bundles": "VLIW bundles",
 }
-"""LLO stages that are taken, by the word in the file's name; what runs comes last."""
+"""LLO stages that inspector reads, by the word in the file's name; the code that runs comes last."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TpuFile:
-    """A file's name, in parts.
+    """The parts of a file's name.
 
     Attributes:
-      stage: as it is shown.
-      kernel: an HLO instruction's or a Pallas kernel's name; `PROGRAM_NAME` for all.
-      order: of the stage; those of Mosaic come first.
-      time: when the compiler began with the kernel, the same for all its files; in nanoseconds.
+      stage: name of the stage for display.
+      kernel: name of an HLO instruction or a Pallas kernel; `PROGRAM_NAME` for the whole program.
+      order: order of the stage; those of Mosaic come first.
+      time: time at which the compiler began with the kernel, the same for all its files; in nanoseconds.
     """
 
     stage: str
@@ -50,12 +50,12 @@ class TpuFile:
 
     @property
     def is_mosaic(self) -> bool:
-        """Whether it is a stage of Mosaic's, else of LLO."""
+        """True for a stage of Mosaic, False for LLO."""
         return self.order < FIRST_LLO
 
 
 def tpu_file(file_name: str) -> TpuFile | None:
-    """The parts of a name; None for a file that is not taken."""
+    """Returns the parts of a name; None for a file that inspector does not read."""
     time, dash, rest = file_name.removesuffix(".txt").partition("-")
     if not dash or not _is_number(time) or not file_name.endswith(".txt"):
         return None
@@ -64,9 +64,9 @@ def tpu_file(file_name: str) -> TpuFile | None:
 
 
 def _mosaic(rest: str) -> TpuFile | None:
-    """`0013-mosaic-dump-mymm-post-infer-vector-layout`, without the time."""
+    """Parses `0013-mosaic-dump-mymm-post-infer-vector-layout`, without the time."""
     number, _, name = rest.partition(_MOSAIC)
-    if not _is_number(number) or int(number) < FIRST_MOSAIC:  # the one before is of passes that only look at it
+    if not _is_number(number) or int(number) < FIRST_MOSAIC:  # the file before it belongs to passes without changes
         return None
     kernel, found, stage = name.partition(_LATER)
     if found:
@@ -75,7 +75,7 @@ def _mosaic(rest: str) -> TpuFile | None:
 
 
 def _llo(rest: str) -> TpuFile | None:
-    """`fusion.25-71-final_bundles`: what stands before and behind the first number alone."""
+    """Parses `fusion.25-71-final_bundles`: the parts before and after the first number."""
     words = rest.split("-")
     at = next((i for i, word in enumerate(words) if i and _is_number(word)), None)
     stage = "" if at is None else "-".join(words[at + 1 :])

@@ -1,6 +1,6 @@
-"""Counts operations of modules in a worker process: reading a module can abort XLA.
+"""Counts the operations of modules in a worker process, because reading a module can abort XLA.
 
-`count` is what others call. A worker that a module takes down costs the count of that module only.
+Other modules call `count`. If a module crashes a worker, only the count of that module is missing.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Counts = Mapping[str, float]
 Count = Callable[[Sequence[bytes]], Sequence[Counts | Unavailable] | Unavailable]
 """XLA's cost analysis of each of some modules, or why there is none."""
 Ask: TypeAlias = "Callable[[Sequence[bytes]], Job[Sequence[Counts | Unavailable]]]"
-"""Starts counting in a worker, which what it counts may take down."""
+"""Starts counting in a worker. A module can crash the worker."""
 Header = dict[str, Any]
 
-_AT_ONCE = 256  # modules a request, so that a cancelled or dead worker loses little
+_AT_ONCE = 256  # modules in a request, so that cancelling or a crash loses few counts
 _REMEMBERED = 100_000
-_MOST_DEATHS = 32  # enough to find three deadly modules among so many
+_MOST_DEATHS = 32  # enough to isolate three crashing modules among `_AT_ONCE`
 
 _lock = threading.Lock()
 _memory: collections.OrderedDict[bytes, Counts] = collections.OrderedDict()
 
 
 def count(modules: Sequence[bytes], ask: Ask) -> tuple[Counts | Unavailable, ...]:
-    """XLA's cost analysis of each module, in order.
+    """Returns XLA's cost analysis of each module, in order.
 
     Args:
       modules: serialized `xla.HloModuleProto`s.
       ask: starts counting in a worker (`WorkerEngine.count`).
 
     Returns:
-      For each what `_jax.cost.count` gives, or why there is nothing.
+      For each module, the result of `_jax.cost.count`, or why there is none.
 
     Raises:
       InspectorError: no worker can be started.
@@ -56,7 +56,7 @@ def count(modules: Sequence[bytes], ask: Ask) -> tuple[Counts | Unavailable, ...
     with _lock:
         for key in keys:
             found = known[key]
-            if not isinstance(found, Unavailable):  # a worker may die of other things too
+            if not isinstance(found, Unavailable):  # a crash may have another cause, so failures are not remembered
                 _memory[key] = found
                 _memory.move_to_end(key)
         while len(_memory) > _REMEMBERED:
@@ -65,15 +65,15 @@ def count(modules: Sequence[bytes], ask: Ask) -> tuple[Counts | Unavailable, ...
 
 
 def count_here(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
-    """`count` in this process, which a malformed module can abort."""
+    """Counts in this process, which a malformed module can abort."""
     from inspector._jax.compiling.cost import count as count_one
 
     counted = (count_one(module) for module in modules)
-    return tuple(c if isinstance(c, dict) else Unavailable(f"XLA does not count it: {c}") for c in counted)
+    return tuple(c if isinstance(c, dict) else Unavailable(f"XLA cannot count its operations: {c}") for c in counted)
 
 
 def program_cost(hlo_proto: bytes, reported: Counts | Unavailable, count: Count) -> Mapping[str, Any] | Unavailable:
-    """`compilation.cost.program_cost` for a message."""
+    """Computes `compilation.cost.program_cost` and encodes the result for a message."""
     from inspector.compilation.cost import program_cost as cost_of
     from inspector.support import json_values
 
@@ -82,34 +82,36 @@ def program_cost(hlo_proto: bytes, reported: Counts | Unavailable, count: Count)
 
 
 def request(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
-    """The request as a message."""
+    """Returns the request as a message."""
     return {"do": "count"}, list(modules)
 
 
 def serve(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
-    """For the worker: the reply to `request`."""
+    """Returns the reply to `request`. Called in the worker."""
     from inspector._jax.compiling.cost import count as count_one
 
     return {"reply": "counted"}, [json.dumps([count_one(module) for module in modules]).encode()]
 
 
 def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
-    """The inverse of `serve`.
+    """Reads the reply that `serve` wrote.
 
     Raises:
-      WireError: no such reply.
+      WireError: it is another reply.
     """
     if header["reply"] != "counted":
-        raise WireError(f"Counts were asked for, and {header['reply']!r} was answered.")
-    return [c if isinstance(c, dict) else Unavailable(f"XLA does not count it: {c}") for c in json.loads(blobs[0])]
+        raise WireError(f"Expected counts, got a reply of type {header['reply']!r}.")
+    return [
+        c if isinstance(c, dict) else Unavailable(f"XLA cannot count its operations: {c}") for c in json.loads(blobs[0])
+    ]
 
 
 def _ask(modules: Sequence[bytes], ask: Ask, deaths: list[WorkerDiedError]) -> Sequence[Counts | Unavailable]:
-    """Counts in a worker; halves what one died of until the deadly module is found. `deaths` are those so far."""
+    """Counts in a worker. After a crash, halves the modules until the crashing one is isolated. Appends to `deaths`."""
     from inspector.engines.workers.process import StartError
 
     if len(deaths) > _MOST_DEATHS:
-        return [Unavailable(f"{len(deaths)} workers died of counting, the last so: {deaths[-1]}")] * len(modules)
+        return [Unavailable(f"counting crashed {len(deaths)} workers; the last error was: {deaths[-1]}")] * len(modules)
     try:
         return ask(modules).result()
     except WorkerDiedError as e:
@@ -117,7 +119,7 @@ def _ask(modules: Sequence[bytes], ask: Ask, deaths: list[WorkerDiedError]) -> S
             raise
         deaths.append(e)
         if len(modules) == 1:
-            return [Unavailable(f"XLA cannot count it: {e}")]
+            return [Unavailable(f"XLA cannot count its operations: {e}")]
         middle = len(modules) // 2
         return [*_ask(modules[:middle], ask, deaths), *_ask(modules[middle:], ask, deaths)]
 

@@ -1,4 +1,4 @@
-"""`Environment`: what a process must be to serve a request: whose compiler it loads, and what that reads only once."""
+"""`Environment`: the properties of a worker process: its platform, its devices, and the flags read at its start."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from inspector.toolchain.flags.libtpu import init_args
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Environment:
-    """One device environment; requests of equal ones can share a process.
+    """A device environment. Requests with equal environments can share a process.
 
     Attributes:
-      platform: "cpu" for virtual CPU devices; that of devices that are not here, such as "tpu" and "gpu".
+      platform: "cpu" for virtual CPU devices; the platform of ahead-of-time targets, such as "tpu" and "gpu".
       device_count: virtual CPU devices; 1 otherwise.
-      xla_flags: flags that XLA reads once, when a CPU client starts; after those of the variable XLA_FLAGS.
+      xla_flags: flags that XLA reads once, when a CPU client starts; they follow those of the variable XLA_FLAGS.
       init_args: flags that libtpu reads once, when it is loaded; `platforms.platform.SCRATCH` in them stands for the
         process's directory.
-      variables: names and values of environment variables that compilers read once, as they are here when a compile is
-        requested. A variable that changes takes another process.
+      variables: names and values of environment variables that compilers read once, as set in the notebook kernel when a
+        compile is requested. A changed variable needs another process.
     """
 
     platform: str
@@ -39,7 +39,7 @@ class Environment:
 
     @classmethod
     def of(cls, target: Target, options: Options, products: Collection[str] = ()) -> Environment:
-        """The environment in which a target's programs compile with such options, and record such products.
+        """Returns the environment for a target, the options and the requested products.
 
         Raises:
           TargetError: the target's compiler is not installed.
@@ -63,7 +63,7 @@ def _variables(*names: str) -> tuple[tuple[str, str], ...]:
 
 
 def accelerator(target: Target) -> Platform | None:
-    """The platform of a target's accelerator, attached or not; None for CPU devices."""
+    """Returns the platform of a target's accelerator, attached or not; None for CPU devices."""
     from inspector._jax.compiling.attached_devices import attached_platform
 
     platform = platforms.named(target.platform or attached_platform())
@@ -71,7 +71,7 @@ def accelerator(target: Target) -> Platform | None:
 
 
 def slice_of(target: Target) -> Slice | None:
-    """The devices that a worker compiles for ahead of time: absent or attached accelerators; None for CPU devices."""
+    """Returns the devices that a worker compiles for ahead of time (accelerators, attached or not); None for CPU devices."""
     platform = accelerator(target)
     if platform is None:
         return None
@@ -87,7 +87,7 @@ def _check_installed(target: Target) -> None:
 
     reason = absent_platform(target.platform or "")
     if reason is not None:
-        raise TargetError(f"{target} cannot be compiled for here: {reason.reason}. {sentence(reason.remedy)}")
+        raise TargetError(f"Cannot compile for {target}: {reason.reason}. {sentence(reason.remedy)}")
 
 
 def _attached_count() -> int:
@@ -97,13 +97,13 @@ def _attached_count() -> int:
 
 
 def check_here(target: Target) -> None:
-    """Refuses to run on a device that is not here.
+    """Checks that a target can run programs.
 
     Raises:
-      TargetError: the target is only compiled for.
+      TargetError: the target can only be compiled for.
     """
     if target.is_absent:
         raise TargetError(
-            f"{target} is not here: it is compiled for ahead of time, and its programs cannot run. Compile for"
-            f" 'attached' or 'cpu:{target.device_count}' to run the function."
+            f"{target} is not attached: inspector compiles for it ahead of time, but cannot run its programs. To run the"
+            f" function, compile for 'attached' or 'cpu:{target.device_count}'."
         )

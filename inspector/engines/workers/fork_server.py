@@ -1,6 +1,6 @@
-"""The notebook kernel's end of the fork server, a process that has imported JAX and forks workers (`worker_main.py`).
+"""The notebook kernel's side of the fork server, a process that has imported JAX and forks workers (`worker_main.py`).
 
-`Starter` makes workers by it, or without where it does not work.
+`Starter` starts workers with it, or in fresh interpreters where it does not work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOOK_S = 0.25
 class ForkServer:
     """A process that has imported JAX and forks workers. Thread-safe.
 
-    One that is stopped, or does not answer, is killed and replaced: what it forked goes with it.
+    Kills and replaces a server that is stopped or does not answer. All its workers end with it.
     """
 
     def __init__(self) -> None:
@@ -57,12 +57,12 @@ class ForkServer:
 
     @staticmethod
     def supported() -> bool:
-        """Whether this system can pass sockets to a process that forks."""
+        """Reports whether this system can pass sockets to a process that forks."""
         return sys.platform == "linux"
 
     def begin(self) -> None:
-        """Begins to start it, unless it has been, and returns at once. Where that fails, `fork` tells why."""
-        if not self._lock.acquire(blocking=False):  # held: somebody forks
+        """Starts the server in the background unless it has been started. `fork` reports a failure."""
+        if not self._lock.acquire(blocking=False):  # another thread is forking
             return
         try:
             if not self._closed and self._control is None:
@@ -73,15 +73,15 @@ class ForkServer:
             self._lock.release()
 
     def fork(self, environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Process:
-        """A new worker, of a new server when the one there was has been killed.
+        """Forks a worker. Starts a new server if the current one has been killed.
 
         Args:
-          environment: what it must be.
-          limit_s: how long it may take to start, its server's start included.
+            environment: the environment of the worker, as JSON values.
+            limit_s: time limit of the start in seconds, including the start of the server.
 
         Raises:
-          StartTimeoutError: it took longer.
-          StartError: the server or the worker did not start.
+            StartTimeoutError: the start took longer.
+            StartError: the server or the worker did not start.
         """
         until = time.monotonic() + limit_s
         try:
@@ -97,8 +97,8 @@ class ForkServer:
             with self._held(until):
                 reply = self._ask(request, until, [theirs.fileno(), log.file.fileno()])
             if "error" in reply:
-                raise StartError(f"The fork server could not make a worker: {reply['error']}")
-            if reply["pid"] < 1:  # whoever killed it would kill a whole process group
+                raise StartError(f"The fork server could not fork a worker: {reply['error']}")
+            if reply["pid"] < 1:  # a signal to such an id would reach a whole process group
                 raise StartError(f"The fork server reported a worker with the process id {reply['pid']}.")
         except BaseException:
             ours.close()
@@ -109,15 +109,15 @@ class ForkServer:
         return await_ready(_Forked(self, reply["pid"], ours, log, reply["scratch"]), until - time.monotonic())
 
     def reap(self, pid: int) -> int | None:
-        """The exit code of a worker that ends, None when that is not known.
+        """Waits for a worker to end and returns its exit code, None if it is unknown.
 
         Raises:
-          ProcessLookupError: its server is gone, and with it the worker.
+          ProcessLookupError: its server has ended, and the worker with it.
         """
         until = time.monotonic() + _REAP_LIMIT_S
         while time.monotonic() < until:
             try:
-                with self._held(time.monotonic() + START_LIMIT_S):  # another worker is being started, perhaps
+                with self._held(time.monotonic() + START_LIMIT_S):  # the server may be starting another worker
                     request = {"do": "reap", "pid": pid}
                     reply = {"known": False} if self._control is None else self._ask(request, math.inf)
             except StartError as e:
@@ -130,8 +130,8 @@ class ForkServer:
         return None
 
     def close(self) -> None:
-        """Ends the server and with it every worker; there will be no other."""
-        self._closed = True  # first: whoever waits for the server under the lock looks at it
+        """Ends the server and all its workers. It cannot be started again."""
+        self._closed = True  # first, because threads that hold the lock and wait for the server check it
         with self._lock:
             self._end()
 
@@ -145,7 +145,7 @@ class ForkServer:
             self._lock.release()
 
     def _ask(self, request: Mapping[str, Any], until: float, descriptors: Sequence[int] = ()) -> dict[str, Any]:
-        """The reply to a request. Raises StartTimeoutError when the server itself takes until then to start."""
+        """Sends a request and returns the reply. Raises StartTimeoutError when the server itself has not started by then."""
         if self._closed:
             raise StartError("The fork server is closed.")
         lost = ServerLostError if self._is_ready else StartError
@@ -156,13 +156,13 @@ class ForkServer:
                 self._is_ready, lost = True, ServerLostError
             socket.send_fds(control, [json.dumps(request).encode()], list(descriptors))
             return self._receive(control, time.monotonic() + _REPLY_LIMIT_S)
-        except StartTimeoutError:  # it still starts, for the next request
+        except StartTimeoutError:  # the server continues to start for the next request
             raise
         except (OSError, EOFError, ValueError) as e:
-            said = self._log.read() if self._log else ""
+            output = self._log.read() if self._log else ""
             self._end()
             lost = ServerLostError if isinstance(e, _StoppedError) else lost
-            raise lost(f"The fork server failed: {e!r}. It wrote: {said[-2000:] or 'nothing'}") from e
+            raise lost(f"The fork server failed: {e!r}. Its output: {output[-2000:] or 'none'}") from e
 
     def _start(self) -> socket.socket:
         self._log = Log()
@@ -177,12 +177,12 @@ class ForkServer:
                 stderr=self._log.file,
                 pass_fds=[theirs.fileno()],
                 env=environ(),
-                start_new_session=True,  # Ctrl-C in a terminal goes to the notebook kernel alone
+                start_new_session=True,  # Ctrl-C in a terminal goes to the notebook kernel only
             )
         return ours
 
     def _receive(self, control: socket.socket, until: float) -> dict[str, Any]:
-        """The next message of the server. Raises OSError or EOFError when none is to be expected any more."""
+        """Returns the next message of the server. Raises OSError or EOFError when no further message can be expected."""
         assert self._popen is not None
         looks = 0
         while not select.select([control], [], [], _LOOK_S)[0]:
@@ -192,9 +192,9 @@ class ForkServer:
             if looks > 1:
                 raise _StoppedError("it was stopped (SIGSTOP), so it was replaced")
             if self._is_ready and time.monotonic() > until:
-                raise _StoppedError(f"it did not answer in {_REPLY_LIMIT_S:g} s, so it was replaced")
+                raise _StoppedError(f"it did not answer within {_REPLY_LIMIT_S:g} s, so it was replaced")
             if not self._is_ready and time.monotonic() > self._started + START_LIMIT_S:
-                raise OSError(f"it did not start in {START_LIMIT_S:g} s")
+                raise OSError(f"it did not start within {START_LIMIT_S:g} s")
             if not self._is_ready and time.monotonic() > until:
                 raise StartTimeoutError("The fork server has not started yet.")
         data = control.recv(1 << 16)
@@ -217,11 +217,11 @@ class ForkServer:
 
 
 class _StoppedError(OSError):
-    """The server is there and does nothing."""
+    """The server runs but does not respond."""
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by a signal (Linux)."""
+    """Reports whether a process is stopped by a signal (Linux)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     except (OSError, IndexError):
@@ -246,7 +246,7 @@ class _Forked:
         if self._killed:
             return False
         readable, _, _ = select.select([self._stream], [], [], 0)
-        return not readable  # it never speaks unasked: readable means that it is gone
+        return not readable  # an idle worker sends nothing: readable means that it has ended
 
     def send(self, header: Mapping[str, Any], blobs: Sequence[Blob]) -> None:
         write_message(self._writer, header, blobs)
@@ -255,7 +255,7 @@ class _Forked:
         return read_message(self._reader)
 
     def kill(self) -> None:
-        with self._lock:  # not after it was reaped, when the pid may be another's
+        with self._lock:  # not after it was reaped: another process may have the pid
             self._killed = True
             if not self._reaped:
                 with contextlib.suppress(ProcessLookupError):
@@ -293,24 +293,24 @@ class _Forked:
 
 
 class Starter:
-    """Makes worker processes, forked or spawned."""
+    """Starts worker processes, forked or spawned."""
 
     def __init__(self, way: Literal["auto", "fork", "spawn"]) -> None:
-        """Starts nothing yet.
+        """Creates the starter without starting a process.
 
         Args:
-          way: "fork" through the fork server, "spawn" in a fresh interpreter, "auto" for the first where it works.
+          way: "fork" with the fork server, "spawn" in a fresh interpreter, "auto" for "fork" where it works, else "spawn".
         """
         self._fork_server = ForkServer()
         self._fork = way == "fork" or (way == "auto" and ForkServer.supported())
         self._must_fork = way == "fork"
 
     def start(self, environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Process:
-        """A new worker for a device environment.
+        """Starts a worker for a device environment.
 
         Raises:
-          StartTimeoutError: it took longer than the limit.
-          StartError: it did not start.
+          StartTimeoutError: the start took longer than the limit.
+          StartError: the worker did not start.
         """
         until = time.monotonic() + limit_s
         if not self._fork:
@@ -322,15 +322,15 @@ class Starter:
         except StartError:
             if self._must_fork:
                 raise
-        process = spawn(environment, until - time.monotonic())  # fails too where the environment is at fault
+        process = spawn(environment, until - time.monotonic())  # also fails if the environment is the cause
         self._fork = False  # no second try on this machine
         return process
 
     def begin(self) -> None:
-        """Begins what takes long, the fork server's start, and returns at once."""
+        """Starts the fork server in the background, which takes long."""
         if self._fork:
             self._fork_server.begin()
 
     def close(self) -> None:
-        """Ends the fork server, and what it forked."""
+        """Ends the fork server and all workers that it forked."""
         self._fork_server.close()

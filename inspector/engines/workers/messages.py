@@ -1,15 +1,15 @@
-"""What the notebook kernel and a worker tell each other, as headers and blobs for `wire.py`.
+"""Messages between the notebook kernel and a worker, as headers and blobs for `wire.py`.
 
     notebook kernel -> worker                    worker -> notebook kernel
-    compile  module, build options, config       taken    the request is here, work begins
-    run      module, executable, inputs          stage    what it is doing now
-                                                 preview  the optimized HLO, before there is code
-                                                 counted  its cost, after that
+    compile  module, build options, config       taken    the request has been read, work begins
+    run      module, executable, inputs          stage    the current stage
+                                                 preview  the optimized HLO, before code generation
+                                                 counted  the cost, after the preview
                                                  compiled all but the executable
                                                  executable | ran | counted | error, the last, with "recycle"
 
-Both sides import this module, so a message is written and read in one place. A worker's first compile waits for it,
-so what only one side needs is imported where that is.
+Both sides import this module, so each message is written and read in one place. A worker's first compile waits for this
+import, so functions import what only one side needs.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Message = tuple[Header, list[Blob]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlainCompile:
-    """A compile request as bytes, text and numbers, for the wire and for the wall.
+    """A compile request as bytes, text and numbers, for `wire.py` and for `_jax/`.
 
     Attributes:
-      key: names the executable in the worker's memory.
-      slice: the devices when they are not here.
-      products: what is wanted besides the ordinary results, sorted.
+      key: name of the executable in the worker's memory.
+      slice: the devices of an ahead-of-time compile, or None.
+      products: requested products beyond the ordinary results, sorted.
     """
 
     key: str
@@ -58,7 +58,7 @@ class PlainCompile:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlainRun:
-    """A run request likewise; `executable` is None when XLA gave no bytes."""
+    """A run request in plain form. `executable` is None when XLA returned no bytes."""
 
     compile: PlainCompile
     executable: bytes | None
@@ -71,23 +71,25 @@ class PlainRun:
 
 
 def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: Slice | None = None) -> PlainCompile:
-    """A request in its plain form.
+    """Converts a compile request to its plain form.
 
     Args:
-      request: what is asked.
-      config: what `_jax.configuration.read_config` gave.
-      devices: those compiled for ahead of time; None for the client's own.
+      request: the request.
+      config: the result of `_jax.configuration.read_config`.
+      devices: the devices of an ahead-of-time compile; None for the client's own.
     """
     from inspector.compilation.options import options_proto
 
-    said = request.build_options
-    options = json.loads(said.to_json())
-    options["flags"] = options_proto.overrides(said.flags)
-    options["additions"] = base64.b64encode(options_proto.additions(said.flags, said.extra_proto)).decode()
+    build_options = request.build_options
+    options = json.loads(build_options.to_json())
+    options["flags"] = options_proto.overrides(build_options.flags)
+    options["additions"] = base64.b64encode(
+        options_proto.additions(build_options.flags, build_options.extra_proto)
+    ).decode()
     options["said"] = {**request.program.options.flags, **request.options.as_dict()}
     options["mesh_shape"] = request.program.mesh.axis_sizes if request.program.mesh else None
     options["device_ids"] = request.program.device_ids
-    # An executable is the same whatever is recorded of its compile.
+    # The executable does not depend on the products that a compile records.
     key = dataclasses.replace(request, products=frozenset()).digest
     return PlainCompile(
         key,
@@ -101,7 +103,7 @@ def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: S
 
 
 def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
-    """As `plain_compile`, of a run."""
+    """Converts a run request to its plain form."""
     from inspector.compilation.request import CompileRequest
 
     compiled = request.compiled
@@ -122,7 +124,7 @@ def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
 
 
 def write_compile(request: PlainCompile) -> Message:
-    """`PlainCompile` as a message."""
+    """Converts a `PlainCompile` to a message."""
     header = {
         f.name: getattr(request, f.name) for f in dataclasses.fields(request) if f.name not in ("module", "slice")
     }
@@ -130,7 +132,7 @@ def write_compile(request: PlainCompile) -> Message:
 
 
 def read_compile(header: Header, blobs: Sequence[bytes]) -> PlainCompile:
-    """The inverse of `write_compile`."""
+    """Converts a message to a `PlainCompile`."""
     fields = {f.name: header[f.name] for f in dataclasses.fields(PlainCompile) if f.name not in ("module", "slice")}
     devices = header["slice"]
     slice_ = devices and Slice(**{**devices, "topology": tuple(devices["topology"])})
@@ -138,7 +140,7 @@ def read_compile(header: Header, blobs: Sequence[bytes]) -> PlainCompile:
 
 
 def write_run(request: PlainRun) -> Message:
-    """`PlainRun` as a message."""
+    """Converts a `PlainRun` to a message."""
     compile_header, compile_blobs = write_compile(request.compile)
     arrays, array_blobs = _write_arrays(request.inputs)
     header = {
@@ -156,7 +158,7 @@ def write_run(request: PlainRun) -> Message:
 
 
 def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
-    """The inverse of `write_run`."""
+    """Converts a message to a `PlainRun`."""
     return PlainRun(
         compile=read_compile(header["compile"], blobs[:1]),
         executable=blobs[1] if header["has_executable"] else None,
@@ -170,7 +172,7 @@ def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
 
 
 def write_early(early: EarlyReport) -> Message:
-    """`EarlyReport` as a message."""
+    """Converts an `EarlyReport` to a message."""
     return {"preview": True, "devices": list(early.devices)}, [
         early.hlo.encode(),
         early.hlo_proto,
@@ -179,25 +181,25 @@ def write_early(early: EarlyReport) -> Message:
 
 
 def read_early(header: Header, blobs: Sequence[bytes]) -> EarlyReport:
-    """The inverse of `write_early`; the header of a report does as well."""
+    """Converts a message to an `EarlyReport`; also accepts the header of a report."""
     from inspector._jax.compiling.report import EarlyReport
 
     return EarlyReport(blobs[0].decode(errors="replace"), blobs[1], blobs[2], tuple(header["devices"]))
 
 
 def write_counted(cost: Mapping[str, Any] | Unavailable) -> Message:
-    """The cost of an `EarlyReport` as a message."""
+    """Converts the cost of an `EarlyReport` to a message."""
     return {"counted": _write_value(cost)}, []
 
 
 def read_counted(header: Header) -> Mapping[str, Any] | Unavailable:
-    """The inverse of `write_counted`."""
+    """Converts a message to a cost."""
     cost: Mapping[str, Any] | Unavailable = _read_value(header["counted"])
     return cost
 
 
 def write_report(report: Report, told: EarlyReport | None = None) -> Message:
-    """`Report` as a message, without its executable, which follows; what is as it was `told` is not sent again."""
+    """Converts a `Report` to a message without its executable, which follows. The parts in `told` are not sent again."""
     from inspector._jax.compiling.report import EarlyReport
 
     names, recorded = _write_recorded(report.recorded)
@@ -222,23 +224,23 @@ def read_report(
     executable: Callable[[], bytes | Unavailable],
     told: EarlyReport | None = None,
 ) -> Report:
-    """The inverse of `write_report`.
+    """Converts a message to a `Report`.
 
     Args:
-      header: of the message.
-      blobs: of the message.
-      executable: waits for what follows.
-      told: what came before.
+        header: header of the message.
+        blobs: blobs of the message.
+        executable: waits for the executable, which follows.
+        told: the preview that came before the report, if any.
 
     Raises:
-      WireError: it refers to what was not told.
+        WireError: the message refers to a preview, and there was none.
     """
     from inspector._jax.compiling.report import Report
 
     rest = list(blobs)
     if header["as_told"]:
         if told is None:
-            raise WireError("The report refers to a preview, and none came before it.")
+            raise WireError("The report refers to a preview that was not sent.")
         early = told
     else:
         early, rest = read_early(header, rest), rest[3:]
@@ -258,33 +260,33 @@ def read_report(
 
 
 def write_executable(executable: bytes | Unavailable) -> Message:
-    """`Report.executable` as a message."""
+    """Converts `Report.executable` to a message."""
     if isinstance(executable, Unavailable):
         return {"reply": "executable", "missing": _write_value(executable)}, []
     return {"reply": "executable", "missing": None}, [executable]
 
 
 def read_executable(header: Header, blobs: Sequence[bytes]) -> bytes | Unavailable:
-    """The inverse of `write_executable`.
+    """Converts a message to a serialized executable.
 
     Raises:
-      WireError: no such message.
+      WireError: it is another message.
     """
     if header["reply"] != "executable":
-        raise WireError(f"A serialized executable was to follow, and {header['reply']!r} did.")
+        raise WireError(f"Expected a serialized executable, got a message of type {header['reply']!r}.")
     missing: Unavailable | None = None if header["missing"] is None else _read_value(header["missing"])
     return blobs[0] if missing is None else missing
 
 
 def write_execution(execution: Execution) -> Message:
-    """`Execution` as a message."""
+    """Converts an `Execution` to a message."""
     arrays, blobs = _write_arrays(execution.outputs)
     durations = list(execution.durations_s)
     return {"reply": "ran", "outputs": arrays, "durations_s": durations, "device_kind": execution.device_kind}, blobs
 
 
 def read_execution(header: Header, blobs: Sequence[bytes]) -> Execution:
-    """The inverse of `write_execution`."""
+    """Converts a message to an `Execution`."""
     from inspector._jax.compiling.execution import Execution
 
     outputs = _read_arrays(header["outputs"], blobs)
@@ -292,22 +294,22 @@ def read_execution(header: Header, blobs: Sequence[bytes]) -> Execution:
 
 
 def write_error(error: BaseException) -> Message:
-    """An error as a message; who reads one that is not ours says what it was about."""
+    """Converts an error to a message. `read_error` adds the context to errors that are not inspector's."""
     if isinstance(error, InspectorError):
         return {"reply": "error", "type": type(error).__name__, "text": str(error)}, []
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return {"reply": "error", "type": "", "text": said}, []
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return {"reply": "error", "type": "", "text": text}, []
 
 
 def read_error(header: Header, doing: str = "serving the request") -> InspectorError:
-    """The inverse of `write_error`; an error that is not ours becomes a `CompilationError` that names it.
+    """Converts a message to an error. An error that is not inspector's becomes a `CompilationError` with its name.
 
     Args:
-      header: of the message.
-      doing: what the worker was asked to do, such as "compiling 'jit_f' for cpu".
+      header: header of the message.
+      doing: the worker's task, such as "compiling 'jit_f' for cpu".
     """
     if not header["type"]:
-        return CompilationError(f"The worker failed while {doing}, with {header['text']}")
+        return CompilationError(f"The worker failed while {doing}: {header['text']}")
     kind = getattr(errors, header["type"], CompilationError)
     ours = isinstance(kind, type) and issubclass(kind, InspectorError)
     return (kind if ours else CompilationError)(header["text"])
@@ -315,7 +317,7 @@ def read_error(header: Header, doing: str = "serving the request") -> InspectorE
 
 def _write_arrays(arrays: Sequence[np.ndarray]) -> tuple[list[Any], list[Blob]]:
     specs = [[a.dtype.name, list(a.shape)] for a in arrays]
-    # Through bytes and not a buffer: NumPy exports no buffer for bfloat16 and its like.
+    # As bytes, not as a buffer: NumPy exports no buffer for bfloat16 and similar dtypes.
     return specs, [np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays]
 
 
@@ -324,13 +326,13 @@ def _read_arrays(specs: Sequence[Any], blobs: Sequence[bytes]) -> tuple[np.ndarr
 
     arrays = []
     for (name, shape), blob in zip(specs, blobs, strict=True):
-        # bytearray: the result is the user's to write to.
+        # bytearray: the user may write to the result.
         arrays.append(np.frombuffer(bytearray(blob), dtype_of(name)).reshape(shape))
     return tuple(arrays)
 
 
 def _write_recorded(recorded: Mapping[str, bytes | Unavailable]) -> tuple[dict[str, Any], list[Blob]]:
-    """By name None where a blob follows, or why there is none; and the blobs in order."""
+    """Returns None by name where a blob follows, otherwise the reason; and the blobs in order."""
     names = {name: None if isinstance(value, bytes) else _write_value(value) for name, value in recorded.items()}
     return names, [value for value in recorded.values() if isinstance(value, bytes)]
 

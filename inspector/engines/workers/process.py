@@ -1,7 +1,7 @@
-"""A worker process as the notebook kernel sees it, from its start to its end, and those in a fresh interpreter.
+"""Worker processes from the notebook kernel's side: the `Process` contract, and processes in a fresh interpreter.
 
-Knows processes, streams and logs; nothing of requests. Used on the lanes' threads (`worker_lane.py`);
-`Process.kill` may come from any thread.
+Handles processes, streams and logs, and must know nothing of requests. Used on the lanes' threads (`worker_lane.py`);
+`Process.kill` may be called from any thread.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _MAIN = "from inspector.engines.workers.worker_main import main; main(sys.argv[1
 
 
 class StartError(Exception):
-    """A process could not be started. The text says why, with what it wrote."""
+    """A process could not be started. The message contains the reason and the output of the process."""
 
 
 class ServerLostError(StartError):
-    """The fork server ended meanwhile; another one can be started."""
+    """The fork server ended meanwhile. Another one can be started."""
 
 
 class StartTimeoutError(StartError):
-    """It did not start in the time that its request has."""
+    """A process did not start within the time limit of its request."""
 
 
 class Process(Protocol):
@@ -45,64 +45,64 @@ class Process(Protocol):
     pid: int
 
     def alive(self) -> bool:
-        """Whether it can take a message. False once killed."""
+        """Reports whether the process can take a message. False after `kill`."""
         ...
 
     def send(self, header: Mapping[str, Any], blobs: Sequence[Blob]) -> None:
-        """Raises OSError when it is gone."""
+        """Sends a message. Raises OSError when the process has ended."""
         ...
 
     def receive(self) -> tuple[dict[str, Any], list[bytes]]:
-        """Waits for a message. Raises EOFError or OSError when it is gone, WireError for junk."""
+        """Waits for a message. Raises EOFError or OSError when the process has ended, WireError for malformed data."""
         ...
 
     def kill(self) -> None:
-        """Ends it at once. From any thread, more than once."""
+        """Ends the process at once. May be called from any thread and repeatedly."""
         ...
 
     def close(self) -> int | None:
-        """Ends it, releases everything. Its exit code, negative for a signal, None when not known."""
+        """Ends the process and frees its resources. Returns its exit code: negative for a signal, None if unknown."""
         ...
 
     def went_with_server(self) -> bool:
-        """Once closed: whether it ended because its fork server did, whatever it was doing."""
+        """Reports, after `close`, whether the process ended because its fork server did."""
         ...
 
     def read_log(self) -> str:
-        """What it wrote to stdout and stderr since the last call."""
+        """Returns the output to stdout and stderr since the last call."""
         ...
 
 
 class Log:
-    """A file without a name that a process writes to and the notebook kernel reads, also after its death."""
+    """A file without a name that receives a process's output. The notebook kernel can read it after the process ended."""
 
     def __init__(self) -> None:
-        """Makes the file.
+        """Creates the file.
 
         Raises:
-          StartError: there is no place for it.
+          StartError: no temporary file can be created.
         """
         try:
             self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         except OSError as e:
             raise StartError(
-                f"No temporary file could be made for what a worker writes: {e}. Set TMPDIR to a folder that has room."
+                f"Could not create a temporary file for a worker's output: {e}. Set TMPDIR to a folder with enough space."
             ) from e
         self._offset = 0
         self._rest = ""
 
     def close(self) -> None:
-        """Closes the file; what was not read yet can still be."""
+        """Closes the file. The unread rest can still be read."""
         if not self.file.closed:
             self._rest = self.read()
             self.file.close()
 
     def read(self) -> str:
-        """What is new; its last part when it is very long."""
+        """Returns the new output; of a very long one, the last part."""
         if self.file.closed:
             rest, self._rest = self._rest, ""
             return rest
-        if not hasattr(os, "pread"):  # without it, reading would move where the process writes
+        if not hasattr(os, "pread"):  # without it, reading would move the position at which the process writes
             return ""
         end = os.fstat(self.file.fileno()).st_size
         start = max(self._offset, end - _LOG_BYTES)
@@ -167,36 +167,34 @@ class _Spawned:
 
 
 def spawn(environment: Mapping[str, Any], limit_s: float = START_LIMIT_S) -> Process:
-    """A new worker in a fresh interpreter.
+    """Starts a worker in a fresh interpreter.
 
     Args:
-      environment: what it must be.
-      limit_s: how long it may take to start.
+        environment: the environment of the worker, as JSON values.
+        limit_s: time limit of the start, in seconds.
 
     Raises:
-      StartTimeoutError: it took longer.
-      StartError: it did not start.
+        StartTimeoutError: the start took longer.
+        StartError: the worker did not start.
     """
     try:
         process = _Spawned(environment)
     except OSError as e:
-        raise StartError(
-            str(of_resources(e, "starting a worker") or f"No worker process could be started: {e}.")
-        ) from e
+        raise StartError(str(of_resources(e, "starting a worker") or f"Could not start a worker process: {e}.")) from e
     return await_ready(process, limit_s)
 
 
 def await_ready(process: Process, limit_s: float) -> Process:
-    """The process, once it says that it takes requests.
+    """Waits until a process is ready for requests, and returns it.
 
     Args:
-      process: that has been started.
-      limit_s: how long this may take; then it is killed.
+        process: a started process.
+        limit_s: time limit in seconds, after which the process is killed.
 
     Raises:
-      StartTimeoutError: it took longer.
-      ServerLostError: its fork server ended, and it with it.
-      StartError: it ended, or could not start.
+        StartTimeoutError: it took longer.
+        ServerLostError: its fork server ended, and with it the process.
+        StartError: it ended, or could not start.
     """
     late = threading.Event()
 
@@ -212,32 +210,30 @@ def await_ready(process: Process, limit_s: float) -> Process:
     except (EOFError, OSError, WireError) as e:
         status = process.close()
         if late.is_set():
-            raise StartTimeoutError(f"A worker process did not start in {limit_s:.3g} s.") from e
+            raise StartTimeoutError(f"A worker process did not start within {limit_s:.3g} s.") from e
         death = Death.of(status, process.read_log())
         raise (ServerLostError if process.went_with_server() else StartError)(
-            f"A worker process ended while it started ({death.how}): {death.fatal or 'it wrote nothing'}"
+            f"A worker process ended during its start ({death.how}): {death.fatal or 'it had no output'}"
         ) from e
     finally:
         timer.cancel()
     if header.get("reply") != "ready":
         process.close()
         raise StartError(f"A worker process could not start: {header.get('text', header)}")
-    process.read_log()  # what XLA says at its start belongs to no request
+    process.read_log()  # XLA's output at its start does not belong to a request
     return process
 
 
 def command(*arguments: str) -> list[str]:
-    """What starts `worker_main.main`. On the notebook kernel's own path, so that both import the same JAX and inspector."""
+    """Returns the command that starts `worker_main.main`, with the kernel's `sys.path` for the same JAX and inspector."""
     return subprocesses.python(_MAIN, *arguments)
 
 
 def environ() -> dict[str, str]:
-    """The notebook kernel's environment, without what would give a worker other devices or JAX's cache."""
+    """Returns the notebook kernel's environment without variables that would give a worker other devices or JAX's cache."""
     environ = subprocesses.environ()
-    environ["TF_CPP_MIN_LOG_LEVEL"] = (
-        "1"  # what XLA warns of belongs to the result, however quiet the notebook kernel is
-    )
-    environ["JAX_PLATFORMS"] = "cpu"  # never to take an accelerator away from the notebook kernel
+    environ["TF_CPP_MIN_LOG_LEVEL"] = "1"  # XLA's warnings are part of the result, whatever the notebook kernel has set
+    environ["JAX_PLATFORMS"] = "cpu"  # a worker must not take an accelerator away from the notebook kernel
     for name in ("JAX_NUM_CPU_DEVICES", "JAX_COMPILATION_CACHE_DIR", "JAX_PLATFORM_NAME"):
         environ.pop(name, None)
     words = environ.get("XLA_FLAGS", "").split()

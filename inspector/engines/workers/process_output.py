@@ -1,4 +1,4 @@
-"""What a process that ended, or still works, wrote for users to read: its fatal line, XLA's warnings."""
+"""Reads the output of a worker process: the fatal line of a process that ended, and the warnings of XLA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Death:
-    """How a process ended: its signal or exit code in words, its last words, and whether it was none of its doing."""
+    """The end of a process: its signal or exit code in words, its fatal line, and whether another process ended it."""
 
     how: str
     fatal: str
@@ -17,31 +17,31 @@ class Death:
 
     @classmethod
     def of(cls, status: int | None, log: str) -> Death:
-        """From an exit code (negative for a signal) and what the process wrote."""
-        # No process sends itself such a signal, but for a worker over its limit, which says so.
+        """Reads an exit code (negative for a signal) and the output of the process."""
+        # A process does not send itself such a signal. The exception is a worker above its memory limit, which logs that.
         is_from_outside = status is not None and -status in _FROM_OUTSIDE and MEMORY_LIMIT not in log
         return cls(_describe(status), _fatal_line(log), is_from_outside)
 
 
 def warnings_in(log: str) -> tuple[str, ...]:
     """The lines of a log that a user should see: XLA's warnings and errors, without time stamps."""
-    said = dict.fromkeys(line for line in map(_message, log.splitlines()) if line and not _is_boring(line))
-    lost = [line for line in said if line.startswith(NOT_WRITTEN)]
-    others = tuple(line for line in said if line not in lost)
+    lines = dict.fromkeys(line for line in map(_message, log.splitlines()) if line and not _is_boring(line))
+    lost = [line for line in lines if line.startswith(NOT_WRITTEN)]
+    others = tuple(line for line in lines if line not in lost)
     if not lost:
         return others
     more = f" and {len(lost) - 1} more files" if len(lost) > 1 else ""
-    return (*others, f"{lost[0]}{more}. Free space there, or set TMPDIR to a folder that has space.")
+    return (*others, f"{lost[0]}{more}. Free disk space there, or set TMPDIR to a folder with enough space.")
 
 
 NOT_WRITTEN = "Could not write XLA debug data"
-"""XLA's message for each file of a dump that it could not write whole."""
+"""XLA's message for each dump file that it could not write completely."""
 
 
 MEMORY_LIMIT = "bytes of memory, the limit is"
-"""What a worker writes that ends itself because it has grown too large."""
+"""Part of the line that a worker writes before it ends itself because it uses too much memory."""
 
-# Not every system has all of them.
+# Not every system has all of these signals.
 _FROM_OUTSIDE = frozenset(
     int(getattr(signal, name))
     for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGUSR1", "SIGUSR2")
@@ -49,7 +49,7 @@ _FROM_OUTSIDE = frozenset(
 )
 
 
-# What every start of XLA writes.
+# Lines that XLA writes at every start.
 _BORING = (
     "All log messages before absl::InitializeLog() is called",
     "cpu_feature_guard",
@@ -57,7 +57,7 @@ _BORING = (
     "Unable to register cuDNN factory",
     "Unable to register cuBLAS factory",
     "Unable to register cuFFT factory",
-    # What libtpu notes of its own workings, for whoever works on it.
+    # Notes of libtpu about its own workings, for its developers.
     "The log function has NOT been set for the LloModule",
     "0-iteration loop inserted",
     "Collective matmul V1 is enabled",
@@ -88,7 +88,7 @@ _FATAL = (
 
 
 def _message(line: str) -> str:
-    """Without the prefix of Google's log (`W0101 12:00:00.0 123 file.cc:1] text`); "" for information."""
+    """Returns a line without the prefix of Google's log (`W0101 12:00:00.0 123 file.cc:1] text`); "" for information."""
     if not _is_log(line):
         return line.strip()
     if line[0] == "I":
@@ -109,15 +109,15 @@ def _fatal_line(log: str) -> str:
     for line in lines:
         if any(word in line for word in _FATAL):
             return _message(line)
-    said = warnings_in(log)
-    return said[-1] if said else ""
+    shown = warnings_in(log)
+    return shown[-1] if shown else ""
 
 
 def _describe(status: int | None) -> str:
     if status is None:
-        return "it is gone"
+        return "exit code unknown"
     if status < 0:
         with contextlib.suppress(ValueError):
-            return f"killed by {signal.Signals(-status).name}"
-        return f"killed by signal {-status}"
+            return f"{signal.Signals(-status).name}"
+        return f"signal {-status}"
     return f"exit code {status}"

@@ -1,8 +1,8 @@
-"""Directories for what workers write, and the deletion of those that nobody lives for.
+"""Scratch directories of workers, and the deletion of orphaned ones.
 
-Whoever makes one holds a lock in it, which a forked worker inherits and the system releases with the
-last of them, however they end. So a directory whose lock is free is nobody's, also when the notebook kernel, its
-fork server and their workers were all killed at once, and whoever starts next deletes it.
+The process that makes a directory holds a lock in it. Forked workers inherit the lock, and the system releases it with
+the last of these processes, however they end. So a directory whose lock is free is an orphan, even if the notebook
+kernel, its fork server and their workers were all killed at once. The next process that starts deletes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from inspector._jax.compiling.dump import free_bytes
 
-# Where the system has no such locks, each process deletes its own, and what a crash leaves stays.
+# On systems without such locks, each process deletes its own directories, and those of crashed processes stay.
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
 _MEMORY = Path("/dev/shm")
@@ -29,42 +29,42 @@ _LOOK_S = 0.05
 ROOM_BYTES = 32 << 20
 """Free space that a directory should have at least."""
 
-_LOCK = ".inspector-lock"  # tells a directory of ours from a user's of such a name
+_LOCK = ".inspector-lock"  # marks inspector's directories: a user's may have a similar name
 
 
 class Scratch:
-    """One directory, held. Not for several threads."""
+    """A locked directory. Not thread-safe."""
 
     def __init__(self, parent: int, room_bytes: int = 0) -> None:
-        """Makes it, in memory where the system has such a place with enough room.
+        """Creates the directory, in memory where the system has such a place with enough space.
 
         Args:
-          parent: the pid of the process that it serves; part of the name.
-          room_bytes: free space that it should have; 0 for `ROOM_BYTES`.
+          parent: pid of the process that uses it; part of the name.
+          room_bytes: free space that it needs; 0 for `ROOM_BYTES`.
 
         Raises:
-          OSError: it cannot be made.
+          OSError: the directory cannot be created.
         """
         self._descriptor = -1
-        while self._descriptor < 0:  # taken for an orphan and deleted before it was held: rare, and made again
+        while self._descriptor < 0:  # it may be deleted as an orphan before it is locked: rare, try again
             self.path = tempfile.mkdtemp(prefix=_prefix(parent), dir=_place(room_bytes or ROOM_BYTES))
             with contextlib.suppress(FileNotFoundError):
                 self._descriptor = _held(f"{self.path}/{_LOCK}")
 
     def release(self) -> None:
-        """Holds it no longer; processes forked meanwhile still do."""
+        """Releases the lock. Processes forked meanwhile still hold it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     def delete(self) -> None:
-        """Deletes it, with what is in it."""
+        """Deletes the directory and its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.release()
 
 
 def delete_orphans() -> list[Path]:
-    """Deletes the directories, of whatever notebook kernel, that no process holds. Returns those that stay."""
+    """Deletes the directories of any notebook kernel that no process holds. Returns the others."""
     if fcntl is None:
         return []
     left = []
@@ -72,17 +72,17 @@ def delete_orphans() -> list[Path]:
         for path in place.glob(_NAMES):
             try:
                 _delete_unless_held(path)
-            except OSError:  # held, another user's, or deleted by another right now
+            except OSError:  # locked, another user's, or being deleted by another process
                 left.append(path)
     return left
 
 
 def delete_orphans_of(parent: int, limit_s: float) -> None:
-    """Deletes orphans until none is left of a process that ends: it closes its locks one after the other.
+    """Deletes orphans until a process that is ending leaves none. It releases its locks in sequence.
 
     Args:
       parent: its pid.
-      limit_s: when to leave what is held still.
+      limit_s: time limit in seconds, after which directories that are still locked stay.
     """
     until = time.monotonic() + limit_s
     while any(p.name.startswith(_prefix(parent)) for p in delete_orphans()) and time.monotonic() < until:
@@ -93,7 +93,7 @@ def _delete_unless_held(path: Path) -> None:
     try:
         descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
-        path.rmdir()  # the maker ended before it held it; fails for what holds anything else
+        path.rmdir()  # its process ended before it took the lock; fails unless the directory is empty
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +103,7 @@ def _delete_unless_held(path: Path) -> None:
 
 
 def _held(lock: str) -> int:
-    """A descriptor that holds a new lock. Raises FileNotFoundError when its directory was deleted meanwhile."""
+    """Returns a descriptor that holds a new lock. Raises FileNotFoundError when its directory was deleted meanwhile."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         if fcntl is not None:
@@ -120,13 +120,13 @@ def _prefix(parent: int) -> str:
 
 
 def has_room(path: str | Path, room_bytes: int) -> bool:
-    """Reports whether a file system has some free space; True where that cannot be told."""
+    """Reports whether a file system has enough free space; True where that is unknown."""
     free = free_bytes(path)
     return free is None or free >= room_bytes
 
 
 def _place(room_bytes: int) -> str:
-    """Memory where it has room, else the temporary folder, else whichever has more."""
+    """Returns the memory file system if it has enough space, else the temporary folder, else the one with more space."""
     temporary = tempfile.gettempdir()
     if not os.access(_MEMORY, os.W_OK):
         return temporary

@@ -1,11 +1,11 @@
 """Messages between the notebook kernel and a worker: a JSON header and raw blobs. No pickle.
 
-    4 bytes   "INSP"; anything else means that something else wrote here
+    4 bytes   "INSP"; anything else means that another program wrote to the stream
     4 bytes   length of the header, little-endian
     header    JSON object in UTF-8; its "blobs" lists the lengths of what follows
-    blobs     raw bytes, one after the other
+    blobs     raw bytes, in sequence
 
-Knows nothing of what the messages mean (see `messages.py`).
+Must know nothing of the meaning of messages (see `messages.py`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Blob = bytes | bytearray | memoryview
 
 _MAGIC = b"INSP"
 _START = struct.Struct("<4sI")
-# A header carries names, shapes and numbers. A longer one is none.
+# A header contains names, shapes and numbers. A longer one is not a valid header.
 _MAX_HEADER_BYTES = 256 << 20
 
 
 class WireError(Exception):
-    """What arrived is not a message."""
+    """The received data is not a message."""
 
 
 def write_message(stream: BinaryIO, header: Mapping[str, Any], blobs: Sequence[Blob] = ()) -> None:
-    """Writes one message and flushes. Raises OSError when the other end is gone."""
+    """Writes one message and flushes. Raises OSError when the other process has ended."""
     lengths = [memoryview(blob).nbytes for blob in blobs]
     text = json.dumps({**header, "blobs": lengths}).encode()
     stream.write(_START.pack(_MAGIC, len(text)))
@@ -42,19 +42,19 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], list[bytes]]:
     """Reads one message.
 
     Raises:
-      EOFError: the other end is gone, between messages or within one.
-      WireError: not a message.
+      EOFError: the other process has ended, between messages or within one.
+      WireError: the data is not a message.
     """
     magic, length = _START.unpack(_read(stream, _START.size))
     if magic != _MAGIC or length > _MAX_HEADER_BYTES:
-        raise WireError(f"{magic!r} and a header of {length} bytes begin no message; the stream is damaged.")
+        raise WireError(f"The stream is damaged: {magic!r} with a header of {length} bytes does not begin a message.")
     try:
         header = json.loads(_read(stream, length))
         lengths = header.pop("blobs")
         if not all(isinstance(n, int) and n >= 0 for n in lengths):
             raise ValueError(f"blob lengths {lengths}")
     except (ValueError, AttributeError, KeyError, TypeError) as e:
-        raise WireError(f"The header cannot be read ({e}); the stream is damaged.") from e
+        raise WireError(f"The stream is damaged: the header cannot be read ({e}).") from e
     return header, [_read(stream, n) for n in lengths]
 
 
@@ -62,7 +62,7 @@ def _read(stream: BinaryIO, length: int) -> bytes:
     try:
         data = stream.read(length)
     except (MemoryError, OverflowError) as e:
-        raise WireError(f"{length} bytes are announced, more than there is memory for.") from e
+        raise WireError(f"The message announces {length} bytes, more than the available memory.") from e
     if len(data) < length:
-        raise EOFError("the other end closed the stream")
+        raise EOFError("the other process closed the stream")
     return data

@@ -1,9 +1,9 @@
-"""`WorkerEngine`: isolated processes, one for each device environment, kept warm.
+"""`WorkerEngine`: warm, isolated worker processes, one for each device environment.
 
-An aborting flag, a hang, an out-of-memory or a leak costs one worker; the notebook kernel and every
-finished result live on. Requests for one device environment are served in order, environments
-side by side. Cancelling kills the worker, so that the compile stops; the next request gets a new
-one, which the fork server makes in some tens of milliseconds.
+If a flag aborts XLA, or a compile hangs, leaks or runs out of memory, one worker ends. The notebook kernel and all
+finished results are unaffected. Requests for one device environment are served in order, and different environments
+in parallel. Cancelling kills the worker, so that the compile stops. The next request gets a new
+worker, which the fork server makes in some tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class WorkerEngine:
     name = "worker"
 
     def __init__(self, settings: WorkerSettings | None = None, starter: Starter | None = None) -> None:
-        """Starts nothing yet.
+        """Creates the engine without starting a process.
 
         Args:
-          settings: how workers live.
-          starter: makes them, and is closed with the engine; None for one as the settings say.
+          settings: limits and start method of workers.
+          starter: starts the workers, and is closed with the engine; None for one according to the settings.
         """
         self._settings = settings or WorkerSettings()
         self._starter = starter or Starter(self._settings.start)
@@ -68,7 +68,7 @@ class WorkerEngine:
             check_here(compiled.target)
             if accelerator(compiled.target) is not None:
                 raise TargetError(
-                    f"The device of {compiled.target} belongs to this process: a worker cannot run on it. Use"
+                    f"The device of {compiled.target} belongs to this process, so a worker cannot run on it. Use"
                     " engine='inline', or the target 'cpu'."
                 )
             return Environment.of(compiled.target, build_options_of(compiled))
@@ -92,8 +92,8 @@ class WorkerEngine:
         )
 
     def close(self) -> None:
-        """Ends every process and cancels every job. May be called twice."""
-        if os.getpid() != self._owner:  # a fork of the notebook kernel: the workers are its parent's
+        """Ends every process and cancels every job. May be called repeatedly."""
+        if os.getpid() != self._owner:  # in a fork of the notebook kernel: the workers belong to its parent
             return
         with self._lock:
             self._closed = True
@@ -115,11 +115,11 @@ class WorkerEngine:
         with self._lock:
             if self._closed:
                 raise closed_error()
-            found = self._lanes.pop(where, None) or WorkerLane(where, self._starter, self._settings)
-            self._lanes[where] = found  # the last used is the last
+            lane = self._lanes.pop(where, None) or WorkerLane(where, self._starter, self._settings)
+            self._lanes[where] = lane  # in order of last use
             for unused in list(self._lanes.values())[: -(self._settings.max_workers or most_workers())]:
                 unused.rest()
-            return found
+            return lane
 
     def _compile(self, lane: WorkerLane, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.compiling.configuration import read_config
@@ -140,10 +140,10 @@ class WorkerEngine:
             show.failed(e)
             if not warnings or not isinstance(e, WorkerDiedError):
                 raise
-            # Junk among the passes to enable is one of the things that kill XLA.
-            said_too = type(e)(" ".join([str(e), *warnings]))
-            said_too.buffers = e.buffers
-            raise said_too from e
+            # An invalid list of passes to enable can crash XLA, so the message includes the warnings.
+            with_warnings = type(e)(" ".join([str(e), *warnings]))
+            with_warnings.buffers = e.buffers
+            raise with_warnings from e
         return job.result()
 
     def _run(self, lane: WorkerLane, job: Job[RunReply], request: RunRequest) -> RunReply:
@@ -155,14 +155,14 @@ class WorkerEngine:
         if compiled.program.host_callbacks:
             raise ExecutionError(_callbacks_text(compiled.program.name))
         message = messages.write_run(messages.plain_run(request, read_config()))
-        execution, said = lane.ask(
+        execution, log = lane.ask(
             job, WorkerRequest(message, running(request), compiled.options, messages.read_execution)
         )
-        return make_reply(execution, warnings_in(said))
+        return make_reply(execution, warnings_in(log))
 
 
 def _callbacks_text(name: str) -> str:
     return (
-        f"The program {name!r} calls back into this process (jax.debug.print, io_callback, pure_callback), so no"
-        " worker can compile or run it. Use engine='inline'."
+        f"The program {name!r} calls back into this process (jax.debug.print, io_callback, pure_callback), so a"
+        " worker cannot compile or run it. Use engine='inline'."
     )

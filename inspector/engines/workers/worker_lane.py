@@ -1,4 +1,4 @@
-"""`WorkerLane`: the worker of one device environment, what waits for it, and what becomes of both when it dies."""
+"""`WorkerLane`: the worker of one device environment and its queue of requests. Replaces the worker when it dies."""
 
 from __future__ import annotations
 
@@ -40,30 +40,31 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _log = logging.getLogger(__name__)
-_TAKEN_LIMIT_S = 20.0  # until a worker that does nothing else says that it has read a request
+_TAKEN_LIMIT_S = 20.0  # until an idle worker must have confirmed a request
 _LEAST_BYTES_PER_S = 10 << 20
 _LOOK_S, _LOOKS = 1.0, 3
-_VALUE_LENGTH = 300  # of a flag's value in a message
-_REMEDY = "Nothing else was lost and the next request gets a new worker."
+_VALUE_LENGTH = 300  # characters of a flag's value in a message
+_REMEDY = "Your session is unaffected."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """How workers live.
+    """Limits and start method of workers.
 
     Attributes:
-      time_limit_s: a request that takes longer costs its worker; None for what `inspector.settings` says when
-        it is submitted.
+      time_limit_s: a worker whose request takes longer is stopped; None for the value in `inspector.settings` when the
+        request is submitted.
       max_requests: requests after which a worker is replaced.
       memory_limit_bytes: resident memory above which it is replaced after a request; None for a
-        quarter of the machine's, at least 2 GiB or half of it where it has more than 2 GiB.
-      max_memory_bytes: resident memory above which it is stopped in the middle of a request; None for
-        four fifths of the machine's.
-      max_executables: executables that a worker keeps alive for running.
-      max_workers: workers, one a device environment, that wait for requests; of more, the longest unused end. None for
-        six, or one where the machine or what is allowed of it has at most 2 GiB.
-      start: "fork" through the fork server, "spawn" in a fresh interpreter, "auto" for the first
-        where it works.
+        quarter of the machine's memory, but at least 2 GiB (half of the memory of a machine with less than 4 GiB; no
+        such minimum up to 2 GiB).
+      max_memory_bytes: resident memory above which it is stopped during a request; None for
+        four fifths of the machine's memory.
+      max_executables: loaded executables that a worker retains to run them again.
+      max_workers: idle workers, one for each device environment; beyond that, the least recently used ones end. None for
+        six, or for one where the machine or the process's memory limit has at most 2 GiB.
+      start: "fork" with the fork server, "spawn" in a fresh interpreter, "auto" for "fork" where
+        it works and "spawn" elsewhere.
     """
 
     time_limit_s: float | None = None
@@ -77,14 +78,14 @@ class WorkerSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkerRequest(Generic[T_co]):
-    """What a worker is asked.
+    """A request to a worker.
 
     Attributes:
       message: the request.
-      what: for messages, such as "compiling 'jit_f' for cpu:8".
-      options: the user's, to name them when the worker dies.
-      read: makes a value of header and blobs of the answer.
-      show: gets what comes before the answer, and what follows it.
+      what: description for messages, such as "compiling 'jit_f' for cpu:8".
+      options: the user's options, which the message lists when the worker dies.
+      read: converts the header and blobs of the reply.
+      show: receives the messages before the reply and after it.
     """
 
     message: Message
@@ -95,7 +96,7 @@ class WorkerRequest(Generic[T_co]):
 
 
 class WorkerLane:
-    """One device environment: its queue, its worker, the job under way."""
+    """The queue, the worker and the current job of one device environment."""
 
     def __init__(self, where: Environment, starter: Starter, limits: WorkerSettings) -> None:
         memory_limit_bytes, max_memory_bytes = worker_limits()
@@ -107,17 +108,17 @@ class WorkerLane:
             "max_memory_bytes": limits.max_memory_bytes or max_memory_bytes,
         }
         self._start_remedy = (
-            f"It was to start with {' '.join(map(_clipped, read_at_start))}: leave out or change a flag."
+            f"It would have started with {' '.join(map(_clipped, read_at_start))}. Remove or change a flag."
             if (read_at_start := (*where.xla_flags, *where.init_args))
             else "Use engine='inline' to compile in this process."
             if where.platform == "cpu"
-            else f"inspector.targets() tells whether the compiler for {where.platform} targets is installed."
+            else f"inspector.targets() shows whether the compiler for {where.platform} targets is installed."
         )
-        # Flags can be the cause; nothing else of a request is there yet.
+        # Flags can be the cause: a worker reads no other part of the request at its start.
         self._start_error = WorkerDiedError if read_at_start else WorkerLostError
         self._starter = starter
         self._settings_limit_s = limits.time_limit_s
-        self._time_limit_s: float | None = None  # of the job under way; the lane's thread alone uses it
+        self._time_limit_s: float | None = None  # of the current job; used on the lane's thread only
         self._lane = Lane(f"inspector-worker-{where}")
         self._lock = threading.Lock()
         self._worker: Process | None = None  # set on the lane's thread only
@@ -126,7 +127,7 @@ class WorkerLane:
         self._closed = False
 
     def put(self, what: str, work: Callable[[WorkerLane, Job[T]], T]) -> Job[T]:
-        """Queues work, which is `what` in words; it runs on the lane's thread."""
+        """Queues work for the lane's thread. `what` describes it in messages."""
         job: Job[T] = Job(cancel=lambda: self._cancel(job))
         time_limit_s = settings.current().time_limit_s if self._settings_limit_s is None else self._settings_limit_s
 
@@ -142,7 +143,7 @@ class WorkerLane:
         self._ready(job)
 
     def rest(self) -> None:
-        """Ends the worker when what is queued has been done; another request gets a new one."""
+        """Ends the worker after the queued work. A later request starts a new one."""
         if self._worker is not None and not self._resting:
             self._resting = True
             self._lane.put(Job[None](), self._rest)
@@ -152,20 +153,20 @@ class WorkerLane:
         self._discard()
 
     def ask(self, job: Job[Any], request: WorkerRequest[T]) -> tuple[T, str]:
-        """Sends a request and waits for its answer. On the lane's thread.
+        """Sends a request and waits for the reply. Called on the lane's thread.
 
         Args:
-          job: gets the stages; cancelling it kills the worker.
-          request: what is asked.
+          job: receives the stages; cancelling it kills the worker.
+          request: the request.
 
         Returns:
-          The answer, and what XLA wrote meanwhile.
+          The reply, and the output of XLA during the request.
 
         Raises:
-          InspectorError: what the worker answered.
-          WorkerDiedError: it did not, or nothing that could be read.
-          WorkerLostError: it was ended from outside, or could not be started.
-          TimeLimitError: it was stopped; its start counts.
+          InspectorError: the error that the worker replied.
+          WorkerDiedError: the worker died, or its reply cannot be read.
+          WorkerLostError: another process ended the worker, or it could not be started.
+          TimeLimitError: the request took too long, including the start of its worker.
         """
         limit = _TimeLimit(self._time_limit_s)
         try:
@@ -175,15 +176,15 @@ class WorkerLane:
                 worker, answer, recycle = self._converse(job, request, limit)
             except _OtherCauseError as e:
                 raise WorkerLostError(str(e)) from e
-        said = worker.read_log()
+        log = worker.read_log()
         if recycle:
             self._replace()
         if isinstance(answer, InspectorError):
             raise answer
-        return answer, said
+        return answer, log
 
     def close(self) -> None:
-        """Cancels the job under way and what waits, and ends the worker."""
+        """Cancels the current job and all queued ones, and ends the worker."""
         with self._lock:
             self._closed = True
             busy = self._busy
@@ -206,7 +207,7 @@ class WorkerLane:
             self._busy = (job, worker)
         limit.watch(worker)
         taken = False
-        # A worker that is stopped (SIGSTOP, a debugger) or hangs while idle takes no request: it is replaced.
+        # A worker that is stopped (SIGSTOP, a debugger) or hangs while idle does not confirm the request. It is replaced.
         unresponsive = threading.Timer(_TAKEN_LIMIT_S + _size(request.message) / _LEAST_BYTES_PER_S, worker.kill)
         unresponsive.daemon = True
         unresponsive.start()
@@ -252,7 +253,7 @@ class WorkerLane:
             raise WorkerLostError(f"{e} {self._start_remedy}") from e
         except StartError as e:
             raise self._start_error(f"{e} {self._start_remedy}") from e
-        if self._closed:  # while it started, which took longer than closing waits
+        if self._closed:  # during a start that took longer than `close` waits
             self._discard()
             raise closed_error()
         return self._worker
@@ -267,7 +268,7 @@ class WorkerLane:
         return worker.close() if worker is not None else None
 
     def _replace(self) -> None:
-        """A new worker as soon as what is queued has been done, so that the next request finds one."""
+        """Queues the start of a new worker behind the queued work, so that the next request finds it ready."""
         self._discard()
         if not self._closed:
             job: Job[None] = Job()
@@ -277,7 +278,7 @@ class WorkerLane:
         what, options = request.what, request.options
         worker = self._worker
         if worker is not None and isinstance(cause, WireError):
-            worker.kill()  # it may be writing still
+            worker.kill()  # it may still be writing
         status = self._discard()
         death = Death.of(status, worker.read_log() if worker is not None else "")
         self._replace()
@@ -286,22 +287,20 @@ class WorkerLane:
             return limit.error(what, options)
         if isinstance(cause, WireError):
             return WorkerDiedError(
-                f"What the worker answered while {what} {with_flags} cannot be read, so it was stopped: {cause} {_REMEDY}"
+                f"The worker's reply while {what} {with_flags} cannot be read, so the worker was stopped: {cause} {_REMEDY}"
             )
         advice = (
-            "Leave out or change a flag."
+            "Remove or change a flag and try again."
             if options.as_dict()
-            else "The module or its inputs are more than XLA can take here."
+            else "The module or its inputs may be too large for XLA on this machine."
         )
         fatal = f": {death.fatal}" if death.fatal else ""
         if death.is_from_outside:
             return WorkerLostError(
-                f"A worker process was ended from outside ({death.how}) while {what} {with_flags}. {_REMEDY} Compile it"
-                " again; where the system ended it because memory ran out, the program needs more than there is."
+                f"Another process ended the worker ({death.how}) while {what} {with_flags}. {_REMEDY} Try again. If the system"
+                " ended it because memory ran out, use a smaller program or a machine with more memory."
             )
-        return WorkerDiedError(
-            f"XLA took its worker process down ({death.how}) while {what} {with_flags}{fatal}. {_REMEDY} {advice}"
-        )
+        return WorkerDiedError(f"XLA crashed ({death.how}) while {what} {with_flags}{fatal}. {_REMEDY} {advice}")
 
 
 def _size(message: Message) -> int:
@@ -312,12 +311,12 @@ def _show(show: Shower | None, header: Header, blobs: list[bytes]) -> None:
     try:
         if show is not None:
             show.hear(header, blobs)
-    except Exception:  # the conversation goes on to the result
+    except Exception:  # the result still follows
         _log.exception("A preview could not be read.")
 
 
 def _tell(show: Shower, report: Any, worker: Process) -> bool:
-    """Tells what was compiled, and takes the executable that follows; whether the worker is to be replaced."""
+    """Passes on the compiled program, then reads the executable that follows. Reports whether to replace the worker."""
     from inspector.engines.workers import messages
 
     ends = list[bool]()
@@ -326,8 +325,8 @@ def _tell(show: Shower, report: Any, worker: Process) -> bool:
         try:
             header, blobs = worker.receive()
             executable = messages.read_executable(header, blobs)
-        except Exception as e:  # of whatever came: all else of the program is there
-            _log.info("A worker ended before it had sent a program's executable: %s", e)
+        except Exception as e:  # for any malformed message: the rest of the program has arrived
+            _log.info("A worker ended before it sent a program's executable: %s", e)
             ends.append(True)
             return LOST
         ends.append(header.get("recycle") is True)
@@ -336,7 +335,7 @@ def _tell(show: Shower, report: Any, worker: Process) -> bool:
     show.executable.follow(read)
     try:
         show.result(report, worker.read_log())
-    finally:  # or the next request had it for an answer
+    finally:  # otherwise, the next request would read it as its reply
         with _killed_when_stopped(worker):
             show.executable.get()
     return any(ends)
@@ -344,7 +343,7 @@ def _tell(show: Shower, report: Any, worker: Process) -> bool:
 
 @contextlib.contextmanager
 def _killed_when_stopped(worker: Process) -> Iterator[None]:
-    """Ends a worker that somebody stops meanwhile: its user has the result and takes it for idle."""
+    """Kills a worker that is stopped (SIGSTOP) meanwhile. The user already has the result and takes the worker for idle."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -374,7 +373,7 @@ def _clipped(value: object) -> str:
 def _read_reply(
     header: Header, blobs: list[bytes], read: Callable[[Header, list[bytes]], T], doing: str
 ) -> T | InspectorError:
-    """The answer, or the error that it tells. Raises WireError when it is neither."""
+    """Returns the reply, or the error in it. Raises WireError when it is neither."""
     from inspector.engines.workers import messages
 
     try:
@@ -384,11 +383,11 @@ def _read_reply(
 
 
 class _OtherCauseError(WorkerDiedError):
-    """The worker died, and not of the request: before it read it, while idle, or because its fork server did."""
+    """The worker died of another cause: before it read the request, while idle, or because its fork server ended."""
 
 
 class _TimeLimit:
-    """The time that a request has, the start of its worker included. Kills the worker when it is over."""
+    """The time limit of a request, including the start of its worker. Kills the worker when the time is up."""
 
     def __init__(self, limit_s: float | None) -> None:
         self._limit_s = limit_s
@@ -419,8 +418,8 @@ class _TimeLimit:
     def error(self, what: str, options: Options) -> TimeLimitError:
         return TimeLimitError(
             f"{what[:1].upper()}{what[1:]} {_with_flags(options)} took longer than the limit of {self._limit_s:g} s, so"
-            f" its worker was stopped. {_REMEDY}"
+            f" the worker was stopped. {_REMEDY}"
         )
 
     def start_error(self, what: str) -> StartLimitError:
-        return StartLimitError(f"No worker had started for {what} within the limit of {self._limit_s:g} s. Try again.")
+        return StartLimitError(f"No worker started for {what} within the limit of {self._limit_s:g} s. Try again.")

@@ -1,16 +1,16 @@
 """The process side of the worker engine: the fork server, and the worker that it forks.
 
-    notebook kernel --starts--> fork server --forks--> worker, one a device environment
-       └── messages over one socket a worker ───┘
+    notebook kernel --starts--> fork server --forks--> worker, one for each device environment
+       └── messages over one socket per worker ───┘
 
-The fork server has imported JAX and what compiles need, and started nothing. It must never lower, compile or start a client:
-a process that forks after that makes children that hang. It has one thread of its own, waits for
+The fork server has imported JAX and the modules that compiles need, and started nothing. It must never lower, compile or
+start a client: the children of a process that forks after that hang. It is single-threaded, waits for
 the notebook kernel's requests and hands each worker its end of a socket and a file for stdout and stderr.
-It is ready with what a first compile needs, and imports the rest while nobody asks.
+It imports the modules of a first compile before it is ready, and the rest while it is idle.
 
 Where there is no fork, `spawned` is a worker in a fresh interpreter, on stdin and stdout.
 
-Nobody outlives the notebook kernel: a worker's stream ends with the notebook kernel, and on Linux the system kills
+No process outlives the notebook kernel: a worker's stream ends with the notebook kernel, and on Linux the system kills
 workers with the fork server, which watches its parent.
 """
 
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 _PARENT_CHECK_S = 0.5
 _PARENT_END_LIMIT_S = 30.0
 _MESSAGE_BYTES = 1 << 16
-_QUIET_S = 1.0  # the first compile has both cores of a small machine
+_QUIET_S = 1.0  # leaves both cores of a small machine to the first compile
 _BETWEEN_CHORES_S = 0.05
 
-# What a worker's first compile would import, and what other requests would: nothing of it is used in the fork
-# server, and nothing starts a client.
+# Imports of a worker's first compile, and of other requests. The fork server uses none of them, and none of them
+# starts a client.
 _FIRST = (
     "jax.numpy",
     "jaxlib.mlir.dialects.mhlo",  # for any module
@@ -64,8 +64,8 @@ _FIRST = (
     "inspector.engines.serving",
 )
 _LATER = (
-    "inspector.compilation.cost",  # when the HLO has been told
-    "scipy.linalg",  # LAPACK's functions come from there
+    "inspector.compilation.cost",  # after the HLO has been sent
+    "scipy.linalg",  # provides LAPACK's functions
     "jaxlib.triton.dialect",  # where the CUDA plugin is installed
     "inspector._jax.compiling.ahead_of_time",
     "inspector.engines.dump_products",
@@ -82,17 +82,17 @@ def main(arguments: list[str]) -> None:
 
 
 def fork_server(control_fd: int) -> None:
-    """Forks workers for the notebook kernel until the notebook kernel is gone.
+    """Forks workers for the notebook kernel until it ends.
 
     Requests, one JSON datagram each: `{"do": "fork", "environment": ...}` with two descriptors (the
     worker's socket, its log) answered by `{"pid": ...}`; `{"do": "reap", "pid": ...}` answered by
-    `{"status": ..., "known": ...}`, status None while the process still ends.
+    `{"status": ..., "known": ...}`, status None while the process is still ending.
     """
     control = socket.socket(fileno=control_fd)
     parent = os.getppid()
-    warnings.simplefilter("ignore")  # both Python and JAX warn of a fork
-    gc.disable()  # looking for garbage takes a tenth of importing JAX, and finds next to none
-    with without_rocm():  # whose devices are not compiled for in workers
+    warnings.simplefilter("ignore")  # both Python and JAX warn about forks
+    gc.disable()  # collections take a tenth of the time of importing JAX, and find almost nothing
+    with without_rocm():  # workers do not compile for its devices
         for name in _FIRST:
             _import(name)
     gc.freeze()
@@ -111,7 +111,7 @@ def fork_server(control_fd: int) -> None:
 
 
 def spawned(environment: dict[str, Any]) -> None:
-    """A worker in a fresh interpreter. The protocol takes stdin and stdout; prints go to stderr."""
+    """Runs a worker in a fresh interpreter. The protocol uses stdin and stdout; prints go to stderr."""
     reader = os.fdopen(os.dup(0), "rb")
     writer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -124,7 +124,7 @@ def spawned(environment: dict[str, Any]) -> None:
 
 
 def _chores() -> Iterator[float]:
-    """What the fork server does while nobody asks, a piece at each step; how long to wait for a request after it."""
+    """Does the fork server's work for idle times step by step. Yields the time until the next step, in seconds."""
     delete_orphans()
     for name in _LATER:
         yield _BETWEEN_CHORES_S
@@ -134,42 +134,42 @@ def _chores() -> Iterator[float]:
 
 
 def _import(name: str) -> None:
-    with contextlib.suppress(Exception):  # whoever needs it says what is wrong; it costs time, and not the server
+    with contextlib.suppress(Exception):  # the request that needs it reports the error
         importlib.import_module(name)
 
 
 def _abandon(workers: dict[int, Scratch], parent: int) -> None:
-    """Ends without the notebook kernel: its workers first, then what they and the notebook kernel leave behind."""
+    """Ends without the notebook kernel: first the workers, then the directories that they and the kernel leave behind."""
     for pid in workers:
         os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
     for pid, scratch in workers.items():
-        os.waitpid(pid, 0)  # or it would write into what is being deleted
+        os.waitpid(pid, 0)  # otherwise, it could write into the directory during its deletion
         scratch.delete()
-    delete_orphans_of(parent, _PARENT_END_LIMIT_S)  # it was killed in the middle of ending a worker, perhaps
+    delete_orphans_of(parent, _PARENT_END_LIMIT_S)  # the kernel may have been killed while it ended a worker
     os._exit(0)
 
 
 def _obey(control: socket.socket, workers: dict[int, Scratch], parent: int) -> None:
-    """Serves one request; `workers` are the pids that are not reaped yet, with their scratch directories."""
+    """Serves one request. `workers` has the scratch directories of all workers that are not reaped, by pid."""
     data, descriptors = b"", list[int]()
-    with contextlib.suppress(ConnectionError):  # of a notebook kernel that was killed before it read a reply
+    with contextlib.suppress(ConnectionError):  # the notebook kernel was killed before it read a reply
         data, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_BYTES, 2)
     if not data:
         _abandon(workers, parent)
     request = json.loads(data)
     if request["do"] == "reap":
-        # A worker of a server before this one is not this one's child.
+        # A worker of an earlier server is not a child of this one.
         known = request["pid"] in workers
         pid, status = os.waitpid(request["pid"], os.WNOHANG) if known else (0, 0)
         if pid:
-            workers.pop(pid).release()  # the notebook kernel deletes it
+            workers.pop(pid).release()  # the notebook kernel deletes the directory
         reply: dict[str, Any] = {"status": os.waitstatus_to_exitcode(status) if pid else None, "known": known}
     else:
         try:
             pid, scratch = _fork(control, descriptors, request["environment"], parent)
             workers[pid] = scratch
             reply = {"pid": pid, "scratch": scratch.path}
-        except OSError as e:  # no room for a directory or a process: no reason to lose the workers that there are
+        except OSError as e:  # no space for a directory or a process; the other workers are unaffected
             reply = {"error": str(e)}
         for descriptor in descriptors:
             os.close(descriptor)
@@ -180,7 +180,7 @@ def _obey(control: socket.socket, workers: dict[int, Scratch], parent: int) -> N
 def _fork(
     control: socket.socket, descriptors: list[int], environment: dict[str, Any], parent: int
 ) -> tuple[int, Scratch]:
-    """A new worker's pid, and its scratch directory. Raises OSError when there is no room for either."""
+    """Forks a worker. Returns its pid and its scratch directory. Raises OSError when there is no space for either."""
     server = os.getpid()
     scratch = Scratch(parent)
     try:
@@ -198,12 +198,12 @@ def _fork(
         os.dup2(log_fd, 2)
         stream = socket.socket(fileno=stream_fd)
         _serve(stream.makefile("rb"), stream.makefile("wb"), {**environment, "scratch": scratch.path})
-    except BaseException:  # for the log, from which the notebook kernel reads why
+    except BaseException:  # the notebook kernel reads the reason from the log
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
     finally:
-        os._exit(0)  # never back into the server's loop, no atexit handlers of the server
+        os._exit(0)  # must not return into the server's loop or run its atexit handlers
 
 
 def _end_with_parent(parent: int, scratch: str) -> None:
@@ -219,7 +219,7 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
     from inspector.engines.workers.wire import read_message, write_message
 
     gc.enable()
-    # Ctrl-C in a terminal is the notebook kernel's, and a core file of XLA nobody's.
+    # Ctrl-C in a terminal is for the notebook kernel, and a core file of XLA is of no use.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     child_process.leave_no_core_file()
     child_process.go_first()
@@ -241,12 +241,12 @@ def _serve(reader: BinaryIO, writer: BinaryIO, environment: dict[str, Any]) -> N
             sender.send({"taken": True})
             with limits.watched():
                 reply, reply_blobs = _answer(server, sender, header, blobs, environment["scratch"])
-            # A compile that XLA refused half-way can hold its locks for ever (jaxlib 0.12 then hangs in
-            # LLVMCommandLineOptionsLock at the next LLVM option), so nothing more is asked of this process.
+            # A compile that XLA rejected can hold its locks forever (jaxlib 0.12 then hangs in
+            # LLVMCommandLineOptionsLock at the next LLVM option), so this process serves no further request.
             refused = reply.get("reply") == "error" and reply["type"] in ("", "CompilationError")
             recycle = limits.reached() or refused
             sender.send({**reply, "recycle": recycle}, reply_blobs)
-            del header, blobs, reply, reply_blobs  # not to hold them while idle
+            del header, blobs, reply, reply_blobs  # frees their memory while idle
             spare_s = None if recycle else limits.spare_s()
             if spare_s is not None:
                 gc.collect()
@@ -275,7 +275,7 @@ def _start(environment: dict[str, Any]) -> Any:
 
 
 class _Sender:
-    """Messages from several threads, each whole."""
+    """Sends messages from several threads, each as a whole."""
 
     def __init__(self, writer: BinaryIO) -> None:
         self._writer = writer
@@ -311,7 +311,7 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
             )
             report = server.compile(request, progress, watch=watch)
             sender.send(*messages.write_report(report, *told))
-            return messages.write_executable(report.executable)  # which takes as long again as all else that is read
+            return messages.write_executable(report.executable)  # this takes as long as reading all other results
         if header["do"] == "count":
             return counting.serve(blobs)
         run = messages.read_run(header, blobs)
@@ -321,13 +321,13 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
         return messages.write_error(e)
 
 
-_other_scratch: list[Scratch] = []  # once the first has no room; held, and an orphan when this process ends
+_other_scratch: list[Scratch] = []  # used when the first one is full; its lock is free when this process ends
 
 
 def _dump_place(scratch: str, request: Any) -> str:
-    """Where a compile may dump: the worker's directory while that has room, else another one.
+    """Returns the directory for a compile's dump: the worker's own if it has enough space, otherwise another one.
 
-    What libtpu dumps by itself goes to the worker's directory whatever we say, and is looked for beside the dump.
+    libtpu always writes some files to the worker's own directory, and inspector looks for them beside the dump.
     """
     from inspector.engines.serving import room_bytes
 
@@ -341,18 +341,16 @@ def _dump_place(scratch: str, request: Any) -> str:
 
 
 class _Limits:
-    """When a worker has served enough: executables leave memory maps and heap behind.
+    """Decides when to replace a worker: executables leave memory maps and heap behind.
 
-    One that grows too large in the middle of a request ends itself, before the system ends the notebook kernel.
+    A worker that grows too large during a request ends itself before the system ends the notebook kernel.
     """
 
     _MAPS_EVERY = 8  # counting maps costs a millisecond
     _LOOK_S = 0.1
     _LARGE_BYTES = 600 << 20
-    _LARGE_PART = 3  # of the limit, where that is less
-    _SPARE_S = (
-        30.0  # until memory that is free is given back: a compile that follows soon takes it again, which costs time
-    )
+    _LARGE_PART = 3  # this fraction of the limit, if that is less
+    _SPARE_S = 30.0  # idle time before free memory is returned to the system: a compile that follows soon would allocate it again
 
     def __init__(self, environment: dict[str, Any]) -> None:
         self._max_requests = environment["max_requests"]
@@ -364,13 +362,13 @@ class _Limits:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Around each request."""
+        """Enforces the memory limit during a request."""
         self._busy = True
         yield
         self._busy = False
 
     def _watch(self) -> None:
-        with contextlib.suppress(OSError):  # no /proc here
+        with contextlib.suppress(OSError):  # a system without /proc
             while True:
                 time.sleep(self._LOOK_S)
                 if self._busy and (resident := _resident_bytes()) > self._max_memory_bytes:
@@ -378,7 +376,7 @@ class _Limits:
                     os.kill(os.getpid(), signal.SIGKILL)
 
     def reached(self) -> bool:
-        """After each request."""
+        """Counts a request. Reports whether the worker should be replaced after it."""
         self._requests += 1
         if self._requests >= self._max_requests:
             return True
@@ -386,11 +384,11 @@ class _Limits:
             if _resident_bytes() > self._memory_limit_bytes:
                 return True
             return self._requests % self._MAPS_EVERY == 0 and _map_count() > _max_map_count() // 2
-        except OSError:  # no /proc here
+        except OSError:  # a system without /proc
             return False
 
     def spare_s(self) -> float | None:
-        """Seconds without a request after which free memory is given back; None where there is little."""
+        """Returns the idle time after which free memory is returned to the system, in seconds; None where there is little."""
         try:
             resident, part = _resident_bytes(), self._memory_limit_bytes // self._LARGE_PART
         except OSError:
@@ -413,10 +411,10 @@ def _max_map_count() -> int:
 
 
 def _exit_at_once() -> None:
-    """Makes an `exit` in the middle of a request, such as LLVM's for a flag it does not know, end the process.
+    """Makes an `exit` during a request end the process at once, such as LLVM's `exit` for an unknown flag.
 
-    Otherwise destructors wait forever for threads (jaxlib 0.12). Before each request, because what was
-    registered last is called first.
+    Otherwise, destructors wait forever for threads (jaxlib 0.12). Must be called before each request, because
+    handlers run in the reverse order of their registration.
     """
     with contextlib.suppress(OSError, AttributeError):  # not in every C library
         c_library = ctypes.CDLL(None)

@@ -91,7 +91,7 @@ def test_a_directory_that_says_it_is_huge_is_refused_before_it_is_read(large: bo
     else:
         struct.pack_into("<L", data, end + 12, 1 << 30)
     path.write_bytes(data)
-    with pytest.raises(ModuleError, match=r"its directory says that it has 1,0[0-9,]+ bytes"):
+    with pytest.raises(ModuleError, match=r"its directory claims 1,0[0-9,]+ bytes"):
         archive.Archive(path)
 
 

@@ -148,22 +148,22 @@ def test_others_may_read_the_file_as_any_new_one(saved: Path) -> None:
 def test_a_newer_format_says_so(saved: Path) -> None:
     newer = manifest(saved) | {"format_version": 99}
     rewrite(saved, manifest__json=json.dumps(newer).encode())
-    with pytest.raises(ModuleError, match=r"has format 99, this inspector reads 2\. Update inspector"):
+    with pytest.raises(ModuleError, match=r"has format version 99, but this inspector reads 2\. Update inspector"):
         load_compiled(saved)
 
 
 def test_a_changed_blob_is_damage(saved: Path) -> None:
     rewrite(saved, optimized__hlo=b"HloModule other")
-    with pytest.raises(ModuleError, match=r"is damaged: its optimized\.hlo is not what was saved"):
+    with pytest.raises(ModuleError, match=r"is damaged: its optimized\.hlo does not match its digest"):
         load_compiled(saved)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": "something else"}, "holds 'something else', expected 'inspector-compiled'"),
-        ({"format_version": "1"}, "has format '1', this inspector reads 2"),
-        ({"format_version": 1}, "this inspector reads 2. Save it anew."),
+        ({"format": "something else"}, "has the format 'something else', expected 'inspector-compiled'"),
+        ({"format_version": "1"}, "has format version '1', but this inspector reads 2"),
+        ({"format_version": 1}, "this inspector reads 2. Save it again."),
         ({"compiled": {}}, "is damaged: its manifest.json"),
         ({"sha256": {}}, "is damaged"),
         ({"sha256": None}, "is not a saved Compiled: manifest.json.sha256: expected an object, got None"),
@@ -180,21 +180,21 @@ def test_a_value_of_the_manifest_that_was_changed_is_damage(saved: Path) -> None
     changed = manifest(saved)
     changed["compiled"]["timings"] = {"compile_s": -5}
     rewrite(saved, manifest__json=json.dumps(changed).encode())
-    with pytest.raises(ModuleError, match=r"is damaged: its manifest\.json is not what was saved"):
+    with pytest.raises(ModuleError, match=r"is damaged: its manifest\.json does not match its digest"):
         load_compiled(saved)
 
 
 @pytest.mark.parametrize("content", [b"", b"HloModule m", b"PK\x03\x04" + bytes(100)])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(ModuleError, match=r"is not a saved Compiled: .* Expected a file that Compiled\.save wrote"):
+    with pytest.raises(ModuleError, match=r"is not a saved Compiled: .* Expected a file written by Compiled\.save"):
         load_compiled(tmp_path / "x")
 
 
 def test_other_archives_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("manifest.json", "[1]")
-    with pytest.raises(ModuleError, match=r"holds \[1\], expected 'inspector-compiled'"):
+    with pytest.raises(ModuleError, match=r"has the format \[1\], expected 'inspector-compiled'"):
         load_compiled(tmp_path / "x.zip")
     with pytest.raises(FileNotFoundError):
         load_compiled(tmp_path / "none")

@@ -37,7 +37,7 @@ def test_targets_of_flags() -> None:
 def test_libtpus_flags_are_for_the_tpu(platform: str, named: str) -> None:
     assert flag_targets(TPU_FLAG) == ("tpu",)
     options = Options(flags={TPU_FLAG: True})
-    message = f"{TPU_FLAG} is a flag of libtpu, which only TPU targets take; the program is compiled for {named}"
+    message = f"{TPU_FLAG} is a flag of libtpu, for TPU targets only, but the program is compiled for {named}"
     with pytest.raises(OptionError, match=message):
         check_targets(options, platform, is_attached=False)
     check_targets(options, "tpu", is_attached=False)
@@ -48,7 +48,9 @@ def test_libtpus_flags_are_for_the_tpu(platform: str, named: str) -> None:
 def test_flags_of_the_process_need_a_process() -> None:
     options = Options(flags={"xla_jf_dump_llo_text": False})
     check_targets(options, "tpu", is_attached=False)
-    with pytest.raises(OptionError, match=r"here it has started\. Set LIBTPU_INIT_ARGS=--xla_jf_dump_llo_text="):
+    with pytest.raises(
+        OptionError, match=r"has started in this process\. Set LIBTPU_INIT_ARGS=--xla_jf_dump_llo_text="
+    ):
         check_targets(options, "tpu", is_attached=True)
 
 
@@ -71,9 +73,9 @@ def test_flags_that_libtpu_does_not_have_yet() -> None:
 def test_xlas_own_flags_are_accepted_everywhere_and_warned_of() -> None:
     options = Options(flags={CPU_FLAG: True, GPU_FLAG: 0, "xla_dump_hlo_as_text": True})
     (about_gpu,) = target_warnings(options, "cpu")
-    assert about_gpu.startswith(f"{GPU_FLAG} is for XLA's GPU compiler; compiling for the CPU, XLA accepts it")
+    assert about_gpu.startswith(f"{GPU_FLAG} is for XLA's GPU compiler; XLA accepts it for the CPU")
     (about_cpu,) = target_warnings(options, "gpu")
-    assert about_cpu.startswith(f"{CPU_FLAG} is for XLA's CPU compiler; compiling for a GPU")
+    assert about_cpu.startswith(f"{CPU_FLAG} is for XLA's CPU compiler; XLA accepts it for a GPU")
     assert len(target_warnings(options, "tpu")) == 2
 
 

@@ -108,7 +108,7 @@ def test_a_text_may_name_a_file_of_flags_as_in_xla(tmp_path: Path) -> None:
     file.write_text(f"--{FAST_MATH}\n  --{SPLIT}=4\n")
     assert Options.parse(str(file)) == Options(flags={FAST_MATH: True, SPLIT: 4})
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(OptionError, match=r"Cannot read the file of flags .*Write the flags themselves"):
+    with pytest.raises(OptionError, match=r"Cannot read the file of flags .*Pass the flags themselves"):
         Options.parse(str(file))
 
 
@@ -119,7 +119,7 @@ def test_a_file_of_flags_is_regular_and_bounded(tmp_path: Path) -> None:
     with (tmp_path / "long").open("wb") as file:
         file.truncate(1 << 40)
     for path, why in ((tmp_path / "pipe", "a pipe"), (tmp_path / "long", "has more than"), ("/dev/zero", "a device")):
-        with pytest.raises(OptionError, match=f"Cannot read the file of flags .*{why}.*Write the flags themselves"):
+        with pytest.raises(OptionError, match=f"Cannot read the file of flags .*{why}.*Pass the flags themselves"):
             Options.parse(str(path))
 
 
@@ -189,9 +189,9 @@ def test_parse_of_its_own_text_gives_the_same_flags() -> None:
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("cpu:8", OptionError, "Cannot read 'cpu:8' as a flag: expected --name=value"),
+        ("cpu:8", OptionError, "Cannot read 'cpu:8' as a flag. Expected --name=value"),
         ("--", OptionError, "Cannot read '--' as a flag"),
-        ("--xla_dump_to='/tmp", OptionError, "No closing quotation. Close the quotes"),
+        ("--xla_dump_to='/tmp", OptionError, "a quotation mark is not closed"),
         ("-xla_dump_to=a", OptionError, "Cannot read '-xla_dump_to=a' as a flag"),
         (
             f"--no{FAST_MATH}",
@@ -243,7 +243,7 @@ def test_parse_says_what_it_cannot_read(text: str, error: type[Exception], words
         ({"allow_spmd_sharding_propagation_to_output": "no"}, "got 'no'"),
         ({"device_assignment": [0, 1]}, "one row of device ids for each replica"),
         ({"device_assignment": [[0.5]]}, "got [[0.5]]"),
-        ({"flags": ["xla_a"]}, "flags must be a dict with flags' names as keys, got ['xla_a']"),
+        ({"flags": ["xla_a"]}, "flags must be a dict with names of flags as keys, got ['xla_a']"),
         ({"flags": {3: True}}, "got {3: True}"),
     ],
 )

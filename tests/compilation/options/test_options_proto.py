@@ -132,7 +132,7 @@ def test_bytes_cannot_be_a_flag() -> None:
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff", b"not a proto"])
 def test_from_proto_of_something_else(data: bytes) -> None:
-    with pytest.raises(OptionError, match=r"not the bytes of an xla\.CompileOptionsProto"):
+    with pytest.raises(OptionError, match=r"Not a serialized xla\.CompileOptionsProto"):
         Options.from_proto(data)
 
 

@@ -27,7 +27,7 @@ def test_passes_that_there_are(name: str) -> None:
 
 def test_one_warning_a_name_with_the_nearest() -> None:
     first, second = pass_names.pass_warnings(Options(flags={DISABLE: "algsimpp,dce, cse"}))
-    assert first.startswith("xla_disable_hlo_passes names 'algsimpp', which no pass of jaxlib ")
+    assert first.startswith("xla_disable_hlo_passes has 'algsimpp', which is not the name of a known pass of jaxlib ")
     assert first.endswith("Did you mean algsimp?")
     assert second.endswith("Write 'cse' without white space.")
 
@@ -40,8 +40,8 @@ def test_places_of_passes_where_xla_takes_them() -> None:
         return
     assert warnings == ()
     first, second = pass_names.pass_warnings(Options(flags={DISABLE: "algsimpp:2,simplificatoin/dce"}))
-    assert "names 'algsimpp' in 'algsimpp:2', which no pass" in first
-    assert "names 'simplificatoin' in 'simplificatoin/dce'" in second
+    assert "has 'algsimpp' in 'algsimpp:2', which is not the name of a known pass" in first
+    assert "has 'simplificatoin' in 'simplificatoin/dce'" in second
     assert "Did you mean simplification" in second
 
 
@@ -80,7 +80,7 @@ def test_names_of_libtpu() -> None:
     known = Options(flags={DISABLE: "algsimp,tpu_fusion,simplification-1,tpu-copy-normalizer"})
     assert pass_names.pass_warnings(known, "tpu") == ()
     (warning,) = pass_names.pass_warnings(Options(flags={DISABLE: "async-collective-fusoin"}), "tpu")
-    assert "no pass of libtpu" in warning
+    assert "not the name of a known pass of libtpu" in warning
     assert "Did you mean async-collective-fusion" in warning
 
 

@@ -93,7 +93,7 @@ def test_without_cubins_it_is_said_why(tmp_path: Path, executable: bytes | Unava
 def test_without_code_it_is_said_too(tmp_path: Path) -> None:
     for platform, said in (
         ("cpu", "the compiler wrote no code of 'jit_f'"),
-        ("tpu", "libtpu writes its back-end's code only"),
+        ("tpu", "libtpu writes its assembly code only"),
     ):
         found = read(platform, {"module_0001.jit_g.ir-no-opt.ll": LLVM.encode()}, tmp_path)
         assert isinstance(found, Unavailable)

@@ -31,7 +31,7 @@ class Fragile:
         self.asked.append(modules)
         job: Job[Any] = Job()
         if self.deadly in modules:
-            job.fail(WorkerDiedError("XLA took its worker process down"))
+            job.fail(WorkerDiedError("XLA crashed"))
         else:
             job.resolve([{"flops": float(len(module))} for module in modules])
         return job
@@ -40,8 +40,8 @@ class Fragile:
 def test_a_deadly_module_costs_its_own_count_only() -> None:
     modules = [b"a", b"bb", b"ccc", b"deadly", b"eeeee"]
     found = counting.count(modules, Fragile(b"deadly").count)
-    assert [c["flops"] if not isinstance(c, Unavailable) else c.reason[:19] for c in found] == [
-        1, 2, 3, "XLA cannot count it", 5,
+    assert [c["flops"] if not isinstance(c, Unavailable) else c.reason[:31] for c in found] == [
+        1, 2, 3, "XLA cannot count its operations", 5,
     ]  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_it_gives_up_after_many_deaths() -> None:
     found = counting.count([b"%d" % i for i in range(200)], engine.count)
     assert len(engine.asked) == counting._MOST_DEATHS + 1
     assert all(isinstance(c, Unavailable) for c in found)
-    assert "workers died of counting" in found[-1].reason  # type: ignore[union-attr]
+    assert "counting crashed " in found[-1].reason  # type: ignore[union-attr]
 
 
 def test_a_worker_that_does_not_start_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,13 +102,13 @@ def test_junk_is_refused_by_a_real_worker_and_the_rest_counted() -> None:
     good = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     junk, known = counting.count([b"\xff\xff", good], shared_engines.worker_engine().count)
     assert isinstance(junk, Unavailable)
-    assert junk.reason.startswith("XLA does not count it: ")
+    assert junk.reason.startswith("XLA cannot count its operations: ")
     assert not isinstance(known, Unavailable)
     assert known["flops"] == 5
 
 
 def test_another_reply_is_no_count() -> None:
-    with pytest.raises(WireError, match="'compiled' was answered"):
+    with pytest.raises(WireError, match="got a reply of type 'compiled'"):
         counting.read({"reply": "compiled"}, [b"[]"])
 
 

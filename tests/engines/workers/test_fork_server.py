@@ -159,12 +159,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_a_server_that_does_not_start_says_what_it_wrote(server: Any) -> None:
     failing = server("print('x' * 3000 + ' and it cannot begin', file=sys.stderr); sys.exit(1)")
-    with pytest.raises(StartError, match=r"The fork server failed: .*It wrote: x+ and it cannot begin") as caught:
+    with pytest.raises(StartError, match=r"The fork server failed: .*Its output: x+ and it cannot begin") as caught:
         failing.fork({})
     assert type(caught.value) is StartError
     assert str(caught.value).count("x") < 2100
     silent = server("sys.exit(1)")
-    with pytest.raises(StartError, match="It wrote: nothing"):
+    with pytest.raises(StartError, match="Its output: none"):
         silent.fork({})
 
 
@@ -178,7 +178,7 @@ def test_a_server_that_ends_later_is_replaced_once(server: Any) -> None:
 def test_what_a_server_has_no_room_for_is_said(server: Any) -> None:
     full = server("send(ready=True)\nwhile True:\n    receive(); send(error='no room')")
     for _ in range(2):
-        with pytest.raises(StartError, match="could not make a worker: no room"):
+        with pytest.raises(StartError, match="could not fork a worker: no room"):
             full.fork({})
 
 
@@ -273,7 +273,7 @@ def test_a_server_that_does_not_answer_is_replaced(server: Any, monkeypatch: pyt
     monkeypatch.setattr(fork_server, "_LOOK_S", 0.02)
     monkeypatch.setattr(fork_server, "_REPLY_LIMIT_S", 0.1)
     silent = server("import time; send(ready=True); time.sleep(600)")
-    with pytest.raises(ServerLostError, match=r"did not answer in 0\.1 s, so it was replaced"):
+    with pytest.raises(ServerLostError, match=r"did not answer within 0\.1 s, so it was replaced"):
         silent.fork({})
 
 

@@ -164,18 +164,18 @@ def test_one_that_cannot_start_says_why(script: Script) -> None:
 
 def test_one_that_ends_while_it_starts_says_how(script: Script) -> None:
     script("print('Fatal: no memory', file=sys.stderr); sys.exit(3)")
-    with pytest.raises(StartError, match=r"ended while it started \(.*3.*\): .*no memory") as caught:
+    with pytest.raises(StartError, match=r"ended during its start \(.*3.*\): .*no memory") as caught:
         spawn({})
     assert type(caught.value) is StartError
     script("sys.exit(4)")
-    with pytest.raises(StartError, match="it wrote nothing"):
+    with pytest.raises(StartError, match="it had no output"):
         spawn({})
 
 
 def test_one_that_takes_too_long_to_start_is_killed(script: Script) -> None:
     script("import time; time.sleep(600)")
     begun = time.monotonic()
-    with pytest.raises(StartTimeoutError, match=r"did not start in 0\.1 s"):
+    with pytest.raises(StartTimeoutError, match=r"did not start within 0\.1 s"):
         spawn({}, 0.1)
     assert time.monotonic() - begun < 300
 
@@ -193,7 +193,7 @@ def test_no_room_for_a_process_leaves_no_directory(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(process, "Scratch", Scratch)
     monkeypatch.setattr(process.subprocess, "Popen", fail)
-    with pytest.raises(StartError, match="No worker process could be started: too many processes"):
+    with pytest.raises(StartError, match="Could not start a worker process: too many processes"):
         spawn({})
     assert [Path(path).exists() for path in made] == [False]
 

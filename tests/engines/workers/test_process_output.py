@@ -31,7 +31,7 @@ def test_who_ended_a_process(status: int | None, log: str, outside: bool) -> Non
 
 @pytest.mark.parametrize(
     ("status", "how"),
-    [(-9, "killed by SIGKILL"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"), (3, "exit code 3"), (0, "exit code 0"), (None, "it is gone")],
+    [(-9, "SIGKILL"), (-11, "SIGSEGV"), (-99, "signal 99"), (3, "exit code 3"), (0, "exit code 0"), (None, "exit code unknown")],
 )  # fmt: skip
 def test_how_it_ended(status: int | None, how: str) -> None:
     assert Death.of(status, "").how == how

@@ -52,7 +52,7 @@ def test_a_message_that_is_cut_off_is_an_end(cut: int) -> None:
 
 
 def test_what_begins_otherwise_is_no_message() -> None:
-    with pytest.raises(WireError, match=r"b'INSQ' and a header of 2 bytes begin no message"):
+    with pytest.raises(WireError, match=r"b'INSQ' with a header of 2 bytes does not begin a message"):
         read_message(headed(b"{}", b"INSQ"))
 
 
@@ -70,7 +70,7 @@ def test_a_header_that_is_too_long_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     [b"{", b"\xff", b"[]", b"3", b"{}", b'{"blobs": 3}', b'{"blobs": [-1]}', b'{"blobs": ["a"]}', b'{"blobs": [1.5]}'],
 )
 def test_a_header_that_says_nothing_is_refused(text: bytes) -> None:
-    with pytest.raises(WireError, match="The header cannot be read"):
+    with pytest.raises(WireError, match="the header cannot be read"):
         read_message(headed(text))
 
 
@@ -84,5 +84,5 @@ def test_more_than_there_is_memory_for_is_refused(error: type[Exception]) -> Non
         def read(self, length: int) -> bytes:
             raise error
 
-    with pytest.raises(WireError, match="8 bytes are announced, more than there is memory for"):
+    with pytest.raises(WireError, match="announces 8 bytes, more than the available memory"):
         read_message(cast(Any, Full()))
