@@ -23,7 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Called by mkdocs with the text of each page. On the site, files of the root and pages of docs/ are in one folder."""
     return markdown.replace("](docs/", "](") if page.file.src_uri in ROOT_PAGES else markdown
 

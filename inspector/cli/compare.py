@@ -16,11 +16,16 @@ from inspector.cli.program_arguments import Asked, compiled, given, prepare, tak
 @click.command()
 @takes_program
 @click.argument("others", nargs=-1)
-@click.option("-t", "--target", "targets", multiple=True, help="For what; several are compared.")
+@click.option("-t", "--target", "targets", multiple=True, help="Target device; repeat to compare several.")
 @click.option(
-    "-X", "--options", "variants", multiple=True, metavar="'FLAG=VALUE ...'", help="Options of one more variant."
+    "-X",
+    "--options",
+    "variants",
+    multiple=True,
+    metavar="'FLAG=VALUE ...'",
+    help="Compiler options of one more variant.",
 )
-@click.option("--exit-code", is_flag=True, help="End with status 1 where the programs differ.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 1 if the programs differ.")
 @takes_html
 @takes_json
 def compare(
@@ -32,9 +37,9 @@ def compare(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Numbers side by side, and what sets programs apart.
+    """Compare programs: numbers side by side, and structural differences.
 
-    The first is what the others are compared with.
+    The first program is the baseline.
 
     \b
       inspector compare step.py:step --args 'f32[8]' -t cpu:8 -t tpu:v5e:2x4
@@ -55,7 +60,7 @@ def compare(
                 said = [path if others else "", str(programs[-1].target) if len(targets) > 1 else "", flags]
                 names.append(" ".join(filter(None, said)) or "baseline")
     if len(programs) < 2:
-        raise click.UsageError("Compare with what? Give another file, -t twice, or -X.")
+        raise click.UsageError("There is only one program. Give another program, a second -t, or -X FLAG=VALUE.")
     frame = side_by_side(*programs, names=names)
     diffs = [programs[0].diff(program) for program in programs[1:]]
     if as_json:
