@@ -37,7 +37,7 @@ def compare(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare programs: numbers side by side, and structural differences.
+    """Compare the numbers and the structure of programs.
 
     The first program is the baseline.
 

@@ -53,7 +53,7 @@ def explore(
     is_opened: bool,
     lab: bool,
 ) -> None:
-    """Open a page with every stage side by side in a browser, or in JupyterLab.
+    """Show every stage side by side in a browser or JupyterLab.
 
     The page needs no network. Several programs get the same arguments and share one page. Exits with status 1 if
     one of them was not compiled.
@@ -86,7 +86,7 @@ def report(
     compare: tuple[str, ...],
     file: Path | None,
 ) -> None:
-    """Write a page to attach to an issue, or an .inspector file, which others can compile again.
+    """Write a page or an .inspector file to attach to an issue. Others can compile an .inspector file again.
 
     \b
       inspector report step.py:train_step --args-from make_args -c xla_cpu_enable_fast_math=true
@@ -115,7 +115,7 @@ def report(
 def replay(
     file: Path, jax: str, exit_code: bool, allow: tuple[str, ...], page: Path | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Compile a recording again, with the installed JAX or another, and report differences.
+    """Compile a recording again and report differences. Uses the installed JAX or, with --jax, another version.
 
     Exits with status 1 if a program that compiled in the recording does not compile.
     """

@@ -14,7 +14,7 @@ from inspector.cli.program_arguments import prepare, takes_json
 @click.option("--all", "every", is_flag=True, help="Also list targets whose compiler is missing.")
 @takes_json
 def targets(every: bool, as_json: bool) -> None:
-    """List the targets that programs can be compiled for, and what the others need."""
+    """List the available targets and what the others need."""
     prepare()
     with working("starting JAX"):
         from inspector.engines.targets import targets as rows
@@ -42,7 +42,7 @@ def targets(every: bool, as_json: bool) -> None:
 @click.option("--long", "is_long", is_flag=True, help="Print full descriptions.")
 @takes_json
 def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
-    """Search the options of the installed compilers, e.g. `inspector options fast math`."""
+    """Search the options of the installed compilers. Example: `inspector options fast math`."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with working("reading the installed compilers"):
         from inspector.toolchain.flags.catalog import option_catalog

@@ -16,7 +16,7 @@ from inspector.expectations.message import short
 from inspector.stages.compiled import Compiled
 
 _UPDATE = "record it with `pytest --inspector-update` (or `inspector expect --update`) and review the file"
-_COLUMNS = ("", "recorded", "now", "difference")
+_COLUMNS = ("", "recorded", "current", "difference")
 _MEMORY = ("temp_bytes", "peak_bytes")
 
 
