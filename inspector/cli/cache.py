@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from inspector.cli.output import say_json, table
+from inspector.cli.output import print_json, table
 from inspector.cli.program_arguments import takes_json
 
 _ENVIRONMENTS = "jax"  # subfolder of inspector's folder: an environment for each other version of JAX
@@ -23,12 +23,14 @@ def cache(ctx: click.Context, as_json: bool) -> None:
         return
     from inspector.support.units import format_bytes
 
-    rows = kept()
+    rows = stored_files()
     if as_json:
-        say_json([{"path": str(path), "what": what, "files": files, "bytes": size} for path, what, files, size in rows])
+        print_json(
+            [{"path": str(path), "what": what, "files": files, "bytes": size} for path, what, files, size in rows]
+        )
         return
-    said = [[what, files, format_bytes(size), str(path)] for path, what, files, size in rows]
-    table(["what", "files", "size", "where"], said, right=["files", "size"])
+    cells = [[what, files, format_bytes(size), str(path)] for path, what, files, size in rows]
+    table(["what", "files", "size", "where"], cells, right=["files", "size"])
 
 
 @cache.command()
@@ -37,7 +39,7 @@ def clear(yes: bool) -> None:
     """Delete files that can be created again. Only inspector's own files are deleted."""
     from inspector.support.units import counted, format_bytes
 
-    found = [file for path, _, _, _ in kept() for file in _files(path)]
+    found = [file for path, _, _, _ in stored_files() for file in _files(path)]
     if not yes:
         click.confirm(f"Delete {counted(len(found), 'file')}?", abort=True)
     freed = 0
@@ -46,13 +48,13 @@ def clear(yes: bool) -> None:
             size = file.stat().st_size
             file.unlink()
             freed += size
-    for path, _, _, _ in kept():
+    for path, _, _, _ in stored_files():
         if path.name == _ENVIRONMENTS:
             shutil.rmtree(path, ignore_errors=True)
     click.echo(f"{format_bytes(freed)} freed")
 
 
-def kept() -> list[tuple[Path, str, int, int]]:
+def stored_files() -> list[tuple[Path, str, int, int]]:
     """Returns each folder with its contents in words, its number of files and their bytes."""
     from inspector import settings
     from inspector.support.files import cache_folder

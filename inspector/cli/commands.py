@@ -66,10 +66,10 @@ _SHELL_WORDS = {
 def _in_shell_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    said = str(error)
+    text = str(error)
     for python, shell in _SHELL_WORDS.items():
-        said = said.replace(python, shell)
-    return said
+        text = text.replace(python, shell)
+    return text
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

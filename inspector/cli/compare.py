@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import records, say_json, table
+from inspector.cli.output import print_json, records, table
 from inspector.cli.pages import takes_html, write_page
 from inspector.cli.program_arguments import Asked, compiled, given, prepare, takes_json, takes_program
 
@@ -66,9 +66,9 @@ def compare(
     if as_json:
         rows = records(frame.reset_index())
         changes = {name: records(diff.table()) for name, diff in zip(names[1:], diffs, strict=True)}
-        say_json({"programs": names, "numbers": rows, "changes": changes})
+        print_json({"programs": names, "numbers": rows, "changes": changes})
     else:
-        _say(frame)
+        _print_rows(frame)
         for name, diff in zip(names[1:], diffs, strict=True):
             click.echo(f"\n{name}: {diff.headline}")
     if page is not None:
@@ -77,7 +77,7 @@ def compare(
         raise SystemExit(1)
 
 
-def _say(frame: Any) -> None:
+def _print_rows(frame: Any) -> None:
     from inspector.support.units import format_bytes, format_count, format_seconds
 
     def said(key: str, cell: Any, is_delta: bool) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from inspector.cli.output import say_json, working
+from inspector.cli.output import print_json, working
 from inspector.cli.program_arguments import prepare, takes_json
 
 _OLDEST_PYTHON = (3, 11)
@@ -69,14 +69,14 @@ def doctor(quick: bool, as_json: bool) -> None:
             rows.append(DoctorLine(look.__name__.replace("_", " "), "wrong", f"{type(e).__name__}: {e}"))
     rows = [dataclasses.replace(row, said=_without_home(row.said), remedy=_without_home(row.remedy)) for row in rows]
     if as_json:
-        say_json([dataclasses.asdict(row) for row in rows])
+        print_json([dataclasses.asdict(row) for row in rows])
     else:
-        _say(rows)
+        _print_rows(rows)
     if any(row.state == "wrong" for row in rows):
         raise SystemExit(1)
 
 
-def _say(rows: list[DoctorLine]) -> None:
+def _print_rows(rows: list[DoctorLine]) -> None:
     width = max(len(row.what) for row in rows)
     for row in rows:
         lines = " ".join(row.said.splitlines())

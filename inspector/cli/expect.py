@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inspector.cli.output import say_json
+from inspector.cli.output import print_json
 from inspector.cli.pages import ANY_FILE
 from inspector.cli.program_arguments import (
     Asked,
@@ -33,8 +33,8 @@ _FLAGS = {
 
 
 def _takes_flags(command: Callable[..., None]) -> Callable[..., None]:
-    for name, said in reversed(_FLAGS.items()):
-        command = click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=said)(command)
+    for name, text in reversed(_FLAGS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=text)(command)
     return command
 
 
@@ -101,7 +101,7 @@ def expect(
     from inspector.errors import ExpectationError
 
     limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
-    wanted = [(*_parted(text), which) for which, texts in limits.items() for text in texts]
+    wanted = [(*_split_limit(text), which) for which, texts in limits.items() for text in texts]
     if not (wanted or refused or baseline or any(checked.values())):
         raise click.UsageError(
             "No checks. Give at least one, such as --at-most 'peak_bytes=1 GiB', --no-float64 or --baseline FILE."
@@ -133,13 +133,13 @@ def expect(
             for f in step.findings
         ]
         about = {"program": step.compiled.program.name, "target": str(step.compiled.target)}
-        say_json(about | {"findings": findings, "message": failed})
+        print_json(about | {"findings": findings, "message": failed})
         raise SystemExit(1 if failed else 0)
     for finding in step.findings:
         click.echo(f"ok  {finding.what}: expected {finding.expected}, got {finding.got}")
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_limit(text: str) -> tuple[str, str]:
     key, equals, amount = text.rpartition("=")
     if not equals or not key.strip() or not amount.strip():
         raise click.UsageError(

@@ -70,7 +70,7 @@ def exploration_of(compiled: CompiledProgram) -> Exploration:
     return Exploration.of(RecordedExploration.now(lowered, (variant,)))
 
 
-def of_both(replay: Replay) -> list[Exploration]:
+def recorded_and_replayed(replay: Replay) -> list[Exploration]:
     """Returns the recorded variants with the replayed ones beside them.
 
     An Explorer has one variant per request. If the same JAX compiled both, the result is two explorations.

@@ -20,7 +20,7 @@ _MAX_BYTES = 256 << 20
 _SKIPPED, _RAISING = "skip-execution", "raises-exception"  # tags of nbclient and Jupyter Book
 
 
-def names_of(path: Path, name: str, cell: int) -> Mapping[str, Any]:
+def notebook_names(path: Path, name: str, cell: int) -> Mapping[str, Any]:
     """Runs code cells and returns the names that they define.
 
     Args:

@@ -47,7 +47,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
-def say_json(value: object) -> None:
+def print_json(value: object) -> None:
     """Prints a value as JSON. An `Unavailable` is an object with its reason."""
     click.echo(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
 
@@ -78,7 +78,7 @@ def _known(cell: Any) -> Any:
     return None if not isinstance(cell, list | tuple | dict) and pd.isna(cell) else cell
 
 
-def say_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+def print_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     """Prints some columns of a table; bytes have units."""
     from inspector.support.units import format_bytes
 

@@ -251,9 +251,9 @@ def _names(place: str, name: str, cell: int) -> Mapping[str, Any]:
     path = Path(place)
     with contextlib.redirect_stdout(sys.stderr):
         if path.suffix == ".ipynb":
-            from inspector.cli.notebook import names_of
+            from inspector.cli.notebook import notebook_names
 
-            return names_of(path, name, cell)
+            return notebook_names(path, name, cell)
         if path.suffix == ".py":
             return vars(_script(path))
         if here := current_folder():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import numbers_of, printed_to, records, say_frame, say_json, table
+from inspector.cli.output import numbers_of, print_frame, print_json, printed_to, records, table
 from inspector.cli.pages import ANY_FILE, takes_html, write_page
 from inspector.cli.program_arguments import (
     Asked,
@@ -106,7 +106,7 @@ def compile_(
     known = numbers(program)
     with printed_to(file):
         if as_json:
-            say_json({"program": program.program.name, "target": str(program.target), "options": program.options.as_dict(),
+            print_json({"program": program.program.name, "target": str(program.target), "options": program.options.as_dict(),
                       "versions": dict(program.versions), "numbers": numbers_of(known), "warnings": program.warnings})  # fmt: skip
             return
         click.echo(f"{program.program.signature} for {program.target}, {program.options}")
@@ -133,11 +133,11 @@ def collectives(
         write_page(page, [exploration_of(program)])
     frame = found.totals() if totals else found.table()
     if as_json:
-        say_json(records(frame))
+        print_json(records(frame))
         return
     click.echo(repr(found).strip("<>"))
     if len(found):
-        say_frame(frame, [*frame.columns] if totals else _COLUMNS)
+        print_frame(frame, [*frame.columns] if totals else _COLUMNS)
 
 
 def _write(text: str | Unavailable, file: Path | None) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from inspector.cli.explorers import exploration_of, of_both, start
+from inspector.cli.explorers import exploration_of, recorded_and_replayed, start
 from inspector.cli.lab import start_lab
-from inspector.cli.output import records, say_json, working
+from inspector.cli.output import print_json, records, working
 from inspector.cli.pages import PAGE_OR_BUNDLE, takes_html, temporary_page, write, write_page
 from inspector.cli.program_arguments import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
 
@@ -135,10 +135,10 @@ def replay(
     for warning in dict.fromkeys(warning for program in programs for warning in program.warnings):
         click.echo(warning, err=True)
     if as_json:
-        say_json(records(done.table()))
+        print_json(records(done.table()))
     else:
         click.echo(str(done))
     if page is not None:
-        write_page(page, of_both(done))
+        write_page(page, recorded_and_replayed(done))
     if not done.is_complete or (exit_code and not done.is_same):
         raise SystemExit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from inspector.cli.output import records, say_json, table
+from inspector.cli.output import print_json, records, table
 from inspector.cli.program_arguments import (
     Asked,
     given,
@@ -67,7 +67,7 @@ def scan(
         line.close(job.summary)
     found = records(job.table())
     if as_json:
-        say_json(found)
+        print_json(found)
         _end(is_interrupted)
         return
     shown = [row for row in found if every or row["outcome"] not in ("nothing", "unknown", "not tried")]

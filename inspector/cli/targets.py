@@ -6,7 +6,7 @@ import os
 
 import click
 
-from inspector.cli.output import records, say_json, table, working
+from inspector.cli.output import print_json, records, table, working
 from inspector.cli.program_arguments import prepare, takes_json
 
 
@@ -21,7 +21,7 @@ def targets(every: bool, as_json: bool) -> None:
 
         frame = rows()
     if as_json:
-        say_json(records(frame))
+        print_json(records(frame))
         return
     found = records(frame)
     shown = [row for row in found if every or row["available"]]
@@ -50,7 +50,7 @@ def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
         frame = option_catalog(" ".join(search) or None)
     found = records(frame)
     if as_json:
-        say_json(found)
+        print_json(found)
     elif is_long:
         for row in found:
             click.echo(f"{row['name']}  ({row['type']}, default {row['default']!r}, {row['channel']})")

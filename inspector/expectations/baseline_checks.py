@@ -50,16 +50,16 @@ def check(
 
 
 def _whole(what: str, key: Key, found: Found, changed: Sequence[NumberChange]) -> CheckResult:
-    told = [change for change in changed if change.verdict != "same"]
-    worse = [change for change in told if change.verdict == "worse"]
-    unknown = [change for change in told if change.verdict == "unknown"]
+    different = [change for change in changed if change.verdict != "same"]
+    worse = [change for change in different if change.verdict == "worse"]
+    unknown = [change for change in different if change.verdict == "unknown"]
     by = "" if found.compiler == key.compiler else f" with {found.compiler}"
     lines = tuple(
         TableLine((c.name, c.before, c.now, c.difference or c.verdict), is_against=c in (*worse, *unknown))
-        for c in told
+        for c in different
     )
-    said = [f"{len(worse)} worse" if worse else "", f"{len(unknown)} that cannot be compared" if unknown else ""]
-    got = ", ".join(filter(None, said)) or "the same" + (", or better" if lines else "")
+    parts = [f"{len(worse)} worse" if worse else "", f"{len(unknown)} that cannot be compared" if unknown else ""]
+    got = ", ".join(filter(None, parts)) or "the same" + (", or better" if lines else "")
     other = f"{key.compiler} can have its own record: " if by else "If this is intended: "
     return CheckResult(
         what, f"no worse than recorded{by}", got, not worse and not unknown, _COLUMNS, lines,
@@ -79,12 +79,12 @@ def _details(compiled: Compiled, record: Record, changed: Sequence[NumberChange]
         )
     memory = [change for change in worse if change.key in _MEMORY]
     others = [change for change in worse if change.key in record.numbers and change.key not in _MEMORY]
-    yield from _made_of(compiled, memory)
+    yield from _contributions(compiled, memory)
     if not against and not memory:
-        yield from _made_of(compiled, others)
+        yield from _contributions(compiled, others)
 
 
-def _made_of(compiled: Compiled, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
+def _contributions(compiled: Compiled, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
     """Shows the contributions to the first of some numbers that has any."""
     for change in changed:
         columns, lines = number_checks.evidence(compiled, change.key)

@@ -103,26 +103,26 @@ def _forget(folder: Path) -> None:
 def markdown(compared: Iterable[BaselineComparison]) -> str:
     """Returns changes from the baselines as Markdown: one table per program that differs, and the number of the others."""
     listed = list(compared)
-    changed = [c for c in listed if _told(c.changes) or c.is_new]
+    changed = [c for c in listed if _differences(c.changes) or c.is_new]
     same = len(listed) - len(changed)
-    said = ["### Compiled programs compared with the baseline", ""]
+    lines = ["### Compiled programs compared with the baseline", ""]
     for each in sorted(changed, key=lambda c: not _is_worse(c)):
         by = "" if each.recorded_by in ("", each.compiler) else f", recorded with {_cell(each.recorded_by)}"
-        said += [f"**{_cell(each.name)}** for {_cell(each.target)}, {_cell(each.compiler)}{by}", ""]
+        lines += [f"**{_cell(each.name)}** for {_cell(each.target)}, {_cell(each.compiler)}{by}", ""]
         if not each.recorded_by:
-            said += ["recorded for the first time", ""]
+            lines += ["recorded for the first time", ""]
             continue
-        said += ["| | recorded | current | difference |", "|---|---:|---:|---:|"]
+        lines += ["| | recorded | current | difference |", "|---|---:|---:|---:|"]
         marks = {"worse": "❌ ", "unknown": "❓ ", "better": "✅ ", "allowed": ""}
-        for change in _told(each.changes):
+        for change in _differences(each.changes):
             cells = (marks.get(change.verdict, "") + change.name, change.before, change.now, change.difference)
-            said.append(f"| {' | '.join(map(_cell, cells))} |")
-        said.append("")
-    said.append(f"{same} program{'' if same == 1 else 's'} as recorded.")
-    return "\n".join(said) + "\n"
+            lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append("")
+    lines.append(f"{same} program{'' if same == 1 else 's'} as recorded.")
+    return "\n".join(lines) + "\n"
 
 
-def _told(changes: Sequence[NumberChange]) -> list[NumberChange]:
+def _differences(changes: Sequence[NumberChange]) -> list[NumberChange]:
     return [change for change in changes if change.verdict != "same"]
 
 

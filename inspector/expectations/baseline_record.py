@@ -80,15 +80,15 @@ class Record:
 
 def exchanges(found: Sequence[Collective]) -> dict[str, CollectiveRecord]:
     """Groups collectives by kind and axes. A collective with an unknown number of executions counts as one run."""
-    alike: dict[str, list[Collective]] = collections.defaultdict(list)
+    by_kind: dict[str, list[Collective]] = collections.defaultdict(list)
     for one in found:
-        alike[kind_of(one)].append(one)
+        by_kind[kind_of(one)].append(one)
     runs = {id(one): 1 if isinstance(one.executions, Unavailable) else one.executions for one in found}
     return {
         kind: CollectiveRecord(
             len(same), sum(runs[id(one)] for one in same), sum(runs[id(one)] * one.operand_bytes for one in same)
         )
-        for kind, same in sorted(alike.items())
+        for kind, same in sorted(by_kind.items())
     }
 
 
@@ -171,11 +171,11 @@ def _numbers(before: Record, now: Record, above: Above) -> Iterator[NumberChange
         elif old is None:
             yield NumberChange(label, "unknown", form(new), "", "better", key)
         elif before.in_part.get(key, "") != now.in_part.get(key, ""):
-            old_said, new_said = (
+            old_text, new_text = (
                 f"{form(number)}, without {record.in_part[key]}" if key in record.in_part else form(number)
                 for record, number in ((before, old), (now, new))
             )
-            yield NumberChange(label, old_said, new_said, "", "unknown", key)
+            yield NumberChange(label, old_text, new_text, "", "unknown", key)
         else:
             yield _change(label, key, old, new, allowed(above, key, old))
 
@@ -208,9 +208,9 @@ def _collectives(before: Record, now: Record, above: Above) -> Iterator[NumberCh
 def _types(before: Record, now: Record) -> Iterator[NumberChange]:
     old, new = set(before.element_types), set(now.element_types)
     gained, lost = sorted(new - old), sorted(old - new)
-    said = " ".join([*(f"+{each}" for each in gained), *(f"−{each}" for each in lost)])
+    text = " ".join([*(f"+{each}" for each in gained), *(f"−{each}" for each in lost)])
     verdict: Verdict = "worse" if gained else "better" if lost else "same"
-    yield NumberChange("element types", ", ".join(sorted(old)), ", ".join(sorted(new)), said, verdict, "element_types")
+    yield NumberChange("element types", ", ".join(sorted(old)), ", ".join(sorted(new)), text, verdict, "element_types")
 
 
 def allowed(above: Above, key: str, recorded: Number) -> float:

@@ -78,13 +78,13 @@ def check_count(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> Ch
 def check_bytes(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
     """Checks the bytes that one device sends in the selected collectives in one execution of the program."""
     of = [wanted.has(one) for one in found]
-    put_in = _sum(zip(found, of, [_put_in(one) for one in found], strict=True))
-    is_met = bound.judge(put_in)
-    largest = max((one for one, has in zip(found, of, strict=True) if has), key=_put_in, default=None)
+    sent_bytes = _sum(zip(found, of, [_sent_bytes(one) for one in found], strict=True))
+    is_met = bound.judge(sent_bytes)
+    largest = max((one for one, has in zip(found, of, strict=True) if has), key=_sent_bytes, default=None)
     return CheckResult(
-        f"bytes into {wanted}", bound.words(format_bytes), format_bytes(put_in), is_met, _COLUMNS,
+        f"bytes into {wanted}", bound.words(format_bytes), format_bytes(sent_bytes), is_met, _COLUMNS,
         _lines(found, [not is_met and one is largest for one in found]),
-        "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_put_in(largest))}",
+        "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_sent_bytes(largest))}",
     )  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float
     return total(known)
 
 
-def _put_in(one: Collective) -> float:
+def _sent_bytes(one: Collective) -> float:
     if isinstance(one.executions, Unavailable):
         return AtLeast(0, [Missing(one.name, "collective that runs an unknown number of times")])
     return one.operand_bytes * one.executions

@@ -72,13 +72,13 @@ def expect(
     Raises:
       LoweringError, CompilationError, OptionError, TargetError: as `inspector.lower` and `Lowered.compile`.
     """
-    kept = keeping or Keeping()
+    files = keeping or Keeping()
     if isinstance(fun, CompiledProgram):
         if args or kwargs or keywords:
             raise ParameterError(
                 "A Compiled is checked as it is; it takes no arguments. To check other arguments, pass the function with them."
             )
-        return Expectation(Compiled.of(fun), kept)
+        return Expectation(Compiled.of(fun), files)
     from inspector.lowering.keywords import function_keywords
     from inspector.lowering.lower import lower
     from inspector.lowering.retrace_causes import retraces
@@ -95,7 +95,7 @@ def expect(
             return retraces(fun, (args, named), (more, others), static_argnums, static_argnames)
 
     # Recording buffers adds little time, and shows the live values at the peak.
-    return Expectation(lowered.compile(options, target, products=("buffers",)), kept, again)
+    return Expectation(lowered.compile(options, target, products=("buffers",)), files, again)
 
 
 class Expectation:

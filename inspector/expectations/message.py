@@ -54,11 +54,11 @@ def message(about: ProgramHeading, findings: Sequence[CheckResult]) -> str:
 
 def _line(finding: CheckResult) -> str:
     mark = "ok  " if finding.is_met else "?   " if isinstance(finding.is_met, Unavailable) else "FAIL"
-    said = f"  {mark}  {finding.what}: expected {finding.expected}, got {finding.got}"
+    text = f"  {mark}  {finding.what}: expected {finding.expected}, got {finding.got}"
     if isinstance(finding.is_met, Unavailable) and str(finding.is_met) != finding.got:
-        said += f"\n        unknown: {finding.is_met.reason}"
-        said += f" ({finding.is_met.remedy})" if finding.is_met.remedy else ""
-    return said
+        text += f"\n        unknown: {finding.is_met.reason}"
+        text += f" ({finding.is_met.remedy})" if finding.is_met.remedy else ""
+    return text
 
 
 def _details(finding: CheckResult) -> Iterator[str]:
@@ -78,11 +78,11 @@ def _table(finding: CheckResult) -> str:
     shown = sorted(finding.lines, key=lambda line: not line.is_against)[:_MOST_LINES]
     rows = [(" ", (*finding.columns, "where"))]
     rows += [(">" if line.is_against else " ", (*map(_cut, line.cells), where(line))) for line in shown]
-    kept = [n for n in range(len(rows[0][1])) if any(cells[n] for _, cells in rows[1:])]
-    widths = {n: max(len(cells[n]) for _, cells in rows) for n in kept}
-    said = [f"  {mark} " + "  ".join(cells[n].ljust(widths[n]) for n in kept).rstrip() for mark, cells in rows]
+    columns = [n for n in range(len(rows[0][1])) if any(cells[n] for _, cells in rows[1:])]
+    widths = {n: max(len(cells[n]) for _, cells in rows) for n in columns}
+    lines = [f"  {mark} " + "  ".join(cells[n].ljust(widths[n]) for n in columns).rstrip() for mark, cells in rows]
     more = len(finding.lines) - len(shown)
-    return "\n".join([*said, *([f"    ... {more:,} more"] if more else [])])
+    return "\n".join([*lines, *([f"    ... {more:,} more"] if more else [])])
 
 
 def _cut(text: str) -> str:
@@ -116,5 +116,5 @@ def excerpt(frame: Frame) -> str:
     if frame.line not in texts:
         return head
     width = len(str(max(texts)))
-    said = [f"  {'>' if n == frame.line else ' '} {n:>{width}} | {text}".rstrip() for n, text in texts.items()]
-    return "\n".join([head, *said])
+    lines = [f"  {'>' if n == frame.line else ' '} {n:>{width}} | {text}".rstrip() for n, text in texts.items()]
+    return "\n".join([head, *lines])

@@ -11,7 +11,7 @@ from inspector.course.question import Mistake, Question
 from inspector.lowering.lower import lower
 
 _MEMBERS = 4
-_HELD = [10 * replica + np.arange(_MEMBERS) for replica in range(_MEMBERS)]
+_VALUES = [10 * replica + np.arange(_MEMBERS) for replica in range(_MEMBERS)]
 _MIB = 1 << 20
 
 
@@ -26,8 +26,8 @@ def _exchange(opcode: str, shape: tuple[int, ...], members: int, algorithm: str 
     return lowered.collectives().exchange(0, algorithm)
 
 
-def _left(opcode: str, replica: int) -> list[int]:
-    ended = _exchange(opcode, (_MEMBERS,), _MEMBERS, "direct").play(_HELD)
+def _result(opcode: str, replica: int) -> list[int]:
+    ended = _exchange(opcode, (_MEMBERS,), _MEMBERS, "direct").play(_VALUES)
     return [int(value) for value in ended[replica]]
 
 
@@ -35,7 +35,7 @@ QUESTIONS = (
     Question(
         "Replica r of 4 holds [10r, 10r+1, 10r+2, 10r+3]. What is the result of psum_scatter(x, 'i', tiled=True) on replica 2?",
         Ids(ordered=True, example="[22]"),
-        lambda: _left("reduce-scatter", 2),
+        lambda: _result("reduce-scatter", 2),
         "Block 2 of the sum: 2 + 12 + 22 + 32.",
         "Add all four, then keep one block.",
         (
@@ -48,7 +48,7 @@ QUESTIONS = (
     Question(
         "For the same values, what is the result of all_to_all(x, 'i', 0, 0, tiled=True) on replica 1?",
         Ids(ordered=True, example="[0, 1, 2, 3]"),
-        lambda: _left("all-to-all", 1),
+        lambda: _result("all-to-all", 1),
         "Block 1 of every replica, in the order of the group: rows become columns.",
         "Every replica divides its values into 4 blocks and sends block r to replica r.",
         (
