@@ -1,4 +1,4 @@
-"""What the site has besides docs/: the notebooks as they are stored, and files of the repository's root."""
+"""Adds to the site the stored notebooks and files of the repository's root, which lie outside of docs/."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
+ROOT_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")
 
 
 @event_priority(100)  # before the plugin that renders notebooks
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Called by mkdocs when it has found the files of docs/."""
-    for name in (*_notebooks(config.nav), "CONTRIBUTING.md", "CHANGELOG.md"):
+    """Called by mkdocs after it has listed the files of docs/."""
+    for name in (*_notebooks(config.nav), *ROOT_PAGES):
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     return files
 
 
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Called by mkdocs with the text of each page. On the site, files of the root and pages of docs/ are in one folder."""
+    return markdown.replace("](docs/", "](") if page.file.src_uri in ROOT_PAGES else markdown
+
+
 def _notebooks(navigation: Any) -> Iterator[str]:
-    """The notebooks in the navigation. Others beside them are a user's, or Jupyter's checkpoints."""
+    """Yields the notebooks in the navigation. Other notebooks in these folders are a user's, or Jupyter's checkpoints."""
     if isinstance(navigation, str):
         if navigation.endswith(".ipynb"):
             yield navigation

@@ -1,15 +1,15 @@
 """One compile for two processes: process 0 compiles, process 1 only loads.
 
-    python docs/examples/share_compile.py                as above
-    python docs/examples/share_compile.py --how alone    as JAX does it unless told otherwise: both compile
-    python docs/examples/share_compile.py --how jax      JAX's own sharing on CPUs: process 1 waits for nothing
+    python docs/examples/share_compile.py                process 0 compiles, process 1 loads
+    python docs/examples/share_compile.py --how alone    JAX's default: both compile
+    python docs/examples/share_compile.py --how jax      JAX's own sharing, which on CPUs makes process 1 wait in vain
     ... --cache DIR      with a persistent cache; {process} in DIR stands for the number of the process
 
-Two processes on this machine with two virtual CPU devices each join through `jax.distributed` and compile one
-program for all four. Each tells where its executable came from, and of how many passes XLA wrote a dump: none
+Two processes on this machine, with two virtual CPU devices each, join through `jax.distributed` and compile one
+program for all four devices. Each process prints the source of its executable, and the number of passes that XLA dumped: none
 for an executable that was sent.
 """
-# ruff: noqa: T201 - it prints what it finds
+# ruff: noqa: T201 - it prints its results
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-LIMIT_S = 120  # for each process, whatever hangs
+LIMIT_S = 120  # for each process, in case it hangs
 
 
 def main() -> int:
-    """Starts both processes, waits, prints a line of JSON for each; 0 when both came to their end."""
+    """Starts both processes, waits, and prints a line of JSON for each. Returns 0 if both succeeded."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--how", choices=["inspector", "jax", "alone"], default="inspector")
     parser.add_argument("--cache", help="directory of JAX's persistent cache")
@@ -38,13 +38,13 @@ def main() -> int:
     given = parser.parse_args()
     if given.process is None:
         return launch(sys.argv[1:])
-    faulthandler.dump_traceback_later(LIMIT_S, exit=True)  # also when the one that started it is gone
+    faulthandler.dump_traceback_later(LIMIT_S, exit=True)  # even if the parent process has ended
     print(json.dumps(run(given)))
     return 0
 
 
 def launch(arguments: list[str]) -> int:
-    """Runs this file once a process."""
+    """Runs this file once for each process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -69,7 +69,7 @@ def launch(arguments: list[str]) -> int:
 
 
 def run(given: argparse.Namespace) -> dict[str, object]:
-    """What happened in one process."""
+    """Compiles the program in one process and returns the results."""
     import jax
     import jax.numpy as jnp
     import numpy as np

@@ -1,14 +1,14 @@
 """The command line: `inspector` and `python -m inspector`.
 
-`commands.py` names the commands, each group of which is a file. What they take is read in `given.py`, and said in
-`output.py`. Nothing of JAX is imported before a command runs: `--help` comes at once.
+`commands.py` lists the commands; each group of commands is a file. `program_arguments.py` reads their input, and `output.py` prints their
+results. JAX is imported only when a command runs, so that `--help` is fast.
 """
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """Runs the command that the process was started with, and ends the process."""
+    """Runs the command in `sys.argv` and exits."""
     from inspector.cli.commands import inspector
 
     inspector(prog_name="inspector")

@@ -1,4 +1,4 @@
-"""Arguments of a function as a line of text: `f32[32,64], {"w": bf16[64]}, train=True`. A Python call's, with dtypes for arrays."""
+"""Parses the arguments of a call from text: `f32[32,64], {"w": bf16[64]}, train=True`. A dtype with a shape stands for an array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Dtype:
-    """`f32[32,64]` is an array of that shape and dtype, without values; `f32` and `f32[]` a scalar."""
+    """A dtype in a call: `f32[32,64]` is an array of that shape and dtype, without values; `f32` and `f32[]` are scalars."""
 
     def __init__(self, name: str) -> None:
         self.name = _numpy_name(name)
@@ -31,7 +31,7 @@ class Dtype:
 
         lengths: tuple[Any, ...] = shape if isinstance(shape, tuple) else (shape,)
         if not all(isinstance(length, int) and length >= 0 for length in lengths):
-            raise TypeError(f"a shape is integers, such as f32[32,64], got {shape!r}")
+            raise TypeError(f"expected a shape of integers, such as f32[32,64], got {shape!r}")
         return jax.ShapeDtypeStruct(lengths, self.name)
 
 
@@ -41,15 +41,14 @@ def _numpy_name(name: str) -> str:
 
 
 def read_call(text: str, names: Mapping[str, Any]) -> Call:
-    """Positional and keyword arguments.
+    """Parses positional and keyword arguments.
 
     Args:
-      text: what stands between the brackets of a call; dtypes, `jax`, `jnp`, `np` and the names of the function's module
-        are known.
-      names: of that module.
+      text: the text between the parentheses of a call. It may use dtypes, `jax`, `jnp`, `np` and the names of the function's module.
+      names: the names of that module.
 
     Raises:
-      ParameterError: no arguments of a call, or an error in them.
+      ParameterError: the text is not the arguments of a call, or evaluating it raises an error.
     """
     import jax
     import jax.numpy as jnp
@@ -59,7 +58,7 @@ def read_call(text: str, names: Mapping[str, Any]) -> Call:
         return args, kwargs
 
     known = {"jax": jax, "jnp": jnp, "np": np, **names, **{name: Dtype(name) for name in _NAMES}, "__call": collect}
-    written = re.sub(r"(\b[a-z]\w*)\[\s*\]", r"\1[()]", text)  # a scalar's, which Python has no form for
+    written = re.sub(r"(\b[a-z]\w*)\[\s*\]", r"\1[()]", text)  # the scalar `f32[]`, which is not valid Python
     try:
         args, kwargs = eval(compile(f"__call({written}\n)", "<--args>", "eval"), known)
     except Exception as e:
@@ -76,7 +75,7 @@ def read_call(text: str, names: Mapping[str, Any]) -> Call:
 
 
 def as_call(value: Any) -> Call:
-    """What a function that makes arguments gave: a tuple or list of them, a dict of keyword arguments, or the only one."""
+    """Converts the result of an arguments function to a call: a tuple or list of arguments, a dict of keyword arguments, or one argument."""
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return (), value
     if isinstance(value, tuple | list) and not hasattr(value, "_fields"):

@@ -1,4 +1,4 @@
-"""`cache`: what inspector keeps on disk: where, how much, and gone."""
+"""`cache`: shows the files that inspector stores on disk, and deletes them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,38 @@ from pathlib import Path
 
 import click
 
-from inspector.cli.output import say_json, table
+from inspector.cli.output import print_json, table
 from inspector.cli.program_arguments import takes_json
 
-_ENVIRONMENTS = "jax"  # below inspector's own folder: an environment for each other version
+_ENVIRONMENTS = "jax"  # subfolder of inspector's folder: an environment for each other version of JAX
 
 
 @click.group(invoke_without_command=True)
 @takes_json
 @click.pass_context
 def cache(ctx: click.Context, as_json: bool) -> None:
-    """What inspector keeps on disk, where, and how much. `inspector cache clear` deletes it."""
+    """Show the files that inspector stores on disk. `inspector cache clear` deletes them."""
     if ctx.invoked_subcommand is not None:
         return
     from inspector.support.units import format_bytes
 
-    rows = kept()
+    rows = stored_files()
     if as_json:
-        say_json([{"path": str(path), "what": what, "files": files, "bytes": size} for path, what, files, size in rows])
+        print_json(
+            [{"path": str(path), "what": what, "files": files, "bytes": size} for path, what, files, size in rows]
+        )
         return
-    said = [[what, files, format_bytes(size), str(path)] for path, what, files, size in rows]
-    table(["what", "files", "size", "where"], said, right=["files", "size"])
+    cells = [[what, files, format_bytes(size), str(path)] for path, what, files, size in rows]
+    table(["what", "files", "size", "where"], cells, right=["files", "size"])
 
 
 @cache.command()
-@click.option("--yes", is_flag=True, help="Without asking.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(yes: bool) -> None:
-    """Deletes what can be made anew. Files that are not inspector's stay."""
+    """Delete files that can be created again. Only inspector's own files are deleted."""
     from inspector.support.units import counted, format_bytes
 
-    found = [file for path, _, _, _ in kept() for file in _files(path)]
+    found = [file for path, _, _, _ in stored_files() for file in _files(path)]
     if not yes:
         click.confirm(f"Delete {counted(len(found), 'file')}?", abort=True)
     freed = 0
@@ -46,14 +48,14 @@ def clear(yes: bool) -> None:
             size = file.stat().st_size
             file.unlink()
             freed += size
-    for path, _, _, _ in kept():
+    for path, _, _, _ in stored_files():
         if path.name == _ENVIRONMENTS:
             shutil.rmtree(path, ignore_errors=True)
     click.echo(f"{format_bytes(freed)} freed")
 
 
-def kept() -> list[tuple[Path, str, int, int]]:
-    """Each folder with what is in it, how many files, and their bytes."""
+def stored_files() -> list[tuple[Path, str, int, int]]:
+    """Returns each folder with its contents in words, its number of files and their bytes."""
     from inspector import settings
     from inspector.support.files import cache_folder
 
@@ -63,7 +65,7 @@ def kept() -> list[tuple[Path, str, int, int]]:
         folders |= {own / "compiled": "compiled programs", own / "failed": "programs that failed a check"}
         folders |= {
             own / _ENVIRONMENTS: "environments of other versions of JAX",
-            own: "facts of the installed compilers",
+            own: "data about the installed compilers",
         }
     rows = []
     for path, what in folders.items():
@@ -73,7 +75,7 @@ def kept() -> list[tuple[Path, str, int, int]]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """This user's own files of ours in a folder; of an environment all that is in it."""
+    """Returns inspector's files of this user in a folder; for environments, all files."""
     from inspector.support import files
 
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""Code cells of a notebook, and the names that they define."""
+"""Code cells of a notebook and the names that they define."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 ANY = "*"
-"""Stands for names that are not in a cell's text, such as those of a file that it runs."""
+"""Stands for names that are not in the text of a cell, such as the names of a file that it runs."""
 
 _CELL_MAGIC = re.compile(r"\s*%%(!|\w+)[^\n]*\n?")
 _RUN = re.compile(r"^\s*%run\b", re.MULTILINE)
@@ -49,8 +49,8 @@ class Cell:
     """A code cell.
 
     Attributes:
-      source: its text, magics included.
-      tags: what the notebook says of it, such as "raises-exception".
+      source: its text, including magics.
+      tags: its tags in the notebook, such as "raises-exception".
     """
 
     source: str
@@ -58,7 +58,7 @@ class Cell:
 
 
 def defined(source: str) -> set[str]:
-    """The names that a cell defines at its top level; "*" among them where others may come from a file or a module."""
+    """Returns the names that a cell defines at its top level, with "*" if a file or module may define more."""
     from IPython.core.inputtransformer2 import TransformerManager
 
     magic = _CELL_MAGIC.match(source)
@@ -81,7 +81,7 @@ def defined(source: str) -> set[str]:
 
 
 def _top_level(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run in the module's own scope, those within `if`, `with`, `try` and loops too."""
+    """Yields the nodes in the module's own scope, including those within `if`, `with`, `try` and loops."""
     for node in ast.iter_child_nodes(tree):
         yield node
         if not isinstance(node, _SCOPES):

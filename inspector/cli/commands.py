@@ -1,4 +1,4 @@
-"""The commands, and how they end: status 0; 1 where what was asked for failed, such as a check; 2 for wrong use."""
+"""The commands and their exit statuses: 0 for success, 1 if the operation failed (such as a check), 2 for wrong usage."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FAILED, WRONG_USE = 1, 2
 
 
 class _Commands(click.Group):
-    """Ends with our status and a message on stderr in place of a traceback."""
+    """A group of commands that exits with inspector's status and a message on stderr instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except (click.exceptions.Exit, click.ClickException, click.Abort, SystemExit):
             raise
-        except BrokenPipeError:  # into `head`
+        except BrokenPipeError:  # output piped into `head`
             sys.stderr.close()
             ctx.exit(0)
         except Exception as error:
@@ -55,12 +55,12 @@ def _end(ctx: click.Context, error: Exception) -> None:
         )
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not is_library_file(f.filename)]
     click.echo("".join(traceback.format_list(frames)).rstrip(), err=True)
-    error.__notes__ = []  # JAX's on its own frames, of which none is shown
+    error.__notes__ = []  # JAX's notes about its own frames, which are not shown
     click.echo("".join(traceback.format_exception_only(error)).rstrip(), err=True)
     ctx.exit(FAILED)
 
 
-# What messages call things that the command line has under another name.
+# Python names in messages, with their names on the command line.
 _SHELL_WORDS = {
     "inspector.option_catalog()": "`inspector options`",
     "inspector.targets()": "`inspector targets --all`",
@@ -71,23 +71,23 @@ _SHELL_WORDS = {
 def _in_shell_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    said = str(error)
+    text = str(error)
     for python, shell in _SHELL_WORDS.items():
-        said = said.replace(python, shell)
-    return said
+        text = text.replace(python, shell)
+    return text
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="jax-inspector", prog_name="inspector")
 def inspector() -> None:
-    """What XLA made of a JAX function, and what changes when a knob is turned.
+    """Show how XLA compiles a JAX function, and what changes with a flag, a shape or a target.
 
     \b
     A PROGRAM is one of
       package.module:function     script.py:function     notebook.ipynb:function
       a file with HLO or StableHLO, or an .inspector file
-    Functions take --args, such as --args 'f32[32,64], {"w": bf16[64]}', or --args-from a function that
-    returns them.
+    For a function, give --args, such as --args 'f32[32,64], {"w": bf16[64]}', or --args-from with the
+    name of a function that returns the arguments.
 
     \b
       inspector compile step.py:train_step --args 'f32[32,64]' --target tpu:v5e:2x4

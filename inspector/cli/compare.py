@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import records, say_json, table
+from inspector.cli.output import print_json, records, table
 from inspector.cli.pages import takes_html, write_page
 from inspector.cli.program_arguments import Asked, compiled, given, prepare, takes_json, takes_program
 
@@ -16,11 +16,16 @@ from inspector.cli.program_arguments import Asked, compiled, given, prepare, tak
 @click.command()
 @takes_program
 @click.argument("others", nargs=-1)
-@click.option("-t", "--target", "targets", multiple=True, help="For what; several are compared.")
+@click.option("-t", "--target", "targets", multiple=True, help="Target device; repeat to compare several.")
 @click.option(
-    "-X", "--options", "variants", multiple=True, metavar="'FLAG=VALUE ...'", help="Options of one more variant."
+    "-X",
+    "--options",
+    "variants",
+    multiple=True,
+    metavar="'FLAG=VALUE ...'",
+    help="Compiler options of one more variant.",
 )
-@click.option("--exit-code", is_flag=True, help="End with status 1 where the programs differ.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 1 if the programs differ.")
 @takes_html
 @takes_json
 def compare(
@@ -32,9 +37,9 @@ def compare(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Numbers side by side, and what sets programs apart.
+    """Compare the numbers and the structure of programs.
 
-    The first is what the others are compared with.
+    The first program is the baseline.
 
     \b
       inspector compare step.py:step --args 'f32[8]' -t cpu:8 -t tpu:v5e:2x4
@@ -55,15 +60,15 @@ def compare(
                 said = [path if others else "", str(programs[-1].target) if len(targets) > 1 else "", flags]
                 names.append(" ".join(filter(None, said)) or "baseline")
     if len(programs) < 2:
-        raise click.UsageError("Compare with what? Give another file, -t twice, or -X.")
+        raise click.UsageError("There is only one program. Give another program, a second -t, or -X FLAG=VALUE.")
     frame = side_by_side(*programs, names=names)
     diffs = [programs[0].diff(program) for program in programs[1:]]
     if as_json:
         rows = records(frame.reset_index())
         changes = {name: records(diff.table()) for name, diff in zip(names[1:], diffs, strict=True)}
-        say_json({"programs": names, "numbers": rows, "changes": changes})
+        print_json({"programs": names, "numbers": rows, "changes": changes})
     else:
-        _say(frame)
+        _print_rows(frame)
         for name, diff in zip(names[1:], diffs, strict=True):
             click.echo(f"\n{name}: {diff.headline}")
     if page is not None:
@@ -72,7 +77,7 @@ def compare(
         raise SystemExit(1)
 
 
-def _say(frame: Any) -> None:
+def _print_rows(frame: Any) -> None:
     from inspector.support.units import format_bytes, format_count, format_seconds
 
     def said(key: str, cell: Any, is_delta: bool) -> str:

@@ -1,4 +1,4 @@
-"""`doctor`: what works here, what is missing and the command for it; as text to paste into an issue."""
+"""`doctor`: reports what works, what is missing and how to install it, as text to paste into an issue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from inspector.cli.output import say_json, working
+from inspector.cli.output import print_json, working
 from inspector.cli.program_arguments import prepare, takes_json
 
 _OLDEST_PYTHON = (3, 11)
@@ -40,14 +40,13 @@ _PACKAGES = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DoctorLine:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-      what: its name.
-      state: "ok", "missing" (something cannot be done without it, all else can), "wrong" (inspector cannot work), "" for a
-        plain fact.
-      said: what was found.
-      remedy: the command or step that mends it, "" where there is nothing to mend.
+      what: the name of the checked item.
+      state: "ok", "missing" (some features are unavailable), "wrong" (inspector cannot work), "" for a plain fact.
+      said: the result.
+      remedy: the command or step that fixes it, "" if there is nothing to fix.
     """
 
     what: str
@@ -57,27 +56,27 @@ class DoctorLine:
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Starts no compiler and no device.")
+@click.option("--quick", is_flag=True, help="Do not start compilers or devices.")
 @takes_json
 def doctor(quick: bool, as_json: bool) -> None:
-    """What works here, what is missing, and the command for it. Paste it into an issue."""
+    """Report what works, what is missing and how to install it. Paste the output into an issue."""
     rows: list[DoctorLine] = []
     for look in (variables, python, jax, compilers, *(() if quick else (devices, worker)), front_ends, places, limits):
         try:
-            with working(f"looking at {look.__name__.replace('_', ' ')}"):
+            with working(f"checking {look.__name__.replace('_', ' ')}"):
                 rows += look()
-        except Exception as e:  # what a look cannot tell is itself a finding
+        except Exception as e:  # a check that fails is itself a result
             rows.append(DoctorLine(look.__name__.replace("_", " "), "wrong", f"{type(e).__name__}: {e}"))
     rows = [dataclasses.replace(row, said=_without_home(row.said), remedy=_without_home(row.remedy)) for row in rows]
     if as_json:
-        say_json([dataclasses.asdict(row) for row in rows])
+        print_json([dataclasses.asdict(row) for row in rows])
     else:
-        _say(rows)
+        _print_rows(rows)
     if any(row.state == "wrong" for row in rows):
         raise SystemExit(1)
 
 
-def _say(rows: list[DoctorLine]) -> None:
+def _print_rows(rows: list[DoctorLine]) -> None:
     width = max(len(row.what) for row in rows)
     for row in rows:
         lines = " ".join(row.said.splitlines())
@@ -95,7 +94,7 @@ def _without_home(text: str) -> str:
 
 
 def python() -> Iterator[DoctorLine]:
-    """Python, the system, inspector itself."""
+    """Checks Python, the system and inspector itself."""
     from inspector.support import packages
 
     fits = sys.version_info[:2] >= _OLDEST_PYTHON
@@ -112,7 +111,7 @@ def _home() -> str:
 
 
 def jax() -> Iterator[DoctorLine]:
-    """JAX, and whether it is one that is supported."""
+    """Checks that JAX is installed in a supported version."""
     from inspector.support import packages
     from inspector.support.install_commands import install_command
 
@@ -131,8 +130,8 @@ def jax() -> Iterator[DoctorLine]:
 
 
 def compilers() -> Iterator[DoctorLine]:
-    """The compilers for devices that are not here."""
-    prepare()  # before anything imports JAX, and after the variables were looked at
+    """Checks the compilers for devices that are not attached."""
+    prepare()  # before anything imports JAX, and after `variables`
     from inspector.engines.targets import absent_compiler
     from inspector.errors import Unavailable
     from inspector.support import packages
@@ -147,31 +146,31 @@ def compilers() -> Iterator[DoctorLine]:
             yield DoctorLine(f"{kind.upper()} compiler", "missing" if shortcoming else "ok", version, shortcoming)
     disassembler = packages.version("nvidia-cuda-nvdisasm")
     if packages.version("jax-cuda12-pjrt") or packages.version("jax-cuda13-pjrt"):
-        yield DoctorLine("nvdisasm", "ok" if disassembler else "missing", disassembler or "machine code of GPUs cannot be read",
+        yield DoctorLine("nvdisasm", "ok" if disassembler else "missing", disassembler or "not installed: machine code of GPUs is not shown",
                   "" if disassembler else install_command("jax-inspector[cuda]"))  # fmt: skip
 
 
 def devices() -> Iterator[DoctorLine]:
-    """What JAX finds in a process."""
+    """Lists the devices that JAX finds in this process."""
     from inspector._jax.compiling.attached_devices import attached_device_count, attached_device_kind, attached_platform
 
     yield DoctorLine("devices", "ok", f"{attached_device_count()} x {attached_device_kind()} ({attached_platform()})")
 
 
 def worker() -> Iterator[DoctorLine]:
-    """Whether a worker process compiles."""
+    """Compiles a small program in a worker process."""
     from inspector.lowering.lower import lower
 
     started = time.perf_counter()
     lower("HloModule m\n\nENTRY main {\n  ROOT x = f32[8]{0} parameter(0)\n}\n").compile(target="cpu", engine="worker")
-    yield DoctorLine("compiling", "ok", f"in a worker, {time.perf_counter() - started:.1f} s with its start")
+    yield DoctorLine("compiling", "ok", f"in a worker, {time.perf_counter() - started:.1f} s including its start")
 
 
 # ------------------------------------------------------------------ front ends
 
 
 def front_ends() -> Iterator[DoctorLine]:
-    """Packages that show Explorers, and the bundle."""
+    """Checks the packages that show Explorers, and the front-end bundle."""
     from inspector.support import packages
     from inspector.support.install_commands import install_command
 
@@ -191,15 +190,15 @@ def front_ends() -> Iterator[DoctorLine]:
     said = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
     yield DoctorLine("notebooks", "ok" if said else "missing", said or "none in this environment",
               "" if said else install_command("jax-inspector[lab]"))  # fmt: skip
-    yield DoctorLine("widgets here", *_here())
+    yield DoctorLine("widgets", *_here())
 
 
 def _here() -> tuple[str, str, str]:
-    """Whether widgets work in the front end that this process runs in."""
+    """Returns state, result and remedy for widgets in the front end of this process."""
     if "google.colab" in sys.modules or (importlib.util.find_spec("google") and os.environ.get("COLAB_RELEASE_TAG")):
-        return "ok", "Colab: inspector enables its custom widget manager", ""
+        return "ok", "Colab: inspector enables the custom widget manager", ""
     if os.environ.get("VSCODE_PID"):
-        return "ok", "VS Code: its Jupyter extension must be allowed to load widgets from the kernel", ""
+        return "ok", "VS Code: allow its Jupyter extension to load widget scripts", ""
     return "", "a terminal: `inspector explore` opens a page in a browser", ""
 
 
@@ -207,21 +206,19 @@ def _here() -> tuple[str, str, str]:
 
 
 def places() -> Iterator[DoctorLine]:
-    """The cache, and folders for temporary files."""
+    """Checks the cache and the folders for temporary files."""
     from inspector import settings
     from inspector.support import files
     from inspector.support.units import counted, format_bytes
 
     folder = settings.current().cache_directory
     if not settings.current().cache or not folder:
-        yield DoctorLine(
-            "cache", "missing", "off: everything is compiled anew in each process", "unset INSPECTOR_CACHE"
-        )
+        yield DoctorLine("cache", "missing", "off: each process compiles every program again", "unset INSPECTOR_CACHE")
     else:
         why = _why_not_written(Path(folder), files.make_own_folder)
         count = sum(1 for _ in Path(folder).glob("*.compiled")) if not why else 0
         yield DoctorLine("cache", "missing" if why else "ok", f"{folder}: {why or counted(count, 'program')}",
-                  "INSPECTOR_CACHE_DIR=a folder of your own" if why else "")  # fmt: skip
+                  "set INSPECTOR_CACHE_DIR to a folder that you own" if why else "")  # fmt: skip
     for place in dict.fromkeys((tempfile.gettempdir(), "/dev/shm")):
         if Path(place).is_dir():
             free = shutil.disk_usage(place).free
@@ -230,7 +227,7 @@ def places() -> Iterator[DoctorLine]:
             remedy = (
                 ""
                 if writable and not few
-                else "TMPDIR=a folder with more room"
+                else "set TMPDIR to a folder with more space"
                 if place != "/dev/shm"
                 else "docker run --shm-size 2g"
             )
@@ -251,13 +248,13 @@ def _why_not_written(folder: Path, make: Callable[[Path], object]) -> str:
 
 
 def limits() -> Iterator[DoctorLine]:
-    """Memory, processors and open files."""
+    """Checks memory, processors and open files."""
     from inspector.engines.workers.machine_memory import machine_memory
     from inspector.support.units import format_bytes
 
     memory, limited_by = machine_memory()
     few = 0 < memory < _LEAST_MEMORY_BYTES
-    said = f"{format_bytes(memory)}, {limited_by}" if memory else "not known"
+    said = f"{format_bytes(memory)}, {limited_by}" if memory else "unknown"
     yield DoctorLine(
         "memory",
         "missing" if few else "ok" if memory else "",
@@ -277,13 +274,13 @@ def limits() -> Iterator[DoctorLine]:
             yield DoctorLine(
                 "address space",
                 "missing",
-                f"{format_bytes(space)}: XLA reserves more than it uses",
+                f"limited to {format_bytes(space)}: XLA reserves more address space than it uses",
                 "ulimit -v unlimited",
             )
 
 
 def variables() -> Iterator[DoctorLine]:
-    """Settings in the environment that compilers read."""
+    """Lists the environment variables that compilers read."""
     found = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)}
     for name, value in found.items():
         yield DoctorLine(name, "", value[:300])

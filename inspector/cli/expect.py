@@ -1,4 +1,4 @@
-"""`expect`: checks of a program, for scripts and CI without tests of their own."""
+"""`expect`: checks of a program, for scripts and for CI without Python tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inspector.cli.output import say_json
+from inspector.cli.output import print_json
 from inspector.cli.pages import ANY_FILE
 from inspector.cli.program_arguments import (
     Asked,
@@ -25,28 +25,31 @@ if TYPE_CHECKING:
     from inspector.expectations.expectation import Expectation
 
 _FLAGS = {
-    "no_float64": "Nothing is computed in 64-bit floating point.",
-    "no_host_transfers": "Nothing goes to the host and back.",
+    "no_float64": "No value has a 64-bit floating-point type.",
+    "no_host_transfers": "No callbacks, infeed or outfeed, and no values in host memory.",
     "donation_honored": "Outputs reuse all donated arguments.",
-    "no_full_rematerialization": "The partitioner replicates no array to shard it anew.",
+    "no_full_rematerialization": "The partitioner replicates no array in order to reshard it.",
 }
 
 
 def _takes_flags(command: Callable[..., None]) -> Callable[..., None]:
-    for name, said in reversed(_FLAGS.items()):
-        command = click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=said)(command)
+    for name, text in reversed(_FLAGS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", name, is_flag=True, help=text)(command)
     return command
+
+
+_LIMITS = {"at_most": "Upper limit", "at_least": "Lower limit", "exactly": "Exact value"}
 
 
 def _limit(which: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(
         f"--{which.replace('_', '-')}", which, multiple=True, metavar="NAME=AMOUNT",
-        help="A number (peak_bytes, flops ...), or 'all-reduce over data': how many." if which == "at_most" else "Likewise.",
+        help=f"{_LIMITS[which]} for a number (peak_bytes, flops ...) or a count ('all-reduce over data').",
     )  # fmt: skip
 
 
 def _share(ctx: click.Context, param: click.Parameter, text: str) -> float | str:
-    """A share as `baseline` takes it: text with a percent sign, or a number."""
+    """Converts a share to the form of `baseline`: text with a percent sign, or a number."""
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
@@ -68,27 +71,27 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float | str
     "refused",
     multiple=True,
     metavar="KIND",
-    help="None of a kind, such as all-gather; 'any' for all.",
+    help="No collectives of this kind, such as all-gather; 'any' for every kind.",
 )
 @_takes_flags
-@click.option("--baseline", type=ANY_FILE, help="Nothing is worse than this file records.")
-@click.option("--name", help="Of the record in it.")
+@click.option("--baseline", type=ANY_FILE, help="No number is worse than in this file.")
+@click.option("--name", help="Name of the record in the baseline file.")
 @click.option(
     "--above",
     default="0",
     show_default=True,
     metavar="SHARE",
     callback=_share,
-    help="How much more than recorded, such as 5%.",
+    help="Allowed increase over the baseline, such as 5%.",
 )
-@click.option("--update", is_flag=True, help="Write the record in place of checking it.")
+@click.option("--update", is_flag=True, help="Write the baseline instead of checking it.")
 @takes_json
 def expect(
     asked: Asked, target: str, flags: tuple[str, ...], at_most: tuple[str, ...], at_least: tuple[str, ...],
     exactly: tuple[str, ...], refused: tuple[str, ...], baseline: Path | None, name: str | None, above: float | str, update: bool,
     as_json: bool, **checked: bool,
 ) -> None:  # fmt: skip
-    """Checks what XLA makes of it. Ends with status 1 where a check fails.
+    """Check properties of the compiled program. Exits with status 1 if a check fails.
 
     \b
       inspector expect step.py:step --args 'f32[32,64]' -t cpu:8 \\
@@ -98,15 +101,15 @@ def expect(
     from inspector.errors import ExpectationError
 
     limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
-    wanted = [(*_parted(text), which) for which, texts in limits.items() for text in texts]
+    wanted = [(*_split_limit(text), which) for which, texts in limits.items() for text in texts]
     if not (wanted or refused or baseline or any(checked.values())):
         raise click.UsageError(
-            "What is expected? Such as --at-most 'peak_bytes=1 GiB', --no-float64 or --baseline FILE."
+            "No checks. Give at least one, such as --at-most 'peak_bytes=1 GiB', --no-float64 or --baseline FILE."
         )
     prepare(target)
-    from inspector.expectations.expectation import expect as start  # imports JAX, for which that was prepared
+    from inspector.expectations.expectation import expect as start  # imports JAX, so `prepare` comes first
 
-    # Beside the result it costs next to nothing, and says what lives at the peak.
+    # Recording buffers adds little time, and shows the live values at the peak.
     step = start(compiled(given(asked), target, flags, products=("buffers",)))
     failed = ""
     try:
@@ -130,13 +133,13 @@ def expect(
             for f in step.findings
         ]
         about = {"program": step.compiled.program.name, "target": str(step.compiled.target)}
-        say_json(about | {"findings": findings, "message": failed})
+        print_json(about | {"findings": findings, "message": failed})
         raise SystemExit(1 if failed else 0)
     for finding in step.findings:
         click.echo(f"ok  {finding.what}: expected {finding.expected}, got {finding.got}")
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_limit(text: str) -> tuple[str, str]:
     key, equals, amount = text.rpartition("=")
     if not equals or not key.strip() or not amount.strip():
         raise click.UsageError(
@@ -146,13 +149,13 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _check(step: Expectation, key: str, amount: str, which: str) -> None:
-    """A limit of a number, of the collectives of a kind, or of all: "collectives over data"."""
+    """Checks a limit on a number, on the collectives of a kind, or on all collectives: "collectives over data"."""
     from inspector.analysis.collectives.operations import OPCODES
 
     kind, over, axes = key.partition(" over ")
     if kind in OPCODES or kind == "collectives":
         if not amount.isdecimal():
-            raise click.UsageError(f"{key}={amount}: expected how many, such as {key}=2.")
+            raise click.UsageError(f"{key}={amount}: expected a count, such as {key}=2.")
         opcodes = [] if kind == "collectives" else [kind]
         step.collectives(*opcodes, axes=axes if over else None, **{which: int(amount)})
     else:

@@ -1,4 +1,4 @@
-"""What a command line names, as an Explorer."""
+"""Explorers of the programs that a command line names."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def start(asked: Asked, target: str = "attached", flags: tuple[str, ...] = (), compare: Sequence[str] = ()) -> Explorer:
-    """Starts compiling a program; of a saved file shows what it has, with more variants where more is asked for.
+    """Starts compiling a program; shows the recording of a saved file, with the additional variants that are requested.
 
     Args:
       asked: the program.
-      target: for what it is compiled.
-      flags: options of the compiler.
-      compare: more variants: targets, or options, which may be written without their dashes.
+      target: the target device.
+      flags: compiler options.
+      compare: additional variants: targets, or options with or without leading dashes.
     """
     variants = _variants(compare, target)
     prepare(target, *(str(other) for _, other in variants if other is not None))
@@ -57,7 +57,7 @@ def _variants(compare: Sequence[str], target: str) -> list[tuple[Any, Any]]:
 
 
 def exploration_of(compiled: CompiledProgram) -> Exploration:
-    """An exploration of one program that was compiled alone."""
+    """Returns an exploration of one compiled program."""
     from inspector.api.exploration import Exploration
     from inspector.errors import needs_jax
     from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
@@ -70,10 +70,10 @@ def exploration_of(compiled: CompiledProgram) -> Exploration:
     return Exploration.of(RecordedExploration.now(lowered, (variant,)))
 
 
-def of_both(replay: Replay) -> list[Exploration]:
+def recorded_and_replayed(replay: Replay) -> list[Exploration]:
     """Returns the recorded variants with the replayed ones beside them.
 
-    An Explorer has one variant of each request. Where the same JAX compiled both, they are two explorations.
+    An Explorer has one variant per request. If the same JAX compiled both, the result is two explorations.
     """
     from inspector.api.exploration import Exploration
 

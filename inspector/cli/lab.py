@@ -1,4 +1,4 @@
-"""What a command line names, in a notebook of JupyterLab."""
+"""A JupyterLab notebook of the programs that a command line names."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from inspector.support.subprocesses import current_folder
 
 
 def start_lab(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> None:
-    """Ends the process by becoming JupyterLab.
+    """Replaces this process with JupyterLab.
 
     Args:
-      asked: the programs, a cell each.
-      target: for what they are compiled.
-      flags: options of the compiler.
-      compare: more variants, as `explore` takes them.
+      asked: the programs, one cell each.
+      target: the target device.
+      flags: compiler options.
+      compare: additional variants, as in `explore`.
     """
     if importlib.util.find_spec("jupyterlab") is None:
         from inspector.support.install_commands import install_command, sentence
 
         raise click.UsageError(
-            f"JupyterLab is not installed. {sentence(install_command('jax-inspector[lab]'))}\nWithout --lab, a page is opened."
+            f"JupyterLab is not installed. {sentence(install_command('jax-inspector[lab]'))}\nWithout --lab, inspector opens a page."
         )
     path = Path(tempfile.mkdtemp(prefix="inspector-lab-")) / "explore.ipynb"
     path.write_text(json.dumps(notebook(asked, target, flags, compare)), encoding="utf-8")
-    click.echo(f"{path}: JupyterLab starts", err=True)
+    click.echo(f"{path}: starting JupyterLab", err=True)
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    # This Python's, whose notebook kernel has inspector; -P, so that nothing in the current folder is taken for it.
+    # The JupyterLab of this Python, whose notebook kernel has inspector; -P, so that it imports nothing from the current folder.
     command = [sys.executable, "-P", "-m", "jupyterlab", *as_root, str(path)]
     if sys.platform == "win32":
         raise SystemExit(subprocess.call(command))
-    os.execv(sys.executable, command)  # Ctrl-C is JupyterLab's, which ends its notebook kernels
+    os.execv(sys.executable, command)  # Ctrl-C then reaches JupyterLab, which ends its notebook kernels
 
 
 def notebook(asked: Sequence[Asked], target: str, flags: tuple[str, ...], compare: Sequence[str]) -> dict[str, Any]:
-    """A notebook that explores what a command line names in the current folder; arguments as for `start_lab`."""
+    """Returns a notebook that explores the programs in the current folder; arguments as for `start_lab`."""
     here = current_folder()
     if here is None:
         raise click.UsageError("The current folder was deleted. Change to another one.")

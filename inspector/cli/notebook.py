@@ -1,4 +1,4 @@
-"""A notebook's names: its code cells run in IPython, up to the one that defines what is asked for."""
+"""Names of a notebook. Its code cells run in IPython, up to the one that defines the requested name."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from inspector.support import files
 from inspector.support.units import counted
 
 _MAX_BYTES = 256 << 20
-_SKIPPED, _RAISING = "skip-execution", "raises-exception"  # tags that nbclient and Jupyter Book know
+_SKIPPED, _RAISING = "skip-execution", "raises-exception"  # tags of nbclient and Jupyter Book
 
 
-def names_of(path: Path, name: str, cell: int) -> Mapping[str, Any]:
-    """The names after the cells.
+def notebook_names(path: Path, name: str, cell: int) -> Mapping[str, Any]:
+    """Runs code cells and returns the names that they define.
 
     Args:
-      path: of the notebook.
-      name: that is asked for.
+      path: the notebook.
+      name: the requested name.
       cell: the last code cell to run, counted from 1; 0 for the last one that defines the name.
 
     Raises:
-      click.UsageError: no notebook, or no such cell.
-      Exception: what a cell raises.
+      click.UsageError: the file is not a notebook, or there is no such cell.
+      Exception: an error that a cell raises.
     """
     cells = code_cells(path)
     last = cell or _defines(cells, name.partition(".")[0])
     if not 0 < last <= len(cells):
         raise click.UsageError(
             f"{path.name} has {counted(len(cells), 'code cell')}, "
-            + (f"and no cell {cell}." if cell else f"of which none defines {name!r}.")
+            + (f"and no cell {cell}." if cell else f"and none of them defines {name!r}.")
         )
     from inspector.cli import notebook_shell
 
@@ -57,10 +57,10 @@ def names_of(path: Path, name: str, cell: int) -> Mapping[str, Any]:
 
 
 def code_cells(path: Path) -> list[Cell]:
-    """The code cells.
+    """Reads the code cells.
 
     Raises:
-      click.UsageError: the file is no notebook.
+      click.UsageError: the file is not a notebook.
     """
     try:
         cells = json.loads(files.read(path, _MAX_BYTES))["cells"]
@@ -70,11 +70,11 @@ def code_cells(path: Path) -> list[Cell]:
             if cell["cell_type"] == "code"
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
-        raise click.UsageError(f"{str(path)!r} is no notebook that can be read: {type(e).__name__}: {e}.") from e
+        raise click.UsageError(f"{str(path)!r} is not a readable notebook: {type(e).__name__}: {e}.") from e
 
 
 def _defines(cells: Sequence[Cell], name: str) -> int:
-    """The last cell that gives something a name, counted from 1; of those that may, where none does; 0 for none."""
+    """Returns the number of the last cell that defines a name, else of the last cell that may define it, else 0; counted from 1."""
     for wanted in (name, ANY):
         found = [number for number, cell in enumerate(cells, 1) if wanted in defined(cell.source)]
         if found:

@@ -1,4 +1,4 @@
-"""IPython without a notebook around it: what draws, asks, installs or shows help is left out, the code of cells runs."""
+"""IPython outside of a notebook. Runs the code of cells, without drawing, input, installing and help."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from traitlets.config import Config
 
 from inspector.cli.cells import defined
 
-# They show help, time what already ran, or ask the user.
+# Magics that show help, time code, or ask the user.
 _SILENT = frozenset(
     {"pinfo", "pinfo2", "pdoc", "psource", "pfile", "pdef", "psearch", "page", "quickref", "magic", "timeit", "reset"}
 )
-# They change the environment, which is the one that the command line runs in.
+# Magics that change the environment that the command line runs in.
 _INSTALLERS = frozenset({"pip", "conda", "mamba", "micromamba", "uv"})
 _INSTALLING = re.compile(
     r"^\s*(?:sudo\s+)?(?:[\w./-]*python[\d.]*\s+-m\s+)?(?:\S*/)?(?:pip3?|conda|mamba|uv|apt|apt-get|brew|npm)\s"
 )
-# They run the user's code, whose errors stay errors.
+# Magics that run the user's code, whose errors are raised.
 _RUNNING = frozenset({"run", "time", "prun", "timeit"})
 
 
@@ -38,7 +38,7 @@ class NotebookShell(InteractiveShell):
     shown: BaseException | None = None
 
     def run_line_magic(self, magic_name: str, line: str, _stack_depth: int = 1) -> Any:
-        """A line magic; None, with a note on stderr, for one that has no meaning here or does not work here."""
+        """Runs a line magic. Returns None, with a note on stderr, for one that does not work outside of a notebook."""
         if magic_name in _SILENT:
             return None
         if magic_name in _INSTALLERS:
@@ -51,19 +51,19 @@ class NotebookShell(InteractiveShell):
             return _note(f"%{magic_name} {line}".strip(), str(error) or type(error).__name__)
 
     def run_cell_magic(self, magic_name: str, line: str, cell: str) -> Any:
-        """A cell magic. A cell that defines names in Python runs without a magic that is not known here."""
+        """Runs a cell magic. If the magic is unknown, a cell that defines names in Python runs without it."""
         if magic_name in _SILENT:
             return None
         if self.find_cell_magic(magic_name) is None:
             runs = bool(defined(cell))
-            _note(f"%%{magic_name}", f"not known here, the cell {'runs without it' if runs else 'is skipped'}")
+            _note(f"%%{magic_name}", f"unknown magic, the cell {'runs without it' if runs else 'is skipped'}")
             if runs:
                 self.run_cell(cell)
             return None
         return super().run_cell_magic(magic_name, line, cell)
 
     def system(self, cmd: str) -> None:
-        """A shell command, `!...`, without input; its output goes where that of cells goes."""
+        """Runs a shell command, `!...`, without input. Its output goes to the same place as the output of cells."""
         if _INSTALLING.match(cmd):
             return _note(f"!{cmd}", "packages are not installed")
         done = subprocess.run(
@@ -75,24 +75,24 @@ class NotebookShell(InteractiveShell):
         return None
 
     def getoutput(self, cmd: str, split: bool = True, depth: int = 0) -> Any:
-        """A shell command whose output is a value, `x = !...`."""
+        """Runs a shell command and returns its output, `x = !...`."""
         if _INSTALLING.match(cmd):
             _note(f"!{cmd}", "packages are not installed")
             return []
         return super().getoutput(cmd, split, depth + 1)
 
     def enable_gui(self, gui: str | None = None) -> None:
-        """Nothing: there is no event loop."""
+        """Does nothing, because there is no event loop."""
 
     def enable_matplotlib(self, gui: str | None = None) -> tuple[str, str]:
-        """Draws into memory, whichever backend a notebook names."""
+        """Selects drawing into memory, for any backend that a notebook names."""
         import matplotlib as mpl
 
         mpl.use("agg")
         return gui or "inline", "agg"
 
     def enable_pylab(self, gui: str | None = None, import_all: bool = True, **_: Any) -> tuple[str, str, list[str]]:
-        """The names of `%pylab`, drawn into memory."""
+        """Defines the names of `%pylab`, with drawing into memory."""
         from IPython.core import pylabtools
 
         names: dict[str, Any] = {}
@@ -102,7 +102,7 @@ class NotebookShell(InteractiveShell):
         return (*chosen, [])
 
     def showtraceback(self, *_: Any, **__: Any) -> None:
-        """Keeps the error: it is raised when the cell has ended."""
+        """Stores the error, which `run` raises after the cell."""
         self.shown = sys.exc_info()[1]
 
     showsyntaxerror = showtraceback
@@ -111,7 +111,7 @@ class NotebookShell(InteractiveShell):
         """Runs a cell.
 
         Raises:
-          Exception: what the cell raises.
+          Exception: an error that the cell raises.
         """
         self.shown = None
         self.run_cell(source, silent=False).raise_error()
@@ -120,7 +120,7 @@ class NotebookShell(InteractiveShell):
 
 
 def shell() -> NotebookShell:
-    """A shell without history, and without windows."""
+    """Creates a shell without history and windows."""
     os.environ.setdefault("MPLBACKEND", "agg")
     settings = Config()
     settings.HistoryManager.enabled = False
@@ -130,7 +130,7 @@ def shell() -> NotebookShell:
 
 
 def namespace(made: NotebookShell) -> Mapping[str, Any]:
-    """The names that cells have defined."""
+    """Returns the names that the cells have defined."""
     names: Mapping[str, Any] = made.user_ns
     return names
 

@@ -1,4 +1,4 @@
-"""What commands say: tables for people, JSON for scripts, and on stderr what goes on where that takes long."""
+"""Output of commands: tables for people, JSON for scripts, and progress of long steps on stderr."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WIDEST = 70
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
-    """Prints a table, or that it is empty.
+    """Prints a table; "none" if it is empty.
 
     Args:
-      columns: their names.
-      rows: a cell a column; None is empty.
-      right: columns that are aligned to the right.
+      columns: the names of the columns.
+      rows: one cell per column; None is an empty cell.
+      right: names of right-aligned columns.
     """
     cells = [["" if cell is None else _cut(str(cell)) for cell in row] for row in rows]
     if not cells:
@@ -47,8 +47,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
-def say_json(value: object) -> None:
-    """Prints a value as JSON: what is not known as null, with the reason beside it where a table has that."""
+def print_json(value: object) -> None:
+    """Prints a value as JSON. An `Unavailable` is an object with its reason."""
     click.echo(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
 
 
@@ -67,19 +67,19 @@ def _plain(value: Any) -> object:
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, object]]:
-    """The rows of a table as JSON has them."""
+    """Returns the rows of a table as values for JSON."""
     return [{str(key): _known(cell) for key, cell in row.items()} for row in frame.to_dict("records")]
 
 
 def _known(cell: Any) -> Any:
-    """A cell; None for a missing number."""
+    """Returns a cell; None for a missing number."""
     import pandas as pd
 
     return None if not isinstance(cell, list | tuple | dict) and pd.isna(cell) else cell
 
 
-def say_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Prints some columns of a table; bytes with their units."""
+def print_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Prints some columns of a table; bytes have units."""
     from inspector.support.units import format_bytes
 
     def said(name: str, cell: Any) -> object:
@@ -98,7 +98,7 @@ def say_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def printed_to(path: Path | None) -> Iterator[None]:
-    """Writes what is printed meanwhile to a file; None for stdout."""
+    """Redirects printed text to a file; None for stdout."""
     if path is None:
         yield
         return
@@ -110,7 +110,7 @@ def printed_to(path: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
-    """Says on stderr what goes on, once it has gone on for a second; on a terminal with the seconds."""
+    """Reports a step on stderr if it takes more than a second; on a terminal with the elapsed seconds."""
     ended = threading.Event()
 
     def tell() -> None:
@@ -134,5 +134,5 @@ def working(what: str) -> Iterator[None]:
 
 
 def numbers_of(stats: Mapping[str, Any]) -> dict[str, object]:
-    """Numbers by key, as JSON has them."""
+    """Returns numbers by key, as values for JSON."""
     return {key: stat.value for key, stat in stats.items()}

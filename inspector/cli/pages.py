@@ -24,7 +24,7 @@ _BUNDLE = ".inspector"
 
 
 class OutputFile(click.Path):
-    """A file to write: its name ends as its content is, and its folder exists. Checked before anything is compiled."""
+    """A file to write. Checks its suffix and that its folder exists before anything is compiled."""
 
     def __init__(self, *suffixes: str) -> None:
         super().__init__(dir_okay=False, path_type=Path)
@@ -47,9 +47,9 @@ ANY_FILE = OutputFile()
 
 def takes_html(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command --html, as `page`."""
-    return click.option(
-        "--html", "page", type=PAGE, metavar="FILE", help="Write a report of it too: a page with every stage."
-    )(command)
+    return click.option("--html", "page", type=PAGE, metavar="FILE", help="Also write an HTML page with every stage.")(
+        command
+    )
 
 
 _PREFIX = "inspector-page-"
@@ -58,9 +58,9 @@ _MOST = 5
 
 
 def temporary_page() -> Path:
-    """A path for a page without a name in the temporary folder; deletes this user's earlier ones.
+    """Returns a path for an unnamed page in the temporary folder, and deletes this user's earlier ones.
 
-    The last few stay for a day, because a browser may still have to load them.
+    The last few stay for a day, because a browser may still need to load them.
     """
     found = []
     with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def temporary_page() -> Path:
         if place >= _MOST - 1 or time.time() - written_s > _LIFE_S:
             with contextlib.suppress(OSError):
                 (folder / _PAGE).unlink(missing_ok=True)
-                folder.rmdir()  # fails where the user has put something else
+                folder.rmdir()  # fails if the user has put other files there
     return Path(tempfile.mkdtemp(prefix=_PREFIX)) / _PAGE
 
 
@@ -82,17 +82,17 @@ _PAGE = "exploration.html"
 
 
 def write(path: Path, explorers: Sequence[Explorer]) -> bool:
-    """Waits for all compiles and writes a page, or a bundle where the path ends so; reports failed compiles on stderr.
+    """Waits for all compiles and writes a page, or a bundle for the suffix .inspector; reports failed compiles on stderr.
 
     Returns:
-      Whether everything compiled.
+      True if everything compiled.
 
     Raises:
       click.UsageError: several programs for a bundle.
     """
     if path.suffix == _BUNDLE and len(explorers) > 1:
         raise click.UsageError(
-            f"{path}: an .inspector file has one program, got {len(explorers)}. Name an .html file for several."
+            f"{path}: an .inspector file has one program, got {len(explorers)}. Use an .html file for several."
         )
     variants = [variant for explorer in explorers for variant in _compiled(explorer).variants]
     failed = [variant for variant in variants if variant.state != "done"]
@@ -119,6 +119,6 @@ def _compiled(explorer: Explorer) -> Explorer:
 
 
 def write_page(path: Path, explorations: Sequence[Exploration]) -> None:
-    """A page of what was recorded; says on stderr where it is."""
+    """Writes a page of recorded explorations, and reports its path on stderr."""
     write(path, [exploration.explorer() for exploration in explorations])
     click.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)

@@ -1,4 +1,4 @@
-"""What a command is given: a function in a module, script or notebook, or a file with a program; read to a `Lowered`."""
+"""The program argument of commands: a function in a module, script or notebook, or a file; converts it to a `Lowered`."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _DEVICES = "--xla_force_host_platform_device_count"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """What a user says of a program, as the command line has it.
+    """A program on the command line, with its options.
 
     Attributes:
-      program: see `inspector --help`.
-      args, args_from: the arguments' text, or the function that makes them; "" for none.
-      static, donate: argument names that are settings; positions that are donated.
-      axes: of an axis environment, `name=size`.
-      cell: number of a notebook's cell; 0 for the last one that defines the function.
+      program: the program; see `inspector --help`.
+      args, args_from: text of the arguments, or name of the function that returns them; "" for none.
+      static, donate: names of static arguments; positions of donated arguments.
+      axes: axes of the axis environment, `name=size`.
+      cell: number of a notebook cell; 0 for the last one that defines the function.
     """
 
     program: str
@@ -50,27 +50,27 @@ class Asked:
     cell: int = 0
 
     def with_others(self, programs: Sequence[str]) -> list[Asked]:
-        """This program and others, of which functions take the same arguments."""
+        """Returns this program and others; their functions get the same arguments."""
         return [self, *(dataclasses.replace(self, program=program) for program in programs)]
 
 
 def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the argument PROGRAM with all that belongs to it, as `asked`."""
+    """Adds the argument PROGRAM and its options to a command, as `asked`."""
 
     @click.argument("program")
-    @click.option("--args", default="", metavar="CALL", help="Its arguments, such as 'f32[32,64], train=True'.")
+    @click.option(
+        "--args", default="", metavar="CALL", help="Arguments of the function, e.g. 'f32[32,64], train=True'."
+    )
     @click.option(
         "--args-from",
         default="",
         metavar="NAME",
-        help="A function that returns them; of the same module, or module:name.",
+        help="Function that returns the arguments: its name in the same module, or module:name.",
     )
-    @click.option("--static", multiple=True, metavar="NAME", help="An argument that is a setting, as in jax.jit.")
-    @click.option(
-        "--donate", multiple=True, type=int, metavar="POSITION", help="An argument whose buffer may be reused."
-    )
-    @click.option("--axis", "axes", multiple=True, metavar="NAME=SIZE", help="An axis of the axis environment.")
-    @click.option("--cell", default=0, metavar="NUMBER", help="Of a notebook: run the code cells up to this one.")
+    @click.option("--static", multiple=True, metavar="NAME", help="Name of a static argument, as in jax.jit.")
+    @click.option("--donate", multiple=True, type=int, metavar="POSITION", help="Position of a donated argument.")
+    @click.option("--axis", "axes", multiple=True, metavar="NAME=SIZE", help="Axis of the axis environment.")
+    @click.option("--cell", default=0, metavar="NUMBER", help="For a notebook: run the code cells up to this one.")
     @functools.wraps(command)
     def taking(
         program: str, args: str, args_from: str, static: tuple[str, ...], donate: tuple[int, ...], axes: tuple[str, ...],
@@ -82,31 +82,35 @@ def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def takes_target(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command --target."""
+    """Adds --target to a command."""
     return click.option(
-        "-t", "--target", default="attached", show_default=True, help="For what: cpu:8, tpu:v5e:2x4, gpu:h100:8 ..."
+        "-t",
+        "--target",
+        default="attached",
+        show_default=True,
+        help="Target device, e.g. cpu:8, tpu:v5e:2x4, gpu:h100:8.",
     )(command)
 
 
 def takes_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command --option."""
+    """Adds --option to a command."""
     return click.option(
         "-X",
         "--option",
         "flags",
         multiple=True,
         metavar="FLAG=VALUE",
-        help="An option of the compiler (`inspector options`).",
+        help="Compiler option (`inspector options` lists them).",
     )(command)
 
 
 def takes_json(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command --json, as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="JSON for scripts in place of tables.")(command)
+    """Adds --json to a command, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(command)
 
 
 def options_text(flags: tuple[str, ...]) -> str:
-    """As an XLA_FLAGS variable has them."""
+    """Returns flags in the format of XLA_FLAGS."""
     return " ".join(f"--{flag.strip().lstrip('-')}" for flag in flags)
 
 
@@ -115,9 +119,9 @@ class Given:
     """A program before it is lowered.
 
     Attributes:
-      fun: a function, or what `lower` opens; a `Compiled` of a saved file.
-      args, kwargs: of a function.
-      asked: as it was asked for.
+      fun: a function, or another input of `lower`; a `Compiled` from a saved file.
+      args, kwargs: arguments of the function.
+      asked: the program as named on the command line.
     """
 
     fun: Any
@@ -127,7 +131,7 @@ class Given:
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """What `lower`, `explore` and `expect` take alike, beside the function and its positional arguments; as far as given."""
+        """Keyword arguments for `lower`, `explore` and `expect`, without those that were not given."""
         known = {
             "kwargs": self.kwargs, "static_argnames": self.asked.static, "donate_argnums": self.asked.donate,
             "axis_env": [_axis(text) for text in self.asked.axes],
@@ -136,9 +140,9 @@ class Given:
 
 
 def prepare(*targets: str) -> None:
-    """Sets up JAX before it is imported: as many CPU devices as the targets have, so that meshes can be made of them.
+    """Configures JAX before it is imported: as many CPU devices as the targets have, so that scripts can make meshes.
 
-    Where no target is attached, or no accelerator is, JAX need not look for one either.
+    If no target is attached, or there is no accelerator, JAX uses CPUs only.
     """
     from inspector.compilation.target import Target
 
@@ -151,23 +155,23 @@ def prepare(*targets: str) -> None:
 
 
 def has_accelerator() -> bool:
-    """Whether the system may have one: JAX's plugins take seconds to find that there is none, and say much about it."""
+    """Reports whether the system may have an accelerator. Without one, JAX's plugins take seconds to search and print warnings."""
     nodes = ("nvidia0", "nvidiactl", "dxg", "accel0", "accel", "vfio", "kfd")
     return sys.platform != "linux" or any(Path("/dev", node).exists() for node in nodes)
 
 
 def given(asked: Asked) -> Given:
-    """The program that a user names.
+    """Opens or imports the program that a user names.
 
     Raises:
-      click.UsageError: there is no such thing, or it lacks its arguments.
-      ModuleError: a saved file that is damaged.
+      click.UsageError: there is no such program, or arguments are missing.
+      ModuleError: a saved file is damaged.
     """
     place, colon, name = asked.program.rpartition(":")
     if Path(asked.program).is_file() or not colon:
         return Given(_opened(asked), (), {}, asked)
     with working(f"importing {place}"):
-        import jax  # noqa: F401 - the installed one, before a file of that name beside the script can be taken for it
+        import jax  # noqa: F401 - the installed JAX, before a file with that name next to the script is imported
 
         names = _names(place, name, asked.cell)
     fun = _member(names, place, name)
@@ -175,15 +179,15 @@ def given(asked: Asked) -> Given:
 
 
 def lowered(found: Given, target: str = "attached") -> Lowered:
-    """The program as a `Lowered`, for a target."""
+    """Lowers the program for a target."""
     from inspector.api.exploration import Exploration
 
     if isinstance(found.fun, Exploration) and not found.args and not found.keywords:
-        return found.fun.lowered  # saved with all its texts, which need no JAX
+        return found.fun.lowered  # was saved with all its texts, which need no JAX
     from inspector.lowering.lower import lower
 
     is_file = isinstance(found.fun, (str, bytes, Path))
-    on = target if callable(found.fun) or is_file else None  # what was saved is lowered already
+    on = target if callable(found.fun) or is_file else None  # a saved program is already lowered
     fun = found.fun.lowered if isinstance(found.fun, Exploration) else found.fun
     with working("lowering"):
         program = lower(fun, *found.args, target=on, **found.keywords)
@@ -195,7 +199,7 @@ def lowered(found: Given, target: str = "attached") -> Lowered:
 
 
 def _check_platform(found: Given, program: Lowered, target: str) -> None:
-    """Refuses a target of another platform than the one that a saved program was lowered for.
+    """Refuses a target if a saved program was lowered for another platform.
 
     Raises:
       click.UsageError: the program would have to be lowered again.
@@ -208,13 +212,13 @@ def _check_platform(found: Given, program: Lowered, target: str) -> None:
     wanted, is_for = platform_of(Target.parse(target)), program.program.platform
     if wanted != is_for:
         raise click.UsageError(
-            f"{found.asked.program} was saved after it was lowered for {is_for}, and {target} takes programs lowered for"
-            f" {wanted}. Name the function instead, such as script.py:function -t {target}, or choose a target for {is_for}."
+            f"{found.asked.program} was lowered for {is_for}, but {target} needs a program lowered for {wanted}."
+            f" Name the function instead, such as script.py:function -t {target}, or choose a target for {is_for}."
         )
 
 
 def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: tuple[str, ...] = ()) -> Compiled:
-    """The program compiled; of a saved file as it was, where nothing else is asked for."""
+    """Compiles the program; returns the one in a saved file if no other target or option is requested."""
     from inspector.api.exploration import Exploration
     from inspector.compilation.compiled import CompiledProgram
 
@@ -229,7 +233,7 @@ def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: t
 def _opened(asked: Asked) -> Any:
     path = Path(asked.program)
     if path.suffix in (".py", ".ipynb"):
-        raise click.UsageError(f"Which function of {path.name}? {asked.program}:NAME.")
+        raise click.UsageError(f"{path.name} needs the name of a function: {asked.program}:NAME.")
     if not path.is_file():
         raise click.UsageError(
             f"{asked.program!r} is neither a file nor a function. Expected a file with HLO or StableHLO, an .inspector file,"
@@ -243,13 +247,13 @@ def _opened(asked: Asked) -> Any:
 
 
 def _names(place: str, name: str, cell: int) -> Mapping[str, Any]:
-    """The names of a module, a script or a notebook, which are run for it; what they print goes to stderr."""
+    """Runs a module, a script or a notebook and returns its names. Its output goes to stderr."""
     path = Path(place)
     with contextlib.redirect_stdout(sys.stderr):
         if path.suffix == ".ipynb":
-            from inspector.cli.notebook import names_of
+            from inspector.cli.notebook import notebook_names
 
-            return names_of(path, name, cell)
+            return notebook_names(path, name, cell)
         if path.suffix == ".py":
             return vars(_script(path))
         if here := current_folder():
@@ -259,14 +263,14 @@ def _names(place: str, name: str, cell: int) -> Mapping[str, Any]:
         except ModuleNotFoundError as e:
             if e.name is not None and (place == e.name or place.startswith(f"{e.name}.")):
                 raise click.UsageError(
-                    f"There is no module {e.name!r} here or installed; a script is {place}.py:{name}."
+                    f"Module {e.name!r} is neither installed nor in the current folder. For a script: {place}.py:{name}."
                 ) from e
             raise
 
 
 def _script(path: Path) -> ModuleType:
     if not path.is_file():
-        raise click.UsageError(f"There is no file {str(path)!r}.")
+        raise click.UsageError(f"File {str(path)!r} does not exist.")
     sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     if spec is None or spec.loader is None:
@@ -285,7 +289,7 @@ def _member(names: Mapping[str, Any], place: str, name: str) -> Any:
             for n, value in names.items()
             if callable(value) and getattr(value, "__module__", "") == names.get("__name__")
         ]
-        raise click.UsageError(f"{place} has no {first!r}. Functions in it: {', '.join(known) or 'none'}.")
+        raise click.UsageError(f"{place} has no {first!r}. Its functions: {', '.join(known) or 'none'}.")
     found = names[first]
     for attribute in rest:
         if not hasattr(found, attribute):
@@ -314,10 +318,10 @@ def _arguments(asked: Asked, fun: Any, names: Mapping[str, Any]) -> tuple[tuple[
 
 
 def _fitting(asked: Asked, fun: Any, call: Call) -> Call:
-    """A call that the function's signature takes.
+    """Checks a call against the function's signature, and returns it.
 
     Raises:
-      click.UsageError: too few or too many arguments, or names that the function does not have.
+      click.UsageError: too few or too many arguments, or unknown names.
     """
     args, kwargs = call
     try:

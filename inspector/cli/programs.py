@@ -1,4 +1,4 @@
-"""`lower`, `compile` and `collectives`: one program, as text, in numbers, by what it exchanges."""
+"""`lower`, `compile` and `collectives`: the text, the numbers and the collectives of one program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import numbers_of, printed_to, records, say_frame, say_json, table
+from inspector.cli.output import numbers_of, print_frame, print_json, printed_to, records, table
 from inspector.cli.pages import ANY_FILE, takes_html, write_page
 from inspector.cli.program_arguments import (
     Asked,
@@ -43,17 +43,17 @@ _COLUMNS = (
 
 
 def takes_file(command: Any) -> Any:
-    """Gives a command --output, as `file`."""
-    return click.option("-o", "--output", "file", type=ANY_FILE, help="Write to this file.")(command)
+    """Adds --output to a command, as `file`."""
+    return click.option("-o", "--output", "file", type=ANY_FILE, help="Write to this file instead of stdout.")(command)
 
 
 @click.command()
 @takes_program
 @takes_target
-@click.option("--form", type=click.Choice(_FORMS), default="stablehlo", show_default=True, help="Which text.")
+@click.option("--form", type=click.Choice(_FORMS), default="stablehlo", show_default=True, help="Form of the text.")
 @takes_file
 def lower(asked: Asked, target: str, form: str, file: Path | None) -> None:
-    """The text that JAX hands to XLA."""
+    """Print the text that JAX passes to XLA."""
     prepare(target)
     program = lowered(given(asked), target)
     _write(_text(program, form), file)
@@ -71,7 +71,7 @@ def _text(program: Lowered, form: str) -> str | Unavailable:
 @takes_program
 @takes_target
 @takes_flags
-@click.option("--hlo", is_flag=True, help="The optimized HLO in place of numbers.")
+@click.option("--hlo", is_flag=True, help="Print the optimized HLO instead of numbers.")
 @takes_file
 @takes_html
 @takes_json
@@ -84,14 +84,14 @@ def compile_(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Memory, cost and kernels of what XLA makes of it.
+    """Compile a program and print its memory, cost and kernels.
 
-    --output FILE.inspector keeps the whole for later, --output with another name what is printed.
+    --output FILE.inspector saves the compiled program. With another suffix it saves the printed text.
     """
     from inspector.expectations.number_checks import numbers, written
 
     if file is not None and file.suffix.lower() in (".html", ".htm"):
-        raise click.UsageError(f"-o {file} writes what is printed. For a page: --html {file}.")
+        raise click.UsageError(f"-o {file} writes the printed text. For a page: --html {file}.")
     prepare(target)
     program = compiled(given(asked), target, flags)
     if file is not None and file.suffix == ".inspector":
@@ -106,7 +106,7 @@ def compile_(
     known = numbers(program)
     with printed_to(file):
         if as_json:
-            say_json({"program": program.program.name, "target": str(program.target), "options": program.options.as_dict(),
+            print_json({"program": program.program.name, "target": str(program.target), "options": program.options.as_dict(),
                       "versions": dict(program.versions), "numbers": numbers_of(known), "warnings": program.warnings})  # fmt: skip
             return
         click.echo(f"{program.program.signature} for {program.target}, {program.options}")
@@ -119,13 +119,13 @@ def compile_(
 @takes_program
 @takes_target
 @takes_flags
-@click.option("--totals", is_flag=True, help="Sums by axes and kind.")
+@click.option("--totals", is_flag=True, help="Print sums by axes and kind.")
 @takes_html
 @takes_json
 def collectives(
     asked: Asked, target: str, flags: tuple[str, ...], totals: bool, page: Path | None, as_json: bool
 ) -> None:
-    """Who exchanges what over which mesh axes, and on whose behalf."""
+    """List the collectives: devices, mesh axes, bytes and origin."""
     prepare(target)
     program = compiled(given(asked), target, flags)
     found = program.collectives()
@@ -133,17 +133,17 @@ def collectives(
         write_page(page, [exploration_of(program)])
     frame = found.totals() if totals else found.table()
     if as_json:
-        say_json(records(frame))
+        print_json(records(frame))
         return
     click.echo(repr(found).partition("\n")[0].strip("<>"))
     if len(found):
-        say_frame(frame, [*frame.columns] if totals else _COLUMNS)
+        print_frame(frame, [*frame.columns] if totals else _COLUMNS)
 
 
 def _write(text: str | Unavailable, file: Path | None) -> None:
     if not isinstance(text, str):
         raise click.UsageError(
-            f"There is no such text: {text.reason}.{f' Remedy: {text.remedy}.' if text.remedy else ''}"
+            f"This text is not available: {text.reason}.{f' Remedy: {text.remedy}.' if text.remedy else ''}"
         )
     if file is None:
         click.echo(text)

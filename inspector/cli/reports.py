@@ -1,4 +1,4 @@
-"""`explore`, `report` and `replay`: a whole exploration as one HTML page, and a recorded one under the JAX that is installed."""
+"""`explore`, `report` and `replay`: an exploration as one HTML page, and a recorded one compiled again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from inspector.cli.explorers import exploration_of, of_both, start
+from inspector.cli.explorers import exploration_of, recorded_and_replayed, start
 from inspector.cli.lab import start_lab
-from inspector.cli.output import records, say_json, working
+from inspector.cli.output import print_json, records, working
 from inspector.cli.pages import PAGE_OR_BUNDLE, takes_html, temporary_page, write, write_page
 from inspector.cli.program_arguments import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
 
@@ -20,7 +20,7 @@ _COMPARE = click.option(
     "compare",
     multiple=True,
     metavar="TARGET|OPTIONS",
-    help="One more variant: a target, or --flag=value.",
+    help="Additional variant: a target, or --flag=value.",
 )
 
 
@@ -30,7 +30,7 @@ _OTHERS = click.argument("others", metavar="[PROGRAM]...", nargs=-1)
 def _takes_file(command: Any) -> Any:
     return click.option(
         "-o", "--output", "--html", "file", type=PAGE_OR_BUNDLE,
-        help="Write to this file: .html, or .inspector to go on with later.",
+        help="Write to this file: .html, or .inspector to continue later.",
     )(command)  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def _takes_file(command: Any) -> Any:
 @_COMPARE
 @_takes_file
 @click.option("--open/--no-open", "is_opened", default=True, help="Open the page in a browser.")
-@click.option("--lab", is_flag=True, help="A notebook in JupyterLab in place of a page, to turn knobs in.")
+@click.option("--lab", is_flag=True, help="Open a notebook in JupyterLab instead of a page.")
 def explore(
     asked: Asked,
     others: tuple[str, ...],
@@ -53,9 +53,10 @@ def explore(
     is_opened: bool,
     lab: bool,
 ) -> None:
-    """Every stage side by side, in a browser. A page that needs no network, or JupyterLab.
+    """Show every stage side by side in a browser or JupyterLab.
 
-    Several programs take the same arguments, and are on one page. Ends with status 1 where one of them was not compiled.
+    The page needs no network. Several programs get the same arguments and share one page. Exits with status 1 if
+    one of them was not compiled.
     """
     programs = asked.with_others(others)
     if lab:
@@ -85,7 +86,7 @@ def report(
     compare: tuple[str, ...],
     file: Path | None,
 ) -> None:
-    """The same as one file, to attach to an issue. HTML, or .inspector, which others can compile again.
+    """Write a page or an .inspector file to attach to an issue. Others can compile an .inspector file again.
 
     \b
       inspector report step.py:train_step --args-from make_args -c xla_cpu_enable_fast_math=true
@@ -101,24 +102,22 @@ def report(
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--jax", default="", metavar="VERSION", help="By this version in place of the installed one; uv installs it."
-)
-@click.option("--exit-code", is_flag=True, help="End with status 1 where a program differs.")
+@click.option("--jax", default="", metavar="VERSION", help="Compile with this version of JAX, which uv installs.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 1 if a program differs.")
 @click.option(
     "--allow",
     multiple=True,
     metavar="FLAG",
-    help="Trust this recorded option, though it can make a compiler use files.",
+    help="Trust this recorded option, although it can make a compiler use files.",
 )
 @takes_html
 @takes_json
 def replay(
     file: Path, jax: str, exit_code: bool, allow: tuple[str, ...], page: Path | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Compiles what was recorded again, and says what differs. By the JAX that is installed, or another.
+    """Compile a recording again and report differences. Uses the installed JAX or, with --jax, another version.
 
-    Ends with status 1 where a program that compiled then is not compiled now.
+    Exits with status 1 if a program that compiled in the recording does not compile.
     """
     prepare("cpu")
     from inspector.api.exploration import load
@@ -126,20 +125,20 @@ def replay(
     from inspector.compilation.target import Target
     from inspector.support.units import counted
 
-    Target("cpu").by(jax)  # refuses what is no version before anything is compiled
+    Target("cpu").by(jax)  # refuses an invalid version before anything is compiled
     found = load(file)
     exploration = exploration_of(found) if isinstance(found, CompiledProgram) else found
-    by = f" by JAX {jax}, which is installed the first time" if jax else ""
+    by = f" with JAX {jax}, which is installed on first use" if jax else ""
     with working(f"compiling {counted(len(exploration.variants), 'variant')}{by}"):
         done = exploration.replay(jax, allow=allow)
     programs = [variant.program for variant in done.replayed.variants if variant.program is not None]
     for warning in dict.fromkeys(warning for program in programs for warning in program.warnings):
         click.echo(warning, err=True)
     if as_json:
-        say_json(records(done.table()))
+        print_json(records(done.table()))
     else:
         click.echo(str(done))
     if page is not None:
-        write_page(page, of_both(done))
+        write_page(page, recorded_and_replayed(done))
     if not done.is_complete or (exit_code and not done.is_same):
         raise SystemExit(1)

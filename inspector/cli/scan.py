@@ -1,10 +1,10 @@
-"""`scan`: which flags matter for a program."""
+"""`scan`: the effect of each flag on a program."""
 
 from __future__ import annotations
 
 import click
 
-from inspector.cli.output import records, say_json, table
+from inspector.cli.output import print_json, records, table
 from inspector.cli.program_arguments import (
     Asked,
     given,
@@ -22,7 +22,7 @@ from inspector.cli.program_arguments import (
 @takes_program
 @takes_target
 @takes_flags
-@click.option("--flag", "names", multiple=True, metavar="NAME", help="Try this one; without any, every boolean flag.")
+@click.option("--flag", "names", multiple=True, metavar="NAME", help="Flag to try; by default every boolean flag.")
 @click.option(
     "--time-limit",
     "time_limit_s",
@@ -30,16 +30,16 @@ from inspector.cli.program_arguments import (
     type=click.FloatRange(min=0, min_open=True),
     show_default=True,
     metavar="SECONDS",
-    help="Of the whole scan.",
+    help="Time limit of the whole scan.",
 )
-@click.option("--machine-code", is_flag=True, help="Compile to the end: finds flags that change nothing but code.")
-@click.option("--all", "every", is_flag=True, help="Those too that change nothing.")
+@click.option("--machine-code", is_flag=True, help="Compile to machine code: finds flags that change only that.")
+@click.option("--all", "every", is_flag=True, help="Also list flags that change nothing.")
 @takes_json
 def scan(
     asked: Asked, target: str, flags: tuple[str, ...], names: tuple[str, ...], time_limit_s: float, machine_code: bool,
     every: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tries flags, and says what each changes. Ctrl-C shows what there is."""
+    """Try flags and report what each one changes. Ctrl-C shows the results so far."""
     import sys
 
     from inspector.api.flag_effects import scan as start
@@ -67,7 +67,7 @@ def scan(
         line.close(job.summary)
     found = records(job.table())
     if as_json:
-        say_json(found)
+        print_json(found)
         _end(is_interrupted)
         return
     shown = [row for row in found if every or row["outcome"] not in ("nothing", "unknown", "not tried")]
@@ -78,9 +78,9 @@ def scan(
 
 
 def _end(is_interrupted: bool) -> None:
-    """Ends as after Ctrl-C, so that a script around it stops too."""
+    """Exits with the status of Ctrl-C after an interrupt, so that a calling script stops too."""
     if is_interrupted:
         raise SystemExit(_INTERRUPTED)
 
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_INTERRUPTED = 130  # 128 + SIGINT, as in shells

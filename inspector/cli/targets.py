@@ -1,4 +1,4 @@
-"""`targets` and `options`: for what can be compiled here, and with which options."""
+"""`targets` and `options`: the available targets and compiler options."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import os
 
 import click
 
-from inspector.cli.output import records, say_json, table, working
+from inspector.cli.output import print_json, records, table, working
 from inspector.cli.program_arguments import prepare, takes_json
 
 
 @click.command()
-@click.option("--all", "every", is_flag=True, help="Those too that cannot be compiled for here.")
+@click.option("--all", "every", is_flag=True, help="Also list targets whose compiler is missing.")
 @takes_json
 def targets(every: bool, as_json: bool) -> None:
-    """For what can be compiled here, and what the rest needs."""
+    """List the available targets and what the others need."""
     prepare()
     with working("starting JAX"):
         from inspector.engines.targets import targets as rows
 
         frame = rows()
     if as_json:
-        say_json(records(frame))
+        print_json(records(frame))
         return
     found = records(frame)
     shown = [row for row in found if every or row["available"]]
     table(
-        ["target", "device kind", "devices", "runs here", "note"],
+        ["target", "device kind", "devices", "can run", "note"],
         [[r["target"], r["device_kind"], r["device_count"], "yes" if r["can_run"] else "", r["reason"]] for r in shown],
         right=["devices"],
     )
@@ -39,10 +39,10 @@ def targets(every: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("search", nargs=-1)
-@click.option("--long", "is_long", is_flag=True, help="With the whole descriptions.")
+@click.option("--long", "is_long", is_flag=True, help="Print full descriptions.")
 @takes_json
 def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
-    """Options of the installed compilers, found by words. Such as `inspector options fast math`."""
+    """Search the options of the installed compilers. Example: `inspector options fast math`."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with working("reading the installed compilers"):
         from inspector.toolchain.flags.catalog import option_catalog
@@ -50,7 +50,7 @@ def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
         frame = option_catalog(" ".join(search) or None)
     found = records(frame)
     if as_json:
-        say_json(found)
+        print_json(found)
     elif is_long:
         for row in found:
             click.echo(f"{row['name']}  ({row['type']}, default {row['default']!r}, {row['channel']})")

@@ -1,1 +1,1 @@
-"""The questions of the course in `notebooks/course/`, and `check`, which says what is wrong with an answer."""
+"""The questions of the course in `notebooks/course/`, and `check`, which explains wrong answers."""

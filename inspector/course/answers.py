@@ -1,4 +1,4 @@
-"""How answers are read, and what can be said of a wrong one that nobody expected."""
+"""Parsing of answers, and clues for unexpected wrong answers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _CLOSE = 0.02
 
 
 class Misread(Exception):
-    """What was given is no answer of that kind; the text says what is."""
+    """The value is not an answer of this kind; the text describes the expected kind."""
 
 
 class Kind(Protocol):
     """A kind of answer."""
 
     def read(self, given: object) -> Any:
-        """An answer as it is compared.
+        """Converts an answer to the form that is compared.
 
         Raises:
-          Misread: it is of another kind.
+          Misread: the answer is of another kind.
         """
 
     def is_same(self, given: Any, right: Any) -> bool:
-        """Whether two say the same."""
+        """Reports whether two answers are equivalent."""
 
     def clue(self, given: Any, right: Any) -> str:
-        """What a look at both shows without giving it away, "" when nothing."""
+        """Returns a clue from comparing both that does not reveal the answer; "" for none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Groups:
     """Groups of ids.
 
     Attributes:
-      ordered: whether the order within a group is asked for; that of the groups never is.
+      ordered: true if the order within a group counts; the order of the groups never does.
     """
 
     ordered: bool = False
 
     def read(self, given: object) -> tuple[Group, ...]:
-        """As `Kind.read`."""
+        """Implements `Kind.read`."""
         expected = "Expected groups of ids, such as [[0, 1], [2, 3]]"
         if not _is_sequence(given) or not all(map(_is_sequence, given)):  # type: ignore[call-overload]
             raise Misread(f"{expected}; got {_shown(given)}.")
@@ -54,23 +54,23 @@ class Groups:
         return tuple(sorted(group if self.ordered else tuple(sorted(group)) for group in groups))
 
     def is_same(self, given: Sequence[Group], right: Sequence[Group]) -> bool:
-        """As `Kind.is_same`."""
+        """Implements `Kind.is_same`."""
         return self.read(given) == self.read(right)
 
     def clue(self, given: Sequence[Group], right: Sequence[Group]) -> str:
-        """As `Kind.clue`."""
+        """Implements `Kind.clue`."""
         ids, there = [id_ for group in given for id_ in group], {id_ for group in right for id_ in group}
         if strangers := sorted(set(ids) - there):
-            return f"No such id: {_named(strangers)}. They go from 0 to {max(there)}."
+            return f"There is no id {_named(strangers)}. Ids go from 0 to {max(there)}."
         if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
-            return f"More than once: {_named(twice)}. Everyone is in one group, once."
+            return f"{_named(twice)} appears more than once. Each id is in exactly one group."
         if missing := sorted(there - set(ids)):
-            return f"In no group: {_named(missing)}. Everyone is in one."
+            return f"Missing: {_named(missing)}. Each id is in exactly one group."
         if sorted(map(len, given)) != sorted(map(len, right)):
-            return f"There are {len(right)} groups of {len(right[0])}; got {len(given)}."
+            return f"Expected {len(right)} groups of {len(right[0])}; got {len(given)} groups."
         if self.ordered and Groups().is_same(given, right):
-            return "The same members, in another order than they are written in."
-        return "As many groups of the right size, with other members."
+            return "The members are right, but their order is not."
+        return "The number and size of the groups are right, but not the members."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,15 +78,15 @@ class Ids:
     """Ids, numbers or coordinates.
 
     Attributes:
-      ordered: whether their order is asked for.
-      example: of an answer.
+      ordered: true if the order counts.
+      example: an example of an answer.
     """
 
     ordered: bool = False
     example: str = "[0, 3]"
 
     def read(self, given: object) -> tuple[int, ...]:
-        """As `Kind.read`."""
+        """Implements `Kind.read`."""
         expected = f"Expected integers, such as {self.example}"
         if not _is_sequence(given):
             raise Misread(f"{expected}; got {_shown(given)}.")
@@ -94,16 +94,16 @@ class Ids:
         return ids if self.ordered else tuple(sorted(ids))
 
     def is_same(self, given: Sequence[int], right: Sequence[int]) -> bool:
-        """As `Kind.is_same`."""
+        """Implements `Kind.is_same`."""
         return self.read(given) == self.read(right)
 
     def clue(self, given: Sequence[int], right: Sequence[int]) -> str:
-        """As `Kind.clue`."""
+        """Implements `Kind.clue`."""
         if len(given) != len(right):
-            return f"There are {len(right)}; got {len(given)}."
+            return f"Expected {len(right)} numbers; got {len(given)}."
         if sorted(given) == sorted(right):
-            return "The right ones, in another order."
-        return f"{sum(a == b for a, b in zip(given, right, strict=True))} of {len(right)} are right where they stand."
+            return "The numbers are right, but their order is not."
+        return f"{sum(a == b for a, b in zip(given, right, strict=True))} of {len(right)} are right and in the right place."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,24 +111,24 @@ class Number:
     """A number.
 
     Attributes:
-      unit: in words, "" for a count, which must be exact; others may be 2 % off.
+      unit: the unit as text; "" for a count. Counts and bytes must be exact; other numbers may be 2 % off.
     """
 
     unit: str = ""
 
     def read(self, given: object) -> float:
-        """As `Kind.read`."""
+        """Implements `Kind.read`."""
         number = _number(given)
         if number is None:
             raise Misread(f"Expected a number{f' of {self.unit}' if self.unit else ''}; got {_shown(given)}.")
         return number
 
     def is_same(self, given: float, right: float) -> bool:
-        """As `Kind.is_same`."""
+        """Implements `Kind.is_same`."""
         return math.isclose(given, right, rel_tol=_CLOSE if self.unit and self.unit != "bytes" else 0.0)
 
     def clue(self, given: float, right: float) -> str:
-        """As `Kind.clue`."""
+        """Implements `Kind.clue`."""
         if given > 0 and right > 0:
             for factor, words in ((1e3, "a thousand"), (1e6, "a million"), (8, "eight"), (4, "four"), (2, "two")):
                 for ratio, way in ((given / right, "large"), (right / given, "small")):
@@ -139,12 +139,12 @@ class Number:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some words."""
+    """One word of a list."""
 
     words: tuple[str, ...]
 
     def read(self, given: object) -> str:
-        """As `Kind.read`."""
+        """Implements `Kind.read`."""
         text = given.strip().lower().replace("_", "-") if isinstance(given, str) else given
         for word in self.words:
             if text == word.lower().replace("_", "-"):
@@ -152,11 +152,11 @@ class Choice:
         raise Misread(f"Expected one of {', '.join(map(repr, self.words))}; got {_shown(given)}.")
 
     def is_same(self, given: str, right: str) -> bool:
-        """As `Kind.is_same`."""
+        """Implements `Kind.is_same`."""
         return given == right
 
-    def clue(self, given: str, right: str) -> str:  # noqa: ARG002 - a choice gives nothing away
-        """As `Kind.clue`."""
+    def clue(self, given: str, right: str) -> str:  # noqa: ARG002 - a clue would reveal the choice
+        """Implements `Kind.clue`."""
         return ""
 
 
@@ -171,12 +171,12 @@ def _is_sequence(given: object) -> bool:
 def _integer(given: object, expected: str) -> int:
     number = _number(given)
     if number is None or number != round(number):
-        raise Misread(f"{expected}; got {_shown(given)} among them.")
+        raise Misread(f"{expected}; one of them is {_shown(given)}.")
     return round(number)
 
 
 def _number(given: object) -> float | None:
-    """Of Python, NumPy or JAX; None for what is none."""
+    """Converts a number of Python, NumPy or JAX; None for other values."""
     if isinstance(given, bool | str | bytes):
         return None
     try:

@@ -1,4 +1,4 @@
-"""`inspector.check`: is this answer to a question of the course right, and if not, what is wrong?"""
+"""`inspector.check`: checks an answer to a question of the course, and explains what is wrong with it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LESSONS = ("axes", "replica_groups", "collectives", "four_ways", "training", "ov
 
 
 def check(number: str, answer: object) -> Verdict:
-    """Says whether an answer to a question of the course (`notebooks/course/`) is right, and if not what is wrong with it.
+    """Checks an answer to a question of the course (`notebooks/course/`), and explains what is wrong with it.
 
     Args:
       number: lesson and question, such as "2.1".
-      answer: groups as lists of ids, a number, a word; `...` for none yet.
+      answer: groups as lists of ids, a number, or a word; `...` for no answer yet.
 
     Returns:
-      A `Verdict`, which notebooks show: `is_right`, None for no answer yet, and `reply`.
+      A `Verdict`, which notebooks display: `is_right` (None for no answer yet) and `reply`.
 
     Raises:
       ParameterError: there is no such question.
@@ -31,12 +31,12 @@ def check(number: str, answer: object) -> Verdict:
     found = questions(place) if 1 <= place <= len(LESSONS) else {}
     if str(number) not in found:
         there = list(found) or [f"1.1 to {len(LESSONS)}.{len(questions(len(LESSONS)))}"]
-        raise ParameterError(f"There is no question {number!r}: there are {format_list(there)}.")
+        raise ParameterError(f"Unknown question {number!r}. Expected one of {format_list(there)}.")
     return found[str(number)].verdict(answer)
 
 
 @functools.cache
 def questions(lesson: int) -> Mapping[str, Question]:
-    """Those of a lesson, counted from 1, by their number."""
+    """Returns the questions of a lesson by number. Lessons are counted from 1."""
     module = importlib.import_module(f"inspector.course.lessons.{LESSONS[lesson - 1]}")
     return {f"{lesson}.{index}": question for index, question in enumerate(module.QUESTIONS, 1)}

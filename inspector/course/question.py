@@ -1,4 +1,4 @@
-"""`Question`, and `Verdict`: what is said of an answer."""
+"""`Question`, and `Verdict`, the reply to an answer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _WIDTH = 100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mistake:
-    """A usual wrong answer.
+    """A common wrong answer.
 
     Attributes:
-      answer: what is given then.
-      reply: what is said of it.
+      answer: the wrong answer.
+      reply: the reply to it.
     """
 
     answer: Any
@@ -31,12 +31,12 @@ class Question:
     """One question.
 
     Attributes:
-      asked: in one sentence, as the notebook has it.
-      kind: of answer.
-      right: works it out, of JAX and the compiler where they know it.
-      because: what is said of the right answer.
-      hint: what to look at, when a wrong one is none of `mistakes`.
-      mistakes: of them; none is right.
+      asked: the question in one sentence, as in the notebook.
+      kind: the kind of answer.
+      right: computes the right answer, with JAX and the compiler if possible.
+      because: the reply to the right answer.
+      hint: the hint for a wrong answer that is not in `mistakes`.
+      mistakes: common wrong answers.
     """
 
     asked: str
@@ -47,9 +47,9 @@ class Question:
     mistakes: Sequence[Mistake] = ()
 
     def verdict(self, given: object) -> Verdict:
-        """What is said of an answer; `...` is none yet."""
+        """Replies to an answer; `...` stands for no answer yet."""
         if given is ...:
-            return Verdict(None, f"{self.asked} Write your answer in place of the dots, then run this cell.")
+            return Verdict(None, f"{self.asked} Replace the dots with your answer and run this cell.")
         try:
             answer = self.kind.read(given)
         except Misread as misread:
@@ -65,11 +65,11 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """What is said of an answer.
+    """The reply to an answer.
 
     Attributes:
-      is_right: None where none was given yet.
-      reply: in words.
+      is_right: true for a right answer; None for no answer yet.
+      reply: the explanation.
     """
 
     is_right: bool | None

@@ -3,8 +3,8 @@
     {"format": "inspector-baseline", "format_version": 1,
      "programs": {"test_train_step": {"cpu:8": {"jax 0.10.2": {"numbers": {..}, "collectives": {..}, ..}}}}}
 
-Each compiler has a record of its own. A compiler without one is held against the nearest that there is: what is the
-same under both needs no second record.
+Each compiler has its own record. A compiler without a record is compared with the nearest one that has a record, so that
+equal results need no second record.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class _File:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """Which record of a program.
+    """The key of a record among those of a program.
 
     Attributes:
-      target: for what it was compiled, with options where there are some.
-      compiler: by whom, with versions.
+      target: the target, with options if there are any.
+      compiler: the compiler, with versions.
     """
 
     target: str
@@ -49,7 +49,7 @@ class Key:
 
     @classmethod
     def of(cls, compiled: CompiledProgram) -> Key:
-        """The key of a compiled program."""
+        """Returns the key of a compiled program."""
         target = str(compiled.target)
         if compiled.target.kind == "attached":
             target = f"attached {compiled.program.platform}"
@@ -58,7 +58,7 @@ class Key:
 
 
 def compiler_text(compiled: CompiledProgram) -> str:
-    """Such as "jax 0.10.2", and "jax 0.10.2, libtpu 0.0.42.1" where another library compiles."""
+    """Names the compiler: "jax 0.10.2", or "jax 0.10.2, libtpu 0.0.42.1" if another library compiles."""
     jax = f"jax {compiled.versions.get('jax', 'of an unknown version')}"
     own = compiled.versions.get("platform_version", "") if compiled.target.is_absent else ""
     return f"{jax}, {own}" if own else jax
@@ -66,33 +66,33 @@ def compiler_text(compiled: CompiledProgram) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """A record, and whose it is: not the asked compiler's where that has none."""
+    """A record and its compiler, which is another one if the requested compiler has no record."""
 
     record: Record
     compiler: str
 
 
 def find(path: Path, name: str, key: Key) -> Found | Unavailable:
-    """The record to hold a program against, or why there is none.
+    """Finds the record to compare a program with, or the reason why there is none.
 
     Raises:
-      ModuleError: the file is no baseline, or damaged.
+      ModuleError: the file is not a baseline, or is damaged.
     """
     targets = read(path).get(name)
     if targets is None:
         return Unavailable(f"{str(path)!r} has no record of {name!r}")
     records = targets.get(key.target)
     if not records:
-        return Unavailable(f"{str(path)!r} has records of {name!r} for {', '.join(targets)}, and none for {key.target}")
+        return Unavailable(f"{str(path)!r} has records of {name!r} for {', '.join(targets)}, but none for {key.target}")
     nearest = key.compiler if key.compiler in records else _nearest(key.compiler, records)
     return Found(records[nearest], nearest)
 
 
 def read(path: Path) -> Programs:
-    """All records of a file; none of one that is not there.
+    """Reads all records of a file; none if the file does not exist.
 
     Raises:
-      ModuleError: the file is no baseline, or damaged.
+      ModuleError: the file is not a baseline, or is damaged.
     """
     try:
         data = files.read(path, _MAX_BYTES)
@@ -104,11 +104,11 @@ def read(path: Path) -> Programs:
 
 
 def write(path: Path, name: str, key: Key, record: Record) -> None:
-    """Puts a record into a file beside those of others, in whatever process these are written.
+    """Adds a record to a file. Other processes may write to the file at the same time.
 
     Raises:
-      ModuleError: the file is no baseline, or damaged.
-      OSError: it cannot be written.
+      ModuleError: the file is not a baseline, or is damaged.
+      OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.updating(path):
@@ -128,7 +128,7 @@ def _has_content(path: Path) -> bool:
 
 
 def written(programs: Programs) -> str:
-    """The text of a file with these records: in alphabetical order, a number a line."""
+    """Returns the text of a file with these records, in alphabetical order, one number per line."""
     ordered = {
         name: {target: dict(sorted(records.items())) for target, records in sorted(targets.items())}
         for name, targets in sorted(programs.items())
@@ -140,21 +140,21 @@ def _parsed(path: Path, data: bytes) -> Programs:
     try:
         value = json_values.parse(data)
         if not isinstance(value, dict) or value.get("format") != FORMAT:
-            raise json_values.FormError(f'it does not say "format": "{FORMAT}"')
+            raise json_values.FormError(f'it has no "format": "{FORMAT}"')
         if value.get("format_version") != FORMAT_VERSION:
             raise json_values.FormError(
-                f"it has format {value.get('format_version')!r}, and this inspector reads {FORMAT_VERSION}"
+                f"it has format {value.get('format_version')!r}, but this inspector reads {FORMAT_VERSION}"
             )
         found = json_values.decode(_File, value, "the file")
     except json_values.FormError as e:
         raise ModuleError(
-            f"{str(path)!r} is no baseline: {e}. Expected a file that --inspector-update wrote; delete it and record anew."
+            f"{str(path)!r} is not a baseline: {e}. Expected a file that --inspector-update wrote. Delete the file and record it again."
         ) from e
     return {name: {target: dict(each) for target, each in targets.items()} for name, targets in found.programs.items()}
 
 
 def _nearest(compiler: str, records: Mapping[str, Record]) -> str:
-    """The newest that is not newer; the oldest where all are."""
+    """Returns the newest compiler that is not newer than the given one; the oldest if all are newer."""
     older = [each for each in records if _version(each) <= _version(compiler)]
     return max(older, key=_version) if older else min(records, key=_version)
 

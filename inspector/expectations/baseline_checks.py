@@ -15,23 +15,23 @@ from inspector.expectations.limits import Limit
 from inspector.expectations.message import short
 from inspector.stages.compiled import Compiled
 
-_UPDATE = "`pytest --inspector-update` (or `inspector expect --update`) records it; review the file then"
-_COLUMNS = ("", "recorded", "now", "difference")
+_UPDATE = "record it with `pytest --inspector-update` (or `inspector expect --update`) and review the file"
+_COLUMNS = ("", "recorded", "current", "difference")
 _MEMORY = ("temp_bytes", "peak_bytes")
 
 
 def check(
     compiled: Compiled, path: Path, name: str, above: Above, ignore: Collection[str], *, is_written: bool
 ) -> tuple[list[CheckResult], BaselineComparison]:
-    """Holds a program against its record, or writes that.
+    """Compares a program with its record, or writes the record.
 
     Returns:
-      The findings, the first of which is about the whole; and the comparison.
+      The results, the first of which is a summary; and the comparison.
 
     Raises:
-      ModuleError: the file is no baseline.
-      ParameterError: no such number to allow or ignore.
-      OSError: it cannot be written.
+      ModuleError: the file is not a baseline.
+      ParameterError: an unknown number in `above` or `ignore`.
+      OSError: the file cannot be written.
     """
     check_names(above, ignore)
     key, now = Key.of(compiled), Record.of(compiled)
@@ -42,7 +42,7 @@ def check(
     compared = BaselineComparison(name, key.target, key.compiler, by, changed, is_new=is_written)
     if is_written:
         baseline.write(path, name, key, now)
-        return [CheckResult(what, "to be recorded", "recorded", is_met=True)], compared
+        return [CheckResult(what, "a new record", "recorded", is_met=True)], compared
     if isinstance(found, Unavailable):
         return [CheckResult(what, "a record", f"none: {found.reason}", is_met=False, advice=_UPDATE)], compared
     whole = _whole(what, key, found, changed)
@@ -50,17 +50,17 @@ def check(
 
 
 def _whole(what: str, key: Key, found: Found, changed: Sequence[NumberChange]) -> CheckResult:
-    told = [change for change in changed if change.verdict != "same"]
-    worse = [change for change in told if change.verdict == "worse"]
-    unknown = [change for change in told if change.verdict == "unknown"]
+    different = [change for change in changed if change.verdict != "same"]
+    worse = [change for change in different if change.verdict == "worse"]
+    unknown = [change for change in different if change.verdict == "unknown"]
     by = "" if found.compiler == key.compiler else f" with {found.compiler}"
     lines = tuple(
         TableLine((c.name, c.before, c.now, c.difference or c.verdict), is_against=c in (*worse, *unknown))
-        for c in told
+        for c in different
     )
-    said = [f"{len(worse)} worse" if worse else "", f"{len(unknown)} that cannot be compared" if unknown else ""]
-    got = ", ".join(filter(None, said)) or "the same" + (", or better" if lines else "")
-    other = f"This is {key.compiler}, which can have a record of its own: " if by else "If it is meant: "
+    parts = [f"{len(worse)} worse" if worse else "", f"{len(unknown)} that cannot be compared" if unknown else ""]
+    got = ", ".join(filter(None, parts)) or "the same" + (", or better" if lines else "")
+    other = f"{key.compiler} can have its own record: " if by else "If this is intended: "
     return CheckResult(
         what, f"no worse than recorded{by}", got, not worse and not unknown, _COLUMNS, lines,
         advice="" if not worse and not unknown else f"{other}{_UPDATE}",
@@ -68,7 +68,7 @@ def _whole(what: str, key: Key, found: Found, changed: Sequence[NumberChange]) -
 
 
 def _details(compiled: Compiled, record: Record, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
-    """What is behind what is worse: collectives, and memory; where neither is, the first number that says of what it is made."""
+    """Explains worse numbers by collectives and memory; otherwise by the first number that has contributions to show."""
     worse = [change for change in changed if change.verdict == "worse"]
     found = compiled.collectives().items
     kinds = {kind for c in worse if (kind := c.key.removeprefix("collectives ").removesuffix(" bytes")) != c.key}
@@ -79,13 +79,13 @@ def _details(compiled: Compiled, record: Record, changed: Sequence[NumberChange]
         )
     memory = [change for change in worse if change.key in _MEMORY]
     others = [change for change in worse if change.key in record.numbers and change.key not in _MEMORY]
-    yield from _made_of(compiled, memory)
+    yield from _contributions(compiled, memory)
     if not against and not memory:
-        yield from _made_of(compiled, others)
+        yield from _contributions(compiled, others)
 
 
-def _made_of(compiled: Compiled, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
-    """The first of some numbers that says of what it is made."""
+def _contributions(compiled: Compiled, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
+    """Shows the contributions to the first of some numbers that has any."""
     for change in changed:
         columns, lines = number_checks.evidence(compiled, change.key)
         if lines and change.most is not None:

@@ -1,4 +1,4 @@
-"""`Keeping`: where expectations of one test, or of none, keep what they keep; and what came of comparing with baselines."""
+"""`Keeping`: the files of the expectations of a test, and the results of their comparisons with baselines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SUFFIX = ".inspector"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """A program beside its record.
+    """The comparison of a program with its record.
 
     Attributes:
-      name: of the record.
-      target, compiler: of the program.
+      name: name of the record.
+      target, compiler: target and compiler of the program.
       recorded_by: the compiler of the record.
       changes: each number once.
-      is_new: there was no record, or it was written anew.
+      is_new: there was no record, or it was updated.
     """
 
     name: str
@@ -41,14 +41,14 @@ class BaselineComparison:
 
 @dataclasses.dataclass(slots=True)
 class Keeping:
-    """Where things are kept.
+    """The files for baselines and failed programs.
 
     Attributes:
-      baselines: the file of records, None where each check names one.
-      name: of the test, "" outside of tests.
-      update: whether records are written in place of being compared with.
+      baselines: the file of records; None if each check names one.
+      name: name of the test, "" outside of tests.
+      update: true to write records instead of comparing with them.
       failed: the folder for programs that failed; None for inspector's own.
-      compared: what came of it, in order.
+      compared: the comparisons, in order.
     """
 
     baselines: Path | None = None
@@ -59,7 +59,7 @@ class Keeping:
     _names: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def name_for(self, given: str | None, program: str) -> str:
-        """The name of a record: the given one; else the test's, with a number from the second one on; else the program's."""
+        """Chooses the name of a record: the given one; else the test's, numbered from the second one on; else the program's."""
         if given is not None:
             return given
         name = self.name or program
@@ -67,7 +67,7 @@ class Keeping:
         return name if self._names[name] == 1 or not self.name else f"{name} ({self._names[name]})"
 
     def save(self, compiled: Compiled) -> Path | None:
-        """Writes a program that failed where it can be opened from; None where nothing can be written."""
+        """Saves a program that failed, and returns the file; None if it cannot be written."""
         folder = self.failed or _own_folder()
         if folder is None:
             return None
@@ -94,7 +94,7 @@ def _own_folder() -> Path | None:
 
 
 def _forget(folder: Path) -> None:
-    """Deletes all but the last ones."""
+    """Deletes all except the newest programs."""
     found = sorted((stat.st_mtime, file) for file, stat in files.entries(folder) if file.name.endswith(_SUFFIX))
     for _, file in found[:-_MOST_FAILED]:
         with contextlib.suppress(OSError):
@@ -102,33 +102,33 @@ def _forget(folder: Path) -> None:
 
 
 def markdown(compared: Iterable[BaselineComparison]) -> str:
-    """What changed against the baselines, for a code host's page: a table a program that differs, and the rest counted."""
+    """Returns changes from the baselines as Markdown: one table per program that differs, and the number of the others."""
     listed = list(compared)
-    changed = [c for c in listed if _told(c.changes) or c.is_new]
+    changed = [c for c in listed if _differences(c.changes) or c.is_new]
     same = len(listed) - len(changed)
-    said = ["### What XLA makes of it, against the baseline", ""]
+    lines = ["### Compiled programs compared with the baseline", ""]
     for each in sorted(changed, key=lambda c: not _is_worse(c)):
         by = "" if each.recorded_by in ("", each.compiler) else f", recorded with {_cell(each.recorded_by)}"
-        said += [f"**{_cell(each.name)}** for {_cell(each.target)}, {_cell(each.compiler)}{by}", ""]
+        lines += [f"**{_cell(each.name)}** for {_cell(each.target)}, {_cell(each.compiler)}{by}", ""]
         if not each.recorded_by:
-            said += ["recorded for the first time", ""]
+            lines += ["recorded for the first time", ""]
             continue
-        said += ["| | recorded | now | difference |", "|---|---:|---:|---:|"]
+        lines += ["| | recorded | current | difference |", "|---|---:|---:|---:|"]
         marks = {"worse": "❌ ", "unknown": "❓ ", "better": "✅ ", "allowed": ""}
-        for change in _told(each.changes):
+        for change in _differences(each.changes):
             cells = (marks.get(change.verdict, "") + change.name, change.before, change.now, change.difference)
-            said.append(f"| {' | '.join(map(_cell, cells))} |")
-        said.append("")
-    said.append(f"{same} program{'' if same == 1 else 's'} as recorded.")
-    return "\n".join(said) + "\n"
+            lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append("")
+    lines.append(f"{same} program{'' if same == 1 else 's'} as recorded.")
+    return "\n".join(lines) + "\n"
 
 
-def _told(changes: Sequence[NumberChange]) -> list[NumberChange]:
+def _differences(changes: Sequence[NumberChange]) -> list[NumberChange]:
     return [change for change in changes if change.verdict != "same"]
 
 
 def is_better(compared: BaselineComparison) -> bool:
-    """Whether something is better than recorded, and nothing is worse."""
+    """Reports whether some number is better than recorded and none is worse."""
     return not _is_worse(compared) and any(change.verdict == "better" for change in compared.changes)
 
 
@@ -137,6 +137,6 @@ def _is_worse(compared: BaselineComparison) -> bool:
 
 
 def _cell(text: str) -> str:
-    """As Markdown that shows the text itself."""
+    """Escapes a text for Markdown."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_\[\]|~])", r"\\\1", " ".join(escaped.split()))

@@ -1,4 +1,4 @@
-"""`Record`: what a baseline file keeps of a program, and how a program differs from it."""
+"""`Record`: the record of a program in a baseline file, and the differences of a program from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = (
     "peak_bytes", "temp_bytes", "argument_bytes", "output_bytes", "alias_bytes", "flops", "bytes_accessed", "kernels",
     "fusions", "custom_calls",
 )  # fmt: skip
-"""What is recorded of `inspector.compare`'s numbers."""
+"""The recorded numbers, by their names in `inspector.compare`."""
 
 _MORE_IS_BETTER = frozenset({"alias_bytes"})  # outputs in donated arguments
 _OTHERS = ("host_transfers", "full_rematerializations")
@@ -33,9 +33,9 @@ class CollectiveRecord:
     """Collectives of one kind over the same axes.
 
     Attributes:
-      count: how many there are in the program.
-      runs: how often they run in one execution of it, together.
-      operand_bytes: that one device puts in, in all of these.
+      count: number of collectives in the program.
+      runs: number of times they run in one execution of the program, in total.
+      operand_bytes: bytes that one device sends in all of these runs.
     """
 
     count: int
@@ -48,11 +48,11 @@ class Record:
     """A program in numbers.
 
     Attributes:
-      numbers: by name; of what is known in part, the known part.
-      collectives: by kind and axes, such as "all-reduce over data".
-      element_types: of all that it computes, in HLO's words.
-      in_part: of numbers that are known in part, what they leave out.
-      unknown: of numbers that are not known, why.
+      numbers: numbers by name; for partially known numbers, the known part.
+      collectives: collectives by kind and axes, such as "all-reduce over data".
+      element_types: element types of all computed values, in HLO's names.
+      in_part: the omitted parts of partially known numbers.
+      unknown: the reasons of unknown numbers.
     """
 
     numbers: Mapping[str, Number]
@@ -63,7 +63,7 @@ class Record:
 
     @classmethod
     def of(cls, compiled: Compiled) -> Record:
-        """What there is to record of a program."""
+        """Records a program."""
         known = number_checks.numbers(compiled)
         values: dict[str, float | Unavailable] = {key: known[key].value for key in NUMBERS if key in known}
         values["host_transfers"] = len(content_checks.transfers(compiled.module()))
@@ -79,21 +79,21 @@ class Record:
 
 
 def exchanges(found: Sequence[Collective]) -> dict[str, CollectiveRecord]:
-    """Collectives by kind and axes; of what runs nobody knows how often, once."""
-    alike: dict[str, list[Collective]] = collections.defaultdict(list)
+    """Groups collectives by kind and axes. A collective with an unknown number of executions counts as one run."""
+    by_kind: dict[str, list[Collective]] = collections.defaultdict(list)
     for one in found:
-        alike[kind_of(one)].append(one)
+        by_kind[kind_of(one)].append(one)
     runs = {id(one): 1 if isinstance(one.executions, Unavailable) else one.executions for one in found}
     return {
         kind: CollectiveRecord(
             len(same), sum(runs[id(one)] for one in same), sum(runs[id(one)] * one.operand_bytes for one in same)
         )
-        for kind, same in sorted(alike.items())
+        for kind, same in sorted(by_kind.items())
     }
 
 
 def kind_of(one: Collective) -> str:
-    """Such as "all-reduce over data"."""
+    """Names the kind and axes of a collective, such as "all-reduce over data"."""
     return f"{one.opcode} over {axes_text(one.axes)}"
 
 
@@ -104,15 +104,15 @@ def _plain(value: float) -> Number:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NumberChange:
-    """One number of a program beside the recorded one.
+    """One number of a program compared with the recorded one.
 
     Attributes:
-      name: of the number, or of the collectives.
-      before, now: in words.
-      difference: in words, "" where there is none.
-      verdict: "worse" and "unknown" are failures; "allowed" is more than recorded, and not too much.
-      key: the number's name where it is one of `NUMBERS`, the kind of the collectives, or "".
-      most: what would be allowed; None where that is no number.
+      name: name of the number or of the collectives.
+      before, now: the values as text.
+      difference: the difference as text, "" if there is none.
+      verdict: "worse" and "unknown" are failures; "allowed" is an increase within the allowance.
+      key: the number's name if it is one of `NUMBERS`, the kind of the collectives, or "".
+      most: the largest allowed value; None if that is not a number.
     """
 
     name: str
@@ -125,32 +125,32 @@ class NumberChange:
 
 
 Above = float | str | Mapping[str, float | str]
-"""How much more than the record is allowed: a share ("5%", 0.05), an amount ("1 MiB"), or either by name of the number."""
+"""The allowed increase over the record: a share ("5%", 0.05), an amount ("1 MiB"), or either by name of the number."""
 
 
 def check_names(above: Above, ignore: Collection[str]) -> None:
-    """Refuses names of numbers that no record has.
+    """Refuses unknown names of numbers.
 
     Raises:
-      ParameterError: with those that it has.
+      ParameterError: an unknown name; the message lists the known ones.
     """
     known = (*NUMBERS, *_OTHERS, "collectives", "element_types")
     given = (*([ignore] if isinstance(ignore, str) else ignore), *(above if isinstance(above, Mapping) else ()))
     if strange := [name for name in given if name not in known]:
-        raise ParameterError(f"A baseline has no {strange[0]!r}. It has {', '.join(known)}.")
+        raise ParameterError(f"Unknown number of a baseline {strange[0]!r}. Expected one of {', '.join(known)}.")
 
 
 def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[str] = ()) -> tuple[NumberChange, ...]:
-    """How a program differs from what was recorded, each number once.
+    """Compares a program with a record, each number once.
 
     Args:
-      before: what was recorded.
-      now: what is.
-      above: how much more is allowed.
+      before: the record.
+      now: the record of the current program.
+      above: the allowed increase.
       ignore: names of numbers that may change; "collectives" and "element_types" are names too.
 
     Raises:
-      ParameterError: no allowance.
+      ParameterError: `above` is not an allowance.
     """
     found = [*_numbers(before, now, above)]
     found += _collectives(before, now, above)
@@ -166,16 +166,16 @@ def _numbers(before: Record, now: Record, above: Above) -> Iterator[NumberChange
             continue
         label, form = key.replace("_", " "), functools.partial(written, key)
         if new is None:
-            why = now.unknown.get(key, "there is no such number")
+            why = now.unknown.get(key, "the program has no such number")
             yield NumberChange(label, form(old or 0), f"unknown: {why}", "", "unknown", key)
         elif old is None:
             yield NumberChange(label, "unknown", form(new), "", "better", key)
         elif before.in_part.get(key, "") != now.in_part.get(key, ""):
-            old_said, new_said = (
+            old_text, new_text = (
                 f"{form(number)}, without {record.in_part[key]}" if key in record.in_part else form(number)
                 for record, number in ((before, old), (now, new))
             )
-            yield NumberChange(label, old_said, new_said, "", "unknown", key)
+            yield NumberChange(label, old_text, new_text, "", "unknown", key)
         else:
             yield _change(label, key, old, new, allowed(above, key, old))
 
@@ -208,16 +208,16 @@ def _collectives(before: Record, now: Record, above: Above) -> Iterator[NumberCh
 def _types(before: Record, now: Record) -> Iterator[NumberChange]:
     old, new = set(before.element_types), set(now.element_types)
     gained, lost = sorted(new - old), sorted(old - new)
-    said = " ".join([*(f"+{each}" for each in gained), *(f"−{each}" for each in lost)])
+    text = " ".join([*(f"+{each}" for each in gained), *(f"−{each}" for each in lost)])
     verdict: Verdict = "worse" if gained else "better" if lost else "same"
-    yield NumberChange("element types", ", ".join(sorted(old)), ", ".join(sorted(new)), said, verdict, "element_types")
+    yield NumberChange("element types", ", ".join(sorted(old)), ", ".join(sorted(new)), text, verdict, "element_types")
 
 
 def allowed(above: Above, key: str, recorded: Number) -> float:
-    """The most that a number may be.
+    """Returns the largest allowed value of a number.
 
     Raises:
-      ParameterError: no allowance.
+      ParameterError: `above` is not an allowance.
     """
     given = above.get(key, 0) if isinstance(above, Mapping) else above
     if isinstance(given, str) and given.strip().endswith("%"):
@@ -225,7 +225,7 @@ def allowed(above: Above, key: str, recorded: Number) -> float:
     if isinstance(given, str):
         if not isinstance(above, Mapping):
             raise ParameterError(
-                f"above={given!r} is no share, such as '5%' or 0.05. Amounts: above={{'peak_bytes': {given!r}}}."
+                f"above={given!r} is not a share, such as '5%' or 0.05. For an amount: above={{'peak_bytes': {given!r}}}."
             )
         return recorded + (
             parse_bytes(given) if _is_bytes(key) else parse_count(given, "flop" if key == "flops" else "")
@@ -234,7 +234,7 @@ def allowed(above: Above, key: str, recorded: Number) -> float:
 
 
 def written(key: str, value: float) -> str:
-    """A value of a number, with its unit."""
+    """Formats a value of a number with its unit."""
     return format_bytes(value) if _is_bytes(key) else format_count(value, "flop" if key == "flops" else "")
 
 

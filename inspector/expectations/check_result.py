@@ -1,4 +1,4 @@
-"""`CheckResult`: what one check came to, with the table that shows why."""
+"""`CheckResult`: the result of one check, with a table that explains it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class TableLine:
     """A row of the table below a failure.
 
     Attributes:
-      cells: one a column.
-      frames: where it comes from, innermost first; () where nothing tells.
-      is_against: whether it is what the expectation fails by.
+      cells: one cell per column.
+      frames: its source frames, innermost first; () if unknown.
+      is_against: true for a row that violates the expectation.
     """
 
     cells: tuple[str, ...]
@@ -25,17 +25,17 @@ class TableLine:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check came to.
+    """The result of one check.
 
     Attributes:
-      what: is checked, such as "all-reduce over data".
-      expected: in words.
-      got: in words.
-      is_met: whether it is as expected; Unavailable where nobody can tell, which is a failure too.
+      what: the checked quantity, such as "all-reduce over data".
+      expected: the expected value as text.
+      got: the actual value as text.
+      is_met: true if the check passed; Unavailable if the quantity is unknown, which is also a failure.
       columns: names of the table's columns.
-      lines: of the table; () where there is none.
-      nearest: what comes nearest to what is expected, or how far off it is; "" for nothing to say.
-      advice: what to do about a failure; "" for nothing to say.
+      lines: rows of the table; () if there is none.
+      nearest: the nearest match to the expectation, or the distance to the limit; may be "".
+      advice: how to handle a failure; may be "".
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""Checks of a program's collectives: which kinds, over which axes, how many, with how many bytes."""
+"""Checks of a program's collectives: kinds, axes, number and bytes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _COLUMNS = ("opcode", "axes", "in", "out", "runs", "by", "instruction")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which collectives a check is about.
+    """The collectives that a check selects.
 
     Attributes:
-      opcodes: one of these; any where empty.
-      axes: over exactly these, in any order; None for any.
+      opcodes: the selected kinds; empty for all.
+      axes: exactly these axes, in any order; None for any.
     """
 
     opcodes: frozenset[str]
@@ -32,23 +32,25 @@ class Wanted:
 
     @classmethod
     def of(cls, opcodes: Collection[str], axes: Axes | None) -> Wanted:
-        """From what a check is given.
+        """Creates a selection from the arguments of a check.
 
         Raises:
-          ParameterError: no such opcode, or no names of axes.
+          ParameterError: an unknown opcode, or values that are not names of axes.
         """
         strange = sorted(set(opcodes) - set(OPCODES), key=str)
         if strange:
-            raise ParameterError(f"There is no collective {strange[0]!r}. Expected {', '.join(sorted(OPCODES))}.")
+            raise ParameterError(f"Unknown collective {strange[0]!r}. Expected one of {', '.join(sorted(OPCODES))}.")
         if axes is None:
             return cls(frozenset(opcodes), None)
         names = axes.split(",") if isinstance(axes, str) else list(axes)
         if not all(isinstance(name, str) for name in names):
-            raise ParameterError(f"axes are names of mesh axes, such as 'data' or ('data', 'model'), got {axes!r}.")
+            raise ParameterError(
+                f"Expected names of mesh axes, such as 'data' or ('data', 'model'), got axes={axes!r}."
+            )
         return cls(frozenset(opcodes), frozenset(name.strip() for name in names if name.strip()))
 
     def has(self, one: Collective) -> bool | Unavailable:
-        """Whether a collective is one of them, or why nobody can tell."""
+        """Reports whether a collective is selected, or the reason why this is unknown."""
         if self.opcodes and one.opcode not in self.opcodes:
             return False
         if self.axes is None:
@@ -61,7 +63,7 @@ class Wanted:
 
 
 def check_count(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
-    """How many there are in the program, each once however often it runs."""
+    """Checks the number of selected collectives, each counted once even if it runs several times."""
     of = [wanted.has(one) for one in found]
     count = _sum(zip(found, of, [1] * len(found), strict=True))
     is_met = bound.judge(count)
@@ -74,20 +76,20 @@ def check_count(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> Ch
 
 
 def check_bytes(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
-    """How many bytes one device puts into them in one execution of the program."""
+    """Checks the bytes that one device sends in the selected collectives in one execution of the program."""
     of = [wanted.has(one) for one in found]
-    put_in = _sum(zip(found, of, [_put_in(one) for one in found], strict=True))
-    is_met = bound.judge(put_in)
-    largest = max((one for one, has in zip(found, of, strict=True) if has), key=_put_in, default=None)
+    sent_bytes = _sum(zip(found, of, [_sent_bytes(one) for one in found], strict=True))
+    is_met = bound.judge(sent_bytes)
+    largest = max((one for one, has in zip(found, of, strict=True) if has), key=_sent_bytes, default=None)
     return CheckResult(
-        f"bytes into {wanted}", bound.words(format_bytes), format_bytes(put_in), is_met, _COLUMNS,
+        f"bytes into {wanted}", bound.words(format_bytes), format_bytes(sent_bytes), is_met, _COLUMNS,
         _lines(found, [not is_met and one is largest for one in found]),
-        "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_put_in(largest))}",
+        "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_sent_bytes(largest))}",
     )  # fmt: skip
 
 
 def check_others(found: Sequence[Collective], wanted: Sequence[Wanted]) -> CheckResult:
-    """Whether each is one of those."""
+    """Checks that every collective is selected by one of the earlier checks."""
     others = [not any(each.has(one) is True for each in wanted) for one in found]
     kinds = collections.Counter(
         f"{one.opcode} over {axes_text(one.axes)}" for one, is_other in zip(found, others, strict=True) if is_other
@@ -97,14 +99,14 @@ def check_others(found: Sequence[Collective], wanted: Sequence[Wanted]) -> Check
 
 
 def show(found: Sequence[Collective], kinds: Collection[str], recorded: int) -> CheckResult:
-    """Those of some kinds ("all-reduce over data"), of which there were fewer before, among all."""
+    """Shows all collectives and marks those of some kinds ("all-reduce over data"), of which the record has fewer."""
     against = [f"{one.opcode} over {axes_text(one.axes)}" in kinds for one in found]
     what, expected = ", ".join(sorted(kinds)), f"{recorded}, as recorded" if recorded else "none, as recorded"
     return CheckResult(what, expected, str(sum(against)), False, _COLUMNS, _lines(found, against))
 
 
 def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float:
-    """The sum of what is wanted; `AtLeast` with those of which nobody knows."""
+    """Returns the sum over selected collectives; `AtLeast` if the selection of some is unknown."""
     known: list[float] = []
     for one, has, amount in found:
         if isinstance(has, Unavailable):
@@ -114,14 +116,14 @@ def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float
     return total(known)
 
 
-def _put_in(one: Collective) -> float:
+def _sent_bytes(one: Collective) -> float:
     if isinstance(one.executions, Unavailable):
         return AtLeast(0, [Missing(one.name, "collective that runs an unknown number of times")])
     return one.operand_bytes * one.executions
 
 
 def _nearest(found: Sequence[Collective], of: Sequence[bool | Unavailable], wanted: Wanted) -> str:
-    """The kinds that differ from what is wanted in one respect."""
+    """Counts the kinds that differ from the selection in one respect."""
     rest = [one for one, has in zip(found, of, strict=True) if has is not True]
     same_kind = [one for one in rest if one.opcode in wanted.opcodes]
     same_axes = [one for one in rest if not isinstance(one.axes, Unavailable) and frozenset(one.axes) == wanted.axes]

@@ -1,4 +1,4 @@
-"""Checks of what a program has in it: element types, transfers to the host, donated arguments, rematerialized arrays."""
+"""Checks of the contents of a program: element types, host transfers, donated arguments, rematerialized arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLOAT64 = ("f64", "c128")
 _KNOWN = {*HLO_TYPES, *HLO_TYPES.values()}
 _NO_ARRAYS = frozenset({"token", "opaque"})
 
-_HOST_SPACE = 5  # XLA's number of host memory, on every platform that has such a one
+_HOST_SPACE = 5  # XLA's number of host memory, on every platform that has one
 _TRANSFERS = frozenset({"infeed", "outfeed", "send", "recv"})
 _COPIES = frozenset({"copy", "copy-start", "dynamic-slice", "dynamic-update-slice", "async-start"})
 _TO_HOST = ("callback", "MoveToHost", "MoveToDevice", "HostExecute")
@@ -28,30 +28,30 @@ _TO_HOST = ("callback", "MoveToHost", "MoveToDevice", "HostExecute")
 
 
 def element_type(name: str) -> str:
-    """HLO's name of an element type: `float32` or `f32` -> `f32`.
+    """Returns HLO's name of an element type: `float32` or `f32` -> `f32`.
 
     Raises:
-      ParameterError: no type's name; those of eight bits and less are taken as HLO writes them, such as "f8e4m3fn".
+      ParameterError: an unknown type. Types of at most eight bits must have HLO's names, such as "f8e4m3fn".
     """
     if name not in _KNOWN and not str(name).startswith(("f8", "f4", "f6")):
-        raise ParameterError(f"There is no element type {name!r}. Expected such as {', '.join(HLO_TYPES)}.")
+        raise ParameterError(f"Unknown element type {name!r}. Expected, for example, {', '.join(HLO_TYPES)}.")
     return HLO_TYPES.get(name, name)
 
 
 def element_types(module: Module) -> tuple[str, ...]:
-    """The element types of all that a module computes, in alphabetical order."""
+    """Returns the element types of all computed values, in alphabetical order."""
     found = {leaf.element_type for shape in module.known_shapes for leaf in shape.leaves}
     return tuple(sorted(found - _NO_ARRAYS))
 
 
 def check_without(compiled: CompiledProgram, refused: Collection[str]) -> CheckResult:
-    """That nothing has one of some element types."""
+    """Checks that no value has one of some element types."""
     found = _of_types(compiled.module(), lambda leaf: leaf.element_type in refused)
     return _types_finding(compiled, f"element types {', '.join(sorted(refused))}", "none", found)
 
 
 def check_only(compiled: CompiledProgram, allowed: Collection[str]) -> CheckResult:
-    """That everything has one of some element types."""
+    """Checks that every value has one of some element types."""
     found = _of_types(compiled.module(), lambda leaf: leaf.element_type not in {*allowed, *_NO_ARRAYS})
     return _types_finding(compiled, "element types", f"only {', '.join(sorted(allowed))}", found)
 
@@ -82,7 +82,7 @@ def _types_finding(
 
 
 def _once_a_line(lines: Sequence[TableLine]) -> tuple[TableLine, ...]:
-    """The first of those that come from one place by one opcode."""
+    """Returns the first line for each source place and opcode."""
     by_place = {(line.frames[:1] or line.cells, line.cells[1]): line for line in reversed(lines)}
     return tuple(line for line in lines if line in by_place.values())
 
@@ -91,7 +91,7 @@ def _once_a_line(lines: Sequence[TableLine]) -> tuple[TableLine, ...]:
 
 
 def transfers(module: Module) -> list[tuple[Instruction, str]]:
-    """The instructions that move something from or to the host, each with how."""
+    """Returns the instructions that transfer data from or to the host, each with the kind of transfer."""
     return [(i, how) for i in map(module.at, _candidates(module)) if (how := _transfer(i))]
 
 
@@ -101,7 +101,7 @@ def _candidates(module: Module) -> Iterator[int]:
 
 
 def _transfer(instruction: Instruction) -> str:
-    """How it moves something from or to the host; "" where it does not."""
+    """Names the kind of host transfer of an instruction; "" for none."""
     opcode = instruction.opcode
     if opcode in ("infeed", "outfeed"):
         return opcode
@@ -116,12 +116,12 @@ def _transfer(instruction: Instruction) -> str:
 
 
 def _spaces(shape: Shape) -> frozenset[int]:
-    """The memory spaces of a value; scalars and what has no layout left out."""
+    """Returns the memory spaces of a value, without scalars and arrays without a layout."""
     return frozenset(leaf.layout.memory_space for leaf in shape.leaves if leaf.layout is not None and leaf.dimensions)
 
 
 def check_no_transfers(compiled: CompiledProgram) -> CheckResult:
-    """That nothing goes to the host and back while the program runs."""
+    """Checks that the program transfers no data to or from the host while it runs."""
     found = transfers(compiled.module())
     lines = tuple(TableLine((how, i.opcode, i.name, i.op_name), i.frames, is_against=True) for i, how in found)
     got = f"{len(found)}: {format_list(list(dict.fromkeys(how for _, how in found)), 3)}" if found else "none"
@@ -132,7 +132,7 @@ def check_no_transfers(compiled: CompiledProgram) -> CheckResult:
 
 
 def aliased_parameters(module: Module) -> frozenset[int]:
-    """The numbers of the parameters whose buffers outputs reuse."""
+    """Returns the numbers of the parameters whose buffers outputs reuse."""
     entries = module.proto.input_output_alias.entries
     is_tupled = len(module.entry.parameters) == 1 and module.entry.parameters[0].shape.is_tuple
     return frozenset(
@@ -142,7 +142,7 @@ def aliased_parameters(module: Module) -> frozenset[int]:
 
 
 def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> CheckResult:
-    """That outputs reuse every argument that is donated, or each of those with some paths."""
+    """Checks that outputs reuse every donated argument, or every argument with one of some paths."""
     arguments = [a for a in compiled.program.arguments if a.donated] if not paths else []
     for path in paths:
         below = [a for a in compiled.program.arguments if a.path == path or a.path.startswith((f"{path}[", f"{path}."))]
@@ -160,7 +160,7 @@ def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> CheckRes
             expected,
             "no argument is donated",
             is_met=False,
-            advice="donate_argnums, of jax.jit or of expect, says which are",
+            advice="name them with donate_argnums, of jax.jit or of expect",
         )
     got = f"{len(arguments) - len(wasted)} of {len(arguments)} reused"
     return CheckResult(what, expected, got, not wasted, ("argument", "why not"), lines)
@@ -178,7 +178,7 @@ def _why_not_reused(argument: Argument) -> str:
 
 
 def check_no_rematerialization(compiled: CompiledProgram) -> CheckResult:
-    """That the partitioner replicates no array to shard it anew."""
+    """Checks that the partitioner replicates no array in order to reshard it."""
     found = full_rematerializations(compiled)
     if isinstance(found, Unavailable):
         return CheckResult("full rematerializations by the partitioner", "none", str(found), found)

@@ -1,9 +1,9 @@
-"""`expect`: what a program is expected to be, one readable line a check.
+"""`expect`: checks of a compiled program, one readable line per check.
 
     expect(step, *args, target="tpu:v5e:2x4").collectives("all-reduce", axes="data", at_most=2).no_float64()
 
-A check that fails raises at once, and says what else was checked; in a `with` block all of them are checked first.
-What nobody can tell fails, with the reason.
+A check that fails raises at once, with the results of all checks so far; in a `with` block all checks run first. Checks of
+unknown quantities fail with the reason.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ def expect(
     keeping: Keeping | None = None,
     **keywords: Any,
 ) -> Expectation:
-    """Says what a program is expected to be: compiles it, and what follows are checks.
+    """Compiles a program and returns an object with checks of it.
 
     Args:
-      fun: a function with its arguments, or whatever else `inspector.lower` takes; or a `Compiled`, checked as it is.
+      fun: a function with its arguments, or any other input of `inspector.lower`; or a `Compiled`, checked as it is.
       args: example arguments; shapes and dtypes are enough.
-      target: for what it is compiled.
-      options: of the compiler.
-      kwargs: keyword arguments of the function, those with the names of the parameters here included.
+      target: the target device.
+      options: compiler options.
+      kwargs: keyword arguments of the function, including those whose names are parameters of `expect`.
       axis_env: axis names and sizes, as for `inspector.lower`.
-      static_argnums: positions of arguments that are settings.
-      static_argnames: names of arguments that are.
-      donate_argnums: positions of arguments whose buffers may be reused.
-      compiler_params: of Pallas kernels.
-      keeping: where baselines are kept and failures written; None for none, and inspector's own folder.
-      keywords: more keyword arguments of the function.
+      static_argnums: positions of static arguments.
+      static_argnames: names of static arguments.
+      donate_argnums: positions of donated arguments.
+      compiler_params: parameters of Pallas kernels.
+      keeping: files for baselines and failed programs; None for no baseline file and inspector's own folder.
+      keywords: other keyword arguments of the function.
 
     Returns:
       The `Expectation`, whose methods are the checks.
@@ -72,13 +72,13 @@ def expect(
     Raises:
       LoweringError, CompilationError, OptionError, TargetError: as `inspector.lower` and `Lowered.compile`.
     """
-    kept = keeping or Keeping()
+    files = keeping or Keeping()
     if isinstance(fun, CompiledProgram):
         if args or kwargs or keywords:
             raise ParameterError(
-                "A Compiled is checked as it is; it takes no arguments. Pass the function with its own."
+                "A Compiled is checked as it is; it takes no arguments. To check other arguments, pass the function with them."
             )
-        return Expectation(as_compiled(fun), kept)
+        return Expectation(as_compiled(fun), files)
     from inspector.lowering.keywords import function_keywords
     from inspector.lowering.lower import lower
     from inspector.lowering.retrace_causes import retraces
@@ -94,24 +94,24 @@ def expect(
         def again(*more: Any, **others: Any) -> Any:
             return retraces(fun, (args, named), (more, others), static_argnums, static_argnames)
 
-    # Beside the result it costs next to nothing, and says what lives at the peak.
-    return Expectation(lowered.compile(options, target, products=("buffers",)), kept, again)
+    # Recording buffers adds little time, and shows the live values at the peak.
+    return Expectation(lowered.compile(options, target, products=("buffers",)), files, again)
 
 
 class Expectation:
-    """Checks of a compiled program. Each returns the same object, so that they are written one behind the other.
+    """Checks of a compiled program. Each check returns the same object, so that calls can be chained.
 
-    Limits are numbers or texts with units: `exactly`, `at_most`, `at_least`, or these two together.
+    Limits are numbers or texts with units: `exactly`, or `at_most` and `at_least`, alone or together.
 
     Attributes:
-      compiled: what is checked.
-      findings: of the checks so far.
+      compiled: the checked program.
+      findings: the results of the checks so far.
     """
 
     def __init__(
         self, compiled: Compiled, keeping: Keeping | None = None, again: Callable[..., Sequence[Any]] | None = None
     ) -> None:
-        """Made by `expect`."""
+        """Called by `expect`."""
         self.compiled = compiled
         self.findings: list[CheckResult] = []
         self._keeping = keeping or Keeping()
@@ -130,15 +130,15 @@ class Expectation:
         at_least: int | None = None,
         bytes_at_most: Amount | None = None,
     ) -> Self:
-        """How many collectives there are in the program, each once however often it runs.
+        """Checks the number of collectives in the program, each counted once even if it runs several times.
 
         Args:
-          opcodes: kinds, such as "all-reduce"; none for all.
-          axes: over exactly these mesh axes, such as "data" or ("data", "model"); None for any.
-          exactly: so many.
-          at_most: so many.
-          at_least: so many.
-          bytes_at_most: what one device may put into them in one execution of the program.
+          opcodes: kinds, such as "all-reduce"; none for all kinds.
+          axes: exactly these mesh axes, such as "data" or ("data", "model"); None for any.
+          exactly: the exact number.
+          at_most: the largest allowed number.
+          at_least: the smallest allowed number.
+          bytes_at_most: the most bytes that one device may send in them in one execution of the program.
         """
         __tracebackhide__ = True
         wanted = collective_checks.Wanted.of(opcodes, axes)
@@ -156,12 +156,12 @@ class Expectation:
         return self._found(*checks)
 
     def no_collectives(self, *opcodes: str, axes: str | Sequence[str] | None = None) -> Self:
-        """That there are none: none at all, none of some kinds, none over some axes."""
+        """Checks that there are no collectives: none at all, none of some kinds, or none over some axes."""
         __tracebackhide__ = True
         return self.collectives(*opcodes, axes=axes, exactly=0)
 
     def no_other_collectives(self) -> Self:
-        """That there are none but those that checks before this one were about."""
+        """Checks that there are no collectives except those that earlier checks selected."""
         __tracebackhide__ = True
         return self._found(collective_checks.check_others(self.compiled.collectives().items, self._wanted))
 
@@ -170,92 +170,92 @@ class Expectation:
     def number(
         self, key: str, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
     ) -> Self:
-        """Any number of the program by its name in `inspector.compare`, such as "generated_code_bytes"."""
+        """Checks any number of the program by its name in `inspector.compare`, such as "generated_code_bytes"."""
         __tracebackhide__ = True
         return self._found(number_checks.check(self.compiled, key, exactly, at_most, at_least))
 
     def peak_bytes(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
     ) -> Self:
-        """All of the main memory that one execution takes on one device."""
+        """Checks the peak of the main memory that one execution takes on one device."""
         __tracebackhide__ = True
         return self.number("peak_bytes", exactly=exactly, at_most=at_most, at_least=at_least)
 
     def temp_bytes(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
     ) -> Self:
-        """Its temporaries alone."""
+        """Checks the bytes of temporaries in main memory on one device."""
         __tracebackhide__ = True
         return self.number("temp_bytes", exactly=exactly, at_most=at_most, at_least=at_least)
 
     def flops(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
     ) -> Self:
-        """Floating-point operations of one execution on one device."""
+        """Checks the floating-point operations of one execution on one device."""
         __tracebackhide__ = True
         return self.number("flops", exactly=exactly, at_most=at_most, at_least=at_least)
 
     def bytes_accessed(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
     ) -> Self:
-        """Operand and result bytes of everything that touches memory."""
+        """Checks the operand and result bytes of everything that accesses memory."""
         __tracebackhide__ = True
         return self.number("bytes_accessed", exactly=exactly, at_most=at_most, at_least=at_least)
 
     def kernels(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
     ) -> Self:
-        """Kernels that one execution launches, those in loops as often as they run."""
+        """Checks the number of kernels that one execution launches; kernels in loops count as often as they run."""
         __tracebackhide__ = True
         return self.number("kernels", exactly=exactly, at_most=at_most, at_least=at_least)
 
     def fusions(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
     ) -> Self:
-        """Those of them that are fusions."""
+        """Checks the number of launched kernels that are fusions."""
         __tracebackhide__ = True
         return self.number("fusions", exactly=exactly, at_most=at_most, at_least=at_least)
 
     # ------------------------------------------------------------------ contents
 
     def no_float64(self) -> Self:
-        """That nothing is computed in 64-bit floating point, complex numbers of such parts included."""
+        """Checks that no value has a 64-bit floating-point type, including complex numbers with 64-bit parts."""
         __tracebackhide__ = True
         return self._found(content_checks.check_without(self.compiled, content_checks.FLOAT64))
 
     def no_dtypes(self, *names: str) -> Self:
-        """That nothing has one of some dtypes, such as "float32" in a program that is to compute in bfloat16."""
+        """Checks that no value has one of some dtypes, such as "float32" in a program that should compute in bfloat16."""
         __tracebackhide__ = True
         return self._found(content_checks.check_without(self.compiled, _types(names)))
 
     def only_dtypes(self, *names: str) -> Self:
-        """That everything has one of some dtypes: indices and conditions count too."""
+        """Checks that every value has one of some dtypes; indices and conditions count too."""
         __tracebackhide__ = True
         return self._found(content_checks.check_only(self.compiled, _types(names)))
 
     def no_host_transfers(self) -> Self:
-        """That nothing goes to the host and back while it runs: callbacks, infeed and outfeed, memory of the host."""
+        """Checks that there are no callbacks, no infeed or outfeed, and no values in host memory."""
         __tracebackhide__ = True
         return self._found(content_checks.check_no_transfers(self.compiled))
 
     def donation_honored(self, *paths: str) -> Self:
-        """That outputs reuse the buffers of all arguments that are donated, or of some, such as "params"."""
+        """Checks that outputs reuse the buffers of all donated arguments, or of some, such as "params"."""
         __tracebackhide__ = True
         return self._found(content_checks.check_donations(self.compiled, paths))
 
     def no_full_rematerialization(self) -> Self:
-        """That the partitioner replicates no array to shard it anew (XLA's "involuntary full rematerialization")."""
+        """Checks that the partitioner replicates no array in order to reshard it ("involuntary full rematerialization")."""
         __tracebackhide__ = True
         return self._found(content_checks.check_no_rematerialization(self.compiled))
 
     def no_recompile(self, *args: Any, **kwargs: Any) -> Self:
-        """Checks that a call with these arguments is neither traced nor compiled again after the call that is checked.
+        """Checks that a call with these arguments is neither traced nor compiled again after the checked call.
 
-        XLA compiles again for other shardings, for other devices, and for arrays that are committed to a device where they
-        were not; give both calls their real arrays.
+        XLA compiles again for other shardings, for other devices, and for arrays that are committed to a device when the
+        earlier ones were not. Pass real arrays to both calls.
 
         Raises:
-          ParameterError: the program came without its function.
+          ParameterError: `expect` was called without the function.
         """
         __tracebackhide__ = True
         if self._again is None:
@@ -284,25 +284,25 @@ class Expectation:
         ignore: Collection[str] = (),
         update: bool | None = None,
     ) -> Self:
-        """That no number is worse than the recorded one, and that there is no new kind of collective or element type.
+        """Checks that no number is worse than recorded, and that there is no new kind of collective or element type.
 
         Args:
-          path: the file of records; None for the test's own.
-          name: of the record in it; None for the test's, or the program's.
-          above: how much more than recorded is allowed: a share such as "5%" for all numbers, or shares and amounts by
+          path: the baseline file; None for the file of the test.
+          name: the name of the record; None for the name of the test, or of the program.
+          above: the allowed increase over the record: a share such as "5%" for all numbers, or shares and amounts by
             name, such as {"peak_bytes": "10%", "temp_bytes": "1 MiB"}.
           ignore: names of numbers that may change, such as "fusions", "collectives" or "element_types".
-          update: whether to write the record in place of checking; None for what `--inspector-update` says.
+          update: true to write the record instead of checking it; None for the value of `--inspector-update`.
 
         Raises:
-          ParameterError: there is no path, or no such number.
-          ModuleError: the file is no baseline.
+          ParameterError: there is no path, or an unknown number.
+          ModuleError: the file is not a baseline.
         """
         __tracebackhide__ = True
         file = self._keeping.baselines if path is None else Path(path)
         if file is None:
             raise ParameterError(
-                "Which baseline? Give its path, such as baseline('baselines.json'), or use the fixture hlo."
+                "baseline() needs a file. Give its path, such as baseline('baselines.json'), or use the fixture hlo."
             )
         is_written = self._keeping.update if update is None else update
         named = self._keeping.name_for(name, self.compiled.program.name)
@@ -313,7 +313,7 @@ class Expectation:
     # ------------------------------------------------------------------ failing
 
     def __enter__(self) -> Self:
-        """Until the end of the block, what fails is gathered."""
+        """Collects failures until the end of the block."""
         self._is_gathering = True
         return self
 
@@ -348,5 +348,5 @@ class Expectation:
 
 def _types(names: Sequence[str]) -> list[str]:
     if not names:
-        raise ParameterError("Which dtypes? Name some, such as 'float32'.")
+        raise ParameterError("No dtypes given. Name at least one, such as 'float32'.")
     return [content_checks.element_type(name) for name in names]

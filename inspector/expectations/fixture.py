@@ -1,4 +1,4 @@
-"""What the fixture `hlo` gives."""
+"""The value of the fixture `hlo`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from inspector.expectations.expectation import Expectation, expect
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hlo:
-    """`hlo(step, *args, target="cpu:8")` is `inspector.expect`, with the baselines of its test.
+    """A form of `inspector.expect` with the baselines of its test: `hlo(step, *args, target="cpu:8")`.
 
     Attributes:
-      keeping: of the test.
+      keeping: the files of the test.
     """
 
     keeping: Keeping
 
     def __call__(self, fun: Any, *args: Any, **keywords: Any) -> Expectation:
-        """As `inspector.expect`; parameters and errors are the same."""
+        """Calls `inspector.expect`, with the same parameters and errors."""
         return expect(fun, *args, keeping=self.keeping, **keywords)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""`Limit`: what a number may be."""
+"""`Limit`: the range that a number must be in."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Value = float | Unavailable
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
-    """The least and the most that a number may be; None for no limit.
+    """A lower and an upper bound; None for no bound.
 
     Attributes:
-      least, most: equal where only one number will do.
+      least, most: the bounds, equal for one exact number.
     """
 
     least: float | None
@@ -32,35 +32,36 @@ class Limit:
         at_least: Amount | None,
         read: Callable[[Amount], float],
     ) -> Limit:
-        """From what a check is given.
+        """Creates a limit from the arguments of a check.
 
         Raises:
-          ParameterError: nothing; `exactly` beside others; more at least than at most; what `read` does not take.
+          ParameterError: no argument; `exactly` together with others; a lower bound above the upper one; a value that
+            `read` refuses.
         """
         if exactly is not None and (at_most, at_least) == (None, None):
             return cls(read(exactly), read(exactly))
         if exactly is not None or (at_most, at_least) == (None, None):
-            raise ParameterError("Say what is expected: exactly=..., or at_most=..., at_least=..., or both of these.")
+            raise ParameterError("Give a limit: exactly=..., or at_most=... or at_least=..., or both of these.")
         least, most = (None if given is None else read(given) for given in (at_least, at_most))
         if least is not None and most is not None and least > most:
-            raise ParameterError(f"No number is at least {at_least} and at most {at_most}.")
+            raise ParameterError(f"at_least={at_least} is greater than at_most={at_most}.")
         return cls(least, most)
 
     def judge(self, value: Value) -> bool | Unavailable:
-        """Whether a number is within, or why nobody can tell."""
+        """Reports whether a number is within the limit, or the reason why this is unknown."""
         if isinstance(value, Unavailable):
             return value
         if self.most is not None and value > self.most and not isinstance(value, About):
             return False
         if isinstance(value, AtLeast):
             enough = self.most is None and self.least is not None and value >= self.least
-            return enough or Unavailable(f"only a part of it is known: {value.reason}")
+            return enough or Unavailable(f"only part of the number is known: {value.reason}")
         if isinstance(value, About):
-            return Unavailable(f"it is an estimate: {value.reason}")
+            return Unavailable(f"the number is an estimate: {value.reason}")
         return self.least is None or value >= self.least
 
     def words(self, form: Callable[[float], str]) -> str:
-        """Such as "at most 1 GiB"."""
+        """Describes the limit, such as "at most 1 GiB"."""
         if self.least is not None and self.least == self.most:
             return f"exactly {form(self.least)}" if self.most else "none"
         ends = (("at least", self.least), ("at most", self.most))

@@ -1,4 +1,4 @@
-"""What a failure says: each check, the table behind those that fail, the source line, and how to see more."""
+"""Failure messages: each check, the tables of failed checks, the source line, and a command that shows more."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _AROUND = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramHeading:
-    """Whose findings they are.
+    """The program in the heading of a message.
 
     Attributes:
-      program: its name.
-      target: for what it was compiled.
-      compiler: who compiled it, in words.
+      program: name of the program.
+      target: its target.
+      compiler: its compiler, as text.
       commands: shell commands that show more.
     """
 
@@ -36,29 +36,29 @@ class ProgramHeading:
 
 
 def message(about: ProgramHeading, findings: Sequence[CheckResult]) -> str:
-    """The whole text of a failure.
+    """Returns the text of a failure.
 
     Args:
       about: the program.
-      findings: all checks so far, those that are met too.
+      findings: the results of all checks so far, including passed ones.
     """
     failed = [each for each in findings if not each.is_met]
-    paragraphs = [f"{about.program} for {about.target} ({about.compiler}) is not what is expected of it:"]
+    paragraphs = [f"{about.program} for {about.target} ({about.compiler}) failed its checks:"]
     paragraphs.append("\n".join(map(_line, findings)))
     for finding in failed:
         paragraphs += _details(finding)
     if about.commands:
         paragraphs.append("\n".join(f"see it:  {command}" for command in about.commands))
-    return "\n\n".join(dict.fromkeys(paragraphs))  # a source line once, however many findings are of it
+    return "\n\n".join(dict.fromkeys(paragraphs))  # a source line once, even if several checks refer to it
 
 
 def _line(finding: CheckResult) -> str:
     mark = "ok  " if finding.is_met else "?   " if isinstance(finding.is_met, Unavailable) else "FAIL"
-    said = f"  {mark}  {finding.what}: expected {finding.expected}, got {finding.got}"
+    text = f"  {mark}  {finding.what}: expected {finding.expected}, got {finding.got}"
     if isinstance(finding.is_met, Unavailable) and str(finding.is_met) != finding.got:
-        said += f"\n        nobody can tell: {finding.is_met.reason}"
-        said += f" ({finding.is_met.remedy})" if finding.is_met.remedy else ""
-    return said
+        text += f"\n        unknown: {finding.is_met.reason}"
+        text += f" ({finding.is_met.remedy})" if finding.is_met.remedy else ""
+    return text
 
 
 def _details(finding: CheckResult) -> Iterator[str]:
@@ -78,11 +78,11 @@ def _table(finding: CheckResult) -> str:
     shown = sorted(finding.lines, key=lambda line: not line.is_against)[:_MOST_LINES]
     rows = [(" ", (*finding.columns, "where"))]
     rows += [(">" if line.is_against else " ", (*map(_cut, line.cells), where(line))) for line in shown]
-    kept = [n for n in range(len(rows[0][1])) if any(cells[n] for _, cells in rows[1:])]
-    widths = {n: max(len(cells[n]) for _, cells in rows) for n in kept}
-    said = [f"  {mark} " + "  ".join(cells[n].ljust(widths[n]) for n in kept).rstrip() for mark, cells in rows]
+    columns = [n for n in range(len(rows[0][1])) if any(cells[n] for _, cells in rows[1:])]
+    widths = {n: max(len(cells[n]) for _, cells in rows) for n in columns}
+    lines = [f"  {mark} " + "  ".join(cells[n].ljust(widths[n]) for n in columns).rstrip() for mark, cells in rows]
     more = len(finding.lines) - len(shown)
-    return "\n".join([*said, *([f"    ... {more:,} more"] if more else [])])
+    return "\n".join([*lines, *([f"    ... {more:,} more"] if more else [])])
 
 
 def _cut(text: str) -> str:
@@ -91,13 +91,13 @@ def _cut(text: str) -> str:
 
 
 def where(line: TableLine) -> str:
-    """Such as `models/attention.py:31 (flax/linen/linear.py:287)`, the library's line after the user's; "" without a line."""
+    """Formats a source place: `models/attention.py:31 (flax/linen/linear.py:287)`, the library's line second; "" without a line."""
     frame, library = own_frame(line.frames), library_text(line.frames)
     return "" if frame is None else f"{short(frame.file)}:{frame.line}" + (f" ({library})" if library else "")
 
 
 def short(file: str) -> str:
-    """A file's name as a terminal in the current folder would write it where it lies below, and from its package on."""
+    """Shortens a file name: relative to the current folder if it is below, or from its package on."""
     if is_library_file(file):
         return package_path(file)
     try:
@@ -108,7 +108,7 @@ def short(file: str) -> str:
 
 
 def excerpt(frame: Frame) -> str:
-    """A source line with its neighbors, marked; only its place where the file cannot be read."""
+    """Returns a source line, marked, with its neighbors; only its place if the file cannot be read."""
     function = f" in {frame.function}" if frame.function else ""
     head = f"  {short(frame.file)}:{frame.line}{function}"
     numbers = range(max(1, frame.line - _AROUND), frame.line + _AROUND + 1)
@@ -116,5 +116,5 @@ def excerpt(frame: Frame) -> str:
     if frame.line not in texts:
         return head
     width = len(str(max(texts)))
-    said = [f"  {'>' if n == frame.line else ' '} {n:>{width}} | {text}".rstrip() for n, text in texts.items()]
-    return "\n".join([head, *said])
+    lines = [f"  {'>' if n == frame.line else ' '} {n:>{width}} | {text}".rstrip() for n, text in texts.items()]
+    return "\n".join([head, *lines])

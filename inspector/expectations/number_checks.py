@@ -1,4 +1,4 @@
-"""Checks of a program's numbers: memory, operations, kernels; each by its name in `inspector.compare`."""
+"""Checks of a program's numbers (memory, operations, kernels) by their names in `inspector.compare`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LAUNCHED = {"fusions": "fusion", "custom_calls": "custom-call"}
 
 
 def numbers(compiled: Compiled) -> dict[str, Stat]:
-    """Each number of a program, by its name."""
+    """Returns the numbers of a program by name."""
     return {stat.key: stat for stat in (*stats(compiled), *program_stats(compiled))}
 
 
 def check(
     compiled: Compiled, key: str, exactly: Amount | None, at_most: Amount | None, at_least: Amount | None
 ) -> CheckResult:
-    """Whether a number is within limits.
+    """Checks that a number is within limits.
 
     Raises:
-      ParameterError: there is no such number, or these are no limits.
+      ParameterError: an unknown number, or invalid limits.
     """
     known = numbers(compiled)
     if key not in known:
@@ -50,14 +50,14 @@ def check(
 
 
 def read(stat: Stat, given: Amount) -> float:
-    """A limit of a number, in its unit."""
+    """Parses a limit of a number in its unit."""
     if stat.unit == "bytes":
         return parse_bytes(given)
     return parse_count(given, "flop" if stat.key == "flops" else "")
 
 
 def written(stat: Stat, value: float | Unavailable) -> str:
-    """A value of a number, with its unit."""
+    """Formats a value of a number with its unit."""
     if stat.unit == "bytes":
         return format_bytes(value)
     if stat.unit == "seconds":
@@ -73,11 +73,11 @@ def _nearest(stat: Stat, bound: Limit) -> str:
         return ""
     off = float(stat.value) - limit
     share = f" ({format_change(float(stat.value), limit)})" if limit else ""
-    return f"{written(stat, abs(off))} {'more' if off > 0 else 'less'} than that{share}"
+    return f"{written(stat, abs(off))} {'above' if off > 0 else 'below'} the limit{share}"
 
 
 def evidence(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[TableLine, ...]]:
-    """The columns and rows of what a number is mostly made of; none where nothing tells."""
+    """Returns the columns and rows of the largest contributions to a number; none if they are unknown."""
     if key.endswith("bytes") and key not in _COUNTED:
         return _of_memory(compiled)
     if key in _COUNTED:

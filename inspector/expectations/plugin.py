@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture `hlo`, `--inspector-update` and `--inspector-summary`.
 
-pytest imports this file for everybody who has inspector installed, so that it imports nothing but pytest; the rest comes
-with the first use of the fixture.
+pytest imports this file in every environment that has inspector, so it imports only pytest. The fixture imports the rest on
+first use.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _OUTPUT = "inspector_compared"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Our options and settings."""
-    group = parser.getgroup("inspector", "what XLA makes of functions")
+    """Adds inspector's options and settings."""
+    group = parser.getgroup("inspector", "checks of compiled JAX programs")
     group.addoption(
         "--inspector-update",
         action="store_true",
-        help="write the baselines of the tests that run, in place of checking them",
+        help="write the baselines of the tests that run instead of checking them",
     )
     group.addoption(
-        "--inspector-summary", metavar="FILE", help="write what differs from the baselines to FILE, as Markdown"
+        "--inspector-summary", metavar="FILE", help="write differences from the baselines to FILE, as Markdown"
     )
-    parser.addini("inspector_baselines", "folder of baseline files, beside each test file", default="baselines")
+    parser.addini("inspector_baselines", "folder of baseline files, next to each test file", default="baselines")
 
 
 @pytest.fixture
 def hlo(request: pytest.FixtureRequest) -> Iterator[Hlo]:
-    """`hlo(step, *args)` is `inspector.expect(step, *args)`, with a baseline file of the test's own."""
+    """Provides `inspector.expect` with the baseline file of the test: `hlo(step, *args)`."""
     from inspector.expectations.baseline_context import Keeping
     from inspector.expectations.fixture import Hlo
 
@@ -59,7 +59,7 @@ def _failed_folder(config: pytest.Config) -> Path | None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of pytest-xdist hands on what it found."""
+    """Sends the comparisons of a pytest-xdist worker to the main process."""
     found = session.config.stash.get(_COMPARED, None)
     if found and hasattr(session.config, "workeroutput"):
         from inspector.support import json_values
@@ -69,7 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Takes what a worker of pytest-xdist found."""
+    """Receives the comparisons of a pytest-xdist worker."""
     text = getattr(node, "workeroutput", {}).get(_OUTPUT)
     if text:
         from inspector.expectations.baseline_context import BaselineComparison
@@ -80,7 +80,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """What is better than recorded, which no failure tells; and the summary, where one is asked for."""
+    """Reports improvements, which do not fail a test, and writes the summary if requested."""
     if hasattr(config, "workeroutput"):
         return
     found = config.stash.get(_COMPARED, [])
@@ -97,7 +97,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         )
     if better:
         terminalreporter.write_line(
-            f"inspector: better than recorded: {', '.join(better)}. pytest --inspector-update records it, so that it stays so."
+            f"inspector: better than recorded: {', '.join(better)}. Run pytest --inspector-update to record it."
         )
     if path:
         with Path(path).open("a", encoding="utf-8") as file:

@@ -149,9 +149,9 @@ def test_a_function_of_a_notebook_by_its_cell(run: Run) -> None:
     assert "in a cell" in last.stderr
     assert "sin" in run("lower", "n.ipynb:f", "--args", "f32[8]", "--form", "jaxpr", "--cell", "2").stdout
     assert "ZeroDivisionError" in run("lower", "n.ipynb:f", "--args", "f32[8]", "--cell", "4", status=1).stderr
-    assert "4 code cells, of which none defines 'g'" in run("lower", "n.ipynb:g", status=2).stderr
+    assert "4 code cells, and none of them defines 'g'" in run("lower", "n.ipynb:g", status=2).stderr
     Path("bad.ipynb").write_text("[]")
-    assert "is no notebook" in run("lower", "bad.ipynb:g", status=2).stderr
+    assert "is not a readable notebook" in run("lower", "bad.ipynb:g", status=2).stderr
 
 
 F = "import jax.numpy as jnp\ndef f(x):\n    return jnp.sin(x)"
@@ -172,8 +172,8 @@ INDENTED = F.replace("\n", "\n    ")
         (["%load_ext strange\n%load_ext autoreload\n%autoreload 2\n%strange --now", F], "%strange --now: Line magic"),
         (["jnp?\n?jnp\nlen??", F, f"f?\n{F}"], ""),
         (["import asyncio\nawait asyncio.sleep(0)\nasync def g():\n    return 3\ny = await g()\nassert y == 3", F], ""),
-        ([f"%%strange --now\n{F}"], "%%strange: not known here, the cell runs without it"),
-        (["%%strange\nSELECT * FROM x", F], "%%strange: not known here, the cell is skipped"),
+        ([f"%%strange --now\n{F}"], "%%strange: unknown magic, the cell runs without it"),
+        (["%%strange\nSELECT * FROM x", F], "%%strange: unknown magic, the cell is skipped"),
         (["%%html\n<b>x</b>", "%%javascript\nx", "%%bash\necho in bash", F], "in bash"),
         (["%%writefile beside.py\ndef g(x):\n    return x", f"from beside import g\n{F}"], ""),
         ([f"%%writefile beside.py\n{F}", "%run beside.py"], ""),
@@ -209,11 +209,11 @@ def test_an_error_of_a_cell_ends_the_command_unless_it_is_expected(run: Run, sou
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("compile", "nothing.py:f"), "There is no file 'nothing.py'"),
+        (("compile", "nothing.py:f"), "File 'nothing.py' does not exist"),
         (("compile", "nothing"), "neither a file nor a function"),
-        (("compile", "no.such.module:f"), "There is no module 'no"),
-        (("compile", "step.py"), "Which function of step.py? step.py:NAME"),
-        (("compile", "step.py:stop"), "step.py has no 'stop'. Functions in it: make_args"),
+        (("compile", "no.such.module:f"), "Module 'no"),
+        (("compile", "step.py"), "step.py needs the name of a function: step.py:NAME"),
+        (("compile", "step.py:stop"), "step.py has no 'stop'. Its functions: make_args"),
         (("compile", "step.py:Model.aply"), "Model of step.py has no 'aply'"),
         (("compile", "step.py:step"), "step.py:step takes w, x. Give --args"),
         (("compile", "step.py:step", "--args", "f32[64"), "--args 'f32[64': SyntaxError"),
@@ -222,8 +222,8 @@ def test_an_error_of_a_cell_ends_the_command_unless_it_is_expected(run: Run, sou
         (("compile", "step.py:step", "--args", "f32[8,8], f32[8,8]", "-t", "cpu:no"), "Target 'cpu:no'"),
         (("compile", "step.py:step", "--args", "f32[8,8], f32[8,8]", "-X", "xla_nonsense=1"), "xla_nonsense"),
         (("compile", "step.py:summed", "--args", "f32[8]", "--axis", "i"), "expected NAME=SIZE"),
-        (("compare", "step.py:step", "--args-from", "make_args", "-t", "cpu"), "Compare with what?"),
-        (("expect", "step.py:step", "--args-from", "make_args"), "What is expected?"),
+        (("compare", "step.py:step", "--args-from", "make_args", "-t", "cpu"), "There is only one program"),
+        (("expect", "step.py:step", "--args-from", "make_args"), "No checks. Give at least one"),
         (("expect", "step.py:step", "--args-from", "make_args", "--at-most", "peak"), "expected NAME=AMOUNT"),
         (("expect", "step.py:step", "--args-from", "make_args", "--at-most", "peek=1"), "no number 'peek'"),
         (("replay", "one.inspector"), "does not exist"),
@@ -312,10 +312,7 @@ def test_a_saved_program_stays_on_its_platform(run: Run) -> None:
     run("lower", *call, "-o", "one.mlir")
     for command in (("compile",), ("lower",), ("expect", "--no-float64")):
         said = run(command[0], "one.inspector", "-t", "tpu:v5e:2x4", *command[1:], status=2).stderr
-        assert (
-            "one.inspector was saved after it was lowered for cpu, and tpu:v5e:2x4 takes programs lowered for tpu"
-            in said
-        )
+        assert "one.inspector was lowered for cpu, but tpu:v5e:2x4 needs a program lowered for tpu" in said
         assert "script.py:function -t tpu:v5e:2x4" in said
         assert "platform=" not in said
     run("lower", "one.mlir", "-t", "tpu:v5e:2x4")

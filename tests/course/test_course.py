@@ -60,14 +60,14 @@ def test_what_is_no_answer_is_told_what_one_is(number: str, nonsense: object) ->
 @pytest.mark.parametrize(
     ("number", "answer", "words"),
     [
-        ("2.1", [[0, 1], [2, 3], [4, 5], [6, 8]], "No such id: 8. They go from 0 to 7."),
-        ("2.1", [[0, 1], [2, 3], [4, 5], [6, 6]], "More than once: 6."),
-        ("2.1", [[0, 1], [2, 3], [4, 5]], "In no group: 6, 7."),
-        ("2.1", [[0, 1, 2, 3], [4, 5, 6, 7]], "There are 4 groups of 2; got 2."),
-        ("2.1", [[0, 7], [1, 6], [2, 5], [3, 4]], "As many groups of the right size"),
-        ("2.3", [[0, 3, 1, 4, 5, 2]], "The same members, in another order"),
+        ("2.1", [[0, 1], [2, 3], [4, 5], [6, 8]], "There is no id 8. Ids go from 0 to 7."),
+        ("2.1", [[0, 1], [2, 3], [4, 5], [6, 6]], "6 appears more than once."),
+        ("2.1", [[0, 1], [2, 3], [4, 5]], "Missing: 6, 7."),
+        ("2.1", [[0, 1, 2, 3], [4, 5, 6, 7]], "Expected 4 groups of 2; got 2 groups."),
+        ("2.1", [[0, 7], [1, 6], [2, 5], [3, 4]], "The number and size of the groups are right"),
+        ("2.3", [[0, 3, 1, 4, 5, 2]], "The members are right, but their order is not"),
         ("3.1", [67], "0 of 1 are right"),
-        ("3.2", [1, 11, 31, 21], "The right ones, in another order"),
+        ("3.2", [1, 11, 31, 21], "The numbers are right, but their order is not"),
         ("3.4", 14336 * 2, "Too large by a factor of two"),
         ("3.4", 14335, "Too small"),
         ("5.4", 0.0000734, "Too small by a factor of a million"),
@@ -89,7 +89,7 @@ def test_a_question_that_is_not_there_is_told(number: Any) -> None:
     if number == 2.1:
         assert inspector.check(number, ...).is_right is None
         return
-    with pytest.raises(ParameterError, match="There is no question"):
+    with pytest.raises(ParameterError, match="Unknown question"):
         inspector.check(number, 3)
 
 

@@ -1,4 +1,4 @@
-"""Limits, and what nobody can tell."""
+"""Limits, and unknown numbers."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_what_is_known_in_part_is_told_where_the_part_tells() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ((None, None, None), "Say what is expected"),
-        ((1, 2, None), "Say what is expected"),
-        ((None, 1, 2), "No number is at least 2 and at most 1"),
+        ((None, None, None), "Give a limit"),
+        ((1, 2, None), "Give a limit"),
+        ((None, 1, 2), "at_least=2 is greater than at_most=1"),
         ((None, "much", None), "Expected a number of bytes, such as 4096 or '1.5 GiB', got 'much'"),
         ((None, -1, None), "got -1"),
         ((None, True, None), "got True"),

@@ -1,1 +1,1 @@
-"""The questions, a module a lesson. What is right is asked of JAX and the compiler, where it can be; no answer is written down."""
+"""The questions, one module per lesson. JAX and the compiler compute the right answers; none is written down if it can be computed."""

@@ -1,4 +1,4 @@
-"""Lesson 1: axes and devices; replica, partition and physical id told apart."""
+"""Lesson 1: axes and devices; the difference between replica, partition and physical id."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -31,11 +31,11 @@ def _element_of_device_0() -> int:
 
 QUESTIONS = (
     Question(
-        'How many replicas has the axis environment [("i", 4), ("j", 2)]?',
+        'How many replicas does the axis environment [("i", 4), ("j", 2)] have?',
         Number(),
         _replicas,
         "Every combination of coordinates is a replica: 4 times 2.",
-        "Count the combinations of a coordinate along i with one along j.",
+        "Count the combinations of one coordinate along i and one along j.",
         (
             Mistake(6, "That adds the sizes. Each of the 4 places along i has 2 places along j."),
             Mistake(4, "That counts i alone. Each place along i has 2 places along j."),
@@ -43,43 +43,41 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "Which coordinates (i, j) has replica 5?",
+        "What are the coordinates (i, j) of replica 5?",
         Ids(ordered=True, example="(0, 1)"),
         _coordinates,
-        "Replicas are numbered row by row, the last axis the fastest: 5 = 2 * 2 + 1.",
+        "Replicas are numbered row by row; the last axis varies fastest: 5 = 2 * 2 + 1.",
         "Number the replicas row by row: (0, 0) is 0, (0, 1) is 1, (1, 0) is 2.",
         (
             Mistake((1, 2), "That is (j, i): the environment names i first, so i comes first in the coordinates."),
-            Mistake((1, 1), "You let i vary fastest: there, 5 = 1 + 4 * 1. The axis named last is the fastest."),
-            Mistake(
-                (2, 2), "j has the size 2, so its coordinates are 0 and 1; replicas count from 0, coordinates too."
-            ),
+            Mistake((1, 1), "You let i vary fastest: 5 = 1 + 4 * 1. The axis named last varies fastest."),
+            Mistake((2, 2), "j has size 2, so its coordinates are 0 and 1. Replicas and coordinates both start at 0."),
         ),
     ),
     Question(
-        "A program has 2 replicas of 4 partitions each. Which flattened id has partition 2 of replica 1?",
+        "A program has 2 replicas of 4 partitions each. What is the flattened id of partition 2 of replica 1?",
         Number(),
         lambda: 1 * 4 + 2,
-        "XLA flattens replica * partitions + partition: a replica's partitions lie together.",
+        "XLA computes replica * partitions + partition: the partitions of a replica are consecutive.",
         "All partitions of replica 0 come first.",
         (
             Mistake(
                 5,
-                "That is partition * replicas + replica. It is the other way round: a replica's partitions lie together.",
+                "That is partition * replicas + replica. It is the other way around: the partitions of a replica are consecutive.",
             ),
             Mistake(3, "That adds the two. All 4 partitions of replica 0 come before those of replica 1."),
-            Mistake(2, "That is the partition alone: replica 0 has one of that id too."),
+            Mistake(2, "That is the partition alone. Replica 0 also has a partition 2."),
         ),
     ),
     Question(
-        "A mesh has the physical devices (3, 1, 0, 2) along i. Which of 4 elements split over i does physical device 0 hold?",
+        "A mesh has the physical devices (3, 1, 0, 2) along i. An array of 4 elements is sharded over i. Which element does physical device 0 hold?",
         Number(),
         _element_of_device_0,
-        "Device 0 stands at position 2 of the mesh, so it is the logical device 2, and holds element 2.",
+        "Device 0 is at position 2 of the mesh, so it is logical device 2 and holds element 2.",
         "Find the position of device 0 in the list.",
         (
-            Mistake(0, "That is what logical device 0 holds, which is physical device 3 here."),
-            Mistake(3, "That is the device at position 0; asked is the position of device 0."),
+            Mistake(0, "That is the element of logical device 0, which is physical device 3 here."),
+            Mistake(3, "That is the device at position 0. The question asks for the position of device 0."),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Lesson 3: each collective, what it leaves, and what it sends."""
+"""Lesson 3: the result of each collective, and the data that it sends."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from inspector.course.question import Mistake, Question
 from inspector.lowering.lower import lower
 
 _MEMBERS = 4
-_HELD = [10 * replica + np.arange(_MEMBERS) for replica in range(_MEMBERS)]
+_VALUES = [10 * replica + np.arange(_MEMBERS) for replica in range(_MEMBERS)]
 _MIB = 1 << 20
 
 
@@ -26,81 +26,84 @@ def _exchange(opcode: str, shape: tuple[int, ...], members: int, algorithm: str 
     return lowered.collectives().exchange(0, algorithm)
 
 
-def _left(opcode: str, replica: int) -> list[int]:
-    ended = _exchange(opcode, (_MEMBERS,), _MEMBERS, "direct").play(_HELD)
+def _result(opcode: str, replica: int) -> list[int]:
+    ended = _exchange(opcode, (_MEMBERS,), _MEMBERS, "direct").play(_VALUES)
     return [int(value) for value in ended[replica]]
 
 
 QUESTIONS = (
     Question(
-        "Replica r of 4 holds [10r, 10r+1, 10r+2, 10r+3]. What does psum_scatter(x, 'i', tiled=True) leave on replica 2?",
+        "Replica r of 4 holds [10r, 10r+1, 10r+2, 10r+3]. What is the result of psum_scatter(x, 'i', tiled=True) on replica 2?",
         Ids(ordered=True, example="[22]"),
-        lambda: _left("reduce-scatter", 2),
+        lambda: _result("reduce-scatter", 2),
         "Block 2 of the sum: 2 + 12 + 22 + 32.",
-        "Add up all four, then keep one block.",
+        "Add all four, then keep one block.",
         (
             Mistake([60, 64, 68, 72], "That is the all-reduce; keep block i = 2."),
-            Mistake([22], "That is block 2 of what replica 2 had; it is to be added over all replicas."),
-            Mistake([86], "That adds up what replica 2 had. Blocks are added across replicas, not within one."),
-            Mistake([64], "That is block 1: blocks count from 0, as replicas do."),
+            Mistake([22], "That is block 2 of replica 2's values. It must be added over all replicas."),
+            Mistake([86], "That adds the values of replica 2. Blocks are added across replicas, not within one."),
+            Mistake([64], "That is block 1. Blocks, like replicas, are counted from 0."),
         ),
     ),
     Question(
-        "Of the same values, what does all_to_all(x, 'i', 0, 0, tiled=True) leave on replica 1?",
+        "For the same values, what is the result of all_to_all(x, 'i', 0, 0, tiled=True) on replica 1?",
         Ids(ordered=True, example="[0, 1, 2, 3]"),
-        lambda: _left("all-to-all", 1),
-        "Block 1 of everybody, in the order of the group: rows become columns.",
-        "Everybody cuts what it has into 4 and sends block r to replica r.",
+        lambda: _result("all-to-all", 1),
+        "Block 1 of every replica, in the order of the group: rows become columns.",
+        "Every replica divides its values into 4 blocks and sends block r to replica r.",
         (
-            Mistake([10, 11, 12, 13], "That is what replica 1 had. It keeps one block of it and gets three."),
-            Mistake([0, 10, 20, 30], "That is block 0 of everybody, which replica 0 gets."),
-            Mistake([64], "That adds up, as psum_scatter does; all_to_all moves blocks and adds nothing."),
+            Mistake(
+                [10, 11, 12, 13], "Those are the values that replica 1 had. It keeps one block and receives three."
+            ),
+            Mistake([0, 10, 20, 30], "That is block 0 of every replica, which replica 0 receives."),
+            Mistake([64], "That is a sum, as in psum_scatter. all_to_all moves blocks and adds nothing."),
         ),
     ),
     Question(
-        "How many steps has an all-reduce on a ring of 8?",
+        "How many steps does an all-reduce on a ring of 8 take?",
         Number(),
         lambda: len(_exchange("all-reduce", (64,), 8).steps),
-        "7 steps until every block is summed somewhere (reduce-scatter), 7 until everybody has them (all-gather).",
-        "First every block must be summed, then everybody must get it.",
+        "7 steps until every block is summed on one member (reduce-scatter), and 7 until every member has all blocks (all-gather).",
+        "First every block must be summed, then every member must receive it.",
         (
             Mistake(
                 7,
-                "That is half: after 7 steps each member has one block of the sum (reduce-scatter). Then they are gathered.",
+                "That is half. After 7 steps each member has one block of the sum (reduce-scatter). Then the blocks are gathered.",
             ),
-            Mistake(
-                8, "A block is with somebody at the start, so 7 messages take it around, not 8; and that is done twice."
-            ),
-            Mistake(16, "A block is with somebody at the start, so 7 messages take it around, not 8."),
+            Mistake(8, "A block starts on one member, so it needs 7 messages to go around, not 8. This happens twice."),
+            Mistake(16, "A block starts on one member, so it needs 7 messages to go around, not 8."),
             Mistake(
                 3,
-                "That is the logarithm: halving and doubling needs 2 * 3. On a ring a block passes one neighbor at a time.",
+                "That is the logarithm of 8: halving and doubling needs 2 * 3 steps. On a ring a block moves one neighbor at a time.",
             ),
         ),
     ),
     Question(
-        "8 devices on a ring all-gather 2,048 bytes each. How many bytes does one device send?",
+        "8 devices on a ring run an all-gather of 2,048 bytes each. How many bytes does one device send?",
         Number("bytes"),
         lambda: _exchange("all-gather", (512,), 8).most_sent_bytes,
-        "Its own block and then six that came: 7 times 2,048.",
-        "In each of the steps it sends one block.",
+        "Its own block and six blocks that it received: 7 times 2,048.",
+        "It sends one block in each step.",
         (
             Mistake(
                 2048,
-                "That is its own block. It also passes on those that come, or nobody behind its neighbor would get them.",
+                "That is its own block. It also passes on the blocks that it receives; otherwise only its neighbor would get them.",
             ),
-            Mistake(16384, "That is the result. A device never sends the block that its neighbor sent out first."),
+            Mistake(
+                16384,
+                "That is the size of the result. A device never sends the block of the neighbor that it sends to.",
+            ),
         ),
     ),
     Question(
-        "8 devices on a ring reduce-scatter 16,384 bytes each. How many bytes does one device send?",
+        "8 devices on a ring run a reduce-scatter of 16,384 bytes each. How many bytes does one device send?",
         Number("bytes"),
         lambda: _exchange("reduce-scatter", (4096,), 8).most_sent_bytes,
-        "7 blocks of 2,048: as many as the all-gather of its result sends, which it undoes.",
-        "Blocks are an eighth of the operand. How many does a device send?",
+        "7 blocks of 2,048: as many as the all-gather of the result sends. The two are inverse.",
+        "A block is an eighth of the operand. How many blocks does a device send?",
         (
-            Mistake(16384, "That is the operand. The block that it keeps in the end is never sent by it."),
-            Mistake(2048, "That is one block, and there are 7 steps."),
+            Mistake(16384, "That is the size of the operand. A device never sends the block that it keeps at the end."),
+            Mistake(2048, "That is one block. There are 7 steps."),
             Mistake(7 * 16384, "A step sends one block, an eighth of the operand, not all of it."),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Lesson 4: one program four ways, from axis_env to jit with shardings."""
+"""Lesson 4: one program written in four ways, from axis_env to jit with shardings."""
 
 from typing import Any
 
@@ -57,43 +57,44 @@ def _seen_inside() -> tuple[int, ...]:
 
 QUESTIONS = (
     Question(
-        "An array of 8 is split over i = 4. In which of the four ways does nobody write the collective, so that XLA's partitioner inserts it?",
+        "An array of 8 elements is sharded over i = 4. In which of the four ways does XLA's partitioner insert the collective, because the program does not contain it?",
         Choice(_WAYS),
         _of_the_partitioner,
-        "With jit and shardings the program says sum, of the whole array; the partitioner finds out that devices must talk.",
+        "With jit and shardings the program is a sum of the whole array. The partitioner determines that devices must communicate.",
         "In three of them you can point at the psum.",
         (
-            Mistake("axis_env", "There you wrote psum, and JAX lowered it to an all-reduce at once."),
-            Mistake("pmap", "There you wrote psum over the axis_name; only who has which part is pmap's."),
-            Mistake(
-                "shard_map", "There you wrote psum: shard_map is the manual way, in which the partitioner adds nothing."
-            ),
+            Mistake("axis_env", "There you wrote psum, and JAX lowered it directly to an all-reduce."),
+            Mistake("pmap", "There you wrote psum over the axis_name. pmap only assigns the parts to devices."),
+            Mistake("shard_map", "There you wrote psum. In shard_map, the manual way, the partitioner adds nothing."),
         ),
     ),
     Question(
-        "How many (replicas, partitions) has the program of shard_map over i = 4?",
+        "How many (replicas, partitions) does the program of shard_map over i = 4 have?",
         Ids(ordered=True, example="(2, 2)"),
         lambda: _counts(_manual()),
-        "One program over 4 partitions: what belongs to a mesh is partitioned, what belongs to an axis environment replicated.",
+        "One program over 4 partitions: programs over a mesh are partitioned, programs over an axis environment are replicated.",
         "Look at num_partitions in the first line of its HLO.",
         (
-            Mistake((4, 1), "That is the axis environment's program. A mesh's devices are partitions of one replica."),
-            Mistake((4, 4), "That would be 16 devices. There are 4 devices, which are all of one kind."),
+            Mistake(
+                (4, 1),
+                "That is the program of the axis environment. The devices of a mesh are partitions of one replica.",
+            ),
+            Mistake((4, 4), "That would be 16 devices. There are 4 devices, all of them partitions."),
         ),
     ),
     Question(
-        "Which shape has x, of 8 elements, inside of a shard_map with in_specs=P('i') over i = 4?",
+        "What is the shape of x, an array of 8 elements, inside a shard_map with in_specs=P('i') over i = 4?",
         Ids(ordered=True, example="(4,)"),
         _seen_inside,
-        "Inside, a device sees its own part, and nothing else.",
+        "Inside, a device sees only its own part.",
         "The function runs once on each device.",
         (
             Mistake(
                 (8,),
-                "That is the whole, as jit with shardings sees it. Inside of shard_map a device sees its own part.",
+                "That is the whole array, as in jit with shardings. Inside shard_map a device sees only its own part.",
             ),
-            Mistake((4, 2), "shard_map splits a dimension and adds none."),
-            Mistake((4,), "8 elements over 4 devices are 2 each; 4 is the number of devices."),
+            Mistake((4, 2), "shard_map splits a dimension. It does not add one."),
+            Mistake((4,), "8 elements over 4 devices are 2 each. 4 is the number of devices."),
         ),
     ),
 )

@@ -4,7 +4,7 @@ from inspector.course.answers import Choice, Number
 from inspector.course.question import Mistake, Question
 
 _TAKES, _BETWEEN = (12.0, 5.0), (9.0, 8.0)
-"""Microseconds of two collectives, and of the kernels between the start and the done of each."""
+"""Microseconds of two collectives, and of the kernels between their `-start` and `-done`."""
 
 
 def _exposed() -> float:
@@ -13,36 +13,39 @@ def _exposed() -> float:
 
 QUESTIONS = (
     Question(
-        "An all-gather takes 12 µs, kernels between its -start and its -done 9 µs; another takes 5 µs with 8 µs between. How"
-        " many microseconds of communication are exposed?",
+        "An all-gather takes 12 µs, and the kernels between its -start and its -done take 9 µs. Another takes 5 µs, with 8 µs of kernels."
+        " How many microseconds of communication are exposed?",
         Number("microseconds"),
         _exposed,
-        "3 of the first; the second is hidden whole, and what is left over there helps nobody.",
-        "Of each: what is left of the exchange when the kernels between are done?",
+        "3 µs of the first. The second is completely hidden, and its spare 3 µs do not help the first.",
+        "For each exchange: how much of it remains when its kernels are done?",
         (
-            Mistake(17.0, "That is all communication. What runs beside kernels is hidden."),
+            Mistake(17.0, "That is all communication. The part that overlaps with kernels is hidden."),
             Mistake(
-                0.0, "17 µs of kernels for 17 µs of exchanges: but those between the second pair do not help the first."
+                0.0,
+                "There are 17 µs of kernels for 17 µs of exchanges, but the kernels of the second exchange do not hide the first.",
             ),
             Mistake(
                 17.0 - 8.0 - 5.0,
-                "Each exchange is hidden by the kernels between its own start and done: 9 µs and 8 µs.",
+                "Each exchange is hidden only by the kernels between its own start and done: 9 µs and 8 µs.",
             ),
             Mistake(
                 3.0 + 8.0 - 5.0,
-                "Where kernels take longer than the exchange, nothing is exposed; it is not 3 µs of the other kind.",
+                "If kernels take longer than the exchange, nothing is exposed. The spare 3 µs are not communication.",
             ),
         ),
     ),
     Question(
-        "In a schedule, an all-gather-start stands right before its all-gather-done. Is the exchange hidden, exposed, or can't one tell?",
+        "In a schedule, an all-gather-start is right before its all-gather-done. Is the exchange hidden or exposed, or can't you tell?",
         Choice(("hidden", "exposed", "can't tell")),
         lambda: "exposed",
-        "Nothing runs between the two, so the device waits: written asynchronously, done synchronously.",
-        "What could run while the bytes travel?",
+        "Nothing runs between the two, so the device waits: an asynchronous form with synchronous behavior.",
+        "What could run while the data is in transit?",
         (
-            Mistake("hidden", "A pair only makes room for other work. With none between, the device waits at -done."),
-            Mistake("can't tell", "How long it takes one can't tell; that nothing runs meanwhile, the order says."),
+            Mistake("hidden", "A pair only allows other work in between. Without any, the device waits at -done."),
+            Mistake(
+                "can't tell", "You can't tell how long it takes, but the order shows that nothing else runs meanwhile."
+            ),
         ),
     ),
 )

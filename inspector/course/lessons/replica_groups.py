@@ -36,93 +36,96 @@ def _without_source() -> list[int]:
 
 QUESTIONS = (
     Question(
-        'Which groups has psum(x, "j") under [("i", 4), ("j", 2)]?',
+        'What are the groups of psum(x, "j") under [("i", 4), ("j", 2)]?',
         Groups(),
         _over_j,
-        "Members of a group differ in j alone, so replicas 2i and 2i + 1 add up.",
+        "Members of a group differ only in j, so replicas 2i and 2i + 1 are added.",
         "Members of a group differ in the named axis, and agree in all others.",
         (
             Mistake(
                 [[0, 2, 4, 6], [1, 3, 5, 7]],
                 "Those share j; psum over j *varies* j: members differ in j and agree in i.",
             ),
-            Mistake([list(range(8))], "That is psum over both axes. Members must agree in i, which is not named."),
-            Mistake([[0, 4], [1, 5], [2, 6], [3, 7]], "That numbers i fastest. The axis named last is the fastest: j."),
+            Mistake([list(range(8))], "That is psum over both axes. Members must agree in i, because it is not named."),
+            Mistake(
+                [[0, 4], [1, 5], [2, 6], [3, 7]], "That lets i vary fastest. The axis named last, j, varies fastest."
+            ),
         ),
     ),
     Question(
-        'Which groups has pmax(x, ("b", "c")) under [("a", 2), ("b", 2), ("c", 2)]?',
+        'What are the groups of pmax(x, ("b", "c")) under [("a", 2), ("b", 2), ("c", 2)]?',
         Groups(),
         _over_two,
-        "a is not named, so a group is all that agree in a.",
-        "Draw the cube: what do the replicas of a group have in common?",
+        "a is not named, so a group has all replicas with the same a.",
+        "Draw the cube. What do the replicas of a group have in common?",
         (
             Mistake(
                 [[0, 4], [1, 5], [2, 6], [3, 7]],
-                "Those differ in a alone: that is pmax over a, the axis that is not named.",
+                "Those differ only in a: that is pmax over a, the axis that is not named.",
             ),
             Mistake(
-                [[0, 1], [2, 3], [4, 5], [6, 7]], "That is over c alone. b is named too, so members may differ in it."
+                [[0, 1], [2, 3], [4, 5], [6, 7]], "That is over c alone. b is also named, so members may differ in it."
             ),
             Mistake(
-                [[0, 2], [1, 3], [4, 6], [5, 7]], "That is over b alone. c is named too, so members may differ in it."
+                [[0, 2], [1, 3], [4, 6], [5, 7]], "That is over b alone. c is also named, so members may differ in it."
             ),
-            Mistake([[0, 2, 4, 6], [1, 3, 5, 7]], "Those agree in c. What is not named is a."),
+            Mistake([[0, 2, 4, 6], [1, 3, 5, 7]], "Those agree in c. The axis that is not named is a."),
         ),
     ),
     Question(
-        'Which groups, in the order of their members, has all_gather(x, ("j", "i")) under [("i", 2), ("j", 3)]?',
+        'What are the groups of all_gather(x, ("j", "i")) under [("i", 2), ("j", 3)], with their members in order?',
         Groups(ordered=True),
         _gathered,
-        "The axis named first is the slowest: first both i of j = 0, then those of j = 1. The gathered blocks lie in that order.",
-        "Whose block comes first, second, third? Go through the named axes, the last one fastest.",
+        "The axis named first varies slowest: first both replicas with j = 0, then those with j = 1. The gathered blocks are in that order.",
+        "Which replica's block comes first, second, third? Go through the named axes; the last one varies fastest.",
         (
             Mistake(
                 [[0, 1, 2, 3, 4, 5]],
-                'That is ("i", "j"). Named ("j", "i"), i is the fastest: after replica 0 comes the one with i = 1.',
+                'That is ("i", "j"). In ("j", "i"), i varies fastest: after replica 0 comes the replica with i = 1.',
             ),
             Mistake(
                 [[0, 3], [1, 4], [2, 5]],
-                "That is over i alone. Both axes are named: there is one group, and only its order is asked.",
+                "That is over i alone. Both axes are named, so there is one group. The question is its order.",
             ),
             Mistake(
                 [[0, 1, 2], [3, 4, 5]],
-                "That is over j alone. Both axes are named: there is one group, and only its order is asked.",
+                "That is over j alone. Both axes are named, so there is one group. The question is its order.",
             ),
         ),
     ),
     Question(
-        f"Which groups does {_IOTA} write?",
+        f"Which groups does {_IOTA} denote?",
         Groups(ordered=True),
         _iota,
-        "0 to 7 as 4 rows of 2, transposed to 2 rows of 4: each row is a group.",
+        "Write 0 to 7 as 4 rows of 2 and transpose to 2 rows of 4. Each row is a group.",
         "Write 0 to 7 into 4 rows of 2, swap rows and columns, then read 2 rows of 4.",
         (
             Mistake(
                 [[0, 1, 2, 3], [4, 5, 6, 7]],
-                "That is [2,4]<=[8]. T(1,0) swaps rows and columns of the 4 by 2 before groups are cut.",
+                "That is [2,4]<=[8]. T(1,0) swaps rows and columns of the 4 x 2 array before it is divided into groups.",
             ),
             Mistake(
                 [[0, 1], [2, 3], [4, 5], [6, 7]],
-                "Those are the rows of [4,2] as they are. Transpose first, then read 2 groups of 4.",
+                "Those are the rows of [4,2] without the transpose. Transpose first, then read 2 groups of 4.",
             ),
             Mistake(
                 [[0, 4], [1, 5], [2, 6], [3, 7]],
-                "That is [4,2]<=[2,4]T(1,0): 2 rows of 4, transposed. Here it is 4 rows of 2.",
+                "That is [4,2]<=[2,4]T(1,0): 2 rows of 4, transposed. Here there are 4 rows of 2.",
             ),
         ),
     ),
     Question(
-        'Which replicas are left with zeros by ppermute(x, "j", [(0, 1), (1, 2)]) under [("i", 2), ("j", 3)]?',
+        'Which replicas receive zeros from ppermute(x, "j", [(0, 1), (1, 2)]) under [("i", 2), ("j", 3)]?',
         Ids(),
         _without_source,
-        "No source: zeros. Nobody sends to j = 0, whatever i is, and the last does not wrap around.",
-        "Who is nobody's target? A pair holds for every position along the other axes.",
+        "A replica without a source gets zeros. Nothing is sent to j = 0, for any i, because the permutation does not wrap around.",
+        "Which replicas are not a target? A pair applies to every position along the other axes.",
         (
-            Mistake([2, 5], "Those send to nobody, but they receive. Asked is who has no source: zeros."),
-            Mistake([0], "A permutation along j happens once for every i: here twice."),
+            Mistake([2, 5], "Those have no target, but they receive. The question asks for replicas without a source."),
+            Mistake([0], "A permutation along j happens once for every i, here twice."),
             Mistake(
-                [], "Without the pair (2, 0) it does not wrap around: somebody is nobody's target. No source: zeros."
+                [],
+                "Without the pair (2, 0) it does not wrap around, so some replicas are not a target. They get zeros.",
             ),
         ),
     ),

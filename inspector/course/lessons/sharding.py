@@ -1,4 +1,4 @@
-"""Lesson 8: products of sharded matrices, after the exercises of the scaling book's chapter on sharding, in our own words."""
+"""Lesson 8: products of sharded matrices, based on exercises of the scaling book's chapter on sharding, reworded."""
 
 import math
 from collections.abc import Sequence
@@ -40,77 +40,78 @@ _GATHERED = 1024 * 512 * 4 / 90e9 * 1e6
 
 QUESTIONS = (
     Question(
-        "bf16[1024, 4096] is split by P('x', 'y') over x = 4, y = 2, z = 2. How many bytes has one device?",
+        "bf16[1024, 4096] is sharded by P('x', 'y') over x = 4, y = 2, z = 2. How many bytes does one device hold?",
         Number("bytes"),
         _bytes_of_a_part,
-        "1024/4 * 4096/2 * 2 bytes; along z devices hold the same.",
-        "Which axes split it, and which only repeat it?",
+        "1024/4 * 4096/2 * 2 bytes. Along z, devices hold copies.",
+        "Which axes shard the array, and which only replicate it?",
         (
             Mistake(
                 1024 * 4096 * 2 // 16,
-                "That divides by all 16 devices. z splits nothing: along it devices hold the same.",
+                "That divides by all 16 devices. z does not shard the array: along z, devices hold copies.",
             ),
-            Mistake(1024 * 4096 * 2, "That is the whole array: x and y split it."),
-            Mistake(1024 * 4096 * 2 // 4, "That divides by x alone; columns are split by y."),
+            Mistake(1024 * 4096 * 2, "That is the whole array. x and y shard it."),
+            Mistake(1024 * 4096 * 2 // 4, "That divides by x alone. y also shards the columns."),
         ),
     ),
     Question(
-        "A[I, J] @ B[J, K] with A split over x by I, B over y by K. Which collective is needed?",
+        "A[I, J] @ B[J, K], with I of A sharded over x and K of B over y. Which collective is needed?",
         Choice(_OPCODES),
         lambda: _product(("x",), (None, "y")),
-        "None: every device has whole rows of A and whole columns of B, and makes its block of the result.",
-        "What has a device of the dimension that is summed over?",
+        "None. Every device has whole rows of A and whole columns of B, and computes its block of the result.",
+        "How much of the summed dimension does a device have?",
         (
-            Mistake(
-                "all-gather", "J is whole on every device, so every product that its block needs is already there."
-            ),
-            Mistake("all-reduce", "J is whole on every device, so its sums are too: there is nothing to add up."),
+            Mistake("all-gather", "Every device has all of J, so it has every product that its block needs."),
+            Mistake("all-reduce", "Every device has all of J, so its sums are complete. There is nothing to add."),
         ),
     ),
     Question(
-        "Now both are split over x by J, the dimension that is summed over. Which collective, if the result is to be whole?",
+        "Now J, the summed dimension, is sharded over x in both. Which collective is needed if the result should be replicated?",
         Choice(_OPCODES),
         lambda: _product((None, "x"), ("x",)),
-        "An all-reduce: every device has summed over its part of J, and the partial sums are added.",
-        "Every device can multiply what it has: what is it that it gets?",
+        "An all-reduce. Every device has summed over its part of J, and the partial sums are added.",
+        "Every device can multiply its parts. What is the result?",
         (
-            Mistake("none", "A device has a quarter of J, so its sums are a quarter of the sums."),
+            Mistake("none", "A device has a quarter of J, so its sums are incomplete."),
             Mistake(
                 "all-gather",
-                "That works too, and moves A and B to do all the work on each device; adding partial sums shares it.",
+                "That also works, but it moves A and B, and each device does all the work. Adding partial sums shares the work.",
             ),
-            Mistake("reduce-scatter", "That leaves a part of the result on each device; asked is the whole result."),
+            Mistake(
+                "reduce-scatter",
+                "That leaves a part of the result on each device. The question asks for the whole result.",
+            ),
         ),
     ),
     Question(
-        "Now A is split over x by I, and B over x by J. Which collective?",
+        "Now I of A and J of B are both sharded over x. Which collective is needed?",
         Choice(_OPCODES),
         lambda: _product(("x",), ("x",)),
-        "B is gathered: x can split the rows of the result, so what splits J must go.",
-        "A device needs all of J for its rows of A.",
+        "An all-gather of B: x shards the rows of the result, so it cannot also shard J.",
+        "A device needs all of J of B for its rows of A.",
         (
-            Mistake("none", "For its rows a device needs B whole, and has a quarter of it."),
+            Mistake("none", "For its rows a device needs all of B, but has a quarter of it."),
             Mistake(
                 "all-reduce",
-                "Devices have different rows of A: their products are of different rows, and not to be added.",
+                "Devices have different rows of A. Their products belong to different rows and must not be added.",
             ),
-            Mistake("all-to-all", "That would leave a device with a quarter of B; for its rows it needs all."),
+            Mistake("all-to-all", "That would leave a device with a quarter of B. For its rows it needs all of B."),
         ),
     ),
     Question(
-        "That gather, of f32[1024, 512] over a ring of x = 4 with 90 GB/s each way on each link, both ways used: how many microseconds?",
+        "The all-gather of f32[1024, 512] runs on a ring of x = 4 with 90 GB/s in each direction of each link, and uses both directions. How many microseconds does it take?",
         Number("microseconds"),
         _microseconds,
-        "3/4 of the array over both ways of a link: V * 3/4 / 180 GB/s.",
-        "How many bytes come to a device, over how many links at once?",
+        "3/4 of the array over both directions: V * 3/4 / 180 GB/s.",
+        "How many bytes does a device receive, over how many links at once?",
         (
             Mistake(
-                _GATHERED * 0.75, "That uses one way around. Both neighbors send: half of it comes from each side."
+                _GATHERED * 0.75, "That uses one direction. Both neighbors send: half of the data comes from each side."
             ),
-            Mistake(_GATHERED / 2, "Nearly: a device's own quarter need not come."),
+            Mistake(_GATHERED / 2, "Nearly. A device already has its own quarter."),
             Mistake(
                 _GATHERED,
-                "That sends the whole array one way. A quarter is there already, and it comes from both sides.",
+                "That sends the whole array in one direction. A quarter is already there, and the rest comes from both sides.",
             ),
         ),
     ),

@@ -1,4 +1,4 @@
-"""Lesson 5: a train step data-, tensor- and fully sharded: its collectives counted and priced."""
+"""Lesson 5: the number and cost of collectives in a training step with data, tensor and fully sharded parallelism."""
 
 from typing import Any
 
@@ -60,72 +60,73 @@ def _microseconds() -> float:
 
 QUESTIONS = (
     Question(
-        "Weights of 256 x 1024 and 1024 x 256 (f32), whole on each of 8 devices; the batch is split. How many bytes of"
-        " gradients does each device put into all-reduces in a step?",
+        "Weights of 256 x 1024 and 1024 x 256 (f32) are replicated on 8 devices, and the batch is sharded. How many bytes of"
+        " gradients does each device send into all-reduces in one step?",
         Number("bytes"),
         _bytes_reduced,
-        "As many as there are weights, whatever the batch: data parallelism pays by the size of the model.",
-        "Which values differ from device to device, and must not?",
+        "As many bytes as the weights have, for any batch: the cost of data parallelism depends on the size of the model.",
+        "Which values differ between devices but must be equal?",
         (
-            Mistake(_GRADIENTS // 2, "That is one of the two matrices; both have gradients."),
+            Mistake(_GRADIENTS // 2, "That is one of the two matrices. Both have gradients."),
             Mistake(
-                _GRADIENTS // 8, "That is an eighth: weights are whole on each device here, so their gradients are too."
+                _GRADIENTS // 8,
+                "That is an eighth. The weights are replicated here, so their gradients are not sharded either.",
             ),
-            Mistake(_GRADIENTS // 4, "Those are elements; an f32 has 4 bytes."),
-            Mistake(_GRADIENTS * 8, "That is all devices together; asked is what each puts in."),
+            Mistake(_GRADIENTS // 4, "That is the number of elements. An f32 has 4 bytes."),
+            Mistake(_GRADIENTS * 8, "That is the sum over all devices. The question asks for one device."),
         ),
     ),
     Question(
-        "w_in is split by columns and w_out by rows over 8 devices (tensor parallelism), the batch is whole. How many"
-        " collectives has loss(w_in, w_out, x)?",
+        "w_in is sharded by columns and w_out by rows over 8 devices (tensor parallelism), and the batch is replicated. How many"
+        " collectives does loss(w_in, w_out, x) have?",
         Number(),
         lambda: len(_tensor()),
-        "One all-reduce, after the second product: each device summed over its own eighth of the hidden layer.",
-        "Follow the hidden layer: which part of it has a device, and which part does it need?",
+        "One all-reduce, after the second product: each device has summed over its own eighth of the hidden layer.",
+        "Follow the hidden layer. Which part of it does a device have, and which part does it need?",
         (
             Mistake(
                 2,
-                "After the first product a device has just the columns of the hidden layer that its rows of w_out need: nothing is sent.",
+                "After the first product a device has exactly the columns of the hidden layer that its rows of w_out need. Nothing is sent.",
             ),
             Mistake(
                 0,
-                "The second product sums over the hidden layer, of which a device has an eighth: partial sums must be added.",
+                "The second product sums over the hidden layer, and each device has an eighth of it. The partial sums must be added.",
             ),
         ),
     ),
     Question(
-        "Now the weights are split by rows over the same 8 devices as the batch (fully sharded). Which collective brings a"
-        " whole weight to a device before it is used?",
+        "Now the weights are sharded by rows over the same 8 devices as the batch (fully sharded). Which collective provides the"
+        " whole weight on a device before it is used?",
         Choice(("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")),
         _brings_weights,
-        "All-gather: memory is paid back with communication, an eighth of each weight at rest, all of it while in use.",
-        "Everybody has an eighth and needs all of it; nothing is added.",
+        "All-gather. It trades communication for memory: each device stores an eighth of a weight, and all of it only while it is used.",
+        "Every device has an eighth and needs all of it. Nothing is added.",
         (
-            Mistake("all-reduce", "That adds. Parts of a weight lie beside each other; they are not summands."),
-            Mistake("reduce-scatter", "That is what gradients want on their way back: summed, and an eighth kept."),
-            Mistake("all-to-all", "That leaves a device with as much as it had; here it needs all of it."),
+            Mistake("all-reduce", "That adds. The parts of a weight are concatenated, not summed."),
+            Mistake("reduce-scatter", "Gradients need that: they are summed, and each device keeps an eighth."),
+            Mistake("all-to-all", "That leaves a device with as much data as before. Here it needs the whole weight."),
         ),
     ),
     Question(
-        "The all-reduce of the first question, 2 MiB among 8, on a ring whose links carry 50 GB/s each way: how many"
-        " microseconds, without latency, by the ring algorithm?",
+        "The all-reduce of the first question has 2 MiB on each of 8 devices, on a ring with links of 50 GB/s in each direction. How many"
+        " microseconds does the ring algorithm take, without latency?",
         Number("microseconds"),
         _microseconds,
-        "2 * 7/8 * 2 MiB over 50 GB/s. With many members it is twice the bytes over the speed, however many they are.",
-        "Bytes that one device sends, over the speed of a link.",
+        "2 * 7/8 * 2 MiB divided by 50 GB/s. With many members it approaches twice the bytes divided by the speed.",
+        "Divide the bytes that one device sends by the speed of a link.",
         (
             Mistake(
                 _GRADIENTS / _SPEED * 1e6,
-                "That sends the operand once. A ring sends 7/8 of it for the sums, and 7/8 again to spread them.",
+                "That sends the operand once. A ring sends 7/8 of it to compute the sums, and 7/8 again to distribute them.",
             ),
             Mistake(
                 _GRADIENTS / _SPEED * 1e6 * 7 / 8,
-                "That is the first half, the reduce-scatter. The sums must then be gathered.",
+                "That is the first half, the reduce-scatter. Then the sums must be gathered.",
             ),
-            Mistake(_GRADIENTS / _SPEED * 2e6, "Nearly: a device's own block need not be sent: 7/8 each way."),
+            Mistake(_GRADIENTS / _SPEED * 2e6, "Nearly. A device does not send its own block, so it is 7/8 each time."),
             Mistake(
                 _GRADIENTS / _SPEED * 1e6 * 14,
-                "That sends the whole operand in each of 14 steps; a step sends an eighth of it.",
+                "That sends the whole operand in each of 14 steps. A step sends an eighth of it.",
             ),
         ),
     ),
