@@ -224,17 +224,6 @@ class Computation:
         rows = self.module.columns.rows_with(self.number, scheduled[self.id].instruction_ids)
         return tuple(map(self.module.at, rows))
 
-    def instruction_by_id(self, instruction_id: int) -> Instruction:
-        """The instruction with that id.
-
-        Raises:
-          ModuleError: there is none: the proto is damaged.
-        """
-        row = self.module.columns.row(self.number, instruction_id)
-        if row < 0:
-            raise ModuleError(f"Computation {self.name} refers to an instruction {instruction_id} that it lacks.")
-        return self.module.at(row)
-
     @property
     def root(self) -> Instruction:
         """The instruction whose value is the computation's."""

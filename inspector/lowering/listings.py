@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import collections
 import linecache
 import pathlib
 import sys
-import time
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +17,7 @@ from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin, Root
 from inspector.support import subprocesses
 from inspector.support.packages import is_library_file
+from inspector.support.python_syntax import parse_python
 
 # What runs the user's code: never what a reader wants.
 _MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "click")
@@ -85,32 +84,16 @@ def _file_blocks(file: str, lines: collections.Counter[int]) -> list[tuple[str, 
 
 def _definitions(text: str) -> list[tuple[int, int]]:
     """Line spans of the top-level statements, decorators included."""
-    tree = _parsed(text)
+    try:
+        tree = parse_python(text)
+    except (SyntaxError, SystemError):
+        return []
     spans = []
-    for node in tree.body if tree is not None else ():
+    for node in tree.body:
         decorators = getattr(node, "decorator_list", [])
         start = min([node.lineno, *(d.lineno for d in decorators)])
         spans.append((start, node.end_lineno or node.lineno))
     return spans
-
-
-_PARSES = 20
-
-
-def _parsed(text: str) -> ast.Module | None:
-    """The syntax tree, None of a text that is not Python.
-
-    Python 3.11.0 to 3.11.4 count the recursion of all threads together: where two parse at once, one may get a SystemError
-    (https://github.com/python/cpython/issues/106905).
-    """
-    for _ in range(_PARSES):
-        try:
-            return ast.parse(text)
-        except SyntaxError:
-            return None
-        except SystemError:
-            time.sleep(0.001)
-    return None
 
 
 def definition(fun: Any) -> tuple[str, tuple[int, int]] | None:
