@@ -301,7 +301,11 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda _, c: c.graph("around", 3), inspector.errors.ModuleError, "needs a selection"),  # type: ignore[arg-type]
     (lambda _, c: c.roofline("h100"), ParameterError, "peak is an inspector.Peak"),  # type: ignore[arg-type]
     (lambda _, c: c.save("."), IsADirectoryError, "Give the name of a file in it: '.'"),
-    (lambda _, c: c.save("nowhere/x.inspector"), FileNotFoundError, "no such folder to write into: 'nowhere'"),
+    (
+        lambda _, c: c.save("nowhere/x.inspector"),
+        FileNotFoundError,
+        "The folder to write into does not exist: 'nowhere'",
+    ),
     (lambda low, _: inspector.sweep(low, targets=None), TargetError, "got None"),  # type: ignore[arg-type]
     (lambda low, _: inspector.sweep(low, targets=8), TargetError, "got 8"),  # type: ignore[arg-type]
     (lambda low, _: inspector.sweep(low, time_limit_s="5"), ValueError, "seconds above 0"),  # type: ignore[arg-type]
@@ -313,10 +317,10 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda low, _: inspector.scan(low, [3]), OptionError, "named by a text.* got 3"),  # type: ignore[list-item]
     (lambda _, __: inspector.share_compiles("a").__enter__(), ParameterError, "seconds above 0"),  # type: ignore[arg-type]
     (lambda _, __: inspector.settings.update(cach=True), TypeError, "no setting cach. Did you mean cache?"),
-    (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "no setting limit. There are cache,"),
+    (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "Unknown setting limit. Settings: cache,"),
     (lambda _, __: inspector.Target("cpu").with_devices("8"), TargetError, "integer from 1, got '8'"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, axis_env=4), ParameterError, "axis_env is 4. Expected pairs"),  # type: ignore[arg-type]
-    (lambda _, __: inspector.lower(step, X, static_argnums="x"), ParameterError, "Names go into static_argnames"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.lower(step, X, static_argnums="x"), ParameterError, "Pass names in static_argnames"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, donate_argnums=0.5), ParameterError, "integers, such as 0"),  # type: ignore[arg-type]
     (lambda _, __: inspector.explore(step, X, height_px="tall"), ParameterError, "CSS pixels"),  # type: ignore[arg-type]
     (lambda _, __: inspector.explore(step, X, compare=3), OptionError, "got int"),  # type: ignore[arg-type]
