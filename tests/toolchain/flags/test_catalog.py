@@ -25,7 +25,7 @@ def option(name: str) -> catalog.Option:
 
 
 def test_a_search_is_a_text() -> None:
-    with pytest.raises(OptionError, match="A search in the options is a text, such as 'fast math', got 5"):
+    with pytest.raises(OptionError, match="Expected a search text, such as 'fast math', got 5"):
         inspector.option_catalog(5)  # type: ignore[arg-type]
 
 
