@@ -244,7 +244,7 @@ def test_what_a_value_says(values: list[Any], collectives: Collectives) -> None:
     assert texts["Explorer"].startswith("Explorer of jit_step for cpu\n  baseline [cpu]: done, peak memory ")
     assert repr(collectives) == "<Collectives on the replica mesh (i=4): 1 all-reduce over i, 1 all-gather over i>"
     assert re.fullmatch(r"<all-reduce psum\S* over i: 32 B in, 32 B out, user>", repr(collectives[0]))
-    assert re.fullmatch(r"<Listing: \d+ lines, \d+ with the place that they come from>", texts["Listing"])
+    assert re.fullmatch(r"<Listing: \d+ lines, \d+ with an origin>", texts["Listing"])
     assert str(values[4]) == values[4].text
 
 
