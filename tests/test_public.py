@@ -288,7 +288,7 @@ def test_a_refused_kernel_is_explained(lowered: inspector.Lowered) -> None:
 F = "xla_cpu_enable_fast_math"
 Call = Callable[[inspector.Lowered, inspector.Compiled], Any]
 MISTAKES: list[tuple[Call, type[Exception], str]] = [
-    (lambda _, __: inspector.lower(X, step), ParameterError, "type ndarray. Expected a function first and then its"),
+    (lambda _, __: inspector.lower(X, step), ParameterError, "type ndarray. Expected a function followed by its"),
     (lambda _, __: inspector.lower([step], X), ParameterError, "Cannot lower a value of type list"),
     (lambda _, __: inspector.explore(None), ParameterError, "Cannot lower a value of type NoneType"),
     (lambda low, _: low.compile("cpu:8"), OptionError, r"'cpu:8' is a target and no options: write target='cpu:8'"),

@@ -69,7 +69,7 @@ def own_frame(frames: Sequence[Frame]) -> Frame | None:
     """Returns the innermost frame in the user's own code, or the innermost frame if all are in libraries; None without frames.
 
     Args:
-      frames: innermost first.
+      frames: call stack, innermost first.
     """
     own = next((frame for frame in frames if not is_library_file(frame.file)), None)
     return own if own is not None or not frames else frames[0]
