@@ -312,9 +312,9 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda low, _: inspector.sweep(low, time_limit_s=0), ValueError, "seconds above 0, or None, got 0"),
     (lambda low, _: inspector.scan(low, time_limit_s=-1), ValueError, "seconds above 0"),
     (lambda low, _: inspector.flag_effect(low, F, time_limit_s=True), ValueError, "seconds above 0"),
-    (lambda low, _: inspector.flag_effect(low, None), OptionError, "named by a text.* got None"),  # type: ignore[arg-type]
-    (lambda low, _: inspector.scan(low, 3), OptionError, "named by a text.* got 3"),  # type: ignore[arg-type]
-    (lambda low, _: inspector.scan(low, [3]), OptionError, "named by a text.* got 3"),  # type: ignore[list-item]
+    (lambda low, _: inspector.flag_effect(low, None), OptionError, "name of a flag as text.* got None"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.scan(low, 3), OptionError, "name of a flag as text.* got 3"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.scan(low, [3]), OptionError, "name of a flag as text.* got 3"),  # type: ignore[list-item]
     (lambda _, __: inspector.share_compiles("a").__enter__(), ParameterError, "seconds above 0"),  # type: ignore[arg-type]
     (lambda _, __: inspector.settings.update(cach=True), TypeError, "no setting cach. Did you mean cache?"),
     (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "Unknown setting limit. Settings: cache,"),

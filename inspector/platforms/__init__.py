@@ -1,6 +1,6 @@
 """Platforms: all facts in which they differ, in one file per platform.
 
-Code of a platform that needs JAX is in its module of `inspector/_jax` (`Platform.plugin`).
+Code of a platform that needs JAX is in its module of `inspector/_jax/compiling` (`Platform.plugin`).
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Platform:
       load_args: flags that make its library write backend code when it is loaded; they may contain `SCRATCH`.
       load_folders: the folders that these flags name, in the process's scratch directory.
       pallas: the backends of Pallas kernels, the default one first; () if only the interpreter can run kernels.
-      plugin: the module of `inspector/_jax` with its ahead-of-time compiler, for devices that are not attached; "" for
+      plugin: the module of `inspector/_jax/compiling` with its ahead-of-time compiler, for devices that are not attached; "" for
         none.
       chips: its chips, oldest first.
       usual_chip: the default chip to lower kernels for.

@@ -75,7 +75,7 @@ def test_descriptions_or_the_reason() -> None:
     assert len(known) > 250
     assert table.loc[table["description"].isna(), "unknown"].str.contains("description: ").all()
     assert "fast-math" in str(option("xla_cpu_enable_fast_math").description)
-    assert "scribes only its flags" in str(option("num_replicas").description)
+    assert "no descriptions of build options" in str(option("num_replicas").description)
 
 
 @pytest.mark.parametrize(

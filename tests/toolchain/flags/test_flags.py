@@ -50,7 +50,7 @@ BAD = [
     ("xla_gpu_experimental_autotune_cache_mode", "READ", "AUTOTUNE_CACHE_MODE_READ"),
     ("xla_gpu_experimental_autotune_cache_mode", True, "one of"),
     ("xla_gpu_enable_command_buffer", "+FUSION", "FUSION"),
-    ("xla_gpu_enable_command_buffer", "FUSION, CUBLAS", "no spaces"),
+    ("xla_gpu_enable_command_buffer", "FUSION, CUBLAS", "without spaces"),
     ("xla_gpu_enable_command_buffer", "JUNK", "CUBLAS"),
 ]
 

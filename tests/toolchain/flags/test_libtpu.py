@@ -66,7 +66,7 @@ BAD: list[tuple[str, object, str]] = [
     (ENABLED, "enable", "Did you mean 'enabled'"),
     (SCHEDULER, "lists", "Did you mean 'list'"),
     (AUTO_BOOL, "car", "'auto' or True or False"),
-    ("xla_tpu_block_summary_split_specs", "1,x", "int64 values with commas"),
+    ("xla_tpu_block_summary_split_specs", "1,x", "int64 values, separated by commas"),
     (LOOPS, "bad_field: 1", "no field named"),
 ]
 
