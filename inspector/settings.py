@@ -1,10 +1,9 @@
-"""Settings of this process, and of a scope within it.
+"""Settings of the process, and of a scope within it.
 
     inspector.settings.update(cache=False)                   for the process
-    with inspector.settings.scope(cache_directory="/tmp/c"): for what is submitted in here, by this thread
+    with inspector.settings.scope(cache_directory="/tmp/c"): for requests that this thread submits in the block
 
-Environment variables give the first values: `INSPECTOR_CACHE` ("off" or "on") and
-`INSPECTOR_CACHE_DIR`.
+Environment variables set the initial values: `INSPECTOR_CACHE` ("off" or "on") and `INSPECTOR_CACHE_DIR`.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ def _cache() -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be set.
+    """All settings.
 
     Attributes:
-      cache: whether compiled programs are remembered, in memory and on disk.
-      cache_directory: where on disk; "" for memory only.
-      cache_memory_bytes: the most that this process remembers; a program of more than a sixteenth of it is left to the disk,
-        where that has it.
-      cache_disk_bytes: the most that stays in the directory; the least recently used goes first.
-      dump_directory: the folder below which options that are typed in an Explorer may name files, such as
-        `xla_dump_to`; "" for none. Python may name any.
-      time_limit_s: a compile or run in a worker process that takes longer is stopped (`TimeLimitError`); None for
-        no limit.
+      cache: whether compiled programs are cached, in memory and on disk.
+      cache_directory: the folder of the disk cache; "" to cache in memory only.
+      cache_memory_bytes: the limit of the memory cache, in bytes. A program that takes more than a sixteenth of it is not kept
+        in memory if the disk cache has it.
+      cache_disk_bytes: the limit of the disk cache, in bytes; the least recently used programs are deleted first.
+      dump_directory: the folder that must contain the files named by options typed in an Explorer, such as
+        `xla_dump_to`; "" if such options may name no files. Options set in Python may name any file.
+      time_limit_s: the time limit of a compile or run in a worker process, in seconds. A longer one is stopped
+        (`TimeLimitError`). None for no limit.
     """
 
     cache: bool = dataclasses.field(default_factory=_cache)
@@ -70,10 +69,14 @@ class Settings:
 
 
 def check_time_limit(limit_s: object, name: str = "time_limit_s") -> None:
-    """Refuses what is no time limit; `name` is what the user calls it.
+    """Checks a time limit.
+
+    Args:
+      limit_s: the value, in seconds.
+      name: the parameter's name, for the message.
 
     Raises:
-      ValueError: neither a number of seconds above 0 nor None.
+      ValueError: the limit is neither a number above 0 nor None.
     """
     if limit_s is not None and not (
         isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool) and limit_s > 0
@@ -90,19 +93,19 @@ _scope: contextvars.ContextVar[Settings | None] = contextvars.ContextVar("inspec
 
 
 def current() -> Settings:
-    """The settings that hold here: the innermost scope's, else the process's."""
+    """Returns the settings in effect: those of the innermost scope, or else those of the process."""
     return _scope.get() or _process
 
 
 def update(**changes: Any) -> None:
-    """Changes settings for the process; scopes that are open keep theirs.
+    """Changes settings of the process. Open scopes keep theirs.
 
     Args:
       changes: fields of `Settings`.
 
     Raises:
-      TypeError: no such setting.
-      ValueError: a value that the setting cannot have.
+      TypeError: an unknown setting.
+      ValueError: an invalid value.
     """
     global _process
     _process = _changed(_process, changes)
@@ -114,12 +117,12 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
     if unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         meant = f" Did you mean {near[0]}?" if near else ""
-        raise TypeError(f"There is no setting {unknown[0]}.{meant} There are {', '.join(known)}.")
+        raise TypeError(f"Unknown setting {unknown[0]}.{meant} Settings: {', '.join(known)}.")
     return dataclasses.replace(settings, **changes)
 
 
 def here() -> Callable[[], object]:
-    """Makes the scope that holds here hold in another thread, where it is called first."""
+    """Returns a function that puts the current scope into effect in the thread that calls it."""
     chosen = _scope.get()
     return lambda: _scope.set(chosen)
 
@@ -132,8 +135,8 @@ def scope(**changes: Any) -> Iterator[Settings]:
       changes: fields of `Settings`.
 
     Raises:
-      TypeError: no such setting.
-      ValueError: a value that the setting cannot have.
+      TypeError: an unknown setting.
+      ValueError: an invalid value.
     """
     token = _scope.set(_changed(current(), changes))
     try:

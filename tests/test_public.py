@@ -254,7 +254,7 @@ def test_what_a_value_says(values: list[Any], collectives: Collectives) -> None:
     assert texts["Explorer"].startswith("Explorer of jit_step for cpu\n  baseline [cpu]: done, peak memory ")
     assert repr(collectives) == "<Collectives on the replica mesh (i=4): 1 all-reduce over i, 1 all-gather over i>"
     assert re.fullmatch(r"<all-reduce psum\S* over i: 32 B in, 32 B out, user>", repr(collectives[0]))
-    assert re.fullmatch(r"<Listing: \d+ lines, \d+ with the place that they come from>", texts["Listing"])
+    assert re.fullmatch(r"<Listing: \d+ lines, \d+ with an origin>", texts["Listing"])
     assert str(values[4]) == values[4].text
 
 
@@ -298,7 +298,7 @@ def test_a_refused_kernel_is_explained(lowered: inspector.Lowered) -> None:
 F = "xla_cpu_enable_fast_math"
 Call = Callable[[inspector.Lowered, inspector.Compiled], Any]
 MISTAKES: list[tuple[Call, type[Exception], str]] = [
-    (lambda _, __: inspector.lower(X, step), ParameterError, "type ndarray. Expected a function first and then its"),
+    (lambda _, __: inspector.lower(X, step), ParameterError, "type ndarray. Expected a function followed by its"),
     (lambda _, __: inspector.lower([step], X), ParameterError, "Cannot lower a value of type list"),
     (lambda _, __: inspector.explore(None), ParameterError, "Cannot lower a value of type NoneType"),
     (lambda low, _: low.compile("cpu:8"), OptionError, r"'cpu:8' is a target, not options. Write target='cpu:8'"),
@@ -311,22 +311,26 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda _, c: c.graph("around", 3), inspector.errors.ModuleError, "needs a selection"),  # type: ignore[arg-type]
     (lambda _, c: c.roofline("h100"), ParameterError, "peak is an inspector.Peak"),  # type: ignore[arg-type]
     (lambda _, c: c.save("."), IsADirectoryError, "Give the name of a file in it: '.'"),
-    (lambda _, c: c.save("nowhere/x.inspector"), FileNotFoundError, "no such folder to write into: 'nowhere'"),
+    (
+        lambda _, c: c.save("nowhere/x.inspector"),
+        FileNotFoundError,
+        "The folder to write into does not exist: 'nowhere'",
+    ),
     (lambda low, _: inspector.sweep(low, targets=None), TargetError, "got None"),  # type: ignore[arg-type]
     (lambda low, _: inspector.sweep(low, targets=8), TargetError, "got 8"),  # type: ignore[arg-type]
     (lambda low, _: inspector.sweep(low, time_limit_s="5"), ValueError, "seconds above 0"),  # type: ignore[arg-type]
     (lambda low, _: inspector.sweep(low, time_limit_s=0), ValueError, "seconds above 0, or None, got 0"),
     (lambda low, _: inspector.scan(low, time_limit_s=-1), ValueError, "seconds above 0"),
     (lambda low, _: inspector.flag_effect(low, F, time_limit_s=True), ValueError, "seconds above 0"),
-    (lambda low, _: inspector.flag_effect(low, None), OptionError, "named by a text.* got None"),  # type: ignore[arg-type]
-    (lambda low, _: inspector.scan(low, 3), OptionError, "named by a text.* got 3"),  # type: ignore[arg-type]
-    (lambda low, _: inspector.scan(low, [3]), OptionError, "named by a text.* got 3"),  # type: ignore[list-item]
+    (lambda low, _: inspector.flag_effect(low, None), OptionError, "name of a flag as text.* got None"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.scan(low, 3), OptionError, "name of a flag as text.* got 3"),  # type: ignore[arg-type]
+    (lambda low, _: inspector.scan(low, [3]), OptionError, "name of a flag as text.* got 3"),  # type: ignore[list-item]
     (lambda _, __: inspector.share_compiles("a").__enter__(), ParameterError, "seconds above 0"),  # type: ignore[arg-type]
     (lambda _, __: inspector.settings.update(cach=True), TypeError, "no setting cach. Did you mean cache?"),
-    (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "no setting limit. There are cache,"),
-    (lambda _, __: inspector.Target("cpu").with_devices("8"), TargetError, "an integer of at least 1, got '8'"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "Unknown setting limit. Settings: cache,"),
+    (lambda _, __: inspector.Target("cpu").with_devices("8"), TargetError, "integer from 1, got '8'"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, axis_env=4), ParameterError, "axis_env is 4. Expected pairs"),  # type: ignore[arg-type]
-    (lambda _, __: inspector.lower(step, X, static_argnums="x"), ParameterError, "Names go into static_argnames"),  # type: ignore[arg-type]
+    (lambda _, __: inspector.lower(step, X, static_argnums="x"), ParameterError, "Pass names in static_argnames"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, donate_argnums=0.5), ParameterError, "integers, such as 0"),  # type: ignore[arg-type]
     (lambda _, __: inspector.explore(step, X, height_px="tall"), ParameterError, "CSS pixels"),  # type: ignore[arg-type]
     (lambda _, __: inspector.explore(step, X, compare=3), OptionError, "got int"),  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from inspector.errors import ParameterError
+from inspector.support.python_syntax import parse_python
 
 if TYPE_CHECKING:
     from inspector.widgets.explorer import Explorer
@@ -58,7 +59,7 @@ def explore_call(line: str, names: dict[str, Any]) -> Explorer:
 
 def _parse(line: str) -> tuple[ast.Call, ast.expr | None]:
     try:
-        body = ast.parse(line.strip(), mode="eval").body
+        body = parse_python(line.strip(), mode="eval").body
     except SyntaxError as e:
         raise ParameterError(f"%explore takes a call, such as %explore f(x, w), got {line.strip()!r}: {e.msg}.") from e
     settings = None

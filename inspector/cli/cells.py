@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from inspector.support.python_syntax import parse_python
+
 ANY = "*"
 """Stands for names that are not in the text of a cell, such as the names of a file that it runs."""
 
@@ -66,7 +68,7 @@ def defined(source: str) -> set[str]:
         return set() if magic[1] in _OTHER_LANGUAGES else defined(source[magic.end() :])
     try:
         transformer: Any = TransformerManager  # untyped
-        tree = ast.parse(transformer().transform_cell(source))
+        tree = parse_python(transformer().transform_cell(source))
     except SyntaxError:
         return set()
     found = {ANY} if _RUN.search(source) else set()

@@ -1,1 +1,1 @@
-"""What to run, how often, on which inputs; statistics of what came back."""
+"""Runs compiled programs on inputs, measures them and compares runs."""

@@ -1,7 +1,7 @@
-"""`Difference`: how the numbers of one array differ from those of another.
+"""`Difference`: numerical differences between two arrays.
 
-Arrays are looked at in blocks, so that what is worked out of them takes little memory beside theirs, and widened to
-types in which their differences are exact.
+Arrays are processed in blocks, so that intermediate values take little memory, and are widened to types in which their
+differences are exact.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ from inspector.errors import Unavailable
 Array: TypeAlias = npt.NDArray[Any]
 T = TypeVar("T")
 
-_BLOCK = 1 << 16  # elements, so that what is worked out of them stays in the processor's cache
+_BLOCK = 1 << 16  # elements, so that intermediate values fit into the processor's cache
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_NO_NUMBERS = Unavailable("they are no numbers")
+_NO_NUMBERS = Unavailable("the values are not numbers")
 _NOT_FLOATS = Unavailable("only floating-point numbers have units in the last place")
-_UNLIKE_NUMBERS = Unavailable("a number stands beside NaN or infinity")
+_UNLIKE_NUMBERS = Unavailable("finite values are compared with NaN or infinity")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """How one output of a run differs from that of another. NaN equals NaN.
+    """The differences between one output of a run and the same output of another run. NaN equals NaN.
 
     Attributes:
-      path: of the output, such as `[0]['w']`; "" for a single one.
-      count: elements.
-      differing: elements that are not equal.
-      largest: the largest absolute difference.
-      scaled: the largest difference by the largest value of the other output; None where that is 0, and the outputs differ.
-      relative: the largest difference by the other run's value, where that is not 0; None where all are 0.
-      ulps: the most floating-point numbers of the type that lie between two elements; of complex numbers by parts.
-      first: index of the first element that differs, row-major; None where all are equal.
-      value, other_value: what stands there.
-      nans, other_nans, infinities, other_infinities: elements that are such.
+      path: path of the output, such as `[0]['w']`; "" for a single output.
+      count: number of elements.
+      differing: number of unequal elements.
+      largest: largest absolute difference.
+      scaled: largest absolute difference divided by the largest absolute value of the other output; None if that value is 0
+        and the outputs differ.
+      relative: largest relative difference, among elements whose value in the other run is not 0; None if all are 0.
+      ulps: largest difference in units in the last place; for complex numbers, of the real or imaginary part.
+      first: index of the first unequal element, row-major; None if all are equal.
+      value, other_value: the values of that element, as text.
+      nans, other_nans, infinities, other_infinities: number of such elements in each output.
     """
 
     path: str
@@ -58,9 +59,9 @@ class Difference:
     other_infinities: int
 
 
-@np.errstate(invalid="ignore", over="ignore")  # infinities, and NaN that signals
+@np.errstate(invalid="ignore", over="ignore")  # infinities and signaling NaN
 def difference(path: str, ours: Array, theirs: Array) -> Difference:
-    """How an output differs from another one of its shape and type."""
+    """Computes the differences between two outputs of equal shape and type."""
     found = _Found(_kind(ours.dtype))
     if all((_bits(a) == _bits(b)).all() for a, b in _blocks(ours, theirs)):
         for block, _ in _blocks(ours, ours):
@@ -91,7 +92,7 @@ _Kind: TypeAlias = Literal["float", "complex", "integer", ""]
 
 
 def _kind(dtype: np.dtype[Any]) -> _Kind:
-    """By name: the types of ml_dtypes are no heirs of NumPy's."""
+    """Returns the kind of a dtype, by name, because the types of ml_dtypes do not inherit from NumPy's."""
     for kind, names in _KINDS.items():
         if dtype.name.startswith(names):
             return kind
@@ -104,10 +105,10 @@ _KINDS: dict[_Kind, tuple[str, ...]] = {
 
 
 class _Found:
-    """What is known of two arrays after some of their blocks; the attributes as of `Difference`, of both arrays.
+    """Accumulated differences after some blocks of two arrays. Attributes are as in `Difference`, for both arrays.
 
     Attributes:
-      first: its place in the flat array.
+      first: flat index of the first unequal element.
     """
 
     def __init__(self, kind: _Kind) -> None:
@@ -123,13 +124,13 @@ class _Found:
         self.nans, self.infinities = [0, 0], [0, 0]
 
     def see_equal(self, block: Array) -> None:
-        """The next of both, where they are the same."""
+        """Adds the next block of both arrays, if the blocks are identical."""
         if self._kind in ("float", "complex"):
             self._count_odd(0, _wide(block))
             self.nans[1], self.infinities[1] = self.nans[0], self.infinities[0]
 
     def see(self, a: Array, b: Array) -> None:
-        """The next of each."""
+        """Adds the next block of each array."""
         unlike = np.asarray(a != b)
         wide = (_wide(a), _wide(b)) if self._kind else (np.zeros(0), np.zeros(0))
         if self._kind in ("float", "complex"):
@@ -160,7 +161,7 @@ class _Found:
         return self._relative if self.differing else 0.0
 
     def number(self, known: T) -> T | Unavailable:
-        """A number where there is one."""
+        """Returns a statistic, or why it does not exist."""
         if not self._kind:
             return _NO_NUMBERS
         return _UNLIKE_NUMBERS if self._is_odd else known
@@ -170,7 +171,7 @@ class _Found:
         self.infinities[side] += int(np.isinf(wide).sum())
 
     def _measure(self, a: Array, b: Array, sizes: Array) -> None:
-        """The sizes of the differences between elements that differ; `sizes` are those of `b`."""
+        """Measures the differences between unequal elements; `sizes` are the absolute values of `b`."""
         apart = np.abs(a - b)
         if not np.isfinite(apart).all():
             self._is_odd = True
@@ -192,7 +193,7 @@ def _bits(values: Array) -> npt.NDArray[np.uint8]:
 
 
 def _wide(values: Array) -> Array:
-    """The same numbers in a type that has their differences too; those of 8 bytes as near as NumPy has one."""
+    """Converts to a type in which differences are exact; for elements of 8 bytes, to NumPy's widest type."""
     is_complex = _kind(values.dtype) == "complex"
     if values.dtype.itemsize > (8 if is_complex else 4):
         return values.astype(np.clongdouble if is_complex else np.longdouble)
@@ -200,7 +201,7 @@ def _wide(values: Array) -> Array:
 
 
 def _ulps(a: Array, b: Array) -> int | Unavailable:
-    """The most numbers of the type between two elements that differ, of complex ones by parts."""
+    """Returns the largest difference in units in the last place; for complex numbers, of their parts."""
     if _kind(a.dtype) == "complex":
         parts = [_ulps(*_unlike(part(a), part(b))) for part in (np.real, np.imag)]
         known = [part for part in parts if not isinstance(part, Unavailable)]
@@ -212,13 +213,13 @@ def _ulps(a: Array, b: Array) -> int | Unavailable:
 
 
 def _unlike(a: Array, b: Array) -> tuple[Array, Array]:
-    """The elements that differ."""
-    found = (a != b) & ~(np.isnan(a) & np.isnan(b))
-    return a[found], b[found]
+    """Returns the unequal elements."""
+    mask = (a != b) & ~(np.isnan(a) & np.isnan(b))
+    return a[mask], b[mask]
 
 
 def _in_order(values: Array) -> npt.NDArray[np.uint64]:
-    """Numbers that follow each other as the floating-point numbers do; both zeros are one."""
+    """Maps floating-point numbers to integers in the same order, without gaps. Both zeros map to one integer."""
     import jax.numpy as jnp
 
     whole = np.ascontiguousarray(values).view(_UNSIGNED[values.dtype.itemsize]).astype(np.uint64)

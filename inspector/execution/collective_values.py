@@ -1,4 +1,4 @@
-"""`Observed`: what every device put into the collectives of a program and got out of them, when it ran."""
+"""`Observed`: the operands and results of a program's collectives on every device, recorded while it ran."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ COLUMNS = tuple(_KINDS)
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Observation:
-    """One collective of the user's function, as it ran. Arrays have an axis of devices first, then one of executions.
+    """The recorded values of one collective. The first axis of arrays is the device, the second the execution.
 
     Attributes:
-      name: of its instruction in `Lowered.collectives()`; Unavailable for what needs none there, such as an index.
-      primitive: JAX's, such as `psum`.
-      axes: that it names, in the user's order.
-      groups: its `axis_index_groups`; () where it has none.
+      name: name of its instruction in `Lowered.collectives()`; Unavailable for primitives without one, such as an axis index.
+      primitive: JAX's primitive, such as `psum`.
+      axes: the axes that it names, in the user's order.
+      groups: its `axis_index_groups`; () if it has none.
       source_file, source_line: the innermost Python line.
-      coordinates: of each device, its place along each axis of the mesh that the collective can see, by name.
-      logical_ids: of these devices; Unavailable where one value stands for several devices.
-      devices: their own ids, as the function's mesh has them; Unavailable likewise.
-      executions: how often it ran on each device.
-      before: its operands, [devices, executions, *shape]; none for the index of an axis.
-      after: its result, likewise; Unavailable where the values were not kept.
+      coordinates: for each device, its position along each mesh axis visible to the collective, by name.
+      logical_ids: logical ids of these devices; Unavailable if one value stands for several devices.
+      devices: device ids in the function's mesh; Unavailable if one value stands for several devices.
+      executions: number of executions on each device.
+      before: its operands, [devices, executions, *shape]; none for an axis index.
+      after: its result, likewise; Unavailable if the values were not recorded.
     """
 
     name: str | Unavailable
@@ -68,29 +68,29 @@ class Observation:
 
     @property
     def kept(self) -> int:
-        """The first executions, whose values are here; where a device has fewer, the rest is zeros."""
+        """Number of recorded executions, the first ones. If a device ran fewer, the rest is zeros."""
         return 0 if isinstance(self.after, Unavailable) else int(self.after.shape[1])
 
     def __repr__(self) -> str:
         where = "" if isinstance(self.source_line, Unavailable) else f" in line {self.source_line}"
         most = max(self.executions, default=0)
         if isinstance(self.after, Unavailable):
-            said = f"not kept: {self.after.reason}"
+            text = f"not recorded: {self.after.reason}"
         elif not most:
-            said = "never ran"
+            text = "never ran"
         else:
-            kept = "" if self.kept == most else f", the first {self.kept} kept"
-            said = f"{len(self.coordinates)} devices, ran {most} time{'s' if most > 1 else ''}{kept}"
-        return f"<{self.primitive} over {', '.join(self.axes)}{where}: {said}>"
+            kept = "" if self.kept == most else f", first {self.kept} recorded"
+            text = f"{len(self.coordinates)} devices, ran {most} time{'s' if most > 1 else ''}{kept}"
+        return f"<{self.primitive} over {', '.join(self.axes)}{where}: {text}>"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Observed(Tabular):
-    """The collectives of a function, as they ran, in the order of its jaxpr.
+    """The recorded collectives of a function, in the order of its jaxpr.
 
     Attributes:
-      items: one for each place that the function calls one from.
-      device_kind: what it ran on, as JAX names it.
+      items: one observation per collective call in the function.
+      device_kind: JAX's name of the device that it ran on.
     """
 
     items: tuple[Observation, ...]
@@ -103,36 +103,38 @@ class Observed(Tabular):
         return iter(self.items)
 
     def __getitem__(self, key: str | int) -> Observation:
-        """One by its position, or by the name of its instruction before optimization.
+        """Returns an observation by position, or by the name of its instruction before optimization.
 
         Raises:
-          ParameterError: there is none; with those that there are.
+          ParameterError: there is none. The message lists all.
         """
         if isinstance(key, str):
-            found = [one for one in self.items if one.name == key.removeprefix("%")]
+            matches = [one for one in self.items if one.name == key.removeprefix("%")]
         else:
-            found = list(self.items[key : key + 1 or None])
-        if not found:
+            matches = list(self.items[key : key + 1 or None])
+        if not matches:
             names = [str(one.name) for one in self.items if not isinstance(one.name, Unavailable)]
-            raise ParameterError(f"No collective {key!r} was observed: there are {len(self)}, {format_list(names)}.")
-        return found[0]
+            raise ParameterError(
+                f"No collective {key!r} was observed. Observed collectives ({len(self)}): {format_list(names)}."
+            )
+        return matches[0]
 
     def __repr__(self) -> str:
         return f"<Observed on {self.device_kind}: {format_list([repr(one)[1:-1] for one in self.items], most=4)}>"
 
     def table(self) -> pd.DataFrame:
-        """One row a collective, execution and device.
+        """Returns a table with one row per collective, execution and device.
 
-        `before` and `after` are its arrays there: of several operands a tuple, of an index (). What was not kept has one
-        row, and the column `unknown` says why.
+        `before` and `after` are the arrays on that device; `before` is a tuple for several operands and () for an axis index.
+        A collective whose values were not recorded has one row, with the reason in the column `unknown`.
         """
         return make_table(_KINDS, [row for one in self.items for row in _rows(one)])
 
 
 def _rows(one: Observation) -> Iterator[Sequence[object]]:
-    said = (one.name, one.primitive, one.axes, one.source_file, one.source_line)
+    facts = (one.name, one.primitive, one.axes, one.source_file, one.source_line)
     if isinstance(one.after, Unavailable):
-        yield (*said, None, None, None, one.after, one.after)
+        yield (*facts, None, None, None, one.after, one.after)
         return
     for execution in range(one.kept):
         for position, coordinates in enumerate(one.coordinates):
@@ -141,4 +143,4 @@ def _rows(one: Observation) -> Iterator[Sequence[object]]:
             before = tuple(operand[position, execution] for operand in one.before)
             device = one.devices if isinstance(one.devices, Unavailable) else one.devices[position]
             shown = before[0] if len(before) == 1 else before
-            yield (*said, execution, device, coordinates, shown, one.after[position, execution])
+            yield (*facts, execution, device, coordinates, shown, one.after[position, execution])

@@ -1,4 +1,4 @@
-"""Two runs of one function beside each other: do the outputs agree, and is one faster?"""
+"""Compares two runs of one function: their outputs and their durations."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ONE_SIDE = 40  # 2.5 %
-_FEW_ULPS = 1024  # more of them say little: near 0 there are billions between two numbers that hardly differ
+_FEW_ULPS = 1024  # larger numbers are misleading: near 0, two almost equal numbers can be billions of ulps apart
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Speed:
-    """Whether one run is faster than another, by intervals that hold the median with 95 % confidence.
+    """The relative speed of two runs, from 95% confidence intervals of their medians.
 
     Attributes:
-      ratio: of the other's median to this run's: above 1 where this one is faster.
-      is_known: whether the intervals part, so that the difference is more than noise.
-      words: a sentence.
+      ratio: the other run's median divided by this run's median; above 1 if this run is faster.
+      is_known: whether the intervals do not overlap, so that the difference exceeds the noise.
+      words: a summary.
     """
 
     ratio: float
@@ -40,11 +40,11 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Tabular):
-    """A run against another one.
+    """A comparison of two runs.
 
     Attributes:
-      differences: of the outputs, in order.
-      speed: which is faster, or why nothing can be said.
+      differences: the differences of each output, in order.
+      speed: the relative speed, or why it is unknown.
     """
 
     differences: tuple[Difference, ...]
@@ -52,26 +52,28 @@ class Comparison(Tabular):
 
     @property
     def same(self) -> bool:
-        """Whether all outputs are equal."""
+        """Reports whether all outputs are equal."""
         return not any(each.differing for each in self.differences)
 
     @property
     def words(self) -> str:
-        """How far the outputs agree, as a phrase."""
+        """Summarizes the differences of the outputs."""
         unlike = [each for each in self.differences if each.differing]
         if not unlike:
-            return f"all {len(self.differences)} outputs equal" if len(self.differences) != 1 else "the output equal"
-        said = (
+            return (
+                f"all {len(self.differences)} outputs equal" if len(self.differences) != 1 else "the outputs are equal"
+            )
+        summary = (
             f"{len(unlike)} of {len(self.differences)} outputs differ"
             if len(self.differences) > 1
             else "the output differs"
         )
         bound = self.bound
-        return f"{said}: {bound.reason}" if isinstance(bound, Unavailable) else f"{said}, by {bound}"
+        return f"{summary}: {bound.reason}" if isinstance(bound, Unavailable) else f"{summary}, by {bound}"
 
     @property
     def bound(self) -> str | Unavailable:
-        """How far the outputs that are not equal differ at most, in words; unavailable where one cannot be subtracted."""
+        """The largest difference of any output, as text; Unavailable if the values of one cannot be subtracted."""
         unlike = [each for each in self.differences if each.differing]
         ulps = [each.ulps for each in unlike if not isinstance(each.ulps, Unavailable)]
         if len(ulps) == len(unlike) and max(ulps, default=0) <= _FEW_ULPS:
@@ -85,7 +87,7 @@ class Comparison(Tabular):
         return f"at most {max(largest):.2g}"
 
     def table(self) -> pd.DataFrame:
-        """One row an output; the columns are the attributes of `Difference`."""
+        """Returns a table with one row per output. The columns are the attributes of `Difference`."""
         return make_table(_COLUMNS, map(_row, self.differences))
 
     def __repr__(self) -> str:
@@ -105,29 +107,29 @@ def _row(each: Difference) -> tuple[object, ...]:
 
 
 def compare_runs(run: Run, other: Run) -> Comparison:
-    """How a run's outputs and durations differ from another's, which must have had the same inputs.
+    """Compares the outputs and durations of two runs with the same inputs.
 
     Raises:
-      ExecutionError: other inputs, or other outputs by number, shape or type.
+      ExecutionError: the inputs, or the number, shapes or types of outputs, differ.
     """
     return compare_outcomes(Outcome.of(run), Outcome.of(other))
 
 
 def compare_outcomes(ours: Outcome, theirs: Outcome) -> Comparison:
-    """As `compare_runs`; outputs that are not here are refused as well."""
+    """Compares outcomes as `compare_runs` compares runs. Raises ExecutionError if outputs were not kept."""
     outputs, others = _outputs(ours), _outputs(theirs)
     types, other_types = ([(o.shape, o.dtype.name) for o in each] for each in (outputs, others))
     if types != other_types:
         raise ExecutionError(
-            f"Outputs can be compared where they have the same shapes and types: one run has {_listed(types)}, the other"
+            f"Outputs can be compared only if their shapes and types are the same: one run has {_listed(types)}, the other"
             f" {_listed(other_types)}."
         )
     for path in dict.fromkeys((*ours.inputs, *theirs.inputs)):
         if ours.inputs.get(path) != theirs.inputs.get(path):
             one_sided = path not in ours.inputs or path not in theirs.inputs
             raise ExecutionError(
-                f"Runs can be compared where their inputs are the same: {path or 'an input'}"
-                f" {'is an input of only one' if one_sided else 'differs'}. Run both with the same arguments."
+                f"Runs can be compared only if their inputs are the same: {path or 'an input'}"
+                f" {'is an input of only one run' if one_sided else 'differs'}. Run both with the same arguments."
             )
     pairs = zip(ours.paths, outputs, others, strict=True)
     return Comparison(tuple(difference(*each) for each in pairs), speed(ours.durations_s, theirs.durations_s))
@@ -139,16 +141,16 @@ def _outputs(outcome: Outcome) -> tuple[Array, ...]:
     return outcome.outputs
 
 
-def _listed(found: Sequence[tuple[tuple[int, ...], str]]) -> str:
-    return ", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in found) or "none"
+def _listed(types: Sequence[tuple[tuple[int, ...], str]]) -> str:
+    return ", ".join(f"{dtype}[{','.join(map(str, shape))}]" for shape, dtype in types) or "none"
 
 
 def speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Unavailable:
-    """Whether executions that took some times are faster than others."""
+    """Compares two sets of durations."""
     ours, theirs = median_interval(durations_s), median_interval(other_s)
-    for found in (ours, theirs):
-        if isinstance(found, Unavailable):
-            return found
+    for interval in (ours, theirs):
+        if isinstance(interval, Unavailable):
+            return interval
     assert not isinstance(ours, Unavailable)
     assert not isinstance(theirs, Unavailable)
     middle, other_middle = float(np.median(durations_s)), float(np.median(other_s))
@@ -158,22 +160,23 @@ def speed(durations_s: Sequence[float], other_s: Sequence[float]) -> Speed | Una
     if ours[1] < theirs[0]:
         return Speed(ratio, True, f"faster, {times} ({medians})")
     if theirs[1] < ours[0]:
-        return Speed(ratio, True, f"slower, the other {times} ({medians})")
+        return Speed(ratio, True, f"slower, the other is {times} ({medians})")
     return Speed(ratio, False, f"no difference beyond the noise ({medians})")
 
 
 def median_interval(durations_s: Sequence[float]) -> tuple[float, float] | Unavailable:
-    """The durations between which the median lies with at least 95 % confidence, whatever their distribution.
+    """Returns a confidence interval of the median with at least 95% confidence, for any distribution.
 
-    Order statistics of a binomial: with n executions the k-th shortest and k-th longest, k as large as it may be.
+    The interval is between the k-th shortest and the k-th longest of n durations, with the largest valid k (order
+    statistics of a binomial distribution).
     """
     count = len(durations_s)
-    ways, below, k = 1, 1, 0  # of 2 ** count equally likely ones, in which at most k executions are below the median
+    ways, below, k = 1, 1, 0  # outcomes, of 2 ** count equally likely ones, with at most k executions below the median
     while below * _ONE_SIDE <= 1 << count:
         k += 1
         ways = ways * (count - k + 1) // k
         below += ways
     if not k:
-        return Unavailable(f"{count} executions are too few to tell noise from difference", "measure at least 6")
+        return Unavailable(f"{count} executions are too few to separate a difference from noise", "measure at least 6")
     ordered = sorted(durations_s)
     return ordered[k - 1], ordered[-k]

@@ -1,4 +1,4 @@
-"""`Outcome`: what is kept of a run, to be compared and saved: its inputs only as digests. Loads where JAX is not installed."""
+"""`Outcome`: the part of a run that can be compared and saved, with digests of its inputs. Loads without JAX."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What is kept of a run.
+    """The part of a run that is kept for comparison and saving.
 
     Attributes:
-      paths: of its outputs.
-      outputs: or why they are not here.
-      durations_s: of its executions.
-      inputs: a digest of each, by path; the values themselves are not held.
-      device_kind, num_replicas, warnings: as of a `Run`.
+      paths: paths of its outputs.
+      outputs: its outputs, or why they were not kept.
+      durations_s: durations of its executions, in seconds.
+      inputs: a digest of each input, by path. The values are not kept.
+      device_kind, num_replicas, warnings: see `Run`.
     """
 
     paths: tuple[str, ...]
@@ -37,7 +37,7 @@ class Outcome:
 
     @classmethod
     def of(cls, run: Run) -> Outcome:
-        """That of a run. Reads all its inputs."""
+        """Returns the outcome of a run. Reads all its inputs."""
         return cls(
             paths=tuple(result.path for result in run.program.results),
             outputs=tuple(map(np.asarray, run.outputs)),
@@ -50,11 +50,11 @@ class Outcome:
 
     @property
     def byte_size(self) -> int:
-        """Bytes held."""
+        """Size of the outputs, in bytes."""
         return 0 if isinstance(self.outputs, Unavailable) else sum(array.nbytes for array in self.outputs)
 
 
 def _digest(value: np.ndarray) -> bytes:
-    found = hashlib.sha256(f"{value.dtype.name} {value.shape} ".encode())
-    found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
-    return found.digest()
+    digest = hashlib.sha256(f"{value.dtype.name} {value.shape} ".encode())
+    digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return digest.digest()

@@ -1,4 +1,4 @@
-"""`run`: a compiled program on real or made inputs, measured. `Run` is what came of it."""
+"""`run`: runs a compiled program on given or generated inputs and measures it. `Run` is the result."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One measurement.
+    """The result of one measurement.
 
     Attributes:
-      program: what ran.
-      inputs: what went in, one a program parameter.
-      outputs: one array a result, as `program.results`; a leading axis of replicas under an axis
-        environment of more than one.
-      durations_s: one wall-clock duration an execution, from the call to outputs ready, inputs
-        already on the device.
-      num_replicas: copies that ran together.
-      device_kind: the device, as JAX names it.
-      warnings: what compiler and runtime said.
+      program: the program.
+      inputs: one input per program parameter.
+      outputs: one array per result, as in `program.results`; with a leading axis of replicas if there is more than one.
+      durations_s: wall-clock duration of each execution in seconds, from the call until the outputs are ready, with inputs
+        on the device.
+      num_replicas: number of replicas.
+      device_kind: JAX's name of the device.
+      warnings: warnings of the compiler and the runtime.
     """
 
     program: Program
@@ -48,17 +47,17 @@ class Run:
 
     @property
     def median_s(self) -> float:
-        """Median duration."""
+        """Median duration, in seconds."""
         return statistics.median(self.durations_s)
 
     @property
     def min_s(self) -> float:
-        """Shortest duration."""
+        """Shortest duration, in seconds."""
         return min(self.durations_s)
 
     @property
     def iqr_s(self) -> float:
-        """Interquartile range of the durations, the spread; 0 for a single one."""
+        """Interquartile range of the durations, in seconds; 0 for a single one."""
         if len(self.durations_s) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.durations_s, n=4, method="inclusive")
@@ -66,16 +65,16 @@ class Run:
 
     @property
     def result(self) -> Any | Unavailable:
-        """The outputs in the shape that the function returns them (a pytree)."""
+        """The outputs as the pytree that the function returns."""
         if self.program.binding is None:
             return Unavailable("the program came without its pytree structure", "use outputs, a tuple")
         return self.program.binding.result(self.outputs)
 
     def replicas(self) -> pd.DataFrame:
-        """Inputs and outputs of every replica, one row a replica, values as arrays.
+        """Returns a table of inputs and outputs with one row per replica. Values are arrays.
 
-        Under an axis environment the first columns are the replica's position along each axis, named
-        as the axis, or `axis x` where an argument has that name.
+        With an axis environment, the first columns are the replica's position along each axis. They are named after the
+        axis, or `axis x` if an argument has that name.
         """
         import pandas as pd
 
@@ -95,7 +94,7 @@ class Run:
 
     def __repr__(self) -> str:
         made = sum(given.made for given in self.inputs)
-        note = f", {made} of {len(self.inputs)} inputs made" if made else ""
+        note = f", {made} of {len(self.inputs)} inputs generated" if made else ""
         replicas = f" x {self.num_replicas} replicas" if self.num_replicas > 1 else ""
         text = (
             f"<Run {self.program.name} on {self.device_kind}{replicas}: median {format_seconds(self.median_s)}, spread"
@@ -127,20 +126,20 @@ def run(
     repeat: int = 10,
     warmup: int = 2,
 ) -> Run:
-    """Runs on an engine and waits. See `Compiled.run`.
+    """Runs a program on an engine and waits for the result. See `Compiled.run`.
 
     Raises:
-      ExecutionError: inputs that the program does not take, or a failure at run time.
+      ExecutionError: the inputs do not match the program, or the run failed.
     """
     inputs = choose_inputs(compiled, args, kwargs or {})
     return finish(compiled, inputs, start(compiled, inputs, engine, repeat=repeat, warmup=warmup).result())
 
 
 def choose_inputs(compiled: CompiledProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
-    """The given inputs, checked; made ones when none are given.
+    """Returns the given inputs, checked, or generated ones if none are given.
 
     Raises:
-      ExecutionError: not what the program takes.
+      ExecutionError: the inputs do not match the program.
     """
     num_replicas = build_options_of(compiled).num_replicas or 1
     if not args and not kwargs:
@@ -151,15 +150,15 @@ def choose_inputs(compiled: CompiledProgram, args: Sequence[Any], kwargs: Mappin
 def start(
     compiled: CompiledProgram, inputs: Sequence[Input], engine: Engine, *, repeat: int, warmup: int
 ) -> Job[RunReply]:
-    """Starts the measurement and returns at once.
+    """Starts a measurement and returns immediately.
 
     Raises:
-      ExecutionError: a number of executions that is none.
+      ExecutionError: `repeat` or `warmup` is not a valid number of executions.
     """
     if not _is_count(repeat, 1) or not _is_count(warmup, 0):
         raise ExecutionError(
-            f"repeat={repeat!r}, warmup={warmup!r}: expected numbers of executions, at least 1 that is measured and no"
-            " fewer than 0 before."
+            f"repeat={repeat!r}, warmup={warmup!r}: expected numbers of executions, at least 1 to measure (repeat)"
+            " and at least 0 before (warmup)."
         )
     return engine.run(
         RunRequest(
@@ -177,7 +176,7 @@ def _is_count(value: object, least: int) -> bool:
 
 
 def finish(compiled: CompiledProgram, inputs: tuple[Input, ...], reply: RunReply) -> Run:
-    """A `Run` from what the engine measured."""
+    """Builds a `Run` from the engine's reply."""
     return Run(
         program=compiled.program,
         inputs=inputs,

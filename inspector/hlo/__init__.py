@@ -1,1 +1,1 @@
-"""The language that is inspected: modules, instructions, shapes, replica groups, source locations."""
+"""The HLO language: modules, instructions, shapes, replica groups, source locations."""

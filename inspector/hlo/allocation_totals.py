@@ -1,6 +1,6 @@
-"""Sums of a buffer assignment: bytes by memory space and by what the allocations are for.
+"""Totals of a buffer assignment: bytes by memory space and by kind of allocation.
 
-XLA writes an assignment as a proto (`xla.BufferAssignmentProto`), and, where it dumps text only, as text.
+XLA writes an assignment as a proto (`xla.BufferAssignmentProto`), or as text if it dumps only text.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, TypedDict
 
 from inspector.toolchain.schema import installed_schema
 
-_TEXT = b"BufferAssignment:"  # how the text begins
+_TEXT = b"BufferAssignment:"  # prefix of the text form
 
 
 class SpaceBytes(TypedDict):
-    """Sums of one memory space; a donated argument is argument, output and alias."""
+    """Totals of one memory space, in bytes. A donated argument counts as argument, output and alias."""
 
     argument_bytes: int
     output_bytes: int
@@ -25,14 +25,14 @@ class SpaceBytes(TypedDict):
 
 
 def assigned_bytes(data: bytes) -> dict[int, SpaceBytes]:
-    """The sums of an assignment by XLA's number of the memory space.
+    """Returns the totals of an assignment, by XLA's number of the memory space.
 
     Args:
       data: a serialized `xla.BufferAssignmentProto`, or XLA's text of an assignment.
     """
-    found = _in_text(data.decode()) if data.startswith(_TEXT) else _in_proto(data)
+    allocations = _in_text(data.decode()) if data.startswith(_TEXT) else _in_proto(data)
     totals: dict[int, SpaceBytes] = {}
-    for space, size, kinds in found:
+    for space, size, kinds in allocations:
         sums: Any = totals.setdefault(space, SpaceBytes(
             argument_bytes=0, output_bytes=0, alias_bytes=0, constant_bytes=0, temp_bytes=0, thread_local_bytes=0,
         ))  # fmt: skip
@@ -42,7 +42,7 @@ def assigned_bytes(data: bytes) -> dict[int, SpaceBytes]:
 
 
 def assignment_in(hlo_proto: bytes) -> bytes:
-    """The serialized `xla.BufferAssignmentProto` in a serialized `xla.HloProto`."""
+    """Returns the serialized `xla.BufferAssignmentProto` in a serialized `xla.HloProto`."""
     message: Any = installed_schema().message("xla.HloProto")
     assignment: bytes = message.FromString(hlo_proto).buffer_assignment.SerializeToString()
     return assignment
@@ -56,7 +56,7 @@ def _in_proto(data: bytes) -> Iterator[tuple[int, int, tuple[str, ...]]]:
 
 
 def _in_text(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """`allocation 16: size 8, color 2, preallocated-temp:` (`BufferAllocation::ToString`)."""
+    """Parses lines such as `allocation 16: size 8, color 2, preallocated-temp:` (`BufferAllocation::ToString`)."""
     for line in text.split("\n"):
         if not line.startswith("allocation "):
             continue
@@ -68,7 +68,7 @@ def _in_text(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
 
 
 def _kinds(is_argument: bool, is_output: bool, is_constant: bool, is_thread_local: bool) -> tuple[str, ...]:
-    """What an allocation counts as (`CompiledMemoryStats::PopulateBufferStatsFromAllocations`)."""
+    """Returns the kinds of an allocation, as in `CompiledMemoryStats::PopulateBufferStatsFromAllocations`."""
     if is_argument and is_output:
         return ("argument", "output", "alias")
     if is_argument:

@@ -1,4 +1,4 @@
-"""What back ends note on instructions, for those notes that mean the same on several of them."""
+"""Parts of instructions' backend configs that have the same meaning on several backends."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from inspector.hlo.module import Instruction
 
 
 def known_trip_count(loop: Instruction) -> int | Unavailable:
-    """How often a `while` runs its body, where XLA found out."""
+    """Returns the trip count of a `while`, if XLA recorded it."""
     noted = _noted(loop.backend_config).get("known_trip_count")
     if isinstance(noted, Mapping) and str(noted.get("n", "")).isdecimal():
         return int(noted["n"])
-    return Unavailable(f"how often {loop.name} runs its body is not known before it runs")
+    return Unavailable(f"the trip count of {loop.name} is known only at run time")
 
 
 def estimated_cycles(instruction: Instruction) -> int | Unavailable:
-    """Cycles of one execution as the TPU's compiler estimates them, for the operations that it plans."""
+    """Returns the TPU compiler's estimate of the cycles of one execution, for operations that it splits into windows."""
     window = _noted(instruction.backend_config).get("window_config")
     if isinstance(window, Mapping) and str(window.get("estimated_cycles", "")).isdecimal():
         return int(window["estimated_cycles"])
@@ -28,20 +28,23 @@ def estimated_cycles(instruction: Instruction) -> int | Unavailable:
 
 
 def declared_costs(call: Instruction) -> Mapping[str, float] | None:
-    """What the author of a Pallas kernel for a TPU says that it costs: `flops`, `transcendentals`, `bytes_accessed`; None where they say nothing."""
+    """Returns the cost estimate that a Pallas TPU kernel declares, or None.
+
+    The keys are `flops`, `transcendentals` and `bytes_accessed`.
+    """
     noted = _noted(call.backend_config).get("custom_call_config")
-    said = noted.get("cost_estimate") if isinstance(noted, Mapping) else None
-    if not isinstance(said, Mapping):
+    estimate = noted.get("cost_estimate") if isinstance(noted, Mapping) else None
+    if not isinstance(estimate, Mapping):
         return None
-    numbers = {name: str(said.get(name, "0")) for name in ("flops", "transcendentals", "bytes_accessed")}
+    numbers = {name: str(estimate.get(name, "0")) for name in ("flops", "transcendentals", "bytes_accessed")}
     if not all(text.isdecimal() and len(text) <= _MOST_DIGITS for text in numbers.values()):
         return None
-    found = {name: float(text) for name, text in numbers.items()}
-    return found if any(found.values()) else None
+    costs = {name: float(text) for name, text in numbers.items()}
+    return costs if any(costs.values()) else None
 
 
 def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
-    """Bytes of vector memory that a TPU's instruction uses beside its operands and results."""
+    """Returns the bytes of vector memory that a TPU instruction uses in addition to its operands and results."""
     scopes = _noted(instruction.backend_config).get("used_scoped_memory_configs")
     if not isinstance(scopes, list):
         return _NO_SCRATCH
@@ -49,7 +52,7 @@ def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
 
 
 def product_dimensions(call: Instruction) -> dict[str, list[int]]:
-    """The contracted and batch dimensions of a call to cuBLAS, by the names of `xla.DotDimensionNumbers`; else {}."""
+    """Returns the contracting and batch dimensions of a cuBLAS call, by field of `xla.DotDimensionNumbers`; else {}."""
     noted = _gemm(call.backend_config).get("dot_dimension_numbers")
     if not isinstance(noted, Mapping):
         return {}
@@ -57,7 +60,7 @@ def product_dimensions(call: Instruction) -> dict[str, list[int]]:
 
 
 def product_precision(call: Instruction) -> Mapping[str, Any]:
-    """The `xla.PrecisionConfig` of a call to cuBLAS in JSON's form; else {}."""
+    """Returns the `xla.PrecisionConfig` of a cuBLAS call, as JSON; else {}."""
     noted = _gemm(call.backend_config).get("precision_config")
     return noted if isinstance(noted, Mapping) else {}
 
@@ -72,8 +75,8 @@ _MOST_DIGITS = 19  # of 64 bits
 _DIMENSIONS = (
     "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batch_dimensions", "rhs_batch_dimensions",
 )  # fmt: skip
-_NO_SCRATCH = Unavailable("only the TPU's compiler notes it")
-_NO_CYCLES = Unavailable("only the TPU's compiler estimates cycles, and only of what it splits into windows")
+_NO_SCRATCH = Unavailable("only the TPU compiler records it")
+_NO_CYCLES = Unavailable("only the TPU compiler estimates cycles, and only for operations that it splits into windows")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -82,6 +85,6 @@ def _noted(config: bytes) -> Mapping[str, Any]:
         return {}
     try:
         noted = json.loads(config)
-    except ValueError:  # not every back end writes JSON
+    except ValueError:  # not every backend writes JSON
         return {}
     return noted if isinstance(noted, dict) else {}

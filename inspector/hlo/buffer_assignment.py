@@ -1,7 +1,7 @@
-"""`BufferAssignment`: where XLA put every value of a program, and the order in which its heaps were filled.
+"""`BufferAssignment`: the memory location of every value of a program, and the order in which its heaps were filled.
 
-Read from an `xla.HloProto` with heap traces, as `*after_optimizations.hlo.pb` is. Replayed by
-`analysis/memory/timeline.py`.
+Read from an `xla.HloProto` with heap traces, such as `*after_optimizations.hlo.pb`. `analysis/memory/timeline.py` replays
+it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Slot:
     """A logical buffer in an allocation.
 
     Attributes:
-      buffer: its id.
-      instruction: that makes its value.
-      shape_index: which leaf of that value, () for all of an array.
-      offset, byte_size: where it lies in the allocation, in bytes.
+      buffer: id of the logical buffer.
+      instruction: name of the instruction that produces its value.
+      shape_index: index of the leaf in that value; () for an array.
+      offset, byte_size: position and size in the allocation, in bytes.
     """
 
     buffer: int
@@ -41,15 +41,15 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allocation:
-    """A piece of memory.
+    """An allocation of memory.
 
     Attributes:
-      index: its number in the assignment.
-      byte_size: of the whole.
+      index: number in the assignment.
+      byte_size: size in bytes.
       space: XLA's number of the memory space.
-      kind: "donated" is an argument that an output reuses.
-      slots: what lies in it, at one time or another.
-      parameter: number of the entry computation's parameter that it is; None for others.
+      kind: kind of allocation; "donated" is an argument that an output reuses.
+      slots: logical buffers in it, at any time.
+      parameter: number of the entry computation's parameter that it holds; None for other allocations.
     """
 
     index: int
@@ -62,10 +62,10 @@ class Allocation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HeapEvent:
-    """A step of filling a heap.
+    """An event in the heap trace.
 
     Attributes:
-      kind: "share" gives `buffer` the place that `shared` has.
+      kind: kind of event; "share" places `buffer` in the memory of `shared`.
       buffer, shared: ids of logical buffers.
     """
 
@@ -76,15 +76,15 @@ class HeapEvent:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BufferAssignment:
-    """A program's memory.
+    """The memory of a program.
 
     Attributes:
-      allocations: by index.
-      traces: of each heap the events in the order of the schedule.
-      schedule: names of the instructions in the order in which they run, those of a loop's condition and
-        body before the loop.
-      origins: where these instructions come from, by name.
-      shapes: of their values, by name.
+      allocations: allocations by index.
+      traces: for each heap, its events in schedule order.
+      schedule: names of the instructions in execution order. Instructions of a loop's condition and body come before the
+        loop.
+      origins: source locations of these instructions, by name.
+      shapes: shapes of their values, by name.
     """
 
     allocations: tuple[Allocation, ...]
@@ -95,25 +95,25 @@ class BufferAssignment:
 
     @classmethod
     def from_proto(cls, data: bytes, schema: Schema | None = None) -> BufferAssignment:
-        """From a serialized `xla.HloProto`.
+        """Reads a serialized `xla.HloProto`.
 
         Args:
-          data: with `hlo_module` and `buffer_assignment`.
-          schema: message classes; the installed jaxlib's by default.
+          data: a proto with `hlo_module` and `buffer_assignment`.
+          schema: message classes; those of the installed jaxlib by default.
 
         Raises:
-          ModuleError: no such thing, or without a buffer assignment.
+          ModuleError: the bytes are not such a proto, or it has no buffer assignment.
         """
         module = Module.from_proto(data, schema)
         try:
             proto: Any = (schema or installed_schema()).message("xla.HloProto").FromString(data)
         except DecodeError as e:
-            raise ModuleError(f"The {len(data)} bytes hold the module {module.name}, and are damaged: {e}.") from None
+            raise ModuleError(f"The {len(data)} bytes of module {module.name} are damaged: {e}.") from None
         assignment = proto.buffer_assignment
         if not assignment.buffer_allocations:
             raise ModuleError(
-                f"The {len(data)} bytes hold the module {module.name} without a buffer assignment. XLA writes one to"
-                " *after_optimizations.hlo.pb when it dumps protos (xla_dump_hlo_as_proto)."
+                f"The {len(data)} bytes of module {module.name} have no buffer assignment. XLA writes one to"
+                " *after_optimizations.hlo.pb if it dumps protos (xla_dump_hlo_as_proto)."
             )
         names = dict(zip(module.columns.ids.tolist(), module.columns.names, strict=True))
         defined = {
@@ -143,7 +143,7 @@ def _allocation(proto: Any, defined: dict[int, tuple[str, tuple[int, ...]]]) -> 
 
 
 def _kind(proto: Any) -> Kind:
-    """In the order of `CompiledMemoryStats::PopulateBufferStatsFromAllocations`."""
+    """Returns the kind, with the precedence of `CompiledMemoryStats::PopulateBufferStatsFromAllocations`."""
     if proto.is_entry_computation_parameter:
         return "donated" if proto.maybe_live_out else "argument"
     if proto.maybe_live_out:
@@ -165,7 +165,7 @@ def _events(trace: Any) -> Iterator[HeapEvent]:
 
 
 def _flattened(module: Module) -> Iterator[str]:
-    """As XLA orders them for live ranges (`HloLiveRange::FlattenSchedule`)."""
+    """Yields instruction names in XLA's order for live ranges (`HloLiveRange::FlattenSchedule`)."""
 
     def visit(computation: Computation) -> Iterator[str]:
         for instruction in computation.schedule:

@@ -1,7 +1,7 @@
-"""The losses of a module in a conversion: its fields and those of its instructions, compared with the result.
+"""Information that a module loses in a conversion, from a comparison of its fields and its instructions' fields.
 
-A conversion may split, fold and rename instructions, so no instruction is matched with another. For each opcode
-and field, the values in one module are counted against those in the other.
+A conversion may split, fold and rename instructions, so instructions are not matched. For each opcode and field, the counts
+of values in both modules are compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STRUCTURE = frozenset({
     "replica_groups", "collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list",
     "channel_id", "statistics_viz", "original_value", "fusion_kind",
 })  # fmt: skip
-"""Fields of instructions that every conversion rewrites, and those that change no program."""
+"""Fields of instructions that every conversion rewrites, and fields that do not affect the program."""
 
 _CONFIGURATION = (
     "cross_program_prefetches",
@@ -36,12 +36,12 @@ _LAYOUT = "layout"
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Loss:
-    """Values of a field that instructions of an opcode no longer have.
+    """Values of a field that instructions of an opcode lost.
 
     Attributes:
-      opcode: "" for the module itself.
-      field: as HLO text or its proto names it.
-      count: how many instructions, 1 for the module.
+      opcode: the opcode; "" for the module itself.
+      field: the field's name in HLO text or in the proto.
+      count: number of instructions; 1 for the module.
     """
 
     opcode: str
@@ -53,19 +53,21 @@ class Loss:
 
 
 def losses(before: Module, after: Module, without: Collection[str] = ()) -> tuple[Loss, ...]:
-    """Lists the values in a module that its conversion lacks.
+    """Returns the values of a module that are missing after a conversion.
 
     Args:
-      before: the module as given.
-      after: the same, converted and converted back.
-      without: fields whose loss is known.
+      before: the original module.
+      after: the module after conversion and back-conversion.
+      without: fields to ignore, whose loss is known.
     """
     counts, opcodes = _values(before), _opcodes(before)
     left, opcodes_left = _values(after), _opcodes(after)
     found = []
     for (opcode, field), values in counts.items():
         lost = sum(max(0, n - left[opcode, field][value]) for value, n in values.items())
-        folded = opcodes[opcode] - opcodes_left[opcode]  # became constants or other operations, with what they said
+        folded = (
+            opcodes[opcode] - opcodes_left[opcode]
+        )  # instructions that became constants or other operations lose their fields
         if lost > max(folded, 0) and field not in without:
             found.append(Loss(opcode, field, lost))
     return (*sorted(found), *(Loss("", name) for name in _configuration(before, after) if name not in without))
@@ -77,7 +79,7 @@ def _opcodes(module: Module) -> collections.Counter[str]:
 
 
 def _values(module: Module) -> collections.defaultdict[tuple[str, str], collections.Counter[bytes]]:
-    """How often each value of a field occurs, by opcode and field."""
+    """Counts the values of fields, by opcode and field."""
     columns = module.columns
     found: collections.defaultdict[tuple[str, str], collections.Counter[bytes]] = collections.defaultdict(
         collections.Counter
@@ -93,7 +95,7 @@ def _values(module: Module) -> collections.defaultdict[tuple[str, str], collecti
         if opcode not in ("parameter", "tuple", "get-tuple-element") and _has_layout(instruction.shape):
             found[opcode, _LAYOUT][_bytes(instruction.shape)] += count
     root = module.entry.root
-    if found[root.opcode, _LAYOUT][_bytes(root.proto.shape)] > 0:  # the results' layout, which is said once more
+    if found[root.opcode, _LAYOUT][_bytes(root.proto.shape)] > 0:  # the results' layout is also in the entry layout
         found[root.opcode, _LAYOUT][_bytes(root.proto.shape)] -= 1
     for row in columns.predecessors.from_rows.tolist():
         found[columns.opcode_texts[row], _CONTROL][b""] += 1
@@ -101,7 +103,7 @@ def _values(module: Module) -> collections.defaultdict[tuple[str, str], collecti
 
 
 def _leaves(field: str, value: Any) -> Iterator[bytes]:
-    """A field's values: of a tuple's sharding those of its elements, as conversions take tuples apart."""
+    """Yields the values of a field. A tuple's sharding yields those of its elements, because conversions split tuples."""
     if field != "sharding" or not value.tuple_shardings:
         yield _bytes(value)
         return
@@ -118,7 +120,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _has_layout(shape: Any) -> bool:
-    """Reports whether an array lies otherwise than XLA lays it by default."""
+    """Reports whether an array has a layout other than XLA's default."""
     if shape.tuple_shapes:
         return any(map(_has_layout, shape.tuple_shapes))
     order = list(shape.layout.minor_to_major)
@@ -126,10 +128,10 @@ def _has_layout(shape: Any) -> bool:
 
 
 def _configuration(before: Module, after: Module) -> Iterator[str]:
-    """Fields of the module itself that differ."""
-    given, found = before.columns.module, after.columns.module
+    """Yields the names of the module's own fields that differ."""
+    given, converted = before.columns.module, after.columns.module
     for name in _CONFIGURATION:
-        if name in given.DESCRIPTOR.fields_by_name and _field(given, name) not in (_field(found, name), b""):
+        if name in given.DESCRIPTOR.fields_by_name and _field(given, name) not in (_field(converted, name), b""):
             yield name
 
 

@@ -1,4 +1,4 @@
-"""`Cursor`: a position in a short text, for recursive-descent parsers with errors that say where."""
+"""`Cursor`: a position in a short text, for recursive-descent parsers whose errors state the position."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ import numpy.typing as npt
 
 from inspector.errors import ModuleError
 
-_LONG = 1000  # characters, from which on an array is worth making
-_SAFE_DIGITS = 18  # of any integer of 64 bits
+_LONG = 1000  # characters from which parsing as an array is faster
+_SAFE_DIGITS = 18  # digits that always fit into 64 bits
 
 _SHOWN_BEFORE, _SHOWN_AFTER = 30, 20
 
 
 class Cursor:
-    """Reads tokens off a text; white space between tokens is skipped."""
+    """Reads tokens from a text. White space between tokens is skipped."""
 
     def __init__(self, text: str, subject: str) -> None:
-        """Reads from the start of `text`; `subject` names it in messages: "replica groups"."""
+        """Starts at the beginning of `text`. `subject` names the text in messages, such as "replica groups"."""
         self.text = text
         self.subject = subject
         self.position = 0
 
     def at(self, token: str) -> bool:
-        """Whether `token` comes next."""
+        """Reports whether `token` comes next."""
         while self.position < len(self.text) and self.text[self.position].isspace():
             self.position += 1
         return self.text.startswith(token, self.position)
 
     def accept(self, token: str) -> bool:
-        """Reads `token` if it comes next."""
-        found = self.at(token)
-        self.position += len(token) if found else 0
-        return found
+        """Reads `token` if it comes next, and reports whether it did."""
+        is_next = self.at(token)
+        self.position += len(token) if is_next else 0
+        return is_next
 
     def expect(self, token: str) -> None:
         """Reads `token`.
 
         Raises:
-          ModuleError: something else comes next.
+          ModuleError: another token comes next.
         """
         if not self.accept(token):
             raise self.error(repr(token))
@@ -81,7 +81,10 @@ class Cursor:
         return tuple(numbers)
 
     def plain_integers(self, close: str) -> npt.NDArray[np.int64] | None:
-        """Reads many integers, up to and including `close`, if there are only digits and commas; None, with nothing read, else."""
+        """Reads many integers, up to and including `close`.
+
+        Returns None and reads nothing if the text is short or contains other characters than digits and commas.
+        """
         end = self.text.find(close, self.position)
         plain = _plain_integers(self.text[self.position : end]) if end - self.position > _LONG else None
         if plain is not None:
@@ -89,11 +92,11 @@ class Cursor:
         return plain
 
     def plain_lists(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-        """Reads lists of integers, such as `{{0,1},{2,3}}`, if there are only digits, commas and braces.
+        """Reads lists of integers, such as `{{0,1},{2,3}}`, that consist of digits, commas and braces only.
 
         Returns:
-          All integers, one list after the other, and how many each list has; None, with nothing read, for lists that
-          are written otherwise, of which one is empty, or that are none.
+          All integers in order, and the length of each list. None, with nothing read, if the text is not such a list or a
+          list is empty.
         """
         start, end = self.position + 2, self.text.find("}}", self.position)
         if end < 0 or not self.text.startswith("{{", self.position):
@@ -103,7 +106,7 @@ class Cursor:
             return None
         characters = _characters(lists)
         commas = np.flatnonzero(characters == ord(","))
-        is_last = characters[commas - 1] == ord("}")  # of the integers before a comma, those that a list ends with
+        is_last = characters[commas - 1] == ord("}")  # whether the integer before a comma is the last of its list
         digits = np.diff(commas, prepend=-1, append=len(characters)) - 1
         digits[:-1] -= is_last
         digits[1:] -= is_last
@@ -135,7 +138,7 @@ class Cursor:
         return name
 
     def error(self, expected: str) -> ModuleError:
-        """The error for something else than `expected` at the current position."""
+        """Returns the error for a token other than `expected` at the current position."""
         start, stop = max(0, self.position - _SHOWN_BEFORE), self.position + _SHOWN_AFTER
         before = ("…" if start else "") + self.text[start : self.position]
         after = self.text[self.position : stop] + ("…" if stop < len(self.text) else "")
@@ -150,11 +153,11 @@ def _characters(text: str) -> npt.NDArray[np.uint8]:
 
 
 def _plain_integers(text: str, digits: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64] | None:
-    """Integers separated by commas; None unless there are some, and nothing but their digits.
+    """Parses integers separated by commas; None if there are none or if the text contains other characters.
 
     Args:
-      text: what may be integers.
-      digits: how many each has, where that is known.
+      text: the text.
+      digits: number of digits of each integer, if known.
     """
     if not text.isascii() or text.encode().translate(None, b"0123456789,"):
         return None

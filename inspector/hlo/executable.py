@@ -1,12 +1,12 @@
-"""XLA's serialized executables, as far as they can be read: the object code of CPU kernels.
+"""Reads XLA's serialized executables: the object code of CPU kernels.
 
     varint    length of the metadata
     metadata  xla.ifrt.SerializedXlaExecutableMetadata
     rest      xla.ExecutableAndOptionsProto; its `serialized_executable` is, on the CPU,
-              an xla.cpu.CompilationResultProto with one ELF or Mach-O object a kernel
+              an xla.cpu.CompilationResultProto with one ELF or Mach-O object per kernel
 
-Knows the format (found on jaxlib 0.10.2 and 0.12.0) and runs nothing. Read by `compilation/machine_code.py`
-and `compilation/machine_features.py`.
+The format was determined with jaxlib 0.10.2 and 0.12.0. Nothing is executed. Used by `compilation/machine_code.py` and
+`compilation/machine_features.py`.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _LOADED = 2
 
 
 def object_files(executable: bytes) -> tuple[bytes, ...] | Unavailable:
-    """The object files of a CPU executable, in no particular order.
+    """Returns the object files of a CPU executable, in no particular order.
 
     Args:
       executable: `Compiled.executable`.
     """
     result = compilation_result(executable)
     if result is None:
-        return Unavailable("only the CPU's executables can be read, and these bytes are none")
+        return Unavailable("these bytes are not a CPU executable, and only those can be read")
     return tuple(bytes(file.contents) for file in result.object_files)
 
 
 def cpu_features(executable: bytes) -> frozenset[str] | Unavailable:
-    """Features of the CPU that compiled a CPU executable, by LLVM's names, such as `avx2`.
+    """Returns the CPU features for which a CPU executable was compiled, by LLVM's names, such as `avx2`.
 
     Args:
       executable: `Compiled.executable`.
     """
     result = compilation_result(executable)
     features = () if result is None else result.target_machine_options.features.split(",")
-    # XLA adds "prefer-..." of its own, which is no instruction.
-    found = frozenset(name[1:] for name in features if name.startswith("+") and not name.startswith("+prefer-"))
-    return found or Unavailable("the executable does not tell for which CPU it was compiled")
+    # XLA adds "prefer-..." preferences, which are not CPU features.
+    names = frozenset(name[1:] for name in features if name.startswith("+") and not name.startswith("+prefer-"))
+    return names or Unavailable("the executable does not name the CPU features that it was compiled for")
 
 
 def nameless(object_file: bytes) -> bytes:
-    """An object file without the names of what it defines: what is loaded, and which outside symbols it uses.
+    """Returns the parts of an object file without the names that it defines: loaded sections and external symbols.
 
-    What is not ELF64 stays whole.
+    Files that are not ELF64 are returned unchanged.
     """
     try:
         return b"\0".join(_parts(object_file)) if object_file[:6] == _ELF else object_file
@@ -84,7 +84,7 @@ def _parts(data: bytes) -> list[bytes]:
 
 
 def compilation_result(executable: bytes) -> Any | None:
-    """The `xla.cpu.CompilationResultProto` of a CPU executable, None for any other."""
+    """Returns the `xla.cpu.CompilationResultProto` of a CPU executable; None for other executables."""
     try:
         length, start = read_varint(executable)
     except ValueError:

@@ -1,6 +1,6 @@
-"""How often each instruction runs in one execution of a module: the trip counts of the loops around it, multiplied.
+"""Execution counts: how often each instruction runs in one execution of a module.
 
-What `analysis/` and `compilation/cost.py` need to tell what a run does from what a module says once.
+A count is the product of the trip counts of the enclosing loops. `analysis/` and `compilation/cost.py` use it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.reading.module_cache import kept
 from inspector.hlo.reading.single_instructions import FLOW
 
-_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name what `async-start` called
+_NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name the computation that `async-start` called
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """Where the instructions of a computation stand in an execution.
+    """The role of a computation's instructions in an execution.
 
     Attributes:
-      counted_in: the instruction whose numbers hold these, the first of several; None in the entry computation.
-      executions: how often each runs in one execution of the module, over all that call the computation.
-      at_least: how often each runs whatever happens: `AtLeast` below a loop of unknown length, of which only the first run of
-        the condition counts, and below a conditional, whose branches do not count.
-      fused: they run as a part of `counted_in`, so they have no memory of their own.
+      counted_in: name of the instruction whose costs include theirs, the first of several callers; None in the entry
+        computation.
+      executions: executions of each instruction per execution of the module, summed over all callers.
+      at_least: lower bound of `executions`. It is `AtLeast` below a loop of unknown length, where only the first run of the
+        condition counts, and below a conditional, whose branches do not count.
+      fused: whether they run as a part of `counted_in`, without separate memory.
     """
 
     counted_in: str | None
@@ -36,17 +37,17 @@ class Place:
 
 
 def executions(module: Module) -> dict[str, int | Unavailable]:
-    """How often each computation runs in one execution of the module, by name; those that nothing calls are left out.
+    """Returns the executions of each computation per execution of the module, by name. Uncalled ones are omitted.
 
-    Of one that several instructions call, their sum. Unavailable below a loop of unknown length, in a branch of a
-    conditional, and for what is applied to elements, such as a reduction's sum.
+    If several instructions call a computation, the counts are added. The count is Unavailable below a loop of unknown
+    length, in a branch of a conditional, and for computations applied to elements, such as a reduction's sum.
     """
     return {name: place.executions for name, place in places(module).items()}
 
 
 @kept
 def places(module: Module) -> Mapping[str, Place]:
-    """The place of the instructions of every computation, by its name; those that nothing calls are left out."""
+    """Returns the place of each computation's instructions, by the computation's name. Uncalled ones are omitted."""
     found: dict[str, Place] = {}
     for reached in _reached(module):
         caller = reached.callers[0][0].name if reached.callers else None
@@ -56,7 +57,7 @@ def places(module: Module) -> Mapping[str, Place]:
 
 @dataclasses.dataclass(slots=True)
 class _Reached:
-    """A computation that runs, who calls it, and as which of the caller's computations."""
+    """A computation that runs, with its callers and its position among each caller's computations."""
 
     computation: Computation
     callers: list[tuple[Instruction, int]] = dataclasses.field(default_factory=list)
@@ -66,19 +67,19 @@ class _Reached:
 
 
 def _reached(module: Module) -> list[_Reached]:
-    """The computations that run, callers before those that they call."""
+    """Returns the computations that run, callers before callees."""
     order = _callers_first(module.entry)
     found = {computation.id: _Reached(computation) for computation in order}
     for computation in order:
-        here = found[computation.id]
-        if here.callers:
-            above = [(caller, _times(caller, n), found[caller.computation.id]) for caller, n in here.callers]
-            here.runs = _sum([_product(outer.runs, times) for _, times, outer in above])
-            here.at_least = total(
+        current = found[computation.id]
+        if current.callers:
+            above = [(caller, _times(caller, n), found[caller.computation.id]) for caller, n in current.callers]
+            current.runs = _sum([_product(outer.runs, times) for _, times, outer in above])
+            current.at_least = total(
                 _at_least(caller, n, times, outer.at_least)
-                for (caller, n), (_, times, outer) in zip(here.callers, above, strict=True)
+                for (caller, n), (_, times, outer) in zip(current.callers, above, strict=True)
             )
-            here.fused = all(outer.fused or caller.opcode not in FLOW for caller, _, outer in above)
+            current.fused = all(outer.fused or caller.opcode not in FLOW for caller, _, outer in above)
         for instruction in computation.calling:
             for position, called in enumerate(_called(instruction)):
                 found[called.id].callers.append((instruction, position))
@@ -121,27 +122,27 @@ def _product(executions: int | Unavailable, times: int | Unavailable) -> int | U
 
 
 def _times(caller: Instruction, position: int) -> int | Unavailable:
-    """How often one execution of a caller runs what it calls at `position`."""
+    """Returns how often one execution of a caller runs the computation that it calls at `position`."""
     opcode = caller.opcode
     if opcode == "while":
         trips = trip_count(caller)
         return trips if isinstance(trips, Unavailable) else trips + position  # body, condition
     if opcode == "conditional":
-        return Unavailable(f"which branch {caller.name} takes is known at run time")
+        return Unavailable(f"the branch that {caller.name} takes is known only at run time")
     if opcode in FLOW or opcode == "fusion":
         return 1
-    return Unavailable(f"{caller.name} applies it to as many elements as it has to")
+    return Unavailable(f"the number of elements to which {caller.name} applies it is not known")
 
 
 def _at_least(caller: Instruction, position: int, times: int | Unavailable, executions: float) -> float:
-    """Returns the executions that a caller, which runs at least so often, adds to the computation that it calls at `position`."""
+    """Returns the lower bound of executions that a caller, itself with a lower bound, adds to the computation at `position`."""
     if not isinstance(times, Unavailable):
         return executions * times
-    if caller.opcode == "while":  # the body may not run, the condition runs once
+    if caller.opcode == "while":  # the body may not run; the condition runs at least once
         return AtLeast(executions * position, (*missing(executions), unknown_length(caller)))
     return AtLeast(0, (*missing(executions), Missing(caller.name, caller.opcode)))
 
 
 def unknown_length(loop: Instruction) -> Missing:
-    """The part that a sum lacks of which a loop of unknown length is a part: the loop may run no round."""
+    """Returns the missing part of a sum that includes a loop of unknown length, which may run zero iterations."""
     return Missing(loop.name, "loop of unknown length", "not counted")

@@ -1,4 +1,4 @@
-"""The tables of files, functions and stack frames that stand in the text of a module, before its computations."""
+"""Reads the tables of files, functions and stack frames in the text of a module, before its computations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
 
 def read_frames(lines: Iterable[str]) -> Mapping[int, tuple[Frame, ...]]:
-    """The stack of each number that instructions have as `stack_frame_id`, innermost first.
+    """Returns the stacks, innermost frame first, by the number that instructions have as `stack_frame_id`.
 
     Args:
-      lines: of the module's text, or as many of them as hold the tables.
+      lines: lines of the module's text, at least those of the tables.
     """
     tables: dict[str, list[str]] = {name: [] for name in _TABLES}
     current: list[str] | None = None
@@ -38,14 +38,14 @@ def read_frames(lines: Iterable[str]) -> Mapping[int, tuple[Frame, ...]]:
 
 
 def _fields(entry: str) -> types.SimpleNamespace:
-    """`{file_name_id=1 line=5}` as numbers."""
+    """Parses an entry such as `{file_name_id=1 line=5}`."""
     pairs = (part.partition("=") for part in entry.strip("{}").split())
-    found = {name: int(value) for name, _, value in pairs if value.isdecimal()}
+    values = {name: int(value) for name, _, value in pairs if value.isdecimal()}
     names = ("file_name_id", "function_name_id", "line", "file_location_id", "parent_frame_id")
-    return types.SimpleNamespace(**{name: found.get(name, 0) for name in names})
+    return types.SimpleNamespace(**{name: values.get(name, 0) for name in names})
 
 
 def _frame(entry: str) -> types.SimpleNamespace:
-    found = _fields(entry)
-    found.parent_frame_id -= 1  # XLA writes one more than the proto has, where 0 is none
-    return found
+    frame = _fields(entry)
+    frame.parent_frame_id -= 1  # the text has the proto's value plus one; 0 in the proto means no parent
+    return frame

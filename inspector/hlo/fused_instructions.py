@@ -1,4 +1,4 @@
-"""Instructions that are looked for wherever they stand: alone, or in the fusions that hold them."""
+"""Finds given instructions in a module, either standing alone or inside fusions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from inspector.hlo.module import Instruction, Module
 
 
 class Fused:
-    """Some instructions of a module, found by the fusion that holds them.
+    """Given instructions of a module, indexed by the fusions that contain them.
 
     Attributes:
-      instructions: all of them, in the module's order.
+      instructions: the given instructions, in the module's order.
     """
 
     def __init__(self, module: Module, rows: Iterable[int]) -> None:
-        """Takes the rows of those that are looked for."""
+        """Indexes the instructions at the given rows."""
         self._by_computation: dict[int, list[Instruction]] = {}
         self._rows = set(rows)
         self.instructions = tuple(map(module.at, sorted(self._rows)))
@@ -24,7 +24,7 @@ class Fused:
             self._by_computation.setdefault(instruction.computation.number, []).append(instruction)
 
     def of(self, instruction: Instruction) -> Iterator[Instruction]:
-        """Those that an instruction is, or has fused into it, those in a fusion's fusions last."""
+        """Yields an instruction itself if it is given, or else the given ones fused into it, nested fusions last."""
         if instruction.row in self._rows:
             yield instruction
             return

@@ -1,8 +1,8 @@
-"""The bytes that a fusion reads of each operand and writes, and the instructions in it that read and write them.
+"""Bytes that a fusion reads from each operand and writes, by the instructions in it that read and write them.
 
-A fusion computes only the elements that its result needs. A gather, a slice or an update in place needs a part of its
-operand, which XLA's cost analysis of a fusion counts whole for gathers and scatters. Here the needed elements are
-followed from the result to the parameters.
+A fusion computes only the elements that its result needs. A gather, a slice or an in-place update needs a part of its
+operand, but XLA's cost analysis counts the whole operand of gathers and scatters in a fusion. This module follows the
+needed elements from the result to the parameters.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Iterator, Mapping
 from inspector.hlo.module import Computation, Instruction
 
 PARTIAL = frozenset({"dynamic-slice", "dynamic-update-slice", "gather", "scatter"})
-"""Opcodes that read or write a part of an operand, chosen at run time."""
+"""Opcodes that read or write a part of an operand that is selected at run time."""
 
-_ALIKE = frozenset({"bitcast", "copy", "reshape", "reverse", "transpose"})  # as many elements, which it only moves
+_ALIKE = frozenset({"bitcast", "copy", "reshape", "reverse", "transpose"})  # moves elements only
 _SOME = frozenset(
     {"broadcast", "clamp", "get-tuple-element", "pad", "select", "slice"}
-)  # no more than are needed of it
-_SHARE = frozenset({"concatenate", "reduce"})  # the same share of each operand
+)  # needs at most as many elements as are needed of the result
+_SHARE = frozenset({"concatenate", "reduce"})  # needs the same share of each operand
 _WHOLE = frozenset({
     "all-gather", "all-reduce", "all-to-all", "cholesky", "collective-permute", "convolution", "custom-call", "dot", "fft",
     "map", "reduce-scatter", "reduce-window", "scan", "select-and-scatter", "sort", "topk", "triangular-solve",
 })  # fmt: skip
-_DEEPEST = 8  # of fusions in fusions, below which operands count whole
+_DEEPEST = 8  # nesting depth of fusions, below which operands count as a whole
 
 _Takers = dict[int, float]
-"""Amounts by the row of the instruction that takes them."""
+"""Amounts by the row of the consuming instruction."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Touched:
     """The bytes that one execution of a fusion reads and writes.
 
     Attributes:
-      reads: of each operand, by its number, the bytes that instructions in the fusion take, by their rows in the module.
+      reads: for each operand number, the bytes that instructions in the fusion read, by their rows in the module.
       writes: the bytes that instructions in the fusion write, by their rows.
     """
 
@@ -46,21 +46,21 @@ class Touched:
 
     @property
     def total(self) -> float:
-        """All bytes read and written."""
+        """Total bytes read and written."""
         return sum(sum(takers.values()) for takers in self.reads.values()) + sum(self.writes.values())
 
     @property
     def by_row(self) -> Mapping[int, float]:
-        """All bytes that each instruction reads or writes."""
-        found: _Takers = collections.defaultdict(float)
+        """Total bytes that each instruction reads or writes, by row."""
+        totals: _Takers = collections.defaultdict(float)
         for takers in (*self.reads.values(), self.writes):
             for row, size in takers.items():
-                found[row] += size
-        return found
+                totals[row] += size
+        return totals
 
 
 def touched(fusion: Instruction) -> Touched:
-    """The bytes that a fusion reads and writes.
+    """Computes the bytes that a fusion reads and writes.
 
     Args:
       fusion: an instruction that calls one computation.
@@ -77,7 +77,7 @@ def touched(fusion: Instruction) -> Touched:
 def _reads(
     computation: Computation, share: float, in_place: frozenset[int] = frozenset(), depth: int = 0
 ) -> dict[int, _Takers]:
-    """The bytes read of each parameter for a share of the result's elements, by who takes them."""
+    """Returns the bytes read from each parameter for a share of the result's elements, by consumer."""
     needed: _Takers = collections.defaultdict(float)
     takers: dict[int, _Takers] = collections.defaultdict(lambda: collections.defaultdict(float))
     for result in _results(computation):
@@ -103,7 +103,10 @@ def _reads(
 def _wanted(
     instruction: Instruction, count: float, in_place: frozenset[int], depth: int
 ) -> Iterator[tuple[Instruction, float, Mapping[int, float] | None]]:
-    """The elements of each operand that are needed for so many of an instruction's, and who takes them: None for itself."""
+    """Yields the elements of each operand needed for `count` elements of an instruction, and their consumers.
+
+    Consumers are None for the instruction itself.
+    """
     opcode, operands, whole = instruction.opcode, instruction.operands, _elements(instruction)
     share = count / whole
     if opcode == "fusion" and depth < _DEEPEST:
@@ -128,7 +131,7 @@ def _wanted(
 
 
 def _shared(amount: float, by: Mapping[int, float]) -> _Takers:
-    """An amount in proportion to others."""
+    """Splits an amount in proportion to other amounts."""
     whole = sum(by.values())
     return {row: amount * part / whole for row, part in by.items()} if whole else {}
 
@@ -139,7 +142,7 @@ def _results(computation: Computation) -> tuple[Instruction, ...]:
 
 
 def _maker(result: Instruction) -> Instruction:
-    """Returns the instruction that makes a value, looking through bitcasts."""
+    """Returns the instruction that produces a value, looking through bitcasts."""
     while result.opcode == "bitcast":
         (result,) = result.operands
     return result
@@ -152,7 +155,7 @@ def _is_in_place(maker: Instruction) -> bool:
 
 
 def _update(instruction: Instruction) -> Instruction:
-    """The operand that an update in place writes."""
+    """Returns the operand that an in-place update writes."""
     operands = instruction.operands
     return operands[1] if instruction.opcode == "dynamic-update-slice" else operands[-1]
 
@@ -162,5 +165,5 @@ def _bytes(instruction: Instruction) -> float:
 
 
 def _elements(instruction: Instruction) -> float:
-    """The number of elements of a value, of a tuple those of all its arrays."""
+    """Returns the number of elements of a value, or of all arrays of a tuple."""
     return float(sum(math.prod(leaf.dimensions) for leaf in instruction.shape.leaves))

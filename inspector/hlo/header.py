@@ -1,4 +1,4 @@
-"""The first line of an HLO module's text: the counts and flags that XLA keeps outside the module's proto."""
+"""Parses the first line of an HLO module's text, with counts and flags that are not in the module's proto."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def header_attributes(line: str) -> Mapping[str, str]:
 
 
 def header_count(attributes: Mapping[str, str], name: str) -> int | None:
-    """Returns an attribute that is a number, None where the line does not state it."""
+    """Returns a numeric attribute; None if the line does not have it."""
     return int(attributes[name]) if attributes.get(name, "").isdigit() else None
 
 
 def header_booleans(attributes: Mapping[str, str], name: str) -> tuple[bool, ...] | None:
-    """Returns an attribute such as `{true,false}`, None where the line does not state it."""
+    """Returns an attribute such as `{true,false}`; None if the line does not have it."""
     if name not in attributes:
         return None
     return tuple(word.strip() == "true" for word in attributes[name].strip("{}").split(",") if word.strip())

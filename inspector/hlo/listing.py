@@ -1,7 +1,7 @@
-"""`Listing`: a text for reading, with where each of its lines came from.
+"""`Listing`: a text with the origins of its lines.
 
-The common form of Python source, jaxpr, StableHLO and HLO: the panes link on it, so a line of one
-listing finds its relatives in all others through equal origins.
+Python source, jaxpr, StableHLO and HLO all have this form. Panes use it to link lines of different listings through equal
+origins.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from inspector.hlo.text import defined_name
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Listing:
-    """Lines with origins; `print` shows them.
+    """Lines of text with origins; `print` shows the lines.
 
     Attributes:
       text: the lines, joined by newlines.
-      line_origins: little-endian int32, one a line: an index into `origins`, or -1.
-      origins: the distinct places that lines come from. More than one origin in an entry: the line
-        stands for several, as inside of a function that is called twice.
-      defining: one byte a line, 1 where it defines an instruction, else 0; empty when the language has no instructions.
-      labels: the number to show beside each line or None for a heading; empty for 1, 2, 3, ...
+      line_origins: one little-endian int32 per line: an index into `origins`, or -1.
+      origins: the distinct origins of lines. An entry has more than one origin if the line stands for several operations,
+        such as a line in a function that is called twice.
+      defining: one byte per line: 1 if it defines an instruction, else 0; empty for languages without instructions.
+      labels: the number to show next to each line, None for a heading; empty for 1, 2, 3, ...
     """
 
     text: str
@@ -41,16 +41,18 @@ class Listing:
         defining: Iterable[bool] = (),
         labels: Sequence[int | None] = (),
     ) -> Listing:
-        """A listing from the origins of each line, none or more."""
+        """Builds a listing from the origins of each line, which may be empty."""
         lines = [*origins]
         table: dict[tuple[Origin, ...], int] = {}
-        known: dict[int, int] = {}  # by identity: lines share objects, and a hash of one goes through all its frames
+        known: dict[
+            int, int
+        ] = {}  # by identity: lines share objects, and hashing an object is slow because it covers all frames
 
         def index(entry: Sequence[Origin]) -> int:
-            found = known.get(id(entry))
-            if found is None:
-                found = known[id(entry)] = table.setdefault(tuple(entry), len(table)) if entry else -1
-            return found
+            position = known.get(id(entry))
+            if position is None:
+                position = known[id(entry)] = table.setdefault(tuple(entry), len(table)) if entry else -1
+            return position
 
         indices = array.array("i", map(index, lines))
         return cls(text, indices.tobytes(), tuple(table), bytes(defining), tuple(labels))
@@ -60,7 +62,7 @@ class Listing:
 
     def __repr__(self) -> str:
         known = self.line_count - memoryview(self.line_origins).cast("i").tolist().count(-1)
-        return f"<Listing: {self.line_count} lines, {known} with the place that they come from>"
+        return f"<Listing: {self.line_count} lines, {known} with an origin>"
 
     @property
     def line_count(self) -> int:
@@ -69,13 +71,13 @@ class Listing:
 
     @property
     def instructions(self) -> tuple[str | None, ...]:
-        """What each line defines (an instruction's name, without `%`) or None; empty when the language has no instructions."""
+        """The name of the instruction that each line defines, without `%`, or None; empty for languages without instructions."""
         if not self.defining:
             return ()
         pairs = zip(self.text.split("\n"), self.defining, strict=True)
         return tuple(defined_name(line) if defines else None for line, defines in pairs)
 
     def origins_of(self, line: int) -> tuple[Origin, ...]:
-        """Where a line (from 0) came from; `()` when nothing says."""
+        """Returns the origins of a line (counted from 0); `()` if they are unknown."""
         index = memoryview(self.line_origins).cast("i")[line]
         return () if index < 0 else self.origins[index]

@@ -1,4 +1,4 @@
-"""How often a loop runs: as XLA noted it, or as a counter with constant bounds says."""
+"""Trip counts of loops, from XLA's annotation or from a counter with constant bounds."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from inspector.hlo.backend_config import known_trip_count
 from inspector.hlo.module import Computation, Instruction
 
 _INTEGERS = {"s32": "s32s", "u32": "u32s", "s64": "s64s", "u64": "u64s"}
-_PASSING = frozenset({"copy", "bitcast"})  # hand on their operand's value
-_MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}  # with operands exchanged
+_PASSING = frozenset({"copy", "bitcast"})  # pass their operand's value on
+_MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}  # with swapped operands
 
 
 def trip_count(loop: Instruction) -> int | Unavailable:
-    """How often a `while` runs its body.
+    """Returns how often a `while` runs its body.
 
-    The CPU's and GPU's compilers note it. Elsewhere a loop such as `lax.scan` and `lax.fori_loop` make is recognized:
-    a counter that starts at a constant, changes by one and is compared with another.
+    The CPU and GPU compilers record it. Otherwise, loops such as those of `lax.scan` and `lax.fori_loop` are recognized: a
+    counter that starts at a constant, changes by a constant step and is compared with a constant.
     """
     noted = known_trip_count(loop)
     if not isinstance(noted, Unavailable):
@@ -43,7 +43,7 @@ def _counted(loop: Instruction) -> int | None:
 
 
 def _trips(start: int, step: int, direction: str, end: int) -> int | None:
-    """How often `start`, `start + step`, ... is so compared with `end` before it no longer is; None for ever."""
+    """Returns how many of `start`, `start + step`, ... satisfy the comparison with `end` in a row; None for infinitely many."""
     if direction in ("GT", "GE"):
         start, step, end = -start, -step, -end
     if direction in ("LE", "GE"):
@@ -59,7 +59,7 @@ def _trips(start: int, step: int, direction: str, end: int) -> int | None:
 
 
 def _step(body: Computation, index: int) -> int | None:
-    """What a round adds to the loop's element of that index."""
+    """Returns the constant that an iteration adds to the loop's element at an index; None if it is not constant."""
     value = _result(body, index)
     if value is None or value.opcode not in ("add", "subtract"):
         return None
@@ -71,7 +71,7 @@ def _step(body: Computation, index: int) -> int | None:
 
 
 def _constant(instruction: Instruction) -> int | None:
-    """The value of a scalar integer that is constant, or that all loops around it hand on unchanged."""
+    """Returns the value of a scalar integer that is constant, or that all enclosing loops pass on unchanged; else None."""
     source = _source(instruction)
     if source.opcode == "constant":
         return _integer(source)
@@ -80,8 +80,8 @@ def _constant(instruction: Instruction) -> int | None:
     if index is None or len(callers) != 1 or callers[0].opcode != "while":
         return None
     (loop,) = callers
-    handed_on = _result(loop.called_computations[0], index)
-    return _initial(loop, index) if handed_on is not None and _element(handed_on) == index else None
+    passed_on = _result(loop.called_computations[0], index)
+    return _initial(loop, index) if passed_on is not None and _element(passed_on) == index else None
 
 
 def _initial(loop: Instruction, index: int) -> int | None:
@@ -90,7 +90,7 @@ def _initial(loop: Instruction, index: int) -> int | None:
 
 
 def _result(body: Computation, index: int) -> Instruction | None:
-    """What a body makes of the loop's element of that index."""
+    """Returns the instruction that computes the loop's element at an index in the body."""
     root = _source(body.root)
     return _source(root.operands[index]) if root.opcode == "tuple" else None
 
@@ -102,7 +102,7 @@ def _source(instruction: Instruction) -> Instruction:
 
 
 def _element(instruction: Instruction) -> int | None:
-    """Which element of its computation's parameter it is, None when it is none."""
+    """Returns the index of the parameter's element that an instruction extracts; None for other instructions."""
     if instruction.opcode != "get-tuple-element" or instruction.operands[0].opcode != "parameter":
         return None
     return int(instruction.proto.tuple_index)
@@ -114,6 +114,6 @@ def _integer(constant: Instruction) -> int | None:
 
 
 def integers(constant: Instruction) -> tuple[int, ...]:
-    """The values of a constant of 32 or 64 bit integers; () for any other."""
+    """Returns the values of a constant of 32-bit or 64-bit integers; () for others."""
     values: Any = getattr(constant.proto.literal, _INTEGERS.get(constant.shape.element_type, ""), ())
     return tuple(map(int, values))

@@ -1,16 +1,15 @@
-"""Reads MLIR text that carries locations: takes them out, and says where each line came from.
+"""Reads MLIR text with locations: removes the locations and returns the origin of each line.
 
-MLIR has bindings for operations but prints several on one line and one over many, so the relation
-of lines to operations exists in the printed text only. Grammar (mlir/docs/LangRef.md, "Location
-attributes"):
+MLIR's bindings give access to operations, but the printer puts several on one line and one over many lines, so lines can be
+related to operations only in the printed text. Grammar (mlir/docs/LangRef.md, "Location attributes"):
 
     trailing := ' loc(' body ')'
     body     := '#locN' | 'unknown' | string ':' line ':' column [' to ' ...]      a place in a file
               | string [ '(' body ')' ]                                           a name for a place
               | 'callsite(' body ' at ' body ')' | 'fused' ['<' ... '>'] '[' body, .. ']'
 
-JAX writes an operation's `op_name` as the outermost name, and each frame of the Python stack as a
-name (the function) around a file place, joined by call sites, innermost first.
+JAX writes an operation's `op_name` as the outermost name. It writes each frame of the Python stack as a name (the function)
+around a file location, and joins frames by call sites, innermost first.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _ALIAS = re.compile(r"#loc\d*")
 _PLACE = re.compile(r":(\d+):(\d+)(?: to (?:(\d+)?:)?\d+)?")
 _PUNCTUATION = re.compile(r'"(?:[^"\\]|\\.)*"|->|[()\[\]<>,]')
 _ESCAPE = re.compile(r'\\(\\|"|n|t|[0-9A-Fa-f]{2})')
-# Printed on a line of their own, below the operation that they belong to.
+# Printed on a separate line, below the operation that they belong to.
 _CONTINUATIONS = ("cond {", "reducer(")
 
 
@@ -41,15 +40,15 @@ class _Location:
 
 
 def read_located_text(text: str, root: Root = Root()) -> Listing:  # noqa: B008 - frozen
-    """The text without its locations, as a listing.
+    """Returns the text without its locations, as a listing.
 
     Args:
       text: a module printed with debug information (`get_asm(enable_debug_info=True)`).
-      root: where the program begins; origins end there.
+      root: the lowered function, at which origins end.
 
     Returns:
-      One origin a line: of the operation that starts there, also when its own location stands at
-      the end of its regions.
+      A listing in which the origin of a line is that of the operation that starts there, even if the location is printed
+      at the end of the operation's regions.
     """
     body: list[str] = []
     definitions: dict[str, tuple[str, int]] = {}
@@ -66,13 +65,13 @@ def read_located_text(text: str, root: Root = Root()) -> Listing:  # noqa: B008 
     lines = [line for line, _ in stripped]
     locations = _spread_over_regions(lines, [location for _, location in stripped])
     entries = _origins(lines, locations)
-    trimmed = {id(entry): entry for entry in entries}  # lines share them
+    trimmed = {id(entry): entry for entry in entries}  # lines share entries
     trimmed = {number: root.trim(entry) for number, entry in trimmed.items()}
     return Listing.of("\n".join(lines), [trimmed[id(entry)] for entry in entries])
 
 
 def _strip(line: str, reader: _Reader) -> tuple[str, _Location | None]:
-    """A line without its locations, and the last of them (an operation's own stands last)."""
+    """Returns a line without its locations, and the last location, which is that of the operation itself."""
     if " loc(" not in line:
         return line, None
     pieces: list[str] = []
@@ -90,26 +89,26 @@ def _strip(line: str, reader: _Reader) -> tuple[str, _Location | None]:
 
 
 def _spread_over_regions(lines: Sequence[str], locations: list[_Location | None]) -> list[_Location | None]:
-    """Gives the first line of an operation with regions the location after its last one."""
+    """Moves the location after an operation's last region to the operation's first line."""
     spread = list(locations)
     open_lines: list[int] = []
     for index, line in enumerate(lines):
         text = line.strip()
         if text.startswith("}") and open_lines:
             start = open_lines.pop()
-            if text.endswith("{"):  # `} do {`, `}, {`: the same operation goes on
+            if text.endswith("{"):  # `} do {`, `}, {`: the same operation continues
                 open_lines.append(start)
                 continue
             spread[start] = locations[index]
         elif text.endswith("{"):
             continues = index and text.startswith(_CONTINUATIONS)
             open_lines.append(index - 1 if continues else index)
-            spread[index] = None  # what stood there are the arguments' locations
+            spread[index] = None  # the locations on this line are those of arguments
     return spread
 
 
 def _origins(lines: Sequence[str], locations: Sequence[_Location | None]) -> list[tuple[Origin, ...]]:
-    """The origins of each line: its own location, below every place that calls its function."""
+    """Returns the origins of each line: its own location, as seen from every call site of its function."""
     functions = _functions(lines)
     callers: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
@@ -130,7 +129,7 @@ def _origins(lines: Sequence[str], locations: Sequence[_Location | None]) -> lis
     below: dict[tuple[str, _Location | None], tuple[Origin, ...]] = {}
     result: list[tuple[Origin, ...]] = []
     for line, function, location in zip(lines, functions, locations, strict=True):
-        if line.startswith("  func.func ") or line == "  }":  # where it is called says where it is from
+        if line.startswith("  func.func ") or line == "  }":  # call sites have its origin
             result.append(())
             continue
         key = (function, location)
@@ -142,7 +141,7 @@ def _origins(lines: Sequence[str], locations: Sequence[_Location | None]) -> lis
 
 
 def _functions(lines: Sequence[str]) -> list[str]:
-    """The private function that each line is in, or "" in `main` and outside."""
+    """Returns the private function that contains each line; "" in `main` and outside of functions."""
     current, result = "", []
     for line in lines:
         if line.startswith("  func.func "):
@@ -153,7 +152,7 @@ def _functions(lines: Sequence[str]) -> list[str]:
 
 
 def _callee(line: str) -> str:
-    """The function that the line's operation calls, or ""."""
+    """Returns the function that the line's operation calls, or ""."""
     at = line.find("call @")
     if at < 1 or line[at - 1] not in " .":
         return ""
@@ -161,7 +160,7 @@ def _callee(line: str) -> str:
 
 
 def _below(location: _Location | None, sites: tuple[_Location, ...]) -> tuple[_Location, ...]:
-    """A location as seen from each call site, as XLA names it once the call is inlined."""
+    """Returns a location as seen from each call site, with the name that XLA uses after inlining the call."""
     own = location or _Location()
     if not sites:
         return (own,)
@@ -172,20 +171,20 @@ def _below(location: _Location | None, sites: tuple[_Location, ...]) -> tuple[_L
     )
 
 
-# A function that is called from more places, or more deeply, links to the first ones only.
+# Limits: a function with more call sites, or deeper calls, links to the first ones only.
 _CALL_SITES = 32
 _CALL_DEPTH = 16
 
 
 class _Reader:
-    """Recursive descent over location bodies; aliases are read once."""
+    """Recursive-descent parser of location bodies. Aliases are parsed once."""
 
     def __init__(self, definitions: dict[str, tuple[str, int]]) -> None:
         self._definitions = definitions
         self._known: dict[str, _Location] = {}
 
     def read(self, text: str, at: int) -> tuple[_Location, int]:
-        """Reads a body at `at`; returns it and the position after it."""
+        """Parses a body at `at`. Returns it and the position after it."""
         if text.startswith("#", at):
             alias = _ALIAS.match(text, at)
             assert alias is not None, text[at : at + 40]
@@ -198,7 +197,7 @@ class _Reader:
             return _Location(callee.name, callee.frames + caller.frames), at + 1
         if text.startswith("fused", at):
             return self._read_fused(text, at + len("fused"))
-        return _Location(), _skip(text, at, "),]")  # `unknown`, or a kind that carries no place
+        return _Location(), _skip(text, at, "),]")  # `unknown`, or a kind without a file location
 
     def _resolve(self, alias: str) -> _Location:
         if alias not in self._known:
@@ -228,9 +227,9 @@ class _Reader:
 
 
 def _name(value: str, child: _Location) -> _Location:
-    """A name around a bare place is a function's, around anything else an operation's.
+    """Combines a name with its child location. A name around a bare file location is a function, else an operation.
 
-    One that ends in a colon is the operation's type (`scatter-add:`), which XLA does not take into `op_name`.
+    A name that ends in a colon is the operation's type (`scatter-add:`), which XLA does not include in `op_name`.
     """
     if value.endswith(":"):
         return child
@@ -241,7 +240,7 @@ def _name(value: str, child: _Location) -> _Location:
 
 
 def _unescape(text: str) -> str:
-    """MLIR writes every byte of UTF-8 that is not printable ASCII as two hexadecimal digits."""
+    """Decodes escapes. MLIR writes every UTF-8 byte that is not printable ASCII as two hexadecimal digits."""
     if "\\" not in text:
         return text
 
@@ -249,13 +248,13 @@ def _unescape(text: str) -> str:
         code = match.group(1)
         return {"n": "\n", "t": "\t"}.get(code) or (code if code in '\\"' else chr(int(code, 16)))
 
-    # Each byte a character while escapes are read, so that several of them can make one character.
+    # Latin-1 maps each byte to one character, so that several escaped bytes can form one UTF-8 character afterwards.
     raw = text.encode().decode("latin-1")
     return _ESCAPE.sub(replace, raw).encode("latin-1").decode("utf-8", "replace")
 
 
 def _skip(text: str, at: int, ends: str) -> int:
-    """Where the first of `ends` stands that is in no brackets and in no string."""
+    """Returns the position of the first of `ends` outside brackets and strings."""
     depth = 0
     for token in _PUNCTUATION.finditer(text, at):
         if not depth and token.group() in ends:

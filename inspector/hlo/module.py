@@ -1,9 +1,9 @@
 """`Module`, `Computation`, `Instruction`: a read-only view of an HLO module.
 
-Made from the bytes of an `xla.HloModuleProto` or `xla.HloProto`, which are read once into columns
-(`hlo/reading/columns.py`). The objects here are views of rows, made when they are asked for, because a module has
-hundreds of thousands of instructions of which a reader looks at few; what asks about all of them takes the
-columns. Knows no compiler and no JAX; read by `analysis/`.
+Built from the bytes of an `xla.HloModuleProto` or `xla.HloProto`, which are read once into columns
+(`hlo/reading/columns.py`). The objects here are views of rows and are created on demand, because a module has hundreds of
+thousands of instructions and most code needs few of them. Code that needs all instructions uses the columns. Independent of
+compilers and JAX; used by `analysis/`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Module:
 
     Attributes:
       name: the module's name.
-      columns: all instructions at once.
-      computations: in the proto's order, callees before callers.
-      proto: the `xla.HloModuleProto` without its computations, for what has no name here.
+      columns: all instructions, as columns.
+      computations: all computations in the proto's order, callees before callers.
+      proto: the `xla.HloModuleProto` without its computations, for fields that have no attribute here.
     """
 
     def __init__(self, columns: Columns) -> None:
-        """Makes the views; users call `from_proto`."""
+        """Creates the views. Use `from_proto` instead."""
         self.columns = columns
         self.proto = columns.module
         self.name: str = self.proto.name
@@ -55,12 +55,12 @@ class Module:
 
     @classmethod
     def from_proto(cls, data: bytes, schema: Schema | None = None) -> Module:
-        """A `Module` from serialized bytes; arguments and errors as for `Columns`."""
+        """Reads a `Module` from serialized bytes. Arguments and errors are those of `Columns`."""
         return cls(Columns(data, schema))
 
     @property
     def entry(self) -> Computation:
-        """The computation where execution begins."""
+        """The computation in which execution begins."""
         return self._computations_by_id[self.proto.entry_computation_id]
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class Module:
         return {name: row for row, name in enumerate(self.columns.names)}
 
     def computation(self, name: str) -> Computation:
-        """The computation of that name, with or without `%`.
+        """Returns a computation by name, with or without `%`.
 
         Raises:
           ModuleError: there is none.
@@ -83,7 +83,7 @@ class Module:
             raise ModuleError(f"Module {self.name} has no computation {name!r}.") from None
 
     def instruction(self, name: str) -> Instruction:
-        """The instruction of that name (unique in a module), with or without `%`.
+        """Returns an instruction by name (unique in a module), with or without `%`.
 
         Raises:
           ModuleError: there is none.
@@ -94,25 +94,25 @@ class Module:
             raise ModuleError(f"Module {self.name} has no instruction {name!r}.") from None
 
     def at(self, row: int) -> Instruction:
-        """The instruction of a row of the columns, always the same object."""
-        found = self._instructions.get(row)
-        return found if found is not None else self._instructions.setdefault(row, Instruction(row, self))
+        """Returns the instruction of a row of the columns. Returns the same object every time."""
+        known = self._instructions.get(row)
+        return known if known is not None else self._instructions.setdefault(row, Instruction(row, self))
 
     def instructions(self) -> Iterator[Instruction]:
-        """All instructions of all computations, in the proto's order."""
+        """Yields all instructions of all computations, in the proto's order."""
         return map(self.at, range(len(self.columns)))
 
     def calls_to(self, targets: tuple[str, ...]) -> list[int]:
-        """The rows of custom calls whose target begins with one of those."""
+        """Returns the rows of custom calls whose target begins with one of the given prefixes."""
         rows = self.columns.rows_of("custom-call".__eq__)
         return [row for row in rows if self.at(row).custom_call_target.startswith(targets)]
 
     @functools.cached_property
     def callers(self) -> dict[str, tuple[Instruction, ...]]:
-        """Computation name to the instructions that call it, in the proto's order.
+        """The instructions that call each computation, by the computation's name, in the proto's order.
 
         Raises:
-          ModuleError: one calls a computation that there is not: the proto is damaged.
+          ModuleError: an instruction calls a missing computation, because the proto is damaged.
         """
         callers: dict[str, list[Instruction]] = {}
         called = self.columns.called
@@ -122,7 +122,7 @@ class Module:
 
     @functools.cached_property
     def known_origins(self) -> tuple[Origin, ...]:
-        """Where instructions come from, by the codes of `Columns.metadata`; equal ones are the same object."""
+        """Origins of instructions, by the codes of `Columns.metadata`. Equal origins are the same object."""
         known: dict[tuple[str, int, str, int], Origin] = {}
         origins = []
         for metadata in self.columns.messages("xla.OpMetadata", self.columns.metadata.values):
@@ -133,7 +133,7 @@ class Module:
         return tuple(origins)
 
     def origins(self) -> dict[str, Origin]:
-        """Instruction name to where it comes from; instructions of which nothing tells are left out.
+        """Returns the origins of instructions by name. Instructions of unknown origin are omitted.
 
         Equal origins are the same object, so a large module costs little memory.
         """
@@ -146,7 +146,7 @@ class Module:
         }
 
     def origin_of(self, metadata: Any) -> Origin:
-        """An `Origin` from an `xla.OpMetadata` of this module."""
+        """Builds an `Origin` from an `xla.OpMetadata` of this module."""
         frames = self._stacks.frames(metadata.stack_frame_id)
         if not frames and metadata.source_file:
             frames = (Frame(metadata.source_file, metadata.source_line),)
@@ -154,13 +154,13 @@ class Module:
 
     @functools.cached_property
     def alike(self) -> Alike:
-        """The kinds of its instructions."""
+        """The module's instructions grouped into kinds of equal instructions."""
         return alike(self.columns)
 
     def kind_attributes(self, without: Collection[int]) -> list[bytes]:
-        """`Instruction.attributes` of the first of each kind."""
+        """Returns `Instruction.attributes` of the first instruction of each kind."""
         found = self.alike.attributes(without)
-        if FRONTEND_ATTRIBUTES not in without:  # whose order is anybody's
+        if FRONTEND_ATTRIBUTES not in without:  # a map, serialized in arbitrary order
             noted = self.columns.coded(FRONTEND_ATTRIBUTES)
             for kind, row in enumerate(self.alike.first.tolist()):
                 if noted.at(row):
@@ -169,7 +169,7 @@ class Module:
 
     @functools.cached_property
     def known_shapes(self) -> tuple[Shape, ...]:
-        """The shapes of results, by the codes of `Columns.shapes`."""
+        """Shapes of results, by the codes of `Columns.shapes`."""
         return tuple(map(Shape.from_proto, self.columns.messages("xla.ShapeProto", self.columns.shapes.values)))
 
     def __repr__(self) -> str:
@@ -180,10 +180,10 @@ class Computation:
     """A computation of a module.
 
     Attributes:
-      number: its place in the module.
-      name: unique in the module, without `%`.
+      number: position in the module.
+      name: name without `%`, unique in the module.
       id: the proto's id.
-      module: where it belongs.
+      module: the module that contains it.
     """
 
     __slots__ = ("id", "module", "name", "number")
@@ -196,53 +196,42 @@ class Computation:
 
     @property
     def proto(self) -> Any:
-        """The `xla.HloComputationProto` without its instructions, for what has no name here."""
+        """The `xla.HloComputationProto` without its instructions, for fields that have no attribute here."""
         return self.module.columns.computation(self.number)
 
     @property
     def rows(self) -> range:
-        """Of its instructions, in the columns."""
+        """Rows of its instructions in the columns."""
         first, last = self.module.columns.first[self.number : self.number + 2].tolist()
         return range(first, last)
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
-        """In the proto's order: operands before users."""
+        """Its instructions in the proto's order: operands before users."""
         return tuple(map(self.module.at, self.rows))
 
     @property
     def calling(self) -> tuple[Instruction, ...]:
-        """Its instructions that call others, in the proto's order."""
+        """Its instructions that call computations, in the proto's order."""
         return tuple(map(self.module.at, self.module.columns.calling[self.number]))
 
     @property
     def schedule(self) -> tuple[Instruction, ...]:
-        """In the order in which they run, as XLA scheduled them; in the proto's order where it did not."""
+        """Its instructions in XLA's schedule, or in the proto's order if the module is not scheduled."""
         scheduled = self.module.proto.schedule.sequences
         if self.id not in scheduled:
             return self.instructions
         rows = self.module.columns.rows_with(self.number, scheduled[self.id].instruction_ids)
         return tuple(map(self.module.at, rows))
 
-    def instruction_by_id(self, instruction_id: int) -> Instruction:
-        """The instruction with that id.
-
-        Raises:
-          ModuleError: there is none: the proto is damaged.
-        """
-        row = self.module.columns.row(self.number, instruction_id)
-        if row < 0:
-            raise ModuleError(f"Computation {self.name} refers to an instruction {instruction_id} that it lacks.")
-        return self.module.at(row)
-
     @property
     def root(self) -> Instruction:
-        """The instruction whose value is the computation's."""
+        """The instruction whose value the computation returns."""
         return self.module.at(int(self.module.columns.roots[self.number]))
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:
-        """By parameter number."""
+        """Its parameters, by parameter number."""
         found = [instruction for instruction in self.instructions if instruction.opcode == "parameter"]
         return tuple(sorted(found, key=lambda instruction: instruction.proto.parameter_number))
 
@@ -262,8 +251,8 @@ class Instruction:
     """An instruction of a computation.
 
     Attributes:
-      row: its row in the module's columns.
-      module: where it belongs.
+      row: row in the module's columns.
+      module: the module that contains it.
     """
 
     __slots__ = ("module", "row")
@@ -274,26 +263,26 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """Unique in the module, without `%`."""
+        """Name without `%`, unique in the module."""
         return self.module.columns.names[self.row]
 
     @property
     def opcode(self) -> str:
-        """HLO's, such as `all-gather-start`."""
+        """HLO opcode, such as `all-gather-start`."""
         return self.module.columns.opcode_texts[self.row]
 
     @property
     def computation(self) -> Computation:
-        """Where it belongs."""
+        """The computation that contains it."""
         return self.module.computations[int(self.module.columns.in_computation[self.row])]
 
     @property
     def proto(self) -> Any:
-        """The `xla.HloInstructionProto`, decoded anew, for what has no name here."""
+        """The `xla.HloInstructionProto`, decoded at each access, for fields that have no attribute here."""
         return self.module.columns.instruction(self.row)
 
     def attributes(self, without: Collection[int]) -> bytes:
-        """Its proto without some fields, by their numbers, equal for equal ones of any module."""
+        """Serializes its proto without the fields of the given numbers. Equal for equal instructions of any module."""
         proto = self.proto
         for field in proto.DESCRIPTOR.fields:
             if field.number in without:
@@ -307,27 +296,27 @@ class Instruction:
 
     @property
     def shape(self) -> Shape:
-        """Of the result; equal ones of a module are the same object."""
+        """Shape of the result. Equal shapes of a module are the same object."""
         return self.module.known_shapes[int(self.module.columns.shapes.codes[self.row])]
 
     @property
     def operands(self) -> tuple[Instruction, ...]:
-        """What it takes."""
+        """The instructions whose results it takes."""
         return tuple(map(self.module.at, self.module.columns.operands.of(self.row)))
 
     @property
     def users(self) -> tuple[Instruction, ...]:
-        """The instructions that take its result, each once, in the proto's order."""
+        """The instructions that take its result, without duplicates, in the proto's order."""
         return tuple(map(self.module.at, self.module.columns.users.of(self.row)))
 
     @property
     def called_computations(self) -> tuple[Computation, ...]:
-        """Of a while: body, condition. Of a conditional: the branches. Else what it applies or calls."""
+        """The body and condition of a while, the branches of a conditional, or else the computations that it calls."""
         return tuple(map(self.module.computations.__getitem__, self.module.columns.callees.get(self.row, ())))
 
     @property
     def to_apply(self) -> Computation | None:
-        """The computation of a reduction, call or map; None for opcodes that apply none."""
+        """The computation that a reduction, call or map applies; None for other opcodes."""
         called = () if self.opcode in _CALLING_OTHERWISE else self.called_computations
         return called[0] if called else None
 
@@ -337,23 +326,23 @@ class Instruction:
 
     @property
     def op_name(self) -> str:
-        """JAX's name stack, ending in the primitive; "" when unknown."""
+        """JAX's name stack, ending in the primitive; "" if unknown."""
         return self.origin.op_name
 
     @property
     def origin(self) -> Origin:
-        """Name stack and Python frames; both empty when unknown."""
+        """Name stack and Python frames; both empty if unknown."""
         code = self.module.columns.metadata.codes[self.row]
         return self.module.known_origins[code] if code >= 0 else NOWHERE
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """Python call stack, innermost first; empty when unknown."""
+        """Python call stack, innermost frame first; empty if unknown."""
         return self.origin.frames
 
     @property
     def channel_id(self) -> int | None:
-        """None when it has none (XLA's ids are positive)."""
+        """Channel id; None if it has none (XLA's ids are positive)."""
         channel_id = self.module.columns.integer(CHANNEL_ID, self.row)
         return channel_id if channel_id > 0 else None
 
@@ -363,7 +352,7 @@ class Instruction:
 
     @property
     def replica_groups(self) -> ReplicaGroups:
-        """As written; `{}` (all) where it says nothing."""
+        """Replica groups as written; `{}` (all devices) if it has none."""
         columns = self.module.columns
         listed = columns.coded(COLLECTIVE_DEVICE_LIST).at(self.row)
         is_listed = listed and not any(columns.coded(other).at(self.row) for other in OTHER_DEVICE_LISTS)
@@ -372,15 +361,15 @@ class Instruction:
 
     @property
     def group_mode(self) -> GroupMode:
-        """What the ids in `replica_groups` and `source_target_pairs` are."""
+        """The meaning of the ids in `replica_groups` and `source_target_pairs`."""
         return group_mode(self.opcode, self.channel_id, self.use_global_device_ids)
 
     @property
     def source_target_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Of a collective-permute, and of a `send` or `recv` among devices; () for others.
+        """The pairs of a collective-permute, or of a `send` or `recv` between devices; () for others.
 
         Raises:
-          ModuleError: too many.
+          ModuleError: there are too many pairs.
         """
         if self.opcode in ("send", "recv"):
             pairs = self.frontend_attributes.get("_xla_send_recv_source_target_pairs")
@@ -394,17 +383,17 @@ class Instruction:
 
     @property
     def parameter_number(self) -> int | None:
-        """None unless it is a parameter."""
+        """Parameter number; None for other instructions."""
         return int(self.proto.parameter_number) if self.opcode == "parameter" else None
 
     @property
     def sharding(self) -> str:
-        """HLO text, "" when it has none."""
+        """Sharding as HLO text; "" if it has none."""
         return sharding_text(self.proto.sharding) if self.proto.HasField("sharding") else ""
 
     @property
     def backend_config(self) -> bytes:
-        """What the backend noted, raw: JSON text on most backends; b"" when nothing."""
+        """Raw backend config, which is JSON text on most backends; b"" if it has none."""
         return bytes(self.module.columns.coded(BACKEND_CONFIG).at(self.row))
 
     @property
@@ -414,7 +403,7 @@ class Instruction:
 
     @property
     def fusion_kind(self) -> str:
-        """`kLoop`, `kInput`, ...; "" unless it is a fusion."""
+        """Kind of a fusion, such as `kLoop` or `kInput`; "" for other instructions."""
         return str(self.proto.fusion_kind) if self.opcode == "fusion" else ""
 
     @property

@@ -1,4 +1,4 @@
-"""Names of HLO's operations that several rooms ask for."""
+"""HLO opcodes that several packages use."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ COLLECTIVES = (
     "collective-permute",
     "collective-broadcast",
 )
-"""Collectives, but for the endings of their asynchronous forms."""
+"""Opcodes of collectives, without the suffixes of their asynchronous forms."""

@@ -1,7 +1,7 @@
-"""Pallas kernels as values: the grid, and which block of which array each step of it works on.
+"""Pallas kernels as values: the grid, and the block of each array that each grid step works on.
 
-Made by `lowering/` from the jaxpr, before any compiler. Read by `analysis/pallas/grid_walk.py`. Knows nothing
-of JAX: what was an object there is a number, a text or an array of numbers here.
+`lowering/` builds them from the jaxpr, before compilation. `analysis/pallas/grid_walk.py` reads them. Independent of JAX:
+JAX's objects are represented as numbers, text or arrays of numbers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from inspector.support.units import format_array
 
 Backend = Literal["mosaic_tpu", "triton", "mosaic_gpu"]
 Plain = None | bool | int | float | str | tuple["Plain", ...]
-"""A compiler parameter without JAX's classes: an enum as its value, a dict as a tuple of pairs."""
+"""A compiler parameter without JAX's classes. An enum is its value, and a dict is a tuple of pairs."""
 
 Params = tuple[tuple[str | int, tuple[tuple[str, Any], ...]], ...]
-"""Compiler parameters by kernel (its name, its number, "*" for all) and field, in an order of their own."""
+"""Compiler parameters by kernel (its name, its number, "*" for all) and field, in a canonical order."""
 
 MAX_STEPS = 1 << 16
-"""Grid steps that are looked at; of a larger grid, the first ones."""
+"""Maximum number of grid steps that are examined; for a larger grid, the first ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class BlockDimension:
     """One dimension of a block.
 
     Attributes:
-      kind: "blocked": the index counts blocks. "element": the index counts elements. "squeezed": one
-        element, and the kernel does not see the dimension. "other": another form of JAX's.
-      size: elements, 1 when squeezed.
-      padding: elements before and after the array that an "element" index may reach.
+      kind: "blocked": the index counts blocks. "element": the index counts elements. "squeezed": one element, and the
+        kernel does not see the dimension. "other": any other kind in JAX.
+      size: number of elements; 1 if squeezed.
+      padding: number of elements before and after the array that an "element" index may reach.
     """
 
     kind: Literal["blocked", "element", "squeezed", "other"]
@@ -50,22 +50,22 @@ class BlockDimension:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Operand:
-    """An input or output of a kernel, and its `BlockSpec`.
+    """An input or output of a kernel with its `BlockSpec`.
 
     Attributes:
-      name: of the kernel function's parameter, such as `x_ref`.
-      origin: where JAX says it comes from, such as `args[0]`.
+      name: name of the kernel function's parameter, such as `x_ref`.
+      origin: JAX's name of the array's origin, such as `args[0]`.
       role: "input" or "output".
-      shape: of the whole array.
-      dtype: NumPy's name.
-      element_bits: bits an element, 0 where that means nothing.
-      dimensions: of the block, one a dimension of the array.
-      memory_space: where the kernel sees it: "default" is the fast memory (VMEM on a TPU), "any" and
-        "hbm" leave the array where it is, "smem" is for scalars.
+      shape: shape of the whole array.
+      dtype: NumPy's name of the dtype.
+      element_bits: bits per element; 0 if not applicable.
+      dimensions: dimensions of the block, one per dimension of the array.
+      memory_space: memory space in the kernel: "default" is the fast memory (VMEM on a TPU), "any" and "hbm" leave the array
+        in place, "smem" is for scalars.
       index_map: JAX's text of the index map.
-      index_bytes: block indices of the grid's steps (at most `MAX_STEPS`), row-major, as little-endian
-        int32 `[steps, rank]`.
-      buffer_count: as `pipeline_mode=pl.Buffered(n)` asks, None where it does not.
+      index_bytes: block indices of the grid's steps (at most `MAX_STEPS`), row-major, as little-endian int32
+        `[steps, rank]`.
+      buffer_count: number of buffers from `pipeline_mode=pl.Buffered(n)`; None if not set.
     """
 
     name: str
@@ -87,17 +87,17 @@ class Operand:
 
     @property
     def block_shape(self) -> tuple[int, ...]:
-        """Elements of a block along each dimension of the array."""
+        """Number of elements of a block along each dimension of the array."""
         return tuple(d.size for d in self.dimensions)
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a block, without padding."""
+        """Size of a block in bytes, without padding."""
         return math.ceil(math.prod(self.block_shape) * self.element_bits / 8)
 
     @property
     def is_windowed(self) -> bool:
-        """Whether the pipeline copies blocks of it; arrays in "any" and "hbm" the kernel copies itself."""
+        """Reports whether the pipeline copies its blocks. The kernel itself copies arrays in "any" and "hbm"."""
         return self.memory_space not in ("any", "hbm", "gmem", "host", "semaphore_mem")
 
     @property
@@ -113,7 +113,7 @@ class Operand:
 
     @property
     def starts(self) -> npt.NDArray[np.int64] | Unavailable:
-        """The first element of the block of each step, `[steps, rank]`; negative in padding."""
+        """Index of the first element of each step's block, `[steps, rank]`; negative in padding."""
         indices = self.indices
         if isinstance(indices, Unavailable):
             return indices
@@ -124,11 +124,11 @@ class Operand:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class ScratchOperand:
-    """Memory that a kernel has for itself, or a scalar operand that it gets before it starts.
+    """Scratch memory of a kernel, or a scalar operand that is available before the kernel starts.
 
     Attributes:
-      name: of the kernel function's parameter.
-      shape, dtype, element_bits, memory_space: as of an `Operand`; a semaphore has 0 bits.
+      name: name of the kernel function's parameter.
+      shape, dtype, element_bits, memory_space: as in `Operand`; a semaphore has 0 bits.
     """
 
     name: str
@@ -142,13 +142,13 @@ class ScratchOperand:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes without padding."""
+        """Size in bytes, without padding."""
         return math.ceil(math.prod(self.shape) * self.element_bits / 8)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What the caller of `pallas_call` says the kernel costs; the compiler cannot know."""
+    """The cost of a kernel as declared in `pallas_call`. The compiler cannot determine it."""
 
     flops: int
     transcendentals: int
@@ -157,15 +157,15 @@ class CostEstimate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParamField:
-    """A field of Pallas's `CompilerParams`, as the installed JAX has it.
+    """A field of Pallas's `CompilerParams` in the installed JAX.
 
     Attributes:
-      name: of the field.
-      type: as people write it, such as `int | None`.
-      default: where the caller of `pallas_call` says nothing.
-      choices: the values that it may have, where it is one of a few.
-      description: JAX's own, "" without one.
-      available: True, or why this JAX does not take it.
+      name: name of the field.
+      type: type as text, such as `int | None`.
+      default: value if `pallas_call` does not set it.
+      choices: the allowed values, if they are few.
+      description: JAX's description; "" if there is none.
+      available: True, or why the installed JAX does not support the field.
     """
 
     name: str
@@ -177,10 +177,10 @@ class ParamField:
 
 
 def by_kernel(params: Any) -> Mapping[str | int, Mapping[str, Any]]:
-    """Compiler parameters as they are given, checked to be fields by kernel; nothing for None.
+    """Checks that compiler parameters are fields by kernel, and returns them; an empty mapping for None.
 
     Raises:
-      OptionError: they are not.
+      OptionError: they are not fields by kernel.
     """
     if params is None:
         return {}
@@ -194,27 +194,28 @@ def by_kernel(params: Any) -> Mapping[str | int, Mapping[str, Any]]:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class PallasKernel:
-    """One `pallas_call`.
+    """A `pallas_call`.
 
     Attributes:
-      number: its place among the kernels of the function, from 0.
-      name: of the kernel; not always unique.
-      function: the kernel function's place, such as `matmul_kernel at /tmp/mm.py:12`.
-      origins: of the calls; several where a function with the kernel is called several times.
-      grid: steps along each dimension, outermost first, None where only a run knows.
+      number: position among the kernels of the function, from 0.
+      name: name of the kernel; not always unique.
+      function: name and location of the kernel function, such as `matmul_kernel at /tmp/mm.py:12`.
+      origins: origins of the calls; several if a function with the kernel is called several times.
+      grid: number of steps along each dimension, outermost first; None for a dimension known only at run time.
       operands: inputs, then outputs.
       prefetch: scalar operands that index maps may read.
-      scratch: what `scratch_shapes` asked for.
-      scoped: what the body allocates itself, as `pl.run_scoped` and `pltpu.emit_pipeline` do; at most at one time.
-      aliases: pairs of input and output number that share a buffer.
-      cost: the caller's `CostEstimate`.
-      backend: whose compiler parameters it has, or else the platform's; None when it has none and is for a CPU.
-      params: compiler parameters by field, with their defaults.
-      overridden: names of those that were put in place of the program's own.
-      interpret: runs by JAX's interpreter, not by a compiled kernel.
+      scratch: memory requested with `scratch_shapes`.
+      scoped: memory that the body allocates, as with `pl.run_scoped` and `pltpu.emit_pipeline`; the maximum at one time.
+      aliases: pairs of input number and output number that share a buffer.
+      cost: the declared `CostEstimate`.
+      backend: the backend of its compiler parameters, or else that of the platform; None for a kernel without parameters on
+        the CPU.
+      params: compiler parameters by field, including defaults.
+      overridden: names of the parameters that replaced the program's own.
+      interpret: whether it runs in JAX's interpreter instead of as a compiled kernel.
       vmapped: grid dimensions that `jax.vmap` added.
-      cores: of a `pl.kernel`, the mesh of cores that is its grid: name, size and semantics of each axis.
-      core_type: of those cores: "tc" is a TPU's TensorCore, "sc_..." one of its SparseCores; "" where it is not said.
+      cores: for a `pl.kernel`, the mesh of cores that forms its grid: name, size and semantics of each axis.
+      core_type: type of those cores: "tc" is a TPU's TensorCore, "sc_..." a SparseCore; "" if not specified.
     """
 
     number: int
@@ -238,25 +239,25 @@ class PallasKernel:
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
-        """The operands that it reads."""
+        """The operands that the kernel reads."""
         return tuple(o for o in self.operands if o.role == "input")
 
     @property
     def outputs(self) -> tuple[Operand, ...]:
-        """The operands that it writes."""
+        """The operands that the kernel writes."""
         return tuple(o for o in self.operands if o.role == "output")
 
     @property
     def step_count(self) -> int | Unavailable:
-        """Steps of the whole grid; 1 without a grid."""
+        """Number of steps of the whole grid; 1 without a grid."""
         sizes = [size for size in self.grid if size is not None]
         if len(sizes) < len(self.grid):
-            return Unavailable("the grid has a dynamic dimension, whose size only a run knows")
+            return Unavailable("the grid has a dynamic dimension, whose size is known only at run time")
         return math.prod(sizes)
 
     @property
     def program_ids(self) -> npt.NDArray[np.int64] | Unavailable:
-        """`pl.program_id` of each step that is looked at, `[steps, grid rank]`, in the order of execution."""
+        """`pl.program_id` of each examined step, `[steps, grid rank]`, in execution order."""
         count = self.step_count
         if isinstance(count, Unavailable):
             return count
@@ -267,13 +268,13 @@ class PallasKernel:
 
     @property
     def dimension_semantics(self) -> tuple[str, ...]:
-        """How each grid dimension may run; "arbitrary", in order, where nothing is said."""
+        """The semantics of each grid dimension; "arbitrary" (sequential) if not specified."""
         if self.cores:
             return tuple(how for _, _, how in self.cores)
-        said = dict(self.params).get("dimension_semantics")
-        if not isinstance(said, tuple):
+        semantics = dict(self.params).get("dimension_semantics")
+        if not isinstance(semantics, tuple):
             return ("arbitrary",) * len(self.grid)
-        return tuple(str(s) for s in said)
+        return tuple(str(s) for s in semantics)
 
     def __repr__(self) -> str:
         grid = " x ".join("?" if size is None else str(size) for size in self.grid) or "none"

@@ -1,4 +1,4 @@
-"""`Shape`: element type, dimensions and layout of an HLO value; or a tuple of them."""
+"""`Shape`: element type, dimensions and layout of an HLO value, or a tuple of shapes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ HLO_TYPES = {
     "bool": "pred", **{f"int{n}": f"s{n}" for n in (2, 4, 8, 16, 32, 64)}, **{f"uint{n}": f"u{n}" for n in (2, 4, 8, 16, 32, 64)},
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
-"""HLO's names of element types by NumPy's."""
+"""HLO's names of element types, by NumPy's names."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory.
+    """The memory layout of an array.
 
     Attributes:
       minor_to_major: dimension numbers, fastest varying first.
       tiles: tile sizes, outermost tile first.
-      memory_space: 0 is the device's main memory.
-      element_bits: bits an element takes when packed below its natural size, else 0.
-      tail_alignment: elements that the allocation is rounded up to.
+      memory_space: number of the memory space; 0 is the device's main memory.
+      element_bits: bits per element if elements are packed below their natural size, else 0.
+      tail_alignment: the allocation is rounded up to a multiple of this number of elements.
     """
 
     minor_to_major: tuple[int, ...]
@@ -41,18 +41,18 @@ class Layout:
 
     @classmethod
     def from_proto(cls, proto: Any) -> Layout:
-        """A `Layout` from an `xla.LayoutProto`."""
-        said = set_fields(proto)
+        """Reads a `Layout` from an `xla.LayoutProto`."""
+        fields = set_fields(proto)
         return cls(
-            tuple(said.get("minor_to_major", ())),
-            tuple(tuple(tile.dimensions) for tile in said.get("tiles", ())),
-            said.get("memory_space", 0),
-            said.get("element_size_in_bits", 0),
-            said.get("tail_padding_alignment_in_elements", 0) or 1,
+            tuple(fields.get("minor_to_major", ())),
+            tuple(tuple(tile.dimensions) for tile in fields.get("tiles", ())),
+            fields.get("memory_space", 0),
+            fields.get("element_size_in_bits", 0),
+            fields.get("tail_padding_alignment_in_elements", 0) or 1,
         )
 
     def __str__(self) -> str:
-        """HLO text, such as `{1,0:T(8,128)S(1)}`."""
+        """Returns HLO text, such as `{1,0:T(8,128)S(1)}`."""
         details = ("T" if self.tiles else "") + "".join(f"({_tile(tile)})" for tile in self.tiles)
         if self.tail_alignment != 1:
             details += f"L({self.tail_alignment})"
@@ -69,10 +69,10 @@ class Shape:
 
     Attributes:
       element_type: HLO's name (`f32`, `bf16`, `pred`, `token`, ...), `tuple`, or `buffer`.
-      dimensions: sizes; upper bounds where `dynamic`.
-      layout: None for tuples and where the compiler has not chosen one.
-      tuple_shapes: the elements of a tuple; the content of a buffer.
-      dynamic: one boolean a dimension, or () when all are static.
+      dimensions: sizes; upper bounds for `dynamic` dimensions.
+      layout: the layout; None for tuples and if the compiler has not chosen one.
+      tuple_shapes: the elements of a tuple, or the content of a buffer.
+      dynamic: one boolean per dimension, or () if all are static.
     """
 
     element_type: str
@@ -83,14 +83,14 @@ class Shape:
 
     @classmethod
     def from_proto(cls, proto: Any) -> Shape:
-        """A `Shape` from an `xla.ShapeProto`."""
-        said = set_fields(proto)
-        number, dynamic = said.get("element_type", 0), tuple(said.get("is_dynamic_dimension", ()))
+        """Reads a `Shape` from an `xla.ShapeProto`."""
+        fields = set_fields(proto)
+        number, dynamic = fields.get("element_type", 0), tuple(fields.get("is_dynamic_dimension", ()))
         return cls(
             _type_names(proto.DESCRIPTOR).get(number) or f"type{number}",
-            tuple(said.get("dimensions", ())),
-            Layout.from_proto(said["layout"]) if "layout" in said else None,
-            tuple(map(cls.from_proto, said.get("tuple_shapes", ()))),
+            tuple(fields.get("dimensions", ())),
+            Layout.from_proto(fields["layout"]) if "layout" in fields else None,
+            tuple(map(cls.from_proto, fields.get("tuple_shapes", ()))),
             dynamic if any(dynamic) else (),
         )
 
@@ -100,30 +100,33 @@ class Shape:
 
     @property
     def is_nested(self) -> bool:
-        """Reports whether it consists of `tuple_shapes`: a tuple or a buffer. A damaged file may give an array some, which count for nothing."""
+        """Reports whether it consists of `tuple_shapes`: a tuple or a buffer.
+
+        In a damaged file, an array may also have `tuple_shapes`, which are ignored.
+        """
         return self.is_tuple or self.element_type == "buffer"
 
     @property
     def leaves(self) -> tuple[Shape, ...]:
-        """The arrays in it, in order: itself, unless it is a tuple."""
+        """The arrays in it, in order. An array contains only itself."""
         if self.is_nested:
             return tuple(leaf for element in self.tuple_shapes for leaf in element.leaves)
         return (self,)
 
     def at(self, index: Sequence[int]) -> Shape | None:
-        """What lies at an index into nested tuples, () for itself; None where nothing does."""
-        found = self
-        for place in index:
-            if not 0 <= place < len(found.tuple_shapes):
+        """Returns the shape at an index into nested tuples, () for itself; None if there is none."""
+        shape = self
+        for position in index:
+            if not 0 <= position < len(shape.tuple_shapes):
                 return None
-            found = found.tuple_shapes[place]
-        return found
+            shape = shape.tuple_shapes[position]
+        return shape
 
     @property
     def byte_size(self) -> int:
-        """Bytes of all arrays in it, without padding or tuple pointers; 0 for tokens.
+        """Size of all arrays in it in bytes, without padding or tuple pointers; 0 for tokens.
 
-        Types below a byte take one byte an element, unless the layout packs them.
+        Types smaller than a byte take one byte per element, unless the layout packs them.
         """
         if self.is_nested:
             return sum(leaf.byte_size for leaf in self.leaves)
@@ -135,7 +138,7 @@ class Shape:
 
     @property
     def padded_byte_size(self) -> int:
-        """Bytes that all arrays in it take in memory: `byte_size` with whole tiles, as TPUs allocate them."""
+        """Memory of all arrays in it in bytes: `byte_size` rounded up to whole tiles, as TPUs allocate it."""
         if self.is_nested:
             return sum(leaf.padded_byte_size for leaf in self.leaves)
         if self.layout is None or not self.layout.tiles:
@@ -151,12 +154,12 @@ class Shape:
         return -(-_rounded_up(elements, self.layout.tail_alignment) * bits // 8)
 
     def without_layout(self) -> Shape:
-        """The same without layouts, for short text."""
+        """Returns the shape without layouts, for short text."""
         elements = tuple(element.without_layout() for element in self.tuple_shapes)
         return dataclasses.replace(self, layout=None, tuple_shapes=elements)
 
     def __str__(self) -> str:
-        """HLO text, such as `f32[2,3]{1,0}` or `(f32[2], s32[])`."""
+        """Returns HLO text, such as `f32[2,3]{1,0}` or `(f32[2], s32[])`."""
         if self.is_tuple:
             return "(" + ", ".join(map(str, self.tuple_shapes)) + ")"
         if self.element_type == "buffer":
@@ -172,14 +175,14 @@ class Shape:
 
 @functools.cache
 def _type_names(shape_type: Any) -> dict[int, str]:
-    """HLO's names of element types by their numbers in a type of message."""
+    """Returns HLO's names of element types, by their numbers in a message type."""
     values = shape_type.fields_by_name["element_type"].enum_type.values_by_number
-    # OPAQUE_TYPE is spelled so because OPAQUE clashes with a macro; HLO text says opaque.
+    # The enum has OPAQUE_TYPE because OPAQUE conflicts with a macro; HLO text has `opaque`.
     return {number: value.name.lower().removesuffix("_type") for number, value in values.items()}
 
 
 def element_bits(element_type: str) -> int:
-    """Bits of an element type by its HLO name: `bf16` 16, `f8e4m3fn` 8, `pred` 8; 0 for tokens."""
+    """Returns the bits of an element type by its HLO name: `bf16` 16, `f8e4m3fn` 8, `pred` 8; 0 for tokens."""
     if element_type == "pred":
         return 8
     digits = ""

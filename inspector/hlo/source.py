@@ -1,6 +1,6 @@
-"""`Frame` and `Origin`: where in the user's Python an instruction comes from.
+"""`Frame` and `Origin`: the location in the user's Python that an instruction comes from.
 
-Made from HLO metadata in `hlo/module.py`, and from MLIR locations where a lowered module is read.
+Built from HLO metadata in `hlo/module.py`, and from MLIR locations when a lowered module is read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Frame:
     """One level of a Python call stack.
 
     Attributes:
-      file: path as Python had it; IPython's own name for a notebook cell.
-      line: 1-based, or 0 when the compiler did not record it.
-      function: qualified name, or "" when the compiler did not record it.
+      file: Python's path of the file; IPython's name for a notebook cell.
+      line: line number from 1; 0 if the compiler did not record it.
+      function: qualified name; "" if the compiler did not record it.
     """
 
     file: str
@@ -30,11 +30,11 @@ class Frame:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """What an instruction was made from.
+    """The origin of an instruction.
 
     Attributes:
-      op_name: JAX's name stack, ending in the primitive, such as `jit(f)/shard_map/psum`; "" when unknown.
-      frames: the call stack, innermost first; empty when unknown.
+      op_name: JAX's name stack, ending in the primitive, such as `jit(f)/shard_map/psum`; "" if unknown.
+      frames: the call stack, innermost first; empty if unknown.
     """
 
     op_name: str
@@ -42,61 +42,61 @@ class Origin:
 
     @property
     def scope(self) -> str:
-        """The JAX name stack without the primitive; "" when unknown."""
+        """JAX's name stack without the primitive; "" if unknown."""
         return self.op_name.rpartition("/")[0]
 
     @property
     def line(self) -> Frame | None:
-        """The innermost line of the user's own code; where there is none, the innermost line."""
+        """The innermost line of the user's own code, or the innermost line if there is none."""
         return own_frame(self.frames)
 
     @property
     def innermost(self) -> Frame | None:
-        """The innermost line, which may be a library's."""
+        """The innermost line, which may be in a library."""
         return self.frames[0] if self.frames else None
 
     @property
     def library_line(self) -> Frame | None:
-        """The innermost line, where it is a library's and `line` is another one."""
+        """The innermost line if it is in a library and differs from `line`; else None."""
         return library_frame(self.frames)
 
 
 NOWHERE = Origin("")
-"""Of what nothing tells."""
+"""The unknown origin."""
 
 
 def own_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame in the user's own code; the innermost one where all are a library's; None without frames.
+    """Returns the innermost frame in the user's own code, or the innermost frame if all are in libraries; None without frames.
 
     Args:
-      frames: innermost first.
+      frames: call stack, innermost first.
     """
     own = next((frame for frame in frames if not is_library_file(frame.file)), None)
     return own if own is not None or not frames else frames[0]
 
 
 def own_first(frames: Sequence[Frame]) -> list[Frame]:
-    """The frames of the user's own code, innermost first, and those of libraries after them."""
+    """Returns the frames of the user's own code, innermost first, followed by those of libraries."""
     return sorted(frames, key=lambda frame: is_library_file(frame.file))
 
 
 def library_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame where it is a library's and a frame of the user's own code is further out; else None."""
+    """Returns the innermost frame if it is in a library and the user's own code is further out; else None."""
     return frames[0] if frames and own_frame(frames) is not frames[0] else None
 
 
 def library_text(frames: Sequence[Frame]) -> str | None:
-    """The innermost line of the library that the user's line called, such as `equinox/nn/_linear.py:97`; None without one."""
+    """Returns the library line that the user's line calls, such as `equinox/nn/_linear.py:97`; None if there is none."""
     frame = library_frame(frames)
     return None if frame is None else f"{package_path(frame.file)}:{frame.line}"
 
 
 def line_text(frames: Sequence[Frame], *, is_short: bool = False) -> str:
-    """The user's line, followed by the library's: `/home/me/model.py:31 (flax/linen/linear.py:287)`; "" without frames.
+    """Returns the user's line and the library's: `/home/me/model.py:31 (flax/linen/linear.py:287)`; "" without frames.
 
     Args:
       frames: innermost first.
-      is_short: gives only the name of the user's file, without its folder.
+      is_short: whether to omit the folder of the user's file.
     """
     frame, library = own_frame(frames), library_text(frames)
     if frame is None:
@@ -110,12 +110,16 @@ PHASES = ("forward", "backward", "recomputed", "rest")
 
 
 def phases(op_name: str) -> tuple[str, ...]:
-    """The parts of a differentiated program that an operation belongs to, in the order of `PHASES`.
+    """Returns the parts of a differentiated program that an operation belongs to, in the order of `PHASES`.
 
-    By the marks that JAX leaves in its name stack: "backward" below `transpose(...)`; "recomputed" where
-    `jax.checkpoint` computes a forward operation once more, for the backward pass; "forward" below `jvp(...)`
-    alone; else "rest": what is not differentiated, such as an optimizer. More than one for an operation that XLA
-    merged of several; () for one without a name.
+    The parts follow from JAX's name stack:
+
+    - "backward": below `transpose(...)`
+    - "recomputed": a forward operation that `jax.checkpoint` repeats for the backward pass
+    - "forward": below `jvp(...)` only
+    - "rest": not differentiated, such as an optimizer
+
+    An operation that XLA merged from several may belong to more than one part. Returns () for an operation without a name.
     """
     found = {_phase(name) for name in merged_names(op_name)} - {""}
     return tuple(phase for phase in PHASES if phase in found)
@@ -132,7 +136,7 @@ def _phase(name: str) -> str:
 
 
 def merged_names(op_name: str) -> Iterator[str]:
-    """The names of the operations that XLA made one of: `a;b`, and `f/(a:b)` for f/a and f/b."""
+    """Yields the names of the operations that XLA merged into one: `a;b`, and `f/(a:b)` for f/a and f/b."""
     for name in op_name.split(";"):
         scope, separator, group = ("", "(", name[1:]) if name.startswith("(") else name.partition("/(")
         if separator and group.endswith(")") and ":" in group:
@@ -143,16 +147,15 @@ def merged_names(op_name: str) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Root:
-    """Where the user's program begins on the Python stack, so that origins can end there.
+    """The start of the user's program on the Python stack, at which origins end.
 
-    JAX's locations go on into whoever called the lowering, and a cached lowering remembers an
-    earlier caller.
+    JAX's locations also contain the callers of the lowering, and a cached lowering contains those of an earlier call.
 
     Attributes:
-      scope: the `op_name` that every operation's begins with; alone it names no operation.
-      file: of the function that was lowered, "" when not known.
-      lines: its first and last line.
-      callers: (file, line) of the stack that asked for the lowering.
+      scope: the prefix of every operation's `op_name`; alone, it does not name an operation.
+      file: file of the lowered function; "" if not known.
+      lines: first and last line of the function.
+      callers: (file, line) of each frame on the stack that started the lowering.
     """
 
     scope: str = ""
@@ -161,10 +164,10 @@ class Root:
     callers: frozenset[tuple[str, int]] = dataclasses.field(default=frozenset(), repr=False)
 
     def trim(self, origins: Iterable[Origin]) -> tuple[Origin, ...]:
-        """The origins that name an operation, without the frames above the function."""
+        """Returns the origins that name an operation, without the frames above the function."""
         named = (o for o in origins if o.op_name != self.scope or not o.op_name)
-        found = [Origin(o.op_name, self._below(o.frames)) for o in named]
-        return tuple(dict.fromkeys(found) if len(found) > 1 else found)  # a hash goes through all frames
+        trimmed = [Origin(o.op_name, self._below(o.frames)) for o in named]
+        return tuple(dict.fromkeys(trimmed) if len(trimmed) > 1 else trimmed)  # hashing is slow: it covers all frames
 
     def _below(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         first, last = self.lines

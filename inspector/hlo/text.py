@@ -1,8 +1,8 @@
-"""jaxlib's text of an HLO module, made readable: without metadata, and with what each line defines.
+"""jaxlib's text of an HLO module in readable form: without metadata, and with the instruction that each line defines.
 
-The module itself comes from its proto (`hlo/module.py`). The text is what people know, so panes show
-it; its order differs from the proto's, so lines are tied to instructions by name. What nearly every line is like is
-known by one look: 29 MB take a third of a second. In others, each step jumps to the next quote or brace.
+The module itself comes from its proto (`hlo/module.py`). Users know the text, so panes show it. Its order differs from that
+of the proto, so lines are matched to instructions by name. Nearly all lines take a fast path: 29 MB take a third of a second.
+In other lines, the parser jumps from quote to quote or brace to brace.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _METADATA = ", metadata={"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DisplayText:
-    """Text for reading.
+    """The readable text of a module.
 
     Attributes:
       text: the module's text without instruction metadata and without the tables of source frames.
-      instruction_names: for each line, the instruction that it defines (without `%`), or None.
-      computation_names: for each line, the computation that it belongs to, or None; its first line
-        is the computation's header.
+      instruction_names: for each line, the name of the instruction that it defines (without `%`), or None.
+      computation_names: for each line, the name of the computation that contains it, or None. The first line of a
+        computation is its header.
     """
 
     text: str
@@ -32,13 +32,13 @@ class DisplayText:
 
 
 def display_text(text: str) -> DisplayText:
-    """The readable form of a module's text.
+    """Converts a module's text to its readable form.
 
     Args:
-      text: what jaxlib's `HloModule.to_string()`, `as_hlo_text()` or a dump wrote, of any version.
+      text: output of jaxlib's `HloModule.to_string()`, `as_hlo_text()` or a dump, of any version.
 
     Raises:
-      ModuleError: a string or a metadata brace is not closed; says in which line.
+      ModuleError: a string or a metadata brace is not closed. The message states the line.
     """
     lines: list[str] = []
     instructions: list[str | None] = []
@@ -67,16 +67,16 @@ def display_text(text: str) -> DisplayText:
 
 
 def _plainly_without_metadata(text: str) -> str | None:
-    """A text without its metadata, all of them at once; None where a quote or brace in it is not what it looks like."""
+    """Removes all metadata at once; None if escapes, or quotes or braces in metadata, require careful parsing."""
     if '\\"' in text:
-        return None  # else each quote begins or ends a string
+        return None  # without escapes, each quote begins or ends a string
     first, *others = text.split(_METADATA)
     kept, plain = [first], dict[str, bool]()
     if first.count('"') % 2:
         return None
     for other in others:
         inside, closed, rest = other.partition("}")
-        if inside not in plain:  # many instructions have the same
+        if inside not in plain:  # many instructions have the same metadata
             plain[inside] = "{" not in inside and "\n" not in inside and inside.count('"') % 2 == 0
         if not closed or not plain[inside] or "\n" not in rest or ('"' in rest and rest.count('"') % 2):
             return None
@@ -85,7 +85,7 @@ def _plainly_without_metadata(text: str) -> str | None:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their 1-based numbers; a line break inside a string does not end one."""
+    """Yields lines with their numbers from 1. A line break inside a string does not end a line."""
     begun: tuple[int, str] | None = None
     for number, line in enumerate(text.split("\n"), start=1):
         if begun is None and "\\" not in line and line.count('"') % 2 == 0:
@@ -112,7 +112,7 @@ def _ends_in_string(line: str) -> bool:
 
 
 def _string_end(line: str, quote: int) -> int:
-    """One past the string whose opening quote is at `quote`; -1 when it is not closed."""
+    """Returns the position after the string whose opening quote is at `quote`; -1 if it is not closed."""
     position = quote + 1
     while True:
         end = line.find('"', position)
@@ -125,10 +125,10 @@ def _string_end(line: str, quote: int) -> int:
 
 
 def split_metadata(line: str, number: int = 0) -> tuple[str, str]:
-    """A line without its metadata, and what that says: `op_name="jit(f)/add" stack_frame_id=3`, "" where there is none.
+    """Splits a line into the line without metadata and the metadata: `op_name="jit(f)/add" stack_frame_id=3`, or "".
 
     Raises:
-      ModuleError: a string or a metadata brace is not closed; names the line by `number`.
+      ModuleError: a string or a metadata brace is not closed. The message states the line `number`.
     """
     start = line.find(_METADATA)
     if start < 0:
@@ -148,7 +148,7 @@ def split_metadata(line: str, number: int = 0) -> tuple[str, str]:
 
 
 def metadata_field(metadata: str, name: str) -> str:
-    """A field of what `split_metadata` gives second, such as `op_name`; "" where there is none."""
+    """Returns a field of the metadata from `split_metadata`, such as `op_name`; "" if there is none."""
     start = 0 if metadata.startswith(f"{name}=") else metadata.find(f" {name}=") + 1
     if not start and not metadata.startswith(f"{name}="):
         return ""
@@ -159,10 +159,10 @@ def metadata_field(metadata: str, name: str) -> str:
 
 
 def op_names(text: str) -> dict[str, str]:
-    """The `op_name` in the metadata of each instruction that has one, by the instruction's name.
+    """Returns the `op_name` in instructions' metadata, by instruction name. Instructions without one are omitted.
 
     Raises:
-      ModuleError: a string or a metadata brace is not closed; says in which line.
+      ModuleError: a string or a metadata brace is not closed. The message states the line.
     """
     found = {}
     for number, line in _logical_lines(text):
@@ -186,7 +186,7 @@ def _find_outside_strings(line: str, token: str) -> int:
 
 
 def _closing_brace(line: str, start: int) -> int:
-    """One past the brace that closes the one before `start`; -1 when there is none."""
+    """Returns the position after the brace that closes the one before `start`; -1 if there is none."""
     depth = 1
     while depth:
         end = line.find("}", start)
@@ -206,17 +206,17 @@ def _closing_brace(line: str, start: int) -> int:
 
 
 def is_header(line: str) -> bool:
-    """Whether a line outside of a computation opens one."""
+    """Reports whether a line outside of a computation is the header of one."""
     return line.endswith("{") and not line.startswith((" ", "HloModule"))
 
 
 def header_name(line: str) -> str:
-    """`ENTRY %main.8 (x: f32[]) -> f32[] {` -> `main.8`."""
+    """Returns the computation's name in a header: `ENTRY %main.8 (x: f32[]) -> f32[] {` -> `main.8`."""
     words = line.removeprefix("ENTRY ").split(" ", 1)
     return words[0].split("(", 1)[0].removeprefix("%")
 
 
 def defined_name(line: str) -> str | None:
-    """`  ROOT %add.3 = f32[] add(...)` -> `add.3`; None where a line defines nothing."""
+    """Returns the name that a line defines: `  ROOT %add.3 = f32[] add(...)` -> `add.3`; None if it defines nothing."""
     end = line.find(" = ")
     return line[:end].strip().removeprefix("ROOT ").removeprefix("%") if end >= 0 else None

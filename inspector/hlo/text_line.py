@@ -1,6 +1,6 @@
-"""One line of HLO text, read: what defines an instruction, where XLA gives a module as text only.
+"""Parses single lines of HLO text that define instructions.
 
-Snapshots between compiler passes are such texts; see `hlo/module.py` for modules that come as protos.
+Used for modules that XLA provides as text only, such as snapshots between compiler passes. See `hlo/module.py` for protos.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class InstructionLine:
     """A line that defines an instruction.
 
     Attributes:
-      name: without `%`.
-      is_root: whether its computation returns it.
-      shape: as text, with layouts.
-      opcode: HLO's.
-      operands: names; () of a parameter or a constant.
-      literal: what a parameter or a constant has in place of operands, else "".
-      attributes: what follows, without metadata.
+      name: name without `%`.
+      is_root: whether it is the root of its computation.
+      shape: shape as text, with layouts.
+      opcode: HLO opcode.
+      operands: names of the operands; () for a parameter or a constant.
+      literal: text in the parentheses of a parameter or a constant; "" for other instructions.
+      attributes: the text after the operands, without metadata.
       called: names of the computations that it calls.
-      op_name: JAX's name stack, "" where there is none.
-      frame: the number of the innermost stack frame in the module's table, 0 where there is none.
+      op_name: JAX's name stack; "" if there is none.
+      frame: number of the innermost stack frame in the module's table; 0 if there is none.
     """
 
     name: str
@@ -49,7 +49,7 @@ class InstructionLine:
 
 
 def read_line(line: str) -> InstructionLine | None:
-    """Reads a line; None of one that defines nothing, such as a computation's header."""
+    """Parses a line; None if it does not define an instruction, such as a computation's header."""
     bare, metadata = parts_of(line)
     head, equals, rest = bare.partition(" = ")
     if not equals or not head.startswith(" "):
@@ -78,7 +78,7 @@ def read_line(line: str) -> InstructionLine | None:
 
 
 def parts_of(line: str) -> tuple[str, str]:
-    """A line without its metadata, and these; itself and "" where they go on in the next line."""
+    """Splits a line into the line without metadata and the metadata; the whole line and "" if metadata span lines."""
     try:
         return split_metadata(line)
     except ModuleError:
@@ -86,7 +86,7 @@ def parts_of(line: str) -> tuple[str, str]:
 
 
 def shape_end(rest: str) -> int:
-    """Where the shape ends in what follows ` = `: at the space before the opcode."""
+    """Returns the end of the shape in the text after ` = `: the space before the opcode."""
     if not rest.startswith("("):
         end = rest.find(" ")
         return len(rest) if end < 0 else end
@@ -94,16 +94,16 @@ def shape_end(rest: str) -> int:
 
 
 def opcode(line: str) -> str:
-    """The opcode of a line: `%a.1 = (f32[2]{0}, s32[]) fusion(%b), kind=kLoop` -> `fusion`; "" where it defines nothing."""
+    """Returns the opcode of a line: `%a.1 = (f32[2]{0}, s32[]) fusion(%b), kind=kLoop` -> `fusion`; "" if it has none."""
     rest = line.partition(" = ")[2]
     return rest[shape_end(rest) :].lstrip().partition("(")[0]
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def shape_bytes(shape: str) -> int:
-    """Bytes of all arrays in a shape's text, without padding.
+    """Returns the size of all arrays in a shape's text in bytes, without padding.
 
-    Types below a byte take one byte an element, unless the layout packs them, as in `Shape.byte_size`.
+    Types smaller than a byte take one byte per element, unless the layout packs them, as in `Shape.byte_size`.
     """
     total, position = 0, shape.find("[")
     while position >= 0:
@@ -121,14 +121,14 @@ def shape_bytes(shape: str) -> int:
 
 @functools.lru_cache(maxsize=1 << 14)
 def without_layouts(shape: str) -> str:
-    """`(f32[2]{0:T(128)}, s32[])` -> `(f32[2], s32[])`."""
+    """Removes layouts from a shape's text: `(f32[2]{0:T(128)}, s32[])` -> `(f32[2], s32[])`."""
     parts = shape.split("{")
     return parts[0] + "".join(part.partition("}")[2] for part in parts[1:])
 
 
 _WITHOUT_OPERANDS = frozenset({"parameter", "constant", "iota", "partition-id", "replica-id"})
 _UNSIZED = frozenset({"token", "opaque"})
-# They name instructions, not computations.
+# An attribute that names instructions, not computations.
 _OF_INSTRUCTIONS = "control-predecessors="
 
 
@@ -144,7 +144,7 @@ def _bits(element: str, opened: str, shape: str, start: int) -> int:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the bracket at `opening` is closed; the text's end where it is not."""
+    """Returns the position of the bracket that closes the one at `opening`; the end of the text if there is none."""
     depth, position = 1, opening + 1
     while True:
         end = text.find(")", position)
@@ -170,7 +170,7 @@ def _string_end(text: str, quote: int) -> int:
 
 
 def _names(text: str) -> Iterator[str]:
-    """What stands behind each `%`."""
+    """Yields the name after each `%`."""
     for part in text.split("%")[1:]:
         end = min((i for i in map(part.find, ",) }") if i >= 0), default=len(part))
         yield part[:end]

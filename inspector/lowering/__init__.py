@@ -1,1 +1,1 @@
-"""From the user's Python to a `Lowered`: the only room that runs it."""
+"""Lowers the user's Python to a `Lowered`. The only package that runs user code."""

@@ -1,7 +1,7 @@
-"""Arguments of a function to lower: abstract leaves, names for people, positions.
+"""Arguments of a function to lower: abstract leaves, readable names, positions.
 
-Values are never read. Arrays and ShapeDtypeStructs pass as they are (their sharding matters);
-anything else with `shape` and `dtype` stands for an array of that kind.
+Values are never read. Arrays and ShapeDtypeStructs are passed on unchanged (their sharding matters).
+Any other object with `shape` and `dtype` stands for an array of that shape and dtype.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inspector.errors import ArgumentError, ParameterError
 
 
 def abstract_leaf(leaf: Any, path: str) -> Any:
-    """What JAX can trace for a leaf.
+    """Returns the value that JAX traces for a leaf.
 
     Raises:
       ArgumentError: the leaf is not an array and does not stand for one.
@@ -47,11 +47,11 @@ def abstract_leaf(leaf: Any, path: str) -> Any:
 def abstract_arguments(
     given: tuple[Sequence[Any], Mapping[str, Any]], static: Collection[int] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`(args, kwargs)` with ShapeDtypeStructs in place of JAX's arrays, and with their shardings.
+    """Returns `(args, kwargs)` with each JAX array replaced by a ShapeDtypeStruct with the same sharding.
 
     Args:
       given: positional and keyword arguments.
-      static: positions of those that stay as they are.
+      static: positions of arguments that stay unchanged.
     """
     args, kwargs = given
     kept = {n % len(args) for n in static if n < len(args)}
@@ -63,7 +63,7 @@ def abstract_arguments(
 
 def _without_values(tree: Any) -> Any:
     abstract = mapped(tree, lambda leaf: isinstance(leaf, jax.Array), _without_value)
-    # Some pytrees, such as distributions, have only true arrays for leaves.
+    # Some pytrees, such as distributions, accept only real arrays as leaves.
     is_whole = len(jax.tree_util.tree_leaves(abstract)) == len(jax.tree_util.tree_leaves(tree))
     return abstract if is_whole else tree
 
@@ -75,17 +75,20 @@ def _without_value(array: jax.Array) -> jax.ShapeDtypeStruct:
 
 
 def _is_extended(dtype: Any) -> bool:
-    """Random keys and the like, which NumPy cannot name."""
+    """Reports whether a dtype is an extended one, such as that of random keys, which NumPy lacks."""
     return bool(jax.numpy.issubdtype(dtype, jax.dtypes.extended))
 
 
 def stand_ins(tree: Any) -> Any:
-    """A pytree with ShapeDtypeStructs for leaves that only look like arrays; the tree itself where there are none."""
+    """Replaces array-like leaves of a pytree by ShapeDtypeStructs. Returns the same object if there are none."""
     return mapped(tree, _only_looks_like_array, lambda leaf: abstract_leaf(leaf, "argument"))
 
 
 def mapped(tree: Any, wanted: Callable[[Any], bool], change: Callable[[Any], Any]) -> Any:
-    """A pytree with some leaves changed; the very object where none is, which may be equal to itself only."""
+    """Changes the wanted leaves of a pytree.
+
+    Returns the same object if no leaf changes: some objects are equal only to themselves.
+    """
     if not any(map(wanted, jax.tree_util.tree_leaves(tree))):
         return tree
     return jax.tree_util.tree_map(lambda leaf: change(leaf) if wanted(leaf) else leaf, tree)
@@ -96,18 +99,18 @@ def _only_looks_like_array(leaf: Any) -> bool:
 
 
 def original_path(path: Sequence[Any], dynamic: Sequence[int]) -> tuple[Any, ...]:
-    """A key path into the arguments, counted as before the static ones were taken out."""
+    """Converts a key path into the dynamic arguments to one into all arguments, static ones included."""
     where, key, *rest = path
     return (where, jax.tree_util.SequenceKey(dynamic[key.idx]) if where.idx == 0 else key, *rest)
 
 
 def looks_like_array(leaf: Any) -> bool:
-    """Whether a leaf, an array or not, only stands for one of JAX's."""
+    """Reports whether a leaf has a shape and a dtype but is neither a JAX array nor a ShapeDtypeStruct."""
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, jax.ShapeDtypeStruct | jax.Array)
 
 
 def argument_names(fun: Any, positional: int) -> Callable[[Any], str]:
-    """Turns a key path into `((args), {kwargs})` into what the user would write: `params['w'][0]`."""
+    """Returns a function that writes a key path into `((args), {kwargs})` as Python does: `params['w'][0]`."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
@@ -130,39 +133,39 @@ def argument_names(fun: Any, positional: int) -> Callable[[Any], str]:
 
 
 def result_name(path: Sequence[Any]) -> str:
-    """A result's key path: `""` for a lone result, `[0]['w']` inside a pytree."""
+    """Returns the name of a result: `""` for a single result, `[0]['w']` inside a pytree."""
     return jax.tree_util.keystr(tuple(path))
 
 
 def positions(argnums: int | Iterable[int] | None) -> tuple[int, ...]:
-    """`static_argnums` and the like as a tuple; None for none, as in JAX.
+    """Returns `static_argnums` or `donate_argnums` as a tuple. None means no positions, as in JAX.
 
     Raises:
-      ParameterError: no integers.
+      ParameterError: the positions are not integers.
     """
     given: Any = () if argnums is None else argnums
     try:
         return tuple(map(operator.index, given)) if isinstance(given, Iterable) else (operator.index(given),)
     except TypeError:
         raise ParameterError(
-            f"Positions of arguments are integers, such as 0 or (0, 2), got {argnums!r}. Names go into static_argnames."
+            f"Positions of arguments are integers, such as 0 or (0, 2), got {argnums!r}. Pass names in static_argnames."
         ) from None
 
 
 def names_of(argnames: str | Iterable[str]) -> tuple[str, ...]:
-    """`static_argnames` as a tuple."""
+    """Returns `static_argnames` as a tuple."""
     return (argnames,) if isinstance(argnames, str) else tuple(argnames)
 
 
 def resolve_positions(
     args: Sequence[Any], static_argnums: Sequence[int], donate_argnums: Sequence[int], name: str, parameters: int = 0
 ) -> tuple[set[int], set[int]]:
-    """Static and donated positions counted from 0, checked against the call.
+    """Checks static and donated positions against the call and counts them from 0.
 
-    A static argument that the call leaves to its default, or gives by name, is none of these positions.
+    Static arguments that the call omits or passes by name are not included.
 
     Raises:
-      ParameterError: a position is out of range, or in both.
+      ParameterError: a position is out of range, or both static and donated.
     """
     both = sorted(set(static_argnums) & set(donate_argnums))
     if both:
@@ -182,6 +185,6 @@ def resolve_positions(
 
 
 def short(value: Any) -> str:
-    """The beginning of what a value prints as, for messages."""
+    """Returns the beginning of a value's `repr` on one line, for messages."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."

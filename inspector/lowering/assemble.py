@@ -1,4 +1,4 @@
-"""The last step of every lowering: a module and its program become a `Lowered`. And names and errors that all share."""
+"""The last step of every lowering: builds a `Lowered` from a module and its program. Also shared names and error mappings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def assemble(
     program: Program, contents: Contents, jaxpr: JaxprFacts | None, fun: Any, *,
     out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
 ) -> Lowered:  # fmt: skip
-    """A `Lowered` of a program, its module, and its jaxpr and function where they are known; its texts are deferred."""
+    """Builds a `Lowered` from a program, its module, and its jaxpr and function if known. Its texts are deferred."""
     root, forms = _root(program, fun, contents.facts.scope), contents.forms
     kernels: tuple[Kernel, ...] = ()
     if jaxpr is not None:
@@ -73,13 +73,13 @@ def _root(program: Program, fun: Any, scope: str) -> Root:
 
 
 def _usual_scope(name: str) -> str:
-    """Where no operation bears one. Our replica lowering puts the name itself first."""
+    """Returns the outermost scope of a module whose operations have none. Our replica lowering uses the name itself."""
     return f"jit({name.removeprefix('jit_')})" if name.startswith("jit_") else name
 
 
 @contextlib.contextmanager
 def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
-    """Maps JAX's tracing errors to ours; those that JAX words best keep their class and text."""
+    """Maps JAX's tracing errors to ours. Errors that JAX explains better keep their class and text."""
     try:
         yield
     except (ValueError, NotImplementedError) as error:
@@ -95,36 +95,36 @@ def mapped_errors(fun: Any, axis_env: Any) -> Iterator[None]:
             raise
         bound = ", ".join(repr(name) for name, _ in parse_axis_env(axis_env)) or "none"
         raise UnboundAxisError(
-            f"{error} in {fun_name(fun)}. Axes that are bound: {bound}. Give the axis a size with"
+            f"{error} in {fun_name(fun)}. Bound axes: {bound}. Give the axis a size with"
             " axis_env=[(name, size)], or wrap the function in jax.shard_map."
         ) from error
 
 
 _NO_KERNELS = (
-    "calls a Pallas kernel, which compiles for a TPU or a GPU only, and was lowered for the CPU. Let JAX's"
-    " interpreter run its kernels with interpret=True, or lower it for what it was written for: platform='tpu'"
-    " (or 'gpu'), a target such as 'tpu:v5e:1x1'."
+    "calls a Pallas kernel, which compiles for a TPU or a GPU only, and was lowered for the CPU. Run its kernels in"
+    " JAX's interpreter with interpret=True, or lower for the platform that they were written for: platform='tpu'"
+    " (or 'gpu'), or a target such as 'tpu:v5e:1x1'."
 )
 
-# Words of JAX's error, and what to say instead.
+# A fragment of JAX's message, and our message.
 _NOT_ON_THIS_PLATFORM = {
     "Only interpret mode is supported on CPU backend": _NO_KERNELS,
-    "Unsupported TPU device kind: cpu": _NO_KERNELS,  # a kernel asked for its chip
-    # JAX makes Python callbacks for the devices that it has, whatever platform is lowered for.
+    "Unsupported TPU device kind: cpu": _NO_KERNELS,  # a kernel that queries its chip
+    # JAX creates Python callbacks for the attached devices, whatever platform is lowered for.
     "the platform for the specified backend": (
         "calls back into this process (jax.debug.print, io_callback, pure_callback), which a device of another"
-        " platform cannot do. Leave the callbacks out to lower for that platform."
+        " platform cannot do. Remove the callbacks to lower for that platform."
     ),
     "MLIR translation rule for primitive": (
-        "has an operation that JAX cannot lower for this platform. Lower it for another one, or without the operation."
+        "has an operation that JAX cannot lower for this platform. Lower for another platform, or remove the operation."
     ),
     "Compiler params for platform": (
-        "calls a Pallas kernel with the compiler parameters of another platform. Lower it for the platform that it was"
-        " written for."
+        "calls a Pallas kernel with the compiler parameters of another platform. Lower for the platform that the"
+        " kernel was written for."
     ),
 }
 
 
 def fun_name(fun: Any, unnamed: str = "fun") -> str:
-    """What to call a function in a message."""
+    """Returns a function's name, for messages."""
     return str(getattr(fun, "__name__", None) or getattr(getattr(fun, "func", None), "__name__", None) or unnamed)

@@ -1,4 +1,4 @@
-"""Axis environments: names for replicas, as `jax.pmap` would set them up."""
+"""Axis environments: names of replica axes, as `jax.pmap` would bind them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ AxisEnv = Sequence[tuple[Hashable, int]] | Mapping[Hashable, int]
 
 
 def parse_axis_env(axis_env: AxisEnv | None) -> tuple[tuple[Hashable, int], ...]:
-    """Pairs of axis name and size, outermost first; `()` for None.
+    """Returns the pairs of axis name and size, outermost first; `()` for None.
 
     Args:
-      axis_env: a sequence of pairs or a dict. A name is any hashable; a name given twice means its
-        last size, as in JAX.
+      axis_env: a sequence of pairs or a dict. A name is any hashable. If a name occurs twice, its last size counts,
+        as in JAX.
 
     Raises:
-      ParameterError: not pairs, an unhashable name, or a size that is no integer from 0.
-      TypeError: a size that is not an integer, as old JAX raised it.
+      ParameterError: a value that is not a pair, an unhashable name, or a negative or non-integer size.
+      TypeError: a non-integer size, as in JAX before 0.4.34. It is also a ParameterError.
     """
     if axis_env is None:
         return ()
@@ -34,16 +34,16 @@ def parse_axis_env(axis_env: AxisEnv | None) -> tuple[tuple[Hashable, int], ...]
 
 
 def refuse_empty(axis_env: Sequence[tuple[Hashable, int]]) -> None:
-    """Refuses an axis that no replica is on.
+    """Refuses axes of size 0.
 
     Raises:
-      ParameterError: a size is 0.
+      ParameterError: an axis has size 0.
     """
     for name, size in axis_env:
         if size == 0:
             raise ParameterError(
-                f"axis_env gives axis {name!r} the size 0, so no replica would run the program, and no collective has"
-                f" anything to work on. Expected a positive integer, such as ({name!r}, 4)."
+                f"axis_env gives axis {name!r} the size 0, so no replica would run the program."
+                f" Expected a positive integer, such as ({name!r}, 4)."
             )
 
 
@@ -69,11 +69,11 @@ def _pair(pair: Any) -> tuple[Hashable, int]:
 
 
 class _SizeError(ParameterError, TypeError):
-    """A size of the wrong type: TypeError, as `jax.xla_computation` raised it."""
+    """Axis size of the wrong type. Also a TypeError, as `jax.xla_computation` raised."""
 
 
 def replica_mesh(axis_env: Sequence[tuple[Hashable, int]]) -> Mesh | None:
-    """The mesh that an axis environment lays over replica ids, or None for no axes."""
+    """Returns the mesh of replica ids that an axis environment defines; None for no axes."""
     if not axis_env:
         return None
     return Mesh(tuple(str(n) for n, _ in axis_env), tuple(s for _, s in axis_env), "replica")

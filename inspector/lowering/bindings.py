@@ -1,6 +1,6 @@
-"""How the arguments of a call become the arrays that a program takes, and its arrays the call's result.
+"""Maps the arguments of a call to the program's input arrays, and its output arrays to the call's result.
 
-A `Program` carries one, in the process where it was lowered; `execution/` asks it.
+A `Program` has a binding in the process that lowered it. `execution/` uses it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from inspector.lowering.leaves import Leaves, Static, check_static
 
 
 class Binding:
-    """What every binding offers. It knows the user's function, so it lives in one process."""
+    """Base class of bindings. A binding refers to the user's function, so it exists in one process only."""
 
     __slots__ = ()
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """The values of the program's arguments, in order.
+        """Returns the values of the program's arguments, in order.
 
         Raises:
           ExecutionError: the program is not for these arguments.
@@ -28,18 +28,18 @@ class Binding:
         raise NotImplementedError
 
     def result(self, outputs: Sequence[Any]) -> Any:
-        """What the function returns, of the program's results; Unavailable where that is not known."""
+        """Builds the function's return value from the program's results; Unavailable if its structure is unknown."""
         raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """A call as its program's ends tell it.
+    """The inputs and outputs of a program in terms of the user's call.
 
     Attributes:
-      paths: how the user would write each argument of the program.
-      binding: how other calls become arguments of the program.
-      notes: what became static by itself.
+      paths: Python expression of each argument of the program, such as `params['w']`.
+      binding: maps the arguments of other calls to arguments of the program.
+      notes: arguments that are treated as static because they are not arrays.
     """
 
     paths: tuple[str, ...]
@@ -49,16 +49,16 @@ class Call:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CallBinding(Binding):
-    """Arguments of a function that inspector or `jax.jit` itself took apart.
+    """Binding of a function whose arguments were flattened by inspector or by `jax.jit` itself.
 
     Attributes:
-      name: the function's.
-      own: the leaves that the program takes, and what it was lowered with in place of the others.
-      static: which arguments are settings.
-      settings: their values.
-      positional: arguments of the whole call that have no name.
-      whole: makes the result of the program's arrays.
-      fun: a function whose own arrays come first among the leaves, else None.
+      name: the function's name.
+      own: the leaves that the program takes, and the fixed values of the others.
+      static: positions and names of static arguments.
+      settings: values of the static arguments.
+      positional: number of positional arguments of the whole call.
+      whole: builds the result from the program's output arrays.
+      fun: a function that holds arrays, which are the first leaves; None for other functions.
     """
 
     name: str
@@ -70,7 +70,7 @@ class CallBinding(Binding):
     fun: Any = None
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """See `Binding`; static arguments may be given or left out."""
+        """See `Binding`. Static arguments may be passed or omitted."""
         dynamic: tuple[Any, ...] = (tuple(args), dict(kwargs))
         if len(args) == self.positional:
             dynamic, fixed = self.static.split(args, kwargs)
@@ -88,12 +88,12 @@ class CallBinding(Binding):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PartialBinding(Binding):
-    """Arguments of a bound method or a partial: those of its function, with what it binds in front.
+    """Binding of a bound method or a partial: the arguments that it binds come before those of the call.
 
     Attributes:
-      inner: of the function.
-      args: what is bound.
-      kwargs: likewise.
+      inner: binding of the wrapped function.
+      args: bound positional arguments.
+      kwargs: bound keyword arguments.
     """
 
     inner: Binding
@@ -111,12 +111,12 @@ class PartialBinding(Binding):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class StageBinding(Binding):
-    """Arguments of a JAX stage, which took them apart before it was given.
+    """Binding of a JAX stage, whose arguments JAX has flattened.
 
     Attributes:
-      name: the program's.
-      in_tree: the pytree structure of `(args, kwargs)`, static arguments left out.
-      out_shape: the result's pytree.
+      name: the program's name.
+      in_tree: the pytree structure of `(args, kwargs)` without static arguments.
+      out_shape: the pytree of the result.
     """
 
     name: str

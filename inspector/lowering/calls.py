@@ -1,4 +1,4 @@
-"""A call of a plain function, taken apart for tracing: what is an array, what is static, what is donated."""
+"""Splits a call of a plain function for tracing: arrays, static arguments and donated arguments."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Marks:
-    """What the user says of arguments, as `jax.jit` takes it.
+    """Static and donated arguments, as in the parameters of `jax.jit`.
 
     Attributes:
-      static_argnums: positions of settings.
-      static_argnames: names of settings.
+      static_argnums: positions of static arguments.
+      static_argnames: names of static arguments.
       donate_argnums: positions of arguments whose buffers may be reused.
     """
 
@@ -48,15 +48,15 @@ class Marks:
         return bool(self.static_argnums or self.static_argnames or self.donate_argnums)
 
     def check_none(self, name: str) -> None:
-        """Refuses them for what has its own.
+        """Refuses marks for a function that is jitted already.
 
         Raises:
-          ParameterError: there are some.
+          ParameterError: an argument is marked.
         """
         if self:
             raise ParameterError(
                 f"{name} is jitted already, so static_argnums, static_argnames and donate_argnums cannot be added."
-                " Give them to jax.jit, or pass the plain function."
+                " Pass them to jax.jit, or pass the plain function."
             )
 
 
@@ -67,10 +67,10 @@ class PlainCall:
     Attributes:
       fun: the function.
       args, kwargs: its arguments.
-      static: which of them are settings.
-      donated: positions of those whose buffers may be reused.
-      lifted: the function is a pytree with arrays, which are arguments too.
-      leaves: of all that is not static.
+      static: positions and names of static arguments.
+      donated: positions of arguments whose buffers may be reused.
+      lifted: whether the function is a pytree with arrays, which become arguments too.
+      leaves: the leaves of all arguments that are not static.
     """
 
     fun: Callable[..., Any]
@@ -86,19 +86,19 @@ class PlainCall:
         cls, fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], marks: Marks, *,
         are_arrays: bool = False, settings: Collection[type] = (),
     ) -> PlainCall:  # fmt: skip
-        """Takes a call apart.
+        """Splits a call.
 
         Args:
           fun: the function.
           args: positional arguments.
           kwargs: keyword arguments.
-          marks: what is static and what is donated.
-          are_arrays: whether an argument that is no array is an error; else it becomes static.
-          settings: types of Python's numbers that are no arrays either. Those that the function itself holds never
-            are: a call of it as it is has them as constants.
+          marks: static and donated arguments.
+          are_arrays: whether a non-array leaf is an error; otherwise it becomes static.
+          settings: types of Python numbers that become static as well. Numbers that the function itself holds are
+            always static: a plain call treats them as constants.
 
         Raises:
-          ArgumentError: such an argument.
+          ArgumentError: a non-array leaf, with `are_arrays`.
           ParameterError: marks that do not fit the call.
         """
         parameters = len(positional_parameters(fun))
@@ -121,7 +121,7 @@ class PlainCall:
 
     @property
     def is_donated(self) -> list[bool]:
-        """Whether each array's buffer may be reused."""
+        """Reports for each array whether its buffer may be reused."""
         places = {place: i for i, place in enumerate(self._places())}
         donated = {places[i] for i in self.donated}
         keys = (self.leaves.keys[i] for i in self.leaves.abstract)
@@ -129,14 +129,14 @@ class PlainCall:
 
     @calls_users_code
     def apply(self, arrays: Sequence[Any]) -> Any:
-        """Calls the function with arrays in their places."""
+        """Calls the function with the given arrays as its array leaves."""
         given, named = self.leaves.filled(arrays)
         fun, *given = given if self.lifted else (self.fun, *given)
         full, keywords = self._whole(given, named)
         return fun(*full, **keywords)
 
     def binding(self, whole: Callable[[Sequence[Any]], Any]) -> CallBinding:
-        """How other calls are bound; `whole` makes the result of the program's arrays."""
+        """Returns the binding for other calls; `whole` builds the result from the program's output arrays."""
         _, settings = self.static.split(self.args, self.kwargs)
         fun = self.fun if self.lifted else None
         return CallBinding(
@@ -144,7 +144,7 @@ class PlainCall:
         )
 
     def trace(self, marks: Marks) -> TracedCall:
-        """Traces as `jax.jit` does where it can; else over the arrays alone."""
+        """Traces as `jax.jit` does if it can, or else as a function of the arrays alone."""
         if not self.leaves.fixed and not self.lifted and traceable(self.fun):
             try:
                 traced = self._trace_whole(marks)
@@ -173,7 +173,7 @@ class PlainCall:
         return jitted.trace(*full, **keywords)
 
     def _whole(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of the call, static ones included."""
+        """Returns the arguments of the call, static ones included."""
         full = list(self.args)
         for position, value in zip(self._dynamic(), given, strict=True):
             full[position] = value
@@ -197,12 +197,12 @@ class PlainCall:
         return [i for i in range(len(self.args)) if i not in self.static.positions]
 
     def _places(self) -> list[int]:
-        """The position of each traced argument in the call; -1 for the function itself."""
+        """Returns the position of each traced argument in the call; -1 for the function itself."""
         return [-1, *self._dynamic()] if self.lifted else self._dynamic()
 
 
 def _names(fun: Any, args: Sequence[Any], static: Static, lifted: bool) -> Callable[[Sequence[Any]], str]:
-    """Names for key paths into the traced arguments."""
+    """Returns a function that names key paths into the traced arguments."""
     named = argument_names(fun, len(args))
     dynamic = [i for i in range(len(args)) if i not in static.positions]
 
@@ -218,16 +218,16 @@ def _names(fun: Any, args: Sequence[Any], static: Static, lifted: bool) -> Calla
 
 
 def settled(args: Any, make: Callable[[tuple[type, ...]], T]) -> T:
-    """Makes something of a call with as few of Python's numbers taken for settings as it needs.
+    """Traces a call with as few Python numbers static as possible.
 
-    `jax.jit` traces them all, and fails where the function asks for a value: `if train:`, `jnp.zeros(n)`.
+    `jax.jit` traces all numbers, and fails where the function needs a value: `if train:`, `jnp.zeros(n)`.
 
     Args:
-      args: the call's arguments, a pytree.
-      make: traces the call with numbers of such types static.
+      args: the arguments of the call, a pytree.
+      make: traces the call with numbers of the given types static.
 
     Raises:
-      Exception: what `make` raises with all of them traced, where no choice helps.
+      Exception: the error of `make` with all numbers traced, if no choice helps.
     """
     present = {type(leaf) for leaf in jax.tree_util.tree_leaves(args)}
     try:
@@ -247,5 +247,5 @@ _VALUE_NEEDED = (
     TypeError,
 )
 
-# Of JAX's error for a function that returns something else than arrays.
+# From JAX's message for a function that returns a non-array value.
 _RETURNED = "returned a value of type"

@@ -1,4 +1,4 @@
-"""Opens what is lowered or traced already: JAX's stages, exports, StableHLO and HLO modules."""
+"""Opens programs that are traced or lowered already: JAX's stages, exports, StableHLO and HLO modules."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from inspector.stages.lowered import Lowered, relowering_of, what_if_of
 from inspector.support import deferred, files
 
 MAX_MODULE_BYTES = 2 << 30
-"""So much fits into one message of protobuf, which XLA's modules are."""
+"""The size limit of a protobuf message, and so of an XLA module, in bytes."""
 
 
 def check_opened(given: Any) -> None:
-    """Refuses what is neither a stage, a saved program nor a module.
+    """Checks that a value is a stage, a saved program or a module.
 
     Raises:
-      ParameterError: with all that can be lowered, or with the functions that the value is made of.
+      ParameterError: it is not. The message lists what can be lowered, or the functions that the value holds.
     """
     kinds = (
         stages.Traced,
@@ -62,42 +62,42 @@ def check_opened(given: Any) -> None:
     if not isinstance(given, kinds) and not hasattr(given, "as_serialized_hlo_module_proto"):
         if functions := _functions_of(given):
             raise ParameterError(
-                f"A {type(given).__name__} is no function, but holds some: {', '.join(functions)}. Pass one of them, such"
-                f" as {type(given).__name__.lower()}.{functions[-1]}, and then its arguments."
+                f"A {type(given).__name__} is not a function, but has functions as fields: {', '.join(functions)}. Pass one of them"
+                f" and then its arguments, such as {type(given).__name__.lower()}.{functions[-1]}."
             )
         raise ParameterError(
-            f"Cannot lower a value of type {type(given).__name__}. Expected a function first and then its arguments, a"
-            " jax.stages.Traced or Lowered, a jax.export.Exported, a Lowered or Compiled of inspector, or StableHLO or"
+            f"Cannot lower a value of type {type(given).__name__}. Expected a function followed by its arguments, a"
+            " jax.stages.Traced or Lowered, a jax.export.Exported, an inspector Lowered or Compiled, or StableHLO or"
             " HLO as text, bytes or a path."
         )
 
 
 def _functions_of(given: Any) -> list[str]:
-    """Fields of a named tuple or a dataclass that can be called, such as the `init` and `apply` of a transformation."""
+    """Returns the callable fields of a named tuple or a dataclass, such as `init` and `apply` of a transformation."""
     fields = dataclasses.fields(given) if dataclasses.is_dataclass(given) else ()
     names = getattr(given, "_fields", None) or [field.name for field in fields]
     return [name for name in names if callable(getattr(given, name, None))]
 
 
 def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
-    """Opens what is not a function. `check_opened` must have let it pass."""
+    """Opens a value that is not a function. The value must have passed `check_opened`."""
     if isinstance(given, Lowered) and overrides.what_if and (again := relowering_of(given)) is not None:
-        overrides.refuse("a Lowered is lowered already, its kernels with it")
+        overrides.refuse("a Lowered is lowered already, and so are its kernels")
         what_if = what_if_of(given).merge(overrides.what_if)
         return again.lower(platform or given.program.platform, again.chip, what_if)
     if overrides.what_if.changes_arguments:
         raise ParameterError(
-            f"A {type(given).__name__} has the shapes and dtypes of the call that it was made of: dtype and batch cannot"
-            " change them. Pass the function and its arguments."
+            f"A {type(given).__name__} has fixed shapes and dtypes, which dtype and batch cannot"
+            " change. Pass the function and its arguments."
         )
     if isinstance(given, stages.Traced):
         return from_traced(given, None, platform, None, overrides)
-    overrides.refuse(f"a {type(given).__name__} is lowered already, its kernels with it")
+    overrides.refuse(f"a {type(given).__name__} is lowered already, and so are its kernels")
     if isinstance(given, stages.Lowered):
         return _open_stage(given, platform, overrides)
     if overrides.what_if:
         raise ParameterError(
-            f"A {type(given).__name__} is given as it is, without its function, so it cannot be lowered for another call."
+            f"A {type(given).__name__} comes without its function, so it cannot be lowered for another call."
             " Pass the function and its arguments."
         )
     if isinstance(given, (Program, CompiledProgram)):
@@ -117,14 +117,14 @@ def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowe
 
 
 def _open_stage(given: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
-    """A `jax.stages.Lowered`; lowered again from its jaxpr for another platform, or of another call."""
+    """Opens a `jax.stages.Lowered`. Lowers its jaxpr again for another platform or another call."""
     own = stages.platform_of(given)
     if platform in (None, own) and not overrides.what_if and overrides.limits is None:
         return _from_lowered(given, stages.facts_behind(given, MAX_STEPS), None, own)
     traced = stages.traced_again(given)
     if traced is None:
         raise ParameterError(
-            f"A jax.stages.Lowered is lowered for its platform already ({own}), and its function is gone; platform"
+            f"A jax.stages.Lowered is lowered for {own} already and does not keep its function, so platform"
             " cannot change it. Pass the function itself."
         )
     return from_traced(traced, None, platform, _call_of(stages.lowered_facts(given)), overrides)
@@ -153,7 +153,7 @@ def _read(given: Any) -> bytes | str:
 
 
 def _text_if_utf8(data: bytes) -> bytes | str:
-    # MLIR bytecode begins with `ML\xefR`, a proto has field tags (0x1a of its computations): bytes that no text has.
+    # MLIR bytecode begins with `ML\xefR`, and a proto has field tags (0x1a for its computations). No text has these bytes.
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -165,7 +165,7 @@ _NO_TEXT = re.compile("[\0-\x08\x0e-\x1f]")
 
 
 def _open_program(program: Program, platform: str | None) -> Lowered:
-    """Opens what was lowered before, in another process perhaps, with the ends that it had."""
+    """Opens a program that was lowered before, possibly in another process, with its arguments and results."""
     _check_platform(program, platform)
     return assemble(program, isolated_reading.read(program.module, "StableHLO"), None, None)
 
@@ -173,7 +173,7 @@ def _open_program(program: Program, platform: str | None) -> Lowered:
 def _check_platform(program: Program, platform: str | None) -> None:
     if platform not in (None, program.platform):
         raise ParameterError(
-            f"{program.name} is lowered for {program.platform}; platform={platform!r} cannot change it. Lower the function anew."
+            f"{program.name} is lowered for {program.platform}; platform={platform!r} cannot change it. Lower the function again."
         )
 
 
@@ -217,14 +217,14 @@ def _open_exported(exported: Any, platform: str | None) -> Lowered:
 def from_traced(
     traced: stages.Traced, fun: Any, platform: str | None, call: Call | None = None, overrides: Overrides | None = None
 ) -> Lowered:
-    """A `Lowered` of a traced function.
+    """Lowers a traced function.
 
     Args:
-      traced: what JAX made of it.
-      fun: the function, for its source; None when not known.
-      platform: what to lower for, None for JAX's default backend.
-      call: the call that `traced` is of, where it is known.
-      overrides: what is put in place of the parameters of Pallas kernels.
+      traced: the traced function.
+      fun: the function, for its source; None if not known.
+      platform: the platform to lower for; None for JAX's default backend.
+      call: the call that was traced, if known.
+      overrides: changes to the call and to its Pallas kernels.
     """
     platform = platform or attached_devices.attached_platform()
     overrides = overrides or Overrides()
@@ -292,17 +292,17 @@ def _paths_of(traced: stages.Traced) -> tuple[str, ...]:
 
 
 def _mesh_notes(given: Sequence[MeshFacts]) -> tuple[str, ...]:
-    """What a user who only wrote `AbstractMesh` in place of `Mesh` may not know: other axis types, another program."""
+    """Returns a note for users who replaced `Mesh` by `AbstractMesh`: its axis types differ, and so may the program."""
     if AxisType.Explicit not in AbstractMesh((1,), ("i",)).axis_types:
-        return ()  # this JAX makes them Auto: whoever has others asked for them
+        return ()  # this JAX makes them Auto by default, so other types were chosen by the user
     meshes = [mesh for mesh in given if math.prod(mesh.axis_sizes) > 1]
     if not meshes or not all(mesh.is_abstract for mesh in meshes):
         return ()
     if any(mesh.axis_types != {AxisType.Explicit.name} for mesh in meshes):
         return ()
     note = (
-        "the AbstractMesh has Explicit axes, its default; a Mesh has Auto axes, whose program can be another:"
-        f" AbstractMesh(..., axis_types=(AxisType.Auto,) * {len(meshes[0].axis_names)}) gives that"
+        "the AbstractMesh has Explicit axes, its default; a Mesh has Auto axes, and its program may differ"
+        f" (for Auto axes: AbstractMesh(..., axis_types=(AxisType.Auto,) * {len(meshes[0].axis_names)}))"
     )
     return (note,)
 
@@ -310,7 +310,7 @@ def _mesh_notes(given: Sequence[MeshFacts]) -> tuple[str, ...]:
 def _partition_mesh(
     facts: stages.LoweredFacts, module_facts: stablehlo.ModuleFacts, jaxpr: JaxprFacts | None
 ) -> Mesh | None:
-    """The JAX mesh that gives partitions their names: of the shardings, else of a `shard_map`."""
+    """Returns the JAX mesh of the partitions: that of the shardings, or else that of a `shard_map`."""
     inner = () if jaxpr is None or jaxpr.mesh is None else (jaxpr.mesh,)
     for mesh in (*facts.meshes, *inner):
         if math.prod(mesh.axis_sizes) > 1:
@@ -322,10 +322,10 @@ def _partition_mesh(
 
 
 def _device_ids(facts: stages.LoweredFacts, num_partitions: int, platform: str) -> tuple[int, ...] | None:
-    """The ids of the devices that the function names, by partition.
+    """Returns the ids of the devices that the function names, by partition; None if it names none.
 
-    None where it names none. Devices of another platform than the program's, in their usual order, are no choice of the
-    user: a mesh of the first CPUs can stand for any TPUs.
+    Devices of another platform in their default order do not count as named: a mesh of the first CPUs can stand for any
+    TPUs.
     """
     ids = facts.device_ids
     if ids is None or len(ids) != num_partitions:

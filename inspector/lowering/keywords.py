@@ -1,7 +1,7 @@
-"""Keywords of a call that takes a function with its arguments: which are the function's, and which a mistake.
+"""Checks the keyword arguments of `explore` and `lower`, which also take those of the user's function.
 
-What `explore` and `lower` do not know goes to the function. A name that it does not take either was meant for
-them, and is told with the nearest of theirs.
+Keywords that `explore` and `lower` do not have are passed to the function. If the function does not take one either, the
+error names the nearest option.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from inspector.lowering.existing_stages import check_opened
 
 
 class KeywordError(ParameterError, TypeError):
-    """A keyword that nobody takes: TypeError too, as Python raises it."""
+    """Unknown keyword argument. Also a TypeError, as in Python."""
 
 
 def function_keywords(
     fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, keywords: Mapping[str, Any], caller: Any
 ) -> dict[str, Any]:
-    """All keyword arguments of a function.
+    """Returns all keyword arguments of a function.
 
     Args:
-      fun: the function, or what is lowered already and takes none.
+      fun: the function, or a program that is lowered already and takes no keywords.
       args: its positional arguments.
-      kwargs: given as such.
-      keywords: what the caller has no parameter for.
-      caller: `lower` or `explore`, whose parameters count.
+      kwargs: the keyword arguments in the caller's `kwargs`.
+      keywords: keyword arguments for which the caller has no parameter.
+      caller: `lower` or `explore`.
 
     Raises:
-      ParameterError: what cannot be lowered at all.
-      KeywordError: a name that the function does not take, or that is given twice; or one of its own that it lacks
-        because the caller has a parameter of that name.
+      ParameterError: `fun` cannot be lowered at all.
+      KeywordError: the function does not take a keyword, a keyword is given twice, or a required argument of the
+        function is missing because the caller has an option with the same name.
     """
     own = options_of(caller)
     named = dict(kwargs or {})
     twice = [name for name in keywords if name in named]
     if twice:
-        raise KeywordError(f"{twice[0]} is given twice, by itself and in kwargs. Give it once.")
+        raise KeywordError(f"{twice[0]} is given twice: as a keyword and in kwargs. Pass it once.")
     for name in keywords:
         if not _takes(fun, name):
             if not callable(fun):
@@ -52,47 +52,47 @@ def function_keywords(
     lacking = [name for name in _lacking(fun, args, named) if name in own]
     if lacking:
         raise KeywordError(
-            f"{fun_name(fun)} needs {lacking[0]}, and {caller.__name__} has an option of that name, so it keeps what it is"
-            f" given by it. Give the function's in kwargs={{{lacking[0]!r}: ...}}, or by position."
+            f"{fun_name(fun)} needs {lacking[0]}, and {caller.__name__} has an option of that name, which takes the"
+            f" keyword. Pass the function's argument in kwargs={{{lacking[0]!r}: ...}}, or by position."
         )
     return named
 
 
 def check_options(given: Mapping[str, Any], caller: Callable[..., Any]) -> None:
-    """Checks what is meant for a function of ours alone.
+    """Checks keyword arguments that only a function of inspector takes.
 
     Raises:
-      KeywordError: a name that it does not have.
+      KeywordError: an unknown option.
     """
     own = options_of(caller)
     for name in given:
         if name not in own:
             raise KeywordError(
-                f"{caller.__name__} has no option {name!r}.{nearest(name, own)} It has: {', '.join(own)}."
+                f"{caller.__name__} has no option {name!r}.{nearest(name, own)} Options: {', '.join(own)}."
             )
 
 
 def options_of(caller: Callable[..., Any]) -> list[str]:
-    """The keywords that a function of ours knows itself."""
+    """Returns the keyword-only parameters of a function of inspector."""
     return [p.name for p in inspect.signature(caller).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """The name that was meant, as a sentence; "" when none is near."""
+    """Returns a sentence that suggests the nearest name; "" if none is near."""
     near = difflib.get_close_matches(name, known, 1, 0.6)
     return f" Did you mean {near[0]}?" if near else ""
 
 
 def _unknown(fun: Any, name: str, own: Sequence[str], caller: str) -> str:
-    who = f"{fun_name(fun)} takes" if callable(fun) else f"A {type(fun).__name__} takes"
+    taker = f"{fun_name(fun)} takes" if callable(fun) else f"A {type(fun).__name__} takes"
     return (
-        f"{who} no keyword {name!r}, and {caller} has no such option.{nearest(name, own)} Options of {caller}:"
+        f"{taker} no keyword {name!r}, and {caller} has no such option.{nearest(name, own)} Options of {caller}:"
         f" {', '.join(own)}."
     )
 
 
 def _takes(fun: Any, name: str) -> bool:
-    """Whether a function, or one that it wraps, takes a keyword; True where nobody can tell."""
+    """Reports whether a function, or one that it wraps, takes a keyword; True if its signature is not available."""
     if not callable(fun):
         return False
     for follow in (True, False):
@@ -108,7 +108,7 @@ def _takes(fun: Any, name: str) -> bool:
 
 
 def _lacking(fun: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[str]:
-    """Parameters without a default that a call leaves out."""
+    """Returns the required parameters that a call omits."""
     try:
         signature = inspect.signature(fun)
         bound = signature.bind_partial(*args, **named).arguments

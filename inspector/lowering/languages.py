@@ -1,4 +1,4 @@
-"""Tells whether a module from a file, as text or bytes, is HLO or StableHLO, before it is read as either."""
+"""Determines whether a module, as text or bytes, is HLO or StableHLO, before it is parsed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPECTED = (
     " artifact)."
 )
 _MLIR_BYTECODE = b"ML\xefR"
-_SHOWN = 60  # characters of what is neither
+_SHOWN = 60  # characters of an unrecognized text that a message quotes
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 _HLO_LINE = re.compile(r"^\s*(HloModule|ENTRY)\b", re.MULTILINE)
@@ -31,7 +31,7 @@ def language_of(module: bytes | str) -> Language:
 
     Raises:
       ModuleError: it is empty, or text in neither language.
-      ParameterError: a text that can only be a path, of a file that does not exist.
+      ParameterError: the text can only be the path of a file that does not exist.
     """
     text = _COMMENT.sub("", module) if isinstance(module, str) else module
     if not text.strip():
@@ -53,16 +53,16 @@ def _check_single(text: str) -> None:
     names = _HEADER.findall(text)
     if len(names) > 1:
         raise ModuleError(
-            f"The text has {len(names)} HLO modules ({format_list(names)}). Expected one: save each to a file, from its"
-            " line HloModule to the next."
+            f"The text has {len(names)} HLO modules ({format_list(names)}). Expected one module. Save each to its own file: it"
+            " extends from its HloModule line to the next."
         )
 
 
 def hlo_module(data: bytes) -> bytes:
-    """Returns the HloModuleProto in bytes that are one, or an HloProto with one, as in `*.hlo.pb` dumps.
+    """Returns the serialized HloModuleProto of bytes that hold one, or an HloProto with one, as in `*.hlo.pb` dumps.
 
     Raises:
-      ModuleError: neither.
+      ModuleError: the bytes are neither.
     """
     try:
         return bytes(decoded(data).SerializeToString())

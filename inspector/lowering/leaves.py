@@ -1,8 +1,8 @@
-"""Arguments apart: the arrays that a program takes, and what is fixed when it is traced.
+"""Splits arguments into the arrays that a program takes and the values that are fixed when it is traced.
 
-`jax.jit` takes pytrees of arrays only. Programs of libraries pass models whose leaves are functions and
-strings as well, and are such models themselves. Here each leaf that is no array becomes static by itself:
-the function is traced over the arrays, and gets the rest as it was given.
+`jax.jit` takes pytrees of arrays only. With many libraries, arguments are models whose leaves include functions and
+strings, and the function itself can be such a model. This module makes each non-array leaf static: the function is traced
+over the arrays and receives the other leaves unchanged.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from inspector.errors import ArgumentError, ExecutionError, ParameterError
 from inspector.lowering.arguments import abstract_leaf, looks_like_array, short
 from inspector.support.units import counted
 
-# Of Python's numbers, those that are most likely a setting first.
+# Python's number types, the most likely settings first.
 NUMBERS = (bool, int, float, complex)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Static:
-    """Arguments that are settings, by position and by name.
+    """Positions and names of static arguments.
 
     Attributes:
-      positions: from 0.
-      names: of keyword arguments.
+      positions: positions, from 0.
+      names: names of keyword arguments.
     """
 
     positions: frozenset[int] = frozenset()
@@ -39,13 +39,13 @@ class Static:
 
     @classmethod
     def of(cls, fun: Any, args: Sequence[Any], positions: Collection[int], names: Collection[str]) -> Static:
-        """Both ways to name one, inferred from the other by the signature where only one is given, as `jax.jit` does.
+        """Returns positions and names of static arguments. If only one kind is given, infers the other as `jax.jit` does.
 
         Args:
           fun: the function.
           args: its positional arguments.
-          positions: of arguments; negative ones count from the last.
-          names: of parameters.
+          positions: positions of static arguments; negative ones count from the last argument.
+          names: names of static parameters.
         """
         parameters = [] if positions and names else positional_parameters(fun)
         numbers = {n % len(args) for n in positions if -len(args) <= n < len(args)}
@@ -56,7 +56,7 @@ class Static:
     def split(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], dict[int | str, Any]]:
-        """Arguments that are not static as `(args, kwargs)`, and those that are by position or name."""
+        """Splits arguments into dynamic ones as `(args, kwargs)`, and static ones by position or name."""
         dynamic = (
             tuple(a for i, a in enumerate(args) if i not in self.positions),
             {name: value for name, value in kwargs.items() if name not in self.names},
@@ -66,11 +66,11 @@ class Static:
 
 
 def check_hashable(fun: Any, name: str, fixed: Mapping[int | str, Any]) -> None:
-    """Refuses static arguments that `jax.jit` cannot look up what it has compiled by.
+    """Checks that static arguments are hashable, as `jax.jit` requires for its cache.
 
     Args:
       fun: the function.
-      name: of the function.
+      name: the function's name.
       fixed: its static arguments by position or name.
 
     Raises:
@@ -80,17 +80,17 @@ def check_hashable(fun: Any, name: str, fixed: Mapping[int | str, Any]) -> None:
     for key, value in fixed.items():
         try:
             hash(value)
-        except Exception as e:  # of a class of the user's
+        except Exception as e:  # a user's class may raise anything
             path = key if isinstance(key, str) else parameters.get(key, f"argument {key}")
             raise ParameterError(
                 f"{path} of {name} is static and cannot be hashed: got {short(value)} of type {type(value).__name__}"
                 f" ({type(e).__name__}: {e}). Expected a hashable value, such as a tuple instead of a list or a frozen"
-                " dataclass instead of a dict. Pass that, or an array, or do not name it static."
+                " dataclass instead of a dict. Pass such a value or an array, or do not mark the argument static."
             ) from e
 
 
 def positional_parameters(fun: Any) -> list[str]:
-    """Names of the parameters that may be given by position; none when the signature is not known."""
+    """Returns the names of the parameters that can be passed by position; none if the signature is not available."""
     try:
         parameters = inspect.signature(fun).parameters.values()
     except (TypeError, ValueError):
@@ -100,15 +100,14 @@ def positional_parameters(fun: Any) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaves:
-    """The leaves of what a call passes, static arguments left out.
+    """The leaves of a call's arguments, static arguments excluded.
 
     Attributes:
-      tree: their pytree structure: of `(args, kwargs)`, or of `((function, *args), kwargs)` for a function that holds
-        arrays of its own.
-      keys: the key path of each.
-      paths: how the user would write each.
-      fixed: those that are no arrays, by index.
-      abstract: the others, by index: what JAX traces for them.
+      tree: the pytree structure of `(args, kwargs)`, or of `((function, *args), kwargs)` if the function holds arrays.
+      keys: the key path of each leaf.
+      paths: Python expression of each leaf, such as `params['w']`.
+      fixed: non-array leaves, by index.
+      abstract: the abstract values that JAX traces for the other leaves, by index.
     """
 
     tree: Any
@@ -126,16 +125,16 @@ class Leaves:
         *,
         are_arrays: bool = False,
     ) -> Leaves:
-        """Takes a call's pytree apart.
+        """Flattens the pytree of a call.
 
         Args:
           given: the pytree.
-          names: a key path into it to what the user would write.
-          is_setting: whether a leaf is fixed though it could be an array, by key path and value.
-          are_arrays: whether a leaf that is no array is an error.
+          names: returns the Python expression of a key path.
+          is_setting: reports, by key path and value, whether a leaf is fixed although it could be an array.
+          are_arrays: whether a non-array leaf is an error.
 
         Raises:
-          ArgumentError: such a leaf; or one whose shape and dtype are none.
+          ArgumentError: a non-array leaf, with `are_arrays`; or an invalid shape or dtype.
         """
         with_paths, tree = jax.tree_util.tree_flatten_with_path(given)
         paths = tuple(names(path) for path, _ in with_paths)
@@ -148,46 +147,46 @@ class Leaves:
         return cls(tree, tuple(path for path, _ in with_paths), paths, fixed, abstract)
 
     def without_values(self) -> Leaves:
-        """The same for binding other calls, which keeps no array alive."""
+        """Returns a copy for binding other calls. It keeps no array alive."""
         return dataclasses.replace(self, abstract=dict.fromkeys(self.abstract))
 
     @property
     def dynamic_paths(self) -> tuple[str, ...]:
-        """Of the arrays, in order."""
+        """The paths of the arrays, in order."""
         return tuple(self.paths[i] for i in self.abstract)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What became static by itself, for people."""
-        return tuple(f"{self.paths[i]} = {_said(value)}" for i, value in self.fixed.items())
+        """Readable descriptions of the fixed leaves."""
+        return tuple(f"{self.paths[i]} = {_description(value)}" for i, value in self.fixed.items())
 
     def filled(self, values: Sequence[Any]) -> Any:
-        """The pytree with values for the arrays, and with the rest as it was given."""
+        """Returns the pytree with the given arrays and the fixed leaves."""
         given = dict(zip(self.abstract, values, strict=True))
         whole = [given[i] if i in given else self.fixed[i] for i in range(len(self.paths))]
         return jax.tree_util.tree_unflatten(self.tree, whole)
 
     def holed(self) -> Any:
-        """The pytree with abstract arrays, and without the rest: what JAX can trace."""
+        """Returns the pytree with abstract arrays and None for fixed leaves, which JAX can trace."""
         return jax.tree_util.tree_unflatten(self.tree, [self.abstract.get(i) for i in range(len(self.paths))])
 
     def values(self, given: Any, name: str) -> list[Any]:
-        """The arrays of another call's pytree.
+        """Returns the arrays of another call's pytree.
 
         Raises:
-          ExecutionError: another structure, or something else where the program has a fixed value.
+          ExecutionError: the structure or a fixed value differs from that of the program.
         """
         leaves, tree = jax.tree_util.tree_flatten(given)
         if len(leaves) != len(self.paths):
             dynamic = self.dynamic_paths
             raise ExecutionError(
                 f"{name} takes {counted(len(dynamic), 'array')} ({', '.join(dynamic[:8])}{', ...' if len(dynamic) > 8 else ''}), got"
-                f" {len(leaves)}. Pass the arguments that it was lowered with; static ones may be left out."
+                f" {len(leaves)}. Pass the arguments that it was lowered with; static ones may be omitted."
             )
         if not _same(tree, self.tree):
             raise ExecutionError(
                 f"{name} was lowered for arguments of the structure {self.tree}, got {tree}. Pass the same pytrees that"
-                " it was lowered with; static arguments may be left out."
+                " it was lowered with; static arguments may be omitted."
             )
         for i, value in self.fixed.items():
             check_static(name, self.paths[i], value, leaves[i])
@@ -195,26 +194,26 @@ class Leaves:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether JAX can take it for an array: numbers and what has shape and dtype, but not texts and objects."""
+    """Reports whether JAX can treat a leaf as an array: a number or anything with shape and dtype, but not text or objects."""
     if isinstance(leaf, np.ndarray | np.generic):
         return leaf.dtype.kind not in "OSUMm"
     return isinstance(leaf, bool | int | float | complex | jax.Array | jax.ShapeDtypeStruct) or looks_like_array(leaf)
 
 
 def check_static(name: str, path: str, lowered: Any, given: Any) -> None:
-    """Refuses another value than a program was lowered with, which it has in it.
+    """Checks that a static value equals the one that the program was lowered with.
 
     Raises:
-      ExecutionError: it is another.
+      ExecutionError: the values differ.
     """
     if not _same(lowered, given):
         raise ExecutionError(
-            f"{path} is static: {name} was lowered with {short(lowered)}, got {short(given)}. Lower the function for that."
+            f"{path} is static: {name} was lowered with {short(lowered)}, got {short(given)}. Lower the function again for this value."
         )
 
 
 def traceable(fun: Any) -> bool:
-    """Whether `jax.jit` takes the function as it is: it must be hashable, and referable to weakly."""
+    """Reports whether `jax.jit` accepts the function: it must be hashable and weakly referenceable."""
     try:
         hash(fun)
         weakref.ref(fun)
@@ -224,9 +223,9 @@ def traceable(fun: Any) -> bool:
 
 
 def holds_arrays(fun: Any) -> bool:
-    """Whether a function is itself a pytree with arrays, such as an Equinox module.
+    """Reports whether a function is itself a pytree with arrays, such as an Equinox module.
 
-    A partial is not meant: `jax.jit` has always taken what it binds as constants.
+    Partials do not count: `jax.jit` treats the values that they bind as constants.
     """
     if isinstance(fun, functools.partial):
         return False
@@ -238,10 +237,10 @@ def holds_arrays(fun: Any) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class Outputs:
-    """Results apart, as the arguments: filled in while the function is traced.
+    """Splits results into arrays and fixed values. Its fields are set while the function is traced.
 
     Attributes:
-      strict: refuses results with non-array leaves, as JAX does.
+      strict: whether non-array leaves are an error, as in JAX.
       tree: the pytree structure of the function's result.
       fixed: its non-array leaves, by index.
     """
@@ -270,7 +269,7 @@ class Outputs:
         return jax.tree_util.tree_unflatten(self.tree, [None if i in self.fixed else x for i, x in enumerate(leaves)])
 
     def whole(self, arrays: Sequence[Any]) -> Any:
-        """The result as the function returns it."""
+        """Returns the result as the function returns it."""
         rest = iter(arrays)
         count = len(arrays) + len(self.fixed)
         return jax.tree_util.tree_unflatten(
@@ -279,15 +278,15 @@ class Outputs:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equality that no object can turn into an error: what cannot be compared is equal to itself only."""
+    """Reports whether two values are equal. Never raises: a value that cannot be compared equals only itself."""
     if one is other:
         return True
     try:
         return type(one) is type(other) and bool(one == other)
-    except Exception:  # arrays, and whatever else a user's __eq__ raises
+    except Exception:  # arrays, or an error in a user's __eq__
         return False
 
 
-def _said(value: Any) -> str:
+def _description(value: Any) -> str:
     name = getattr(value, "__name__", None)
     return f"{name} ({type(value).__name__})" if isinstance(name, str) else short(value)

@@ -1,13 +1,11 @@
-"""The user's own text as listings: the jaxpr, and the Python source that it came from."""
+"""Listings of the jaxpr and of the Python source that it came from."""
 
 from __future__ import annotations
 
-import ast
 import collections
 import linecache
 import pathlib
 import sys
-import time
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -19,20 +17,24 @@ from inspector.hlo.listing import Listing
 from inspector.hlo.source import Frame, Origin, Root
 from inspector.support import subprocesses
 from inspector.support.packages import is_library_file
+from inspector.support.python_syntax import parse_python
 
-# What runs the user's code: never what a reader wants.
+# Packages that run the user's code; their files are never shown.
 _MACHINERY = ("IPython", "ipykernel", "traitlets", "tornado", "_pytest", "pluggy", "click")
 _OWN = pathlib.Path(__file__).parent.parent
 
 
 def jaxpr_listing(facts: JaxprFacts, root: Root) -> Listing:
-    """A jaxpr with the origins of each line."""
+    """Returns the listing of a jaxpr, with the origins of each line."""
     known = {places: origins_of(places, root) for places in dict.fromkeys(facts.places)}
     return Listing.of(facts.text, [known[places] for places in facts.places])
 
 
 def origins_of(places: Iterable[Place], root: Root) -> tuple[Origin, ...]:
-    """Places of a program, whose names leave out its own, down to the function that was lowered."""
+    """Returns the origins of places in a program, trimmed to the function that was lowered.
+
+    The scope of the root comes before the name of each place.
+    """
     return root.trim(
         Origin("/".join(filter(None, (root.scope, name))), tuple(Frame(*frame) for frame in frames))
         for name, frames in places
@@ -40,11 +42,11 @@ def origins_of(places: Iterable[Place], root: Root) -> tuple[Origin, ...]:
 
 
 def source_listing(fun: Any, listings: Iterable[Listing]) -> Listing | Unavailable:
-    """The Python that the listings name: whole notebook cells, else the enclosing definitions.
+    """Returns the Python source that listings refer to: whole notebook cells, or else the enclosing definitions.
 
     Args:
-      fun: the function lowered, whose file comes first; None when not known.
-      listings: whose origins name files and lines.
+      fun: the lowered function, whose file comes first; None if not known.
+      listings: listings whose origins name files and lines.
     """
     lines: dict[str, collections.Counter[int]] = collections.defaultdict(collections.Counter)
     for listing in listings:
@@ -72,7 +74,7 @@ def source_listing(fun: Any, listings: Iterable[Listing]) -> Listing | Unavailab
 
 
 def _file_blocks(file: str, lines: collections.Counter[int]) -> list[tuple[str, int, list[str]]]:
-    """(file, first line number, lines) of the parts of a file that are named."""
+    """Returns (file, first line number, lines) of each part of a file that contains a given line."""
     whole = [line.rstrip("\n") for line in linecache.getlines(file)]
     if not whole:
         return []
@@ -84,37 +86,21 @@ def _file_blocks(file: str, lines: collections.Counter[int]) -> list[tuple[str, 
 
 
 def _definitions(text: str) -> list[tuple[int, int]]:
-    """Line spans of the top-level statements, decorators included."""
-    tree = _parsed(text)
+    """Returns the line spans of the top-level statements, decorators included; none if the text is not Python."""
+    try:
+        tree = parse_python(text)
+    except (SyntaxError, SystemError):
+        return []
     spans = []
-    for node in tree.body if tree is not None else ():
+    for node in tree.body:
         decorators = getattr(node, "decorator_list", [])
         start = min([node.lineno, *(d.lineno for d in decorators)])
         spans.append((start, node.end_lineno or node.lineno))
     return spans
 
 
-_PARSES = 20
-
-
-def _parsed(text: str) -> ast.Module | None:
-    """The syntax tree, None of a text that is not Python.
-
-    Python 3.11.0 to 3.11.4 count the recursion of all threads together: where two parse at once, one may get a SystemError
-    (https://github.com/python/cpython/issues/106905).
-    """
-    for _ in range(_PARSES):
-        try:
-            return ast.parse(text)
-        except SyntaxError:
-            return None
-        except SystemError:
-            time.sleep(0.001)
-    return None
-
-
 def definition(fun: Any) -> tuple[str, tuple[int, int]] | None:
-    """The file, first and last line of a function's code; None when it has none."""
+    """Returns the file, and the first and last line, of a function's code; None if it has none."""
     code = _code_of(fun)
     if code is None:
         return None
@@ -127,7 +113,7 @@ def _last_line(code: types.CodeType) -> int:
 
 
 def _code_of(fun: Any) -> Any:
-    """The code object behind jit, partial, methods and wrappers; None when there is none."""
+    """Returns the code object behind jit, partials, methods and wrappers; None if there is none."""
     for _ in range(10):
         if hasattr(fun, "__code__") and not hasattr(fun, "__wrapped__"):
             return fun.__code__
@@ -143,27 +129,27 @@ def _is_users(file: str) -> bool:
 
 
 def _is_cell(file: str) -> bool:
-    """Notebook cells: ipykernel's temporary files, IPython's `<ipython-input-...>`."""
+    """Reports whether a file is a notebook cell: ipykernel's temporary file or IPython's `<ipython-input-...>`."""
     return "ipykernel_" in file or file.startswith("<ipython-input")
 
 
 def _in_packages(file: str) -> str | None:
-    """The part of a path below the folder that packages are installed in; None outside of any."""
+    """Returns the part of a path below the folder that packages are installed in; None for other files."""
     parts = pathlib.PurePath(file).parts
     below = max((i + 1 for i, part in enumerate(parts) if part in _PACKAGE_FOLDERS), default=0)
     return "/".join(parts[below:]) if below else None
 
 
 def _short_name(file: str) -> str:
-    """A file as its reader calls it: below its packages' folder, the current one, or one that Python imports from."""
+    """Returns a path relative to its package folder, the current folder or a folder on `sys.path`."""
     if _is_cell(file):
         return "notebook cell"
     if packaged := _in_packages(file):
         return packaged
     path = pathlib.PurePath(file)
     imported = sorted((pathlib.PurePath(entry) for entry in sys.path if entry), key=lambda entry: -len(entry.parts))
-    here = subprocesses.current_folder()
-    for folder in (*([pathlib.Path(here)] if here else []), *imported):
+    current = subprocesses.current_folder()
+    for folder in (*([pathlib.Path(current)] if current else []), *imported):
         if path.is_relative_to(folder) and len(folder.parts) > 1:
             return path.relative_to(folder).as_posix()
     return file

@@ -1,4 +1,4 @@
-"""`lower`: a function, a JAX stage or a module text to a `Lowered`. The only room that runs user code."""
+"""`lower`: lowers a function, a JAX stage or the text of a module to a `Lowered`."""
 
 from __future__ import annotations
 
@@ -49,44 +49,44 @@ def lower(
     what_if: WhatIf = AS_CALLED,
     **keywords: Any,
 ) -> Lowered:
-    """Lowers a function, or opens what has been lowered already.
+    """Lowers a function, or opens a program that is lowered already.
 
     Args:
-      fun: a function, plain, jitted or shard_mapped; what a library made of one (`equinox.filter_jit`,
-        `flax.nnx.jit`, ...); a bound method, a partial, an object that can be called, such as a model; a
+      fun: a function, plain, jitted or shard_mapped; a library's wrapper of one (`equinox.filter_jit`,
+        `flax.nnx.jit`, ...); a bound method, a partial or another callable object, such as a model; a
         `jax.stages.Traced` or `Lowered`, or a library's object for one; a `jax.export.Exported`; an
-        `XlaComputation`; a `Compiled` or `Lowered` of inspector; or StableHLO or HLO as text, bytes or a path.
-      args: example arguments of a function: arrays, numbers, ShapeDtypeStructs, anything with
-        shape and dtype, in any pytree. Values are not read. Leaves that are none of these, such as
-        functions, are part of the program; `Lowered.notes` names them. Shardings over devices that are not here: of a
-        `jax.sharding.AbstractMesh` with the `axis_types` of the mesh that will run the program. Arrays on one device
-        stand for arrays there.
-      kwargs: keyword arguments of the function, those with the names of the parameters here included.
-      axis_env: axis names and sizes that collectives may use, as `jax.pmap` would set them up;
-        shapes are then those of one replica. Needs no devices.
+        `XlaComputation`; an inspector `Compiled` or `Lowered`; or StableHLO or HLO as text, bytes or a path.
+      args: example arguments of the function: arrays, numbers, ShapeDtypeStructs or any objects with shape and dtype,
+        in any pytree. Values are not read. Other leaves, such as functions, become part of the program;
+        `Lowered.notes` lists them. For shardings over devices that are not attached, use a
+        `jax.sharding.AbstractMesh` with the `axis_types` of the mesh that will run the program. An array on one device
+        stands for an array on that device.
+      kwargs: keyword arguments of the function, including those that share a name with a parameter of `lower`.
+      axis_env: axis names and sizes that collectives may use, as `jax.pmap` would bind them. Shapes are then those of one
+        replica. Needs no devices.
       static_argnums: positions of arguments that are settings, not arrays; negative ones count as in `jax.jit`.
-      static_argnames: names of arguments that are.
+      static_argnames: names of such arguments.
       donate_argnums: positions of arguments whose buffers the program may reuse.
-      target: for what it will be compiled, such as "tpu:v5e:2x4": the platform and chip to lower for.
-      platform: "cpu", "tpu", "gpu", ...; None for the target's, or JAX's default backend. Needs no such device. JAX's own
-        name of a GPU by NVIDIA, "cuda", says the same as "gpu".
-      compiler_params: of Pallas kernels, in place of the program's own: fields of Pallas's
+      target: the target device, such as "tpu:v5e:2x4", which sets the platform and chip to lower for.
+      platform: "cpu", "tpu", "gpu", ...; None for that of the target, or JAX's default backend. No such device needs to be
+        attached. "cuda", JAX's name of NVIDIA GPUs, means the same as "gpu".
+      compiler_params: compiler parameters of Pallas kernels that replace the program's own: fields of Pallas's
         `CompilerParams` by the kernel's name or number, "*" for all kernels, such as
         `{"matmul": {"vmem_limit_bytes": 64 << 20}}`.
-      interpret: let JAX's interpreter run the Pallas kernels, so that they lower for any platform.
-      chip: what Pallas kernels take for their device where none of the platform is here, such as
-        "v6e" or "h100"; "" for the target's, or the usual one.
-      what_if: what the call is supposed to be in place of what it is; `Lowered.what_if` makes it.
-      keywords: more keyword arguments of the function.
+      interpret: whether to run Pallas kernels in JAX's interpreter, so that they lower for any platform.
+      chip: the chip that Pallas kernels see as their device if no device of the platform is attached, such as
+        "v6e" or "h100"; "" for that of the target, or the platform's default chip.
+      what_if: hypothetical changes to the call; `Lowered.what_if` creates them.
+      keywords: further keyword arguments of the function.
 
     Raises:
       ArgumentError: an argument is not an array.
-      ParameterError: a parameter cannot be honored for this kind of `fun`; or a keyword that neither the
-        function nor `lower` has.
+      ParameterError: a parameter cannot be honored for this kind of `fun`, or neither the function nor `lower` has a
+        keyword.
       TargetError: an unknown target.
       UnboundAxisError: a collective names an unbound axis.
-      ModuleError: a module that cannot be read.
-      OptionError: compiler_params names no such kernel or field, or a value that cannot be.
+      ModuleError: a module cannot be read.
+      OptionError: compiler_params has an unknown kernel or field, or an invalid value.
     """
     stages.hide_own_frames()
     named = function_keywords(fun, args, kwargs, keywords, lower)
@@ -138,7 +138,7 @@ def lower(
         not isinstance(fun, stages.Traced | stages.Lowered) or isinstance(lowered.jaxpr, Unavailable)
     ):
         return lowered
-    # Arrays are not kept alive for a lowering that may never be asked for.
+    # The closures below must not keep arrays alive for a lowering that may never happen.
     later = abstract_arguments((args, named), marks.static_argnums)
 
     def again(platform: str, chip: str, what_if: WhatIf) -> Lowered:
@@ -167,7 +167,9 @@ def _lower_jit(
     inner, more, named = unbound(fun, args, kwargs)
     found = None
     if not marks and jitted_calls.is_jitted(getattr(fun, "__wrapped__", None)) and inner is fun:
-        marks = Marks(*stages.static_arguments(fun.__wrapped__))  # a function around a jitted one: settings stay such
+        marks = Marks(
+            *stages.static_arguments(fun.__wrapped__)
+        )  # a wrapper of a jitted function keeps its static arguments
     if is_jitted(inner):
         marks.check_none(fun_name(inner))
         found = traced_call(inner, more, named)
@@ -184,7 +186,7 @@ def _lower_jit(
 
 
 def _platform_and_chip(target: str | Target | None, platform: str | None, chip: str) -> tuple[str | None, str]:
-    """What to lower for, said by a target or itself."""
+    """Returns the platform and chip to lower for."""
     platform = None if platform is None else platforms.named(platform).name
     if platform is not None and platform not in (*platforms.NAMES, attached_devices.attached_platform()):
         raise ParameterError(
@@ -194,7 +196,7 @@ def _platform_and_chip(target: str | Target | None, platform: str | None, chip: 
         return platform, chip
     parsed = Target.parse(target)
     if platform not in (None, parsed.platform or attached_devices.attached_platform()):
-        raise ParameterError(f"platform={platform!r} and target={str(parsed)!r} differ. Give one of them: the target.")
+        raise ParameterError(f"platform={platform!r} and target={str(parsed)!r} differ. Pass only the target.")
     return platform or parsed.platform, chip or parsed.chip
 
 
@@ -203,5 +205,5 @@ def _refuse_parameters(fun: Any, given: Mapping[str, Any]) -> None:
     if named:
         raise ParameterError(
             f"{', '.join(named)} cannot be given with a {type(fun).__name__}: it is traced or lowered already."
-            " Pass the function itself to lower it anew."
+            " Pass the function itself to lower it again."
         )

@@ -1,7 +1,8 @@
-"""Settles how a module that was given as a file, text or bytes must be compiled, so that nothing in it is misread.
+"""Determines the compile settings of a module that comes from a file, text or bytes.
 
-A StableHLO or HLO module leaves out much of what its compile needs, and the conversion from HLO to StableHLO drops more.
-Each such thing is restored here, derived from the rest of the module, refused or noted.
+A StableHLO or HLO module lacks much of the information that its compile needs, and the conversion from HLO to StableHLO
+drops more. This module restores each missing piece, derives it from the rest of the module, refuses the module or adds a
+note.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class Settled:
 
     Attributes:
       contents: the module.
-      options: build options that it implies.
+      options: build options that the module implies.
       mesh: its Shardy mesh over all partitions, or None.
       donated: numbers of the parameters whose buffers results may reuse.
-      notes: what was derived, changed or left out, for the user.
+      notes: notes to the user on derived, changed or dropped information.
     """
 
     contents: module_contents.Contents
@@ -47,10 +48,10 @@ class Settled:
 
 
 def settle(contents: module_contents.Contents) -> Settled:
-    """Settles a module.
+    """Completes a module and determines its compile settings.
 
     Raises:
-      ModuleError: it does not tell over how many devices it runs.
+      ModuleError: the number of devices cannot be determined.
     """
     facts, given = contents.facts, contents.given
     header = header_attributes(given.header) if given is not None else {}
@@ -95,9 +96,9 @@ def settle(contents: module_contents.Contents) -> Settled:
 
 
 def _check_layout(module: Module, stated: Any) -> None:
-    """Refuses an entry layout of other arrays than the entry computation has."""
+    """Checks that the entry layout has the same arrays as the entry computation."""
     own = module.entry.proto.program_shape
-    for what, ours, theirs in (
+    for verb, ours, theirs in (
         ("takes", stated.parameters, own.parameters),
         ("returns", [stated.result], [own.result]),
     ):
@@ -108,13 +109,13 @@ def _check_layout(module: Module, stated: Any) -> None:
         if arrays[0] != arrays[1]:
             texts = [", ".join(str(Shape.from_proto(shape)) for shape in shapes) for shapes in (ours, theirs)]
             raise ModuleError(
-                f"entry_computation_layout states that the HLO module {what} {texts[0]}, but its entry computation {what}"
+                f"entry_computation_layout states that the HLO module {verb} {texts[0]}, but its entry computation {verb}"
                 f" {texts[1]}. Correct or remove entry_computation_layout."
             )
 
 
 def _several(count: int | None) -> int | None:
-    """A count of 1 says no more than none: JAX writes it whatever the compile options will be."""
+    """Returns None for a count of 1, which JAX writes whatever the compile options are."""
     return None if count == 1 else count
 
 
@@ -129,7 +130,7 @@ def _needed(additions: module_contents.Additions, facts: stablehlo.ModuleFacts) 
 
 
 def _donors(module: Module) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Leaves of parameters that may be reused for any result, and those that a result is to lie in."""
+    """Returns the parameter leaves whose buffers any result may reuse, and those that alias a specific result."""
     message = module.columns.module
     first = [0]
     for parameter in message.host_program_shape.parameters:
@@ -156,7 +157,7 @@ def _leaves(shape: Any) -> Iterator[Any]:
 
 
 def _placement(shape: Any) -> Mapping[str, str]:
-    """Attributes of an argument or result that lies otherwise than the compiler would lay it."""
+    """Returns the attributes of an argument or result whose layout or memory differs from the compiler's default."""
     found, order = {}, list(shape.layout.minor_to_major)
     if order != sorted(order, reverse=True):
         found["mhlo.layout_mode"] = "{" + ",".join(map(str, order)) + "}"
@@ -167,8 +168,8 @@ def _placement(shape: Any) -> Mapping[str, str]:
 
 def _losses(given: Module, compiled: Module, per_device: bool) -> Iterator[str]:
     if given.columns.module.HasField("schedule"):
-        yield "the module's schedule is not kept: XLA schedules the program again"
+        yield "the module's schedule is dropped: XLA schedules the program again"
     lost = losses(given, compiled, ("sharding", "frontend_attributes") if per_device else ())
     if lost:
         named = format_list([str(loss) for loss in lost], _UNNAMED_LOSSES)
-        yield f"XLA's conversion of HLO to StableHLO, which inspector compiles, does not keep: {named}"
+        yield f"XLA's conversion of HLO to StableHLO, which inspector compiles, drops: {named}"

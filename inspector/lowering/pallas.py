@@ -1,6 +1,6 @@
-"""Pallas kernels of a traced function: as values, and with other compiler parameters in their place.
+"""Pallas kernels of a traced function, and replacements of their compiler parameters.
 
-The user's code stays as it is: parameters are replaced in the jaxpr, between tracing and lowering.
+The user's code is not changed: parameters are replaced in the jaxpr, between tracing and lowering.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _CHIPS = {chip.name: chip for chip in platforms.chips()}
 
 
 def fields(backend: Backend) -> tuple[ParamField, ...]:
-    """The fields of a backend's `CompilerParams`: those of the installed JAX, then documented ones that it lacks."""
+    """Returns the fields of a backend's `CompilerParams`: those of the installed JAX, then documented fields that it lacks."""
     return tuple(_field(facts) for facts in pallas_params.fields(backend))
 
 
 def _field(facts: Mapping[str, Any]) -> ParamField:
-    told = {name: value for name, value in facts.items() if name not in ("reason", "remedy")}
+    known = {name: value for name, value in facts.items() if name not in ("reason", "remedy")}
     lacking = Unavailable(facts["reason"], facts["remedy"]) if facts["reason"] else None
-    return ParamField(**told, available=True if lacking is None else lacking)
+    return ParamField(**known, available=True if lacking is None else lacking)
 
 
 def fields_of(kernel: Kernel, platform: str) -> tuple[ParamField, ...]:
-    """The fields that a kernel has on a platform ("tpu", "gpu", "cpu")."""
+    """Returns the compiler parameters that a kernel has on a platform ("tpu", "gpu", "cpu")."""
     return fields(cast(Backend, pallas_params.backend_for(platform, kernel.backend)))
 
 
@@ -63,37 +63,39 @@ _WRONG_INTERPRETER = (
 
 
 class Overrides:
-    """What is put in place of what the program says: of its call, and of its Pallas kernels.
+    """Changes to a program's call and to its Pallas kernels.
 
-    Used for one lowering: it chooses what the program's kernels get, and then makes the `kernels` of what came of it.
+    Used for one lowering: `choose` selects the changes to the program's kernels, and `kernels` then describes the kernels
+    of the lowered program.
 
     Attributes:
-      what_if: what the call is supposed to be.
-      limits: of a log of what collectives take and give, which the program then returns too; None for none.
-      logged: what is in that, once it is lowered.
+      what_if: hypothetical changes to the call.
+      limits: limits of a log of the operands and results of collectives, which the program then also returns; None for
+        no log.
+      logged: contents of that log, once the program is lowered.
     """
 
     def __init__(
         self, compiler_params: CompilerParams | None = None, *, interpret: bool = False, platform: str = "cpu",
         chip: str = "", what_if: WhatIf = AS_CALLED, limits: ObserveLimits | None = None,
     ) -> None:  # fmt: skip
-        """Names and values are checked when there is a jaxpr.
+        """Stores the changes. Names and values are checked when the jaxpr is available.
 
         Args:
           compiler_params: fields by kernel.
-          interpret: let JAX's interpreter run the kernels, on any platform.
-          platform: what is lowered for; says whose fields a kernel without parameters can have.
-          chip: what kernels take for their device where there is none of the platform, such as "v5e"
-            or "h100"; "" for the usual one.
-          what_if: what the call is supposed to be.
-          limits: of a log of what collectives take and give; None for none.
+          interpret: whether to run the kernels in JAX's interpreter, on any platform.
+          platform: the platform to lower for, which also determines the fields of kernels without parameters.
+          chip: the chip that kernels see if no device of the platform is attached, such as "v5e" or "h100"; "" for the
+            platform's default chip.
+          what_if: hypothetical changes to the call.
+          limits: limits of a log of the operands and results of collectives; None for no log.
 
         Raises:
           OptionError: the fields are not by kernel; `interpret` is neither True nor False.
-          ParameterError: no such chip.
+          ParameterError: an unknown chip.
         """
         if chip and chip not in _CHIPS:
-            raise ParameterError(f"chip is {chip!r}, which is none of {', '.join(_CHIPS)}.")
+            raise ParameterError(f"chip is {chip!r}, expected one of {', '.join(_CHIPS)}.")
         self._wanted = dict(by_kernel(compiler_params))
         self._interpret, self._platform = check_bool("interpret", interpret, OptionError), platform
         self._chip = chip
@@ -105,11 +107,14 @@ class Overrides:
     @property
     def notes(self) -> tuple[str, ...]:
         """The differences from the user's call, and the values that JAX's interpreter may get wrong."""
-        supposed = (str(self.what_if),) if self.what_if else ()
-        return (*supposed, _WRONG_INTERPRETER) if self._names and self._interpret and _IS_0_11 else supposed
+        changes = (str(self.what_if),) if self.what_if else ()
+        return (*changes, _WRONG_INTERPRETER) if self._names and self._interpret and _IS_0_11 else changes
 
     def device(self) -> contextlib.AbstractContextManager[None]:
-        """While it is open, kernels see the chip; the interpreter's the usual TPU, without which some cannot be traced."""
+        """Returns a context in which kernels see the chip.
+
+        Interpreted kernels on the CPU see the default TPU, because some kernels cannot be traced without a TPU.
+        """
         platform = platforms.TPU if self._interpret and self._platform == "cpu" else platforms.named(self._platform)
         chip = _CHIPS.get(self._chip or platform.usual_chip)
         if chip is None:
@@ -117,47 +122,47 @@ class Overrides:
         return pallas_device.as_if_on(platform.kind, chip.device_kind, chip.architecture)
 
     def choose(self, heads: Sequence[KernelHead]) -> Mapping[int, KernelChange]:
-        """What each kernel of a program gets.
+        """Returns the change to each kernel of a program, by number.
 
         Raises:
-          OptionError: no such kernel.
-          LoweringError: a kernel is for another platform.
+          OptionError: `compiler_params` names an unknown kernel.
+          LoweringError: a kernel was written for another platform.
         """
         names = [head.name for head in heads]
         chosen = {number: self._fields_of(number, names) for number in range(len(heads))}
-        self._refuse_strangers(names)
+        self._refuse_unknown(names)
         self._names = {number: tuple(fields) for number, fields in chosen.items()}
         changes = ((number, self._change(heads[number], number, fields)) for number, fields in chosen.items())
         return {number: change for number, change in changes if change is not None}
 
     def refuse(self, reason: str) -> None:
-        """For what cannot be traced any more.
+        """Refuses changes to a program that cannot be traced again.
 
         Raises:
-          ParameterError: something is wanted.
+          ParameterError: kernels should change.
         """
         if self._wanted or self._interpret:
             named = "compiler_params" if self._wanted else "interpret"
             raise ParameterError(f"{named} cannot be honored: {reason}. Pass the function itself.")
 
     def kernels(self, found: Sequence[KernelFacts], root: Root) -> tuple[Kernel, ...]:
-        """The kernels of the program that was chosen for, in its order."""
+        """Returns the kernels of the lowered program, in its order. Called after `choose`."""
         return kernels_of(found, root, self._names, self._platform)
 
     def _fields_of(self, number: int, names: Sequence[str]) -> dict[str, Any]:
-        """What is wanted of one kernel; its number says more than its name, its name more than all."""
+        """Returns the requested fields of one kernel. Its number takes precedence over its name, and its name over "*"."""
         return {
             field: value for key in (_ALL, names[number], number) for field, value in self._wanted.get(key, {}).items()
         }
 
-    def _refuse_strangers(self, names: Sequence[str]) -> None:
+    def _refuse_unknown(self, names: Sequence[str]) -> None:
         known = {_ALL, *names, *range(len(names))}
-        strangers = [key for key in self._wanted if key not in known]
-        if strangers:
-            there = ", ".join(f"{name!r} ({number})" for number, name in enumerate(names)) or "none"
+        unknown = [key for key in self._wanted if key not in known]
+        if unknown:
+            kernels = ", ".join(f"{name!r} ({number})" for number, name in enumerate(names)) or "none"
             raise OptionError(
-                f"compiler_params names a Pallas kernel {strangers[0]!r}, which the function does not have. Its"
-                f" kernels, by name or number: {there}; '*' stands for all."
+                f"compiler_params names a Pallas kernel {unknown[0]!r}, which the function does not have. Its"
+                f" kernels, by name or number: {kernels}; '*' means all kernels."
             )
 
     def _change(self, head: KernelHead, number: int, fields: Mapping[str, Any]) -> KernelChange | None:
@@ -172,9 +177,9 @@ class Overrides:
 
 
 _FOREIGN = (
-    "The Pallas kernel {name!r} has the compiler parameters of {own} and cannot be lowered for {platform}. Lower it for"
-    " what it was written for, let JAX's interpreter run it with interpret=True, or, when its body suits the other"
-    " backend too, give it that one's parameters, such as compiler_params={{{name!r}: {{...}}}}."
+    "The Pallas kernel {name!r} has the compiler parameters of {own} and cannot be lowered for {platform}. Lower for the"
+    " platform that it was written for, run it in JAX's interpreter with interpret=True, or, if its body also works on"
+    " the other backend, set that backend's parameters: compiler_params={{{name!r}: {{...}}}}."
 )
 
 
@@ -182,13 +187,13 @@ def kernels_of(
     found: Sequence[KernelFacts], root: Root, overridden: Mapping[int, Sequence[str]] | None = None,
     platform: str = "cpu",
 ) -> tuple[Kernel, ...]:  # fmt: skip
-    """The Pallas kernels of a traced function, in the order of the program.
+    """Returns the Pallas kernels of a traced function, in the order of the program.
 
     Args:
-      found: what the function says of them.
-      root: where their origins end.
-      overridden: by number, the compiler parameters that were put in place of the program's own.
-      platform: what is lowered for.
+      found: the facts of each kernel.
+      root: the lowered function, at which origins end.
+      overridden: by kernel number, the names of the compiler parameters that were replaced.
+      platform: the platform to lower for.
     """
     kernels = []
     for number, kernel in enumerate(found):
@@ -217,4 +222,4 @@ def _operand(facts: dict[str, Any]) -> Operand:
     return Operand(**{**facts, "dimensions": tuple(BlockDimension(**d) for d in facts["dimensions"])})
 
 
-_NO_COST = Unavailable("the caller of pallas_call gave no cost_estimate", "pass cost_estimate=pl.CostEstimate(...)")
+_NO_COST = Unavailable("pallas_call was called without cost_estimate", "pass cost_estimate=pl.CostEstimate(...)")

@@ -1,4 +1,4 @@
-"""Lowering for the replicas that an axis environment names."""
+"""Lowers a call for the replicas of an axis environment."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lower_replicas(
     def flat(*arrays: Any) -> Any:
         return outputs.keep(call.apply(arrays))
 
-    # JAX's messages name the function, its file and its arguments after these.
+    # JAX's messages take the names of the function, its file and its arguments from these attributes.
     flat.__name__, flat.__wrapped__ = fun_name(call.fun, type(call.fun).__name__), call.fun  # type: ignore[attr-defined]
     flat.__signature__ = _signature(paths)  # type: ignore[attr-defined]
     platform = platform or attached_devices.attached_platform()

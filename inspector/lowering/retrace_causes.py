@@ -1,4 +1,4 @@
-"""The traces and compiles that another call of a function would cause. Both calls are traced and lowered; nothing runs."""
+"""Finds the retraces and recompiles that another call of a function causes. Both calls are traced and lowered, not run."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def retraces(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
 ) -> tuple[Retrace, ...]:
-    """Returns the traces that a second call of a function causes after a first one, or else its compile.
+    """Returns the retraces that a second call of a function causes after a first one, or else its recompile.
 
-    () where the second call takes the trace and the executable of the first. Shardings, devices and whether arrays are
-    committed count as they do in a call, so concrete arrays say more than their shapes.
+    Returns () if the second call reuses the trace and the executable of the first. Shardings, devices and whether arrays
+    are committed matter as in a real call, so concrete arrays give a more accurate answer than their shapes.
 
     Args:
-      fun: a function, jitted by JAX or a library; a plain one as `jax.jit` would take it.
-      first: positional and keyword arguments, as `lower` takes them.
-      second: likewise.
-      static_argnums: of a plain function.
-      static_argnames: of a plain function.
+      fun: a function jitted by JAX or a library, or a plain function, which is jitted.
+      first: positional and keyword arguments of the first call, as for `lower`.
+      second: positional and keyword arguments of the second call.
+      static_argnums: positions of static arguments of a plain function.
+      static_argnames: names of static arguments of a plain function.
 
     Raises:
       LoweringError: one of the calls cannot be traced.
-      ParameterError: no function.
+      ParameterError: `fun` is not a function.
     """
     if not callable(fun) or isinstance(fun, jax.stages.Compiled):
-        raise ParameterError(f"Only a function can be traced again, and {fun_name(fun)} is a {type(fun).__name__}.")
+        raise ParameterError(f"Only a function can be traced again, but {fun_name(fun)} is a {type(fun).__name__}.")
     jitted = fun
     if not hasattr(fun, "trace") and not hasattr(fun, "lower"):
         numbers = static_argnums if isinstance(static_argnums, int) else tuple(static_argnums)

@@ -1,4 +1,4 @@
-"""A call as it is supposed to be: other dtypes and lengths of its arguments, other donations, values computed again."""
+"""Applies hypothetical changes to a call: dtypes and lengths of arguments, donations and rematerialization."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what_if: WhatIf) -> Given:
-    """The arguments of a call with the dtypes and lengths that are supposed; arrays become shapes.
+    """Returns the arguments of a call with changed dtypes and lengths. Changed arrays become ShapeDtypeStructs.
 
     Raises:
-      ParameterError: there is no such argument, it has no first axis, or that is no dtype.
+      ParameterError: an unknown argument, an argument without a first axis, or an invalid dtype.
     """
     names = argument_names(fun, len(args))
     leaves, tree = jax.tree_util.tree_flatten_with_path((tuple(args), dict(kwargs)))
@@ -37,15 +37,15 @@ def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def changed_call(traced: Traced, paths: Sequence[str], what_if: WhatIf) -> Traced:
-    """A traced call with the donations and the rematerialization that are supposed.
+    """Applies donations and rematerialization to a traced call.
 
     Args:
-      traced: of the program.
-      paths: of its arguments.
-      what_if: what is supposed.
+      traced: the traced call.
+      paths: the paths of its arguments.
+      what_if: the changes.
 
     Raises:
-      ParameterError: there is no such argument, or nothing of a scope to compute again.
+      ParameterError: an unknown argument, or a scope without values to rematerialize.
     """
     if what_if.rematerialize:
         traced = with_rematerialized(traced, what_if.rematerialize)
@@ -55,10 +55,10 @@ def changed_call(traced: Traced, paths: Sequence[str], what_if: WhatIf) -> Trace
 
 
 def are_donated(already: Sequence[bool], paths: Sequence[str], what_if: WhatIf) -> tuple[bool, ...]:
-    """Whether each argument's buffer may be reused.
+    """Reports for each argument whether its buffer may be reused.
 
     Raises:
-      ParameterError: there is no such argument.
+      ParameterError: an unknown argument.
     """
     for name in what_if.donate:
         check_known(name, paths)
@@ -67,7 +67,7 @@ def are_donated(already: Sequence[bool], paths: Sequence[str], what_if: WhatIf) 
 
 
 def fitted_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arguments: Sequence[Argument]) -> Given:
-    """The values of a call for a program that takes some of its arguments with another dtype or length."""
+    """Returns the arguments of a call converted for a program that takes some with another dtype or length."""
     names, taken = argument_names(fun, len(args)), {a.path: a for a in arguments}
 
     def fit(path: Any, leaf: Any) -> Any:
@@ -79,7 +79,7 @@ def fitted_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], a
 
 
 def fitted(value: Any, shape: Sequence[int], dtype: str) -> Any:
-    """An argument's value for a program that takes it with another dtype, or with more or less along the first axis."""
+    """Converts an argument to the dtype, and to the length along the first axis, that a program takes."""
     if not _is_array(value) or (tuple(value.shape), str(value.dtype)) == (tuple(shape), dtype):
         return value
     if isinstance(value, jax.ShapeDtypeStruct):
@@ -89,27 +89,27 @@ def fitted(value: Any, shape: Sequence[int], dtype: str) -> Any:
         return value[np.arange(shape[0]) % value.shape[0]] if is_longer else value
     array = np.asarray(value)
     if array.shape[1:] == tuple(shape[1:]) and array.shape[:1] != tuple(shape[:1]) and array.shape[:1] != (0,):
-        array = np.resize(array, tuple(shape))  # again from its start where that is more
+        array = np.resize(array, tuple(shape))  # repeats from the start if longer
     return array.astype(dtype) if array.shape == tuple(shape) else value
 
 
 def check_known(name: str, paths: Sequence[str]) -> None:
-    """Refuses a name that no argument has.
+    """Checks that a name matches an array argument.
 
     Raises:
-      ParameterError: with those that there are.
+      ParameterError: it matches none. The message lists the arguments.
     """
     if not any(covers(name, path) for path in paths):
-        raise ParameterError(f"No array argument is called {name!r}. There are {_listed(paths)}.")
+        raise ParameterError(f"No array argument is called {name!r}. Array arguments: {_listed(paths)}.")
 
 
 def _check_dtypes(what_if: WhatIf, arrays: Sequence[tuple[str, Any]]) -> None:
-    """Refuses a dtype for what has no array to take it."""
+    """Checks that a dtype change below a name applies to at least one floating-point array."""
     for name, dtype in what_if.dtypes:
         below = [leaf.dtype for path, leaf in arrays if covers(name, path) and path != name]
         if below and not any(jax.numpy.issubdtype(each, jax.numpy.floating) for each in below):
             raise ParameterError(
-                f"Nothing below {name!r} is an array of floating-point numbers, to be {dtype}. Name one array."
+                f"No array below {name!r} holds floating-point numbers that could become {dtype}. Name a single array."
             )
 
 
@@ -128,7 +128,9 @@ def _changed(path: str, leaf: Any, what_if: WhatIf) -> Any:
     for name, length in what_if.batch:
         if covers(name, path):
             if not shape:
-                raise ParameterError(f"{path} has no axis, so batch cannot give its first one the length {length}.")
+                raise ParameterError(
+                    f"{path} has no axis, so batch cannot set the length of its first axis to {length}."
+                )
             shape = (length, *shape[1:])
     if (shape, dtype) == (tuple(leaf.shape), leaf.dtype):
         return leaf
@@ -145,10 +147,12 @@ def _dtype(name: str, given: str) -> Any:
     try:
         dtype = jax.numpy.dtype(given)
     except TypeError as error:
-        raise ParameterError(f"dtype gives {name} {given!r}. Expected a dtype's name, such as 'bfloat16'.") from error
+        raise ParameterError(
+            f"dtype of {name} is {given!r}. Expected the name of a dtype, such as 'bfloat16'."
+        ) from error
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise ParameterError(
-            f"dtype gives {name} {given!r}, which JAX takes for {jax.dtypes.canonicalize_dtype(dtype)} as it is set now."
-            " Set jax_enable_x64."
+            f"dtype of {name} is {given!r}, which JAX treats as {jax.dtypes.canonicalize_dtype(dtype)} without"
+            " jax_enable_x64. Set jax_enable_x64."
         )
     return dtype

@@ -1,8 +1,7 @@
-"""Functions that are jitted already, by JAX or inside a library's wrapper: opened by what they offer.
+"""Traces functions that are jitted already, by JAX or inside a library's wrapper.
 
-Whatever has a `trace` or a `lower` that goes through `jax.jit` is lowered as it calls `jax.jit` itself, so that
-donation, static arguments and shardings are the wrapper's own. Bound methods and partials of such functions are
-calls of them with more arguments.
+An object with a `trace` or `lower` method that calls `jax.jit` is lowered through that call, so donation, static arguments
+and shardings are those of the wrapper. Bound methods and partials of such functions are calls with more arguments.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from inspector.lowering.leaves import Leaves, Static, check_hashable, is_array
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TracedCall:
-    """A call that JAX has traced: what it made of it, and what the program's ends are to the user."""
+    """A traced call, with its inputs and outputs in terms of the user's call."""
 
     traced: jax.stages.Traced
     call: Call
 
 
 def unbound(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The jitted function behind methods and partials, with what they bind; the call as it is where there is none."""
+    """Returns the jitted function behind methods and partials, with all arguments; the unchanged call if there is none."""
     inner, more, named = fun, tuple(args), dict(kwargs)
     for _ in range(_LAYERS):
         if isinstance(inner, types.MethodType):
@@ -47,19 +46,19 @@ def unbound(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[A
 
 
 def is_jitted(fun: Any) -> bool:
-    """Whether a function says that it can be traced or lowered ahead of time."""
-    if isinstance(fun, types.MethodType):  # it shows the attributes of its function, which knows nothing of `self`
+    """Reports whether a function has a `trace` or `lower` method."""
+    if isinstance(fun, types.MethodType):  # has the attributes of its function, which do not bind `self`
         return False
     return any(callable(getattr(fun, name, None)) for name in ("trace", "lower"))
 
 
 def traced_call(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedCall | None:
-    """Traces a call of what `is_jitted`; None where its `trace` or `lower` has nothing to do with JAX.
+    """Traces a call of a function that `is_jitted`; None if its `trace` or `lower` does not use JAX.
 
     Args:
-      fun: as `unbound` gives it.
-      args: arrays and what stands for them, in any pytree.
-      kwargs: likewise.
+      fun: a function from `unbound`.
+      args: arrays and array-like objects, in any pytree.
+      kwargs: likewise, for keyword arguments.
     """
     if jitted_calls.is_jitted(fun):
         return _of_jax(fun, args, kwargs)
@@ -73,7 +72,7 @@ def traced_call(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tra
 def _of_jax(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedCall:
     static = Static.of(fun, args, *static_arguments(fun))
     names = argument_names(fun, len(args))
-    # A static argument stays the very object: it may be equal to itself only.
+    # A static argument must stay the same object: it may be equal only to itself.
     given = [a if i in static.positions else stand_ins(a) for i, a in enumerate(args)]
     named = {k: v if k in static.names else stand_ins(v) for k, v in kwargs.items()}
     dynamic, fixed = static.split(given, named)
@@ -87,7 +86,7 @@ def _of_jax(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedC
 
 
 class _AbstractArray(jax.Array):
-    """A shape that says that it is a JAX array, for wrappers that sort their arguments by that."""
+    """A ShapeDtypeStruct that is an instance of `jax.Array`, for wrappers that separate arrays from settings by type."""
 
     def __init__(self, stands_for: jax.ShapeDtypeStruct) -> None:
         self._stands_for = stands_for
@@ -110,10 +109,10 @@ _Given = tuple[tuple[Any, ...], dict[str, Any]]
 def _jitted_call(
     fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[jitted_calls.JittedCall | None, _Given]:
-    """The jitted call behind a wrapper's, and the `(args, kwargs)` that it took; None where there is none.
+    """Returns the jitted call behind a wrapper's call, or None if there is none, and the `(args, kwargs)` passed to it.
 
-    What only stands for an array is given as a ShapeDtypeStruct, and as one that says that it is an array to
-    wrappers that would take that for a setting.
+    Array-like leaves are passed as ShapeDtypeStructs. If a wrapper takes these for settings, they are passed as instances
+    of `jax.Array`.
     """
     given = _each(stand_ins, args, kwargs)
     shapes = {id(leaf) for leaf in jax.tree_util.tree_leaves(given) if _is_shape(leaf)}
@@ -121,7 +120,7 @@ def _jitted_call(
         return jitted_calls.jitted_call(fun, *given), given
     try:
         call = jitted_calls.jitted_call(fun, *given)
-    except Exception:  # whatever its code says to an argument that it has in its way
+    except Exception:  # the wrapper's code may raise anything for an unexpected argument
         call = None
     if call is None or not shapes <= {id(leaf) for leaf in call.leaves}:
         given = _each(lambda tree: mapped(tree, _is_shape, _AbstractArray), *given)
@@ -138,7 +137,7 @@ def _is_shape(leaf: Any) -> bool:
 
 
 def _named(fun: Any, given: _Given, names: Callable[[Any], str]) -> dict[int, collections.deque[str]]:
-    """What the user would write for each array, by its identity: wrappers move leaves about, and leave them the same."""
+    """Returns the Python expressions of each array, by its id: wrappers rearrange leaves but keep the objects."""
     found: dict[int, collections.deque[str]] = collections.defaultdict(collections.deque)
     own = jax.tree_util.tree_flatten_with_path(getattr(fun, "__wrapped__", None))[0]
     for path, leaf in jax.tree_util.tree_flatten_with_path(given)[0]:
@@ -153,19 +152,19 @@ def _paths(call: jitted_calls.JittedCall, named: Mapping[int, collections.deque[
     for path, leaf in jax.tree_util.tree_flatten_with_path(call.dynamic)[0]:
         known = named.get(id(leaf))
         inside = argument_names(call.jitted, len(call.dynamic[0]))(path)
-        # The name is given to one leaf after the other where the same array is passed twice.
+        # If the same array is passed twice, each leaf takes the next of its names.
         paths.append((known.popleft() if len(known) > 1 else known[0]) if known else inside)
     return tuple(paths)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class WrapperBinding(Binding):
-    """Arguments and results as a library's wrapper makes them.
+    """Binding of a library's wrapper.
 
     Attributes:
       fun: the wrapper.
-      given: the `(args, kwargs)` that it was traced with, without their values.
-      traced: what came of it.
+      given: the `(args, kwargs)` that it was traced with, without array values.
+      traced: the traced function.
     """
 
     fun: Any
@@ -173,26 +172,26 @@ class WrapperBinding(Binding):
     traced: jax.stages.Traced
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """What the wrapper hands to the program for these arguments.
+        """Returns the arrays that the wrapper passes to the program for these arguments.
 
         Raises:
-          ExecutionError: another program.
+          ExecutionError: the arguments lead to another program.
         """
         call, _ = _jitted_call(self.fun, args, kwargs)
         if call is None or not jitted_calls.is_same_program(call.traced, self.traced):
             raise ExecutionError(
-                f"{self.traced.fun_name} was lowered for other arguments: these make another program. Pass arguments of"
-                " the same shapes and dtypes, and with the same values where they are static, or lower the function anew."
+                f"{self.traced.fun_name} was lowered for other arguments. Pass arguments with"
+                " the same shapes, dtypes and static values, or lower the function again."
             )
         return call.leaves
 
     def result(self, outputs: Sequence[Any]) -> Any:
-        """What the wrapper would return; Unavailable when it does more with the program's results than arrange them."""
+        """Builds the wrapper's return value; Unavailable if the wrapper computes with the program's results."""
         return _returned(self, outputs)
 
 
 def _returned(binding: WrapperBinding, outputs: Sequence[Any]) -> Any:
-    """Traces the wrapper's own call around the jitted one, on copies, to see where each result goes."""
+    """Traces the wrapper's call around the jitted one, on copies, to find where it places each result."""
     leaves, tree = jax.tree_util.tree_flatten(binding.given)
     arrays = [
         i for i, leaf in enumerate(leaves) if is_array(leaf) and not isinstance(leaf, bool | int | float | complex)
@@ -209,10 +208,10 @@ def _returned(binding: WrapperBinding, outputs: Sequence[Any]) -> Any:
 
     try:
         places = jitted_calls.result_places(call, [leaves[i] for i in arrays], binding.traced)
-    except Exception as error:  # a library's code, called in a way that it may not be made for
+    except Exception as error:  # library code may not support this kind of call
         return Unavailable(f"the wrapper cannot be traced around its program: {type(error).__name__}", "use outputs")
     if places is None:
-        return Unavailable("the wrapper computes its result from what the program gives", "use outputs, a tuple")
+        return Unavailable("the wrapper computes its result from the program's outputs", "use outputs, a tuple")
     results = iter(places)
     placed = [next(results) if isinstance(leaf, jax.Array) else None for leaf in found[0][0]]
     return jax.tree_util.tree_unflatten(

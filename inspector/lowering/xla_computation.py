@@ -1,6 +1,6 @@
-"""`xla_computation`: the function that JAX removed in 0.4.34, with its full signature and behavior.
+"""`xla_computation`: the function that was removed in JAX 0.4.34, with its full signature and behavior.
 
-Recorded behavior of JAX 0.4.30 is the test (`tests/data/oracle`).
+Tests compare it with recorded behavior of JAX 0.4.30 (`tests/data/oracle`).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ def xla_computation(
     return_shape: bool = False,
     donate_argnums: int | Iterable[int] = (),
 ) -> Callable[..., Any]:
-    """A function that, applied to example arguments, gives the XLA computation of `fun`.
+    """Returns a function that maps example arguments to the XLA computation of `fun`.
 
     Args:
       fun: the function; takes and returns pytrees of arrays.
       static_argnums: positions of arguments that are compile-time constants.
-      axis_env: axis names and sizes that collectives in `fun` may use, as `jax.pmap` would set
-        them up: `[('i', 4), ('j', 2)]`. Needs no devices, and any size lowers as fast.
-      in_parts: must be None: `sharded_jit`, which it was for, is gone.
-      out_parts: must be None likewise.
+      axis_env: axis names and sizes that collectives in `fun` may use, as `jax.pmap` would bind
+        them: `[('i', 4), ('j', 2)]`. Needs no devices, and lowering time does not depend on the size.
+      in_parts: must be None. It belonged to `sharded_jit`, which JAX has removed.
+      out_parts: must be None, for the same reason.
       backend: platform to lower for ("cpu", "gpu", "tpu"); None for the default. It need not be attached. JAX never
         checked the name: another name is an error only where a primitive has no rule for all platforms.
       tuple_args: pass all arguments as one tuple. None never tupled in the versions that ran.
-      instantiate_const_outputs: must be None: it did nothing, and was an error before the end.
+      instantiate_const_outputs: must be None. It had no effect, and JAX 0.4.30 refused it.
       return_shape: return `(computation, out_shape)`, the second a pytree of objects with shape
         and dtype like the result of `fun`.
       donate_argnums: positions of arguments whose buffers the computation may reuse.
@@ -55,9 +55,9 @@ def xla_computation(
       `as_hlo_text()`, `as_serialized_hlo_module_proto()` and `as_hlo_dot_graph()`.
 
     Raises:
-      ParameterError: a parameter that cannot be honored (a ValueError).
+      ParameterError: a parameter cannot be honored (a ValueError).
       ArgumentError: an example argument or a result is not an array (a TypeError).
-      UnboundAxisError: an axis that `axis_env` does not name (a NameError).
+      UnboundAxisError: a collective uses an axis that `axis_env` does not name (a NameError).
     """
     for name, value in (
         ("instantiate_const_outputs", instantiate_const_outputs), ("in_parts", in_parts), ("out_parts", out_parts),
@@ -69,7 +69,7 @@ def xla_computation(
     if inspect.isgeneratorfunction(fun):
         raise TypeError(f"Expected a function, got a generator function: {fun!r}.")
     check_bool("return_shape", return_shape)
-    if tuple_args is not None:  # as those who called JAX's own wrote it
+    if tuple_args is not None:  # callers of JAX's function passed None
         check_bool("tuple_args", tuple_args)
     marks = Marks(positions(static_argnums), donate_argnums=positions(donate_argnums))
     stages.hide_own_frames()
@@ -89,6 +89,6 @@ def xla_computation(
 
 _GONE = {
     "instantiate_const_outputs": "it had no effect, and JAX 0.4.30 refused it.",
-    "in_parts": "sharded_jit, whose partitioning it described, is gone. Use jax.jit with shardings, or jax.shard_map.",
-    "out_parts": "sharded_jit, whose partitioning it described, is gone. Use jax.jit with shardings, or jax.shard_map.",
+    "in_parts": "sharded_jit, whose partitioning it described, was removed. Use jax.jit with shardings, or jax.shard_map.",
+    "out_parts": "sharded_jit, whose partitioning it described, was removed. Use jax.jit with shardings, or jax.shard_map.",
 }

@@ -1,6 +1,6 @@
-"""The platforms: everything that differs between them, said once, one file a platform.
+"""Platforms: all facts in which they differ, in one file per platform.
 
-What needs JAX for a platform is in its module of `inspector/_jax` (`Platform.plugin`).
+Code of a platform that needs JAX is in its module of `inspector/_jax/compiling` (`Platform.plugin`).
 """
 
 from __future__ import annotations
@@ -40,41 +40,41 @@ PLATFORMS: tuple[Platform, ...] = (
 )
 
 KINDS = tuple(sorted({platform.kind for platform in PLATFORMS}))
-"""What targets begin with, and whose compiler a flag can be for."""
+"""The first parts of targets. Each flag of XLA is for one of these compilers, or for all."""
 
 NAMES = tuple(platform.name for platform in PLATFORMS)
-"""What users call them."""
+"""The platforms' names, as users write them."""
 
 
 def named(name: str) -> Platform:
-    """The platform that users or JAX call so; one of which nothing is known where JAX has a platform that is none of these."""
-    found = next((p for p in PLATFORMS if name in (p.name, p.lowering)), None)
-    return found or Platform(name=name, kind=name, lowering=name, words=name)
+    """Returns the platform with a name of ours or of JAX's; an empty `Platform` for a name that is not listed here."""
+    known = next((p for p in PLATFORMS if name in (p.name, p.lowering)), None)
+    return known or Platform(name=name, kind=name, lowering=name, words=name)
 
 
 def attached(kind: str, version: str) -> Platform:
-    """The platform of devices that are here.
+    """Returns the platform of the attached devices.
 
     Args:
       kind: JAX's name of their platform, such as "gpu".
-      version: what their client says of itself, which has the name that lowering goes by.
+      version: the `platform_version` of their client, which contains the name that JAX lowers for.
     """
     of_kind = [platform for platform in PLATFORMS if platform.kind == kind]
     return next((p for p in of_kind if p.lowering in version.lower()), of_kind[0] if of_kind else named(kind))
 
 
 def of_target(kind: str, chip: str) -> Platform:
-    """The platform of a target, by what it begins with and its chip, "" where it has none."""
+    """Returns the platform of a target, from its kind and its chip; the chip is "" if the target has none."""
     of_kind = [platform for platform in PLATFORMS if platform.kind == kind]
     return next((p for p in of_kind if not chip or p.chip(chip) is not None), named(kind))
 
 
 def chips_of_kind(kind: str) -> dict[str, Chip]:
-    """The chips that a target of that kind can name."""
+    """Returns the chips that a target of a kind can name, by name."""
     return {chip.name: chip for platform in PLATFORMS if platform.kind == kind for chip in platform.chips}
 
 
 def chips() -> Iterator[Chip]:
-    """All that can be compiled for."""
+    """Yields all chips that can be compiled for."""
     for platform in PLATFORMS:
         yield from platform.chips

@@ -1,4 +1,4 @@
-"""`Chip`: what sets a chip apart: its names, its topologies, its limits, and what its maker says that it can do."""
+"""`Chip`: the names, topologies, limits and published peak figures of a chip."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ GIB = 1 << 30
 GIGA = 1e9
 TERA = 1e12
 
-NO_VMEM = Unavailable("a GPU has none")
-NOT_PUBLISHED = Unavailable("not in the publication that the other figures are from")
+NO_VMEM = Unavailable("GPUs have no VMEM")
+NOT_PUBLISHED = Unavailable("not in the source of the other figures")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Peak:
-    """A chip's figures: each its maker's own, for one chip, without sparsity.
+    """Published peak figures of one chip, from its vendor, without sparsity.
 
     Attributes:
-      chip: its name in targets.
-      flops_per_s: dense matrix products by the element type of the operands, in HLO's names; `tf32` where
-        a chip rounds `f32` to that, as JAX has GPUs do by default.
-      memory_bytes_per_s, memory_bytes: of its main memory.
-      vmem_bytes: of a TPU's vector memory.
-      interconnect_bytes_per_s: to other chips, both directions together.
-      source: the publication, of the links too.
-      note: what the figures were made from, where that is not plain.
-      linked_devices: how many devices these links join; 0 for all of a slice.
-      switches_reduce: whether the links' switches add up what passes them (NVLink SHARP).
-      matrix_unit: multipliers along each side of its matrix unit, a square; 0 where none is published.
+      chip: the name in targets.
+      flops_per_s: FLOP/s of dense matrix products, by the element type of the operands in HLO's names. `tf32` is the
+        rate of chips that round `f32` to it, as GPUs do by default in JAX.
+      memory_bytes_per_s, memory_bytes: bandwidth and capacity of the main memory.
+      vmem_bytes: capacity of a TPU's vector memory.
+      interconnect_bytes_per_s: bandwidth to other chips, both directions together.
+      source: the publication, for the links too.
+      note: derivation of the figures, where it is not obvious.
+      linked_devices: number of devices that these links connect; 0 for all devices of a slice.
+      switches_reduce: whether the switches of the links can reduce data in transit (NVLink SHARP).
+      matrix_unit: multipliers along each side of the square matrix unit; 0 if not published.
     """
 
     chip: str
@@ -65,7 +65,7 @@ class Peak:
         switches_reduce: bool = False,
         matrix_unit: int = 0,
     ) -> Self:
-        """From figures as makers write them: operations and bytes a second in tera and giga, None for links that are unknown."""
+        """Builds a peak from figures in vendors' units: tera-operations/s and GB/s; None for unknown links."""
         return cls(
             chip,
             {name: value * TERA for name, value in tera.items()},
@@ -83,11 +83,11 @@ class Peak:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Vmem:
-    """The fast memory of a TPU core, in bytes.
+    """The vector memory of a TPU core, in bytes.
 
     Attributes:
-      default_limit_bytes: for one kernel that says nothing.
-      capacity_bytes: of the core; no limit can be set beyond it.
+      default_limit_bytes: limit of a kernel that sets none.
+      capacity_bytes: capacity of the core, the maximum of any limit.
     """
 
     default_limit_bytes: int
@@ -99,16 +99,16 @@ class Chip:
     """A chip that can be compiled for.
 
     Attributes:
-      name: in targets, and in libtpu's topologies.
-      device_kind: as JAX names its devices, and by which XLA's configurations of GPUs go.
-      topologies: those that it comes in.
-      peak: of one chip; None where no published figures are known.
-      aliases: other names in use.
-      other_kinds: other names that JAX has, or had, for its devices.
-      config: libtpu's name of how a chip's cores are used; "" for its default.
-      architecture: of a GPU, where Pallas must be told it; "" where it finds it by the device's kind.
-      vmem: of a TPU's core; None for other chips.
-      toolkits: first and last major version of the platform's toolkit that compiles for it; None for every one.
+      name: the name in targets and in libtpu's topologies.
+      device_kind: JAX's `device_kind` of its devices, which also identifies XLA's GPU configurations.
+      topologies: the available topologies.
+      peak: peak figures of one chip; None if no published figures are known.
+      aliases: other names in targets.
+      other_kinds: other `device_kind`s of its devices, in current or earlier versions of JAX.
+      config: libtpu's name of the core configuration; "" for the default.
+      architecture: GPU architecture that Pallas needs; "" if Pallas derives it from the device kind.
+      vmem: vector memory of a TPU core; None for other chips.
+      toolkits: first and last major version of the platform's toolkit that compiles for it; None for all versions.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""CPUs: virtual devices in a process of their own."""
+"""CPUs: virtual devices in a separate process."""
 
 from inspector.platforms.platform import LLVM_IR, CodeFile, Platform
 
-# XLA starts a few threads for each virtual device; more is a typing error, not a machine.
+# XLA starts a few threads for each virtual device. A larger number is a typing error.
 MAX_DEVICES = 1024
 
 CPU = Platform(
@@ -13,7 +13,7 @@ CPU = Platform(
     spaces={0: "RAM"},
     back_end="code generation: LLVM",
     code=(*LLVM_IR, CodeFile("assembly", "asm", ".o", "obj-file.")),
-    # `.*` would also write what an emitter writes without a name, which corrupts the heap (jaxlib 0.12).
+    # `.*` would also match an unnamed dump of an emitter, which corrupts the heap (jaxlib 0.12).
     emitters="^llvm$",
     listed=("1", "2", "4", "8"),
     example="cpu:8",

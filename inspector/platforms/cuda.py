@@ -1,7 +1,7 @@
-"""NVIDIA's GPUs, which XLA compiles for with JAX's CUDA plugin. Users call the platform "gpu", JAX "cuda" where it lowers.
+"""NVIDIA GPUs, for which XLA compiles with JAX's CUDA plugin. Users write "gpu"; JAX's lowering calls the platform "cuda".
 
-The names of devices are the descriptions by which XLA's configurations go. Figures were taken from tables that name
-the publications of NVIDIA that stand beside them.
+Device kinds are the descriptions that identify XLA's GPU configurations. Each figure is from the NVIDIA publication
+named next to it.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _A100 = {"f64": 19.5, "f32": 19.5, "tf32": 156, "bf16": 312, "f16": 312, "s8": 6
 _A100_SHEET = "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
 _HOPPER = {"f64": 67, "f32": 67, "tf32": 494.7, "bf16": 989.4, "f16": 989.4, "f8": 1978.9, "s8": 1978.9}
 _HOPPER_PAPER = "https://resources.nvidia.com/en-us-tensor-core/gtc22-whitepaper-hopper"
-_EIGHTH = "published for eight GPUs, some with sparsity; here an eighth, without"
+_EIGHTH = "one eighth of the figures published for eight GPUs, without sparsity"
 
 _PEAKS = {
     peak.chip: peak
@@ -43,8 +43,8 @@ _PEAKS = {
         _peak("a100", _A100, 2039, 80, 600, _A100_SHEET, switches_reduce=False),
         _peak("a100-40gb", _A100, 1555, 40, 600, _A100_SHEET, switches_reduce=False),
         _peak("a100-pcie", _A100, 1935, 80, 600, _A100_SHEET, linked=2, switches_reduce=False),
-        _peak("h100", _HOPPER, 3350, 80, 900, _HOPPER_PAPER, f"memory as on {_NVIDIA}h100/"),
-        _peak("h200", _HOPPER, 4800, 141, 900, _NVIDIA + "h200/", "products published with sparsity; here half of it"),
+        _peak("h100", _HOPPER, 3350, 80, 900, _HOPPER_PAPER, f"memory figures from {_NVIDIA}h100/"),
+        _peak("h200", _HOPPER, 4800, 141, 900, _NVIDIA + "h200/", "half of the FLOP/s published with sparsity"),
         _peak(
             "b200",
             {"f64": 37, "f32": 75, "tf32": 1125, "bf16": 2250, "f16": 2250, "f8": 4500, "s8": 4500, "f4": 9000},
@@ -53,14 +53,14 @@ _PEAKS = {
         _peak(
             "gb200",
             {"f64": 40, "f32": 80, "tf32": 1250, "bf16": 2500, "f16": 2500, "f8": 5000, "s8": 5000, "f4": 10000},
-            8000, 186, 1800, _NVIDIA + "gb200-nvl72/", "published for 72 GPUs, some with sparsity; here for one, without", linked=72,
+            8000, 186, 1800, _NVIDIA + "gb200-nvl72/", "1/72 of the figures published for 72 GPUs, without sparsity", linked=72,
         ),
     )
 }  # fmt: skip
 
 
 def _chip(name: str, device_kind: str, toolkits: tuple[int, int] | None = None) -> Chip:
-    """Args: its two names, and the major versions of CUDA whose assembler knows it, where not every one does."""
+    """Builds a chip. `toolkits` are the first and last major version of CUDA that supports it; None for all versions."""
     return Chip(name, device_kind, Hosts(), _PEAKS.get(name), toolkits=toolkits)
 
 
@@ -76,7 +76,7 @@ CUDA = Platform(
         *GPU_CODE,
         CodeFile("PTX", "ptx", ".ptx"),
     ),
-    # `.*` would also write every step of Triton's passes, which takes minutes.
+    # `.*` would also dump every step of Triton's passes, which takes minutes.
     emitters="^(llvm|ptx)$",
     machine_code="SASS",
     pallas=("triton", "mosaic_gpu"),

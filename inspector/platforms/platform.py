@@ -1,4 +1,4 @@
-"""`Platform`: what sets a platform apart from others, as plain values."""
+"""`Platform`: the facts of a platform, as plain values."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal
 from inspector.platforms.chip import Chip
 
 SCRATCH = "SCRATCH"
-"""In flags of a process: stands for a directory of its own."""
+"""Placeholder in a process's flags for its scratch directory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CodeFile:
-    """A file with back-end code in XLA's dump.
+    """A file with backend code in XLA's dump.
 
     Attributes:
-      stage: what it holds, in words.
-      language: of it.
-      end: how its name ends.
-      start: how that begins behind the module's name, where the end is only a prefix.
+      stage: name of the compile stage, such as "LLVM IR".
+      language: language of the contents.
+      end: suffix of the file name.
+      start: prefix of the part of the file name after the module's name; "" for any.
     """
 
     stage: str
@@ -30,43 +30,44 @@ class CodeFile:
 
 
 LLVM_IR = (CodeFile("LLVM IR", "llvm", "ir-no-opt.ll"), CodeFile("LLVM IR, optimized", "llvm", "ir-with-opt.ll"))
-"""What every compiler that goes by LLVM dumps."""
+"""Dump files of every LLVM-based compiler."""
 
 GPU_CODE = (
     CodeFile("thunks", "text", "thunk_sequence.txt"),
     CodeFile("thunks, optimized", "text", "thunk_sequence_after_thunk_passes.txt"),
     *LLVM_IR,
 )
-"""What XLA dumps for every GPU."""
+"""Dump files of XLA for every GPU."""
 
 GPU_SPACES: Mapping[int, str] = {0: "HBM", 1: "collective", 5: "host"}
-"""XLA's memory spaces of every GPU."""
+"""Names of XLA's memory spaces for every GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Platform:
-    """One platform.
+    """A platform.
 
     Attributes:
-      name: what users call it, and programs that are lowered for it.
-      kind: what its targets begin with, flags of XLA have behind `xla_`, and JAX calls its devices' platform;
-        several platforms can be of one kind.
-      lowering: JAX's name where it lowers, which sets those apart.
-      words: in a sentence, such as "a GPU".
-      chip_word: what one of its chips is, such as "TPU generation".
-      spaces: names of XLA's numbers of memory spaces; 0 is the main memory.
-      back_end: what follows the optimized HLO in a compile, in words.
-      code: the files of its back-end's code, in the order of the stages.
-      emitters: which of them XLA shall write, its pattern; "" for none.
-      machine_code: the stage that lies in the executable, "" where none is known.
-      load_args: flags with which its library is loaded to write the back-end's code; `SCRATCH` in them.
-      load_folders: the folders of these, in the process's directory.
-      pallas: the back-ends of Pallas kernels, the usual one first; () where only the interpreter runs them.
-      plugin: the module of `inspector/_jax` that has its compiler for devices that are not here; "" without one.
-      chips: oldest first.
-      usual_chip: the one that kernels are lowered for where none is said.
-      listed: topologies in the table of targets, of every chip.
-      example: a target, for messages.
+      name: the name that users write, and the platform of programs that are lowered for it.
+      kind: the first part of its targets, the part after `xla_` in its XLA flags, and JAX's platform of its devices.
+        Several platforms can have the same kind.
+      lowering: JAX's name of the platform in lowering, which differs between platforms of one kind.
+      words: the platform in a sentence, such as "a GPU".
+      chip_word: a noun for its chips, such as "TPU generation".
+      spaces: names of XLA's memory spaces, by number; 0 is the main memory.
+      back_end: description of the compile steps after the optimized HLO.
+      code: the dump files with backend code, in the order of the stages.
+      emitters: the pattern of the emitters that XLA should dump; "" for none.
+      machine_code: the stage contained in the executable; "" if none is known.
+      load_args: flags that make its library write backend code when it is loaded; they may contain `SCRATCH`.
+      load_folders: the folders that these flags name, in the process's scratch directory.
+      pallas: the backends of Pallas kernels, the default one first; () if only the interpreter can run kernels.
+      plugin: the module of `inspector/_jax/compiling` with its ahead-of-time compiler, for devices that are not attached; "" for
+        none.
+      chips: its chips, oldest first.
+      usual_chip: the default chip to lower kernels for.
+      listed: topologies that the table of targets lists for each chip.
+      example: an example target, for messages.
       offered: targets for a menu.
     """
 
@@ -92,10 +93,10 @@ class Platform:
 
     @property
     def flag_prefix(self) -> str:
-        """How flags of XLA begin that only compilers of this kind read."""
+        """The prefix of XLA flags that only compilers of this kind read."""
         return f"xla_{self.kind}_"
 
     def chip(self, name: str) -> Chip | None:
-        """By name or alias, in any case; None for a name that is neither."""
+        """Returns the chip with a name or alias, ignoring case; None for an unknown name."""
         wanted = name.lower()
         return next((chip for chip in self.chips if wanted == chip.name or wanted in chip.aliases), None)

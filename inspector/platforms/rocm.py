@@ -1,8 +1,8 @@
-"""AMD's GPUs, which XLA compiles for with JAX's ROCm plugin.
+"""AMD GPUs, for which XLA compiles with JAX's ROCm plugin.
 
-Figures are those of AMD's product pages. The products of matrices are compute units x clock x operations a clock
-(AMD's papers on CDNA 2, 3 and 4), which `tests/platforms/test_rocm.py` computes. There is no `tf32`: XLA multiplies `f32`
-as such on these GPUs.
+Figures are from AMD's product pages. FLOP/s of matrix products are compute units x clock x operations per clock (AMD's
+white papers on CDNA 2, 3 and 4); `tests/platforms/test_rocm.py` recomputes them. There is no `tf32`: XLA multiplies
+`f32` in full precision on these GPUs.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _AMD = "https://www.amd.com/en/products/accelerators/instinct/"
 
 
 def _peak(chip: str, tera: Mapping[str, float], giga: float, gb: int, fabric_giga: float | None, page: str) -> Peak:
-    unknown = Unavailable("how many of its links join GPUs differs between machines")
+    unknown = Unavailable("the number of links that connect GPUs differs between machines")
     source, memory_bytes = f"{_AMD}{page}.html", int(gb * GIGA)
     return Peak.published(chip, tera, giga, memory_bytes, fabric_giga, source, unknown_links=unknown, linked_devices=8)
 
@@ -52,10 +52,10 @@ ROCM = Platform(
     pallas=("triton",),
     plugin="rocm_plugin",
     chips=(
-        # Each of its two dies is a device.
+        # Each of the two dies is a device.
         _chip("mi250x", "gfx90a", _peak("mi250x", _CDNA_2, 3276.8, 128, None, "mi200/mi250x"), devices=2),
         _chip("mi300a", "gfx942", _peak("mi300a", _MI300A, 5300, 128, None, "mi300/mi300a")),
-        # Of eight links seven join GPUs, with 128 GB/s each; of the later ones 153.6 GB/s.
+        # Seven of the eight links connect GPUs, with 128 GB/s each (153.6 GB/s from MI350X on).
         _chip(
             "mi300x",
             "gfx942",

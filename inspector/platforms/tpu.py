@@ -1,7 +1,7 @@
-"""Google's TPUs, which libtpu compiles for.
+"""Google TPUs, for which libtpu compiles.
 
-Topologies and figures are Google's (cloud.google.com/tpu/docs, each generation's page), the capacities of vector
-memories those of Pallas's documentation (docs.jax.dev/en/latest/pallas/tpu/hardware.html).
+Topologies and figures are from Google (cloud.google.com/tpu/docs, each generation's page). Capacities of vector memory
+are from the Pallas documentation (docs.jax.dev/en/latest/pallas/tpu/hardware.html).
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from inspector.platforms.chip import GIB, MIB, Chip, Peak, Vmem
 from inspector.platforms.platform import SCRATCH, Platform
 from inspector.platforms.topologies import Slices
 
-_WIDE = ("v6e", "tpu7x")  # docs.cloud.google.com/tpu/docs/system-architecture-tpu-vm, of matrix units
+_WIDE = ("v6e", "tpu7x")  # docs.cloud.google.com/tpu/docs/system-architecture-tpu-vm, sizes of matrix units
 
 
 def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib: int, ici_giga: float | None) -> Peak:
@@ -21,8 +21,8 @@ def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib:
     )  # fmt: skip
 
 
-# The limits of VMEM are those that libtpu 0.0.42.1 and 0.0.50.1 say when a kernel asks for too much;
-# `tests/analysis/pallas/test_vmem.py` asks them. They are of a core, and a chip may have two.
+# VMEM limits are those that libtpu 0.0.42.1 and 0.0.50.1 report when a kernel requests too much, which
+# `tests/analysis/pallas/test_vmem.py` checks. They apply to one core; a chip may have two.
 _GENERATIONS = (
     Chip(
         "v4",
@@ -74,8 +74,8 @@ TPU = Platform(
     lowering="tpu",
     words="a TPU",
     chip_word="TPU generation",
-    spaces={0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},  # as its memory usage report names them
-    back_end="code generation: LLO, and writing the executable",
+    spaces={0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},  # names from libtpu's memory usage report
+    back_end="code generation: LLO, serialization",
     load_args=(
         f"--xla_jf_dump_to={SCRATCH}/llo",
         "--xla_jf_dump_llo_text=true",

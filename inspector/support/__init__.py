@@ -1,1 +1,1 @@
-"""Helpers for every other package: units, tables, files, subprocesses, packages. Knows nothing about compilers."""
+"""Helpers for all other packages: units, tables, files, subprocesses, packages. Independent of compilers."""

@@ -1,4 +1,4 @@
-"""`OfFields`: a value is its fields, whatever it keeps that it made of them."""
+"""`OfFields`: pickles a value without its cached properties."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Self
 
 
 class OfFields:
-    """Base of a frozen dataclass with cached properties: a pickle has the fields, and the rest is made again."""
+    """Base of a frozen dataclass with cached properties. A pickle contains the fields only; properties are recomputed."""
 
     __slots__ = ()
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every heir is a dataclass
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
         return type(self), tuple(getattr(self, field.name) for field in fields)

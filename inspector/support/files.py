@@ -1,7 +1,7 @@
-"""Files and folders that others may have made, looked at before they are used: kind, size, owner, who may write.
+"""Reads and writes files and folders that other users may have created, after checks of kind, size, owner and permissions.
 
-What is refused raises `RefusedError`, which says why. It is an `OSError`: whoever copes with a place that
-cannot be read or written copes with one that must not be.
+A failed check raises `RefusedError` with the reason. It is an `OSError`, so code that handles unreadable files also
+handles refused ones.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ AnyPath = str | os.PathLike[str]
 
 _LOCK_LIMIT_S = 10.0
 _UPDATE_LIMIT_S = 60.0
-_MAX_NAME = 200  # of 255 bytes that file systems allow
+_MAX_NAME = 200  # of the 255 bytes that file systems allow
 
 PARTIAL_LIFE_S = 3600.0
-"""Partial files that are older were left by a killed process."""
+"""Partial files older than this, in seconds, were left by a killed process."""
 
-# The accounts and locks of a system; not every system has them so.
+# Accounts and locks of Unix systems; not available everywhere.
 _accounts: Any = importlib.import_module("pwd") if importlib.util.find_spec("pwd") else None
 _locks: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 _groups: Any = importlib.import_module("grp") if importlib.util.find_spec("grp") else None
 
 
 class RefusedError(OSError):
-    """A file or folder that is there, and is not used."""
+    """An existing file or folder that must not be used."""
 
 
 def cache_folder() -> Path | None:
-    """Where this user's caches of inspector are; None for a user without a home. Not made."""
+    """Returns the folder of this user's inspector caches, without creating it; None for a user without a home."""
     try:
         if sys.platform == "darwin":
             base = Path.home() / "Library" / "Caches"
@@ -51,7 +51,7 @@ def cache_folder() -> Path | None:
             base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
         else:
             base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-            if not base.is_absolute():  # to be ignored then, says its specification
+            if not base.is_absolute():  # its specification requires ignoring relative paths
                 base = Path.home() / ".cache"
     except RuntimeError:  # no HOME, and the user has no account
         return None
@@ -60,7 +60,7 @@ def cache_folder() -> Path | None:
 
 @contextlib.contextmanager
 def named(path: AnyPath) -> Iterator[None]:
-    """Errors of the block name this file: Python's own do when it cannot be opened, and not when a disk is full."""
+    """Adds the file's name to OSErrors of the block. Python adds it if opening fails, but not if the disk is full."""
     try:
         yield
     except OSError as e:
@@ -70,14 +70,14 @@ def named(path: AnyPath) -> Iterator[None]:
 
 
 def open_regular(path: AnyPath, *, own: bool = False) -> BinaryIO:
-    """Opens a file for reading, at once: a pipe would wait for a writer, a device never end.
+    """Opens a regular file for reading, without blocking: a pipe would wait for a writer, and a device may never end.
 
     Args:
-      path: of the file.
-      own: whether to refuse a link, and a file that another user owns or may write.
+      path: the file.
+      own: whether to refuse links, and files that another user owns or can write.
 
     Raises:
-      RefusedError: what is there is not such a file.
+      RefusedError: the path is not such a file.
       OSError: it cannot be opened.
     """
     flags = ["O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", *(["O_NOFOLLOW"] if own else [])]
@@ -85,10 +85,10 @@ def open_regular(path: AnyPath, *, own: bool = False) -> BinaryIO:
         raise RefusedError(f"{os.fspath(path)!r} is a link")
     descriptor = os.open(path, os.O_RDONLY | sum(getattr(os, flag, 0) for flag in flags))
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise RefusedError(f"{os.fspath(path)!r} is {_kind(found.st_mode)}, and no regular file")
-        if own and (why := _why_not_own(found)):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise RefusedError(f"{os.fspath(path)!r} is {_kind(status.st_mode)}, not a regular file")
+        if own and (why := _why_not_own(status)):
             raise RefusedError(f"{os.fspath(path)!r} {why}")
         return os.fdopen(descriptor, "rb")
     except BaseException:
@@ -97,19 +97,19 @@ def open_regular(path: AnyPath, *, own: bool = False) -> BinaryIO:
 
 
 def read(path: AnyPath, limit_bytes: int, *, own: bool = False) -> bytes:
-    """The bytes of a file.
+    """Returns the bytes of a file.
 
     Args:
-      path: of the file.
-      limit_bytes: the most that it may have.
-      own: as for `open_regular`.
+      path: the file.
+      limit_bytes: the maximum size, in bytes.
+      own: see `open_regular`.
 
     Raises:
-      RefusedError: not a regular file, a longer one, or one that is not this user's own.
+      RefusedError: not a regular file, too long, or, with `own`, not this user's own.
       OSError: it cannot be read.
     """
     with open_regular(path, own=own) as file:
-        # By the size first, so that a long file costs nothing; it may grow meanwhile.
+        # The size is checked first, so that a long file is not read; but the file may grow meanwhile.
         data = file.read(limit_bytes + 1) if os.fstat(file.fileno()).st_size <= limit_bytes else None
     if data is None or len(data) > limit_bytes:
         raise RefusedError(f"{os.fspath(path)!r} has more than {limit_bytes} bytes")
@@ -117,34 +117,34 @@ def read(path: AnyPath, limit_bytes: int, *, own: bool = False) -> bytes:
 
 
 def open_shared(path: AnyPath) -> BinaryIO:
-    """Opens a regular file for reading and appending, made if need be.
+    """Opens a regular file for reading and appending. Creates it if necessary.
 
     Raises:
-      RefusedError: what is there is no regular file.
-      OSError: it cannot be opened or made.
+      RefusedError: the path is not a regular file.
+      OSError: it cannot be opened or created.
     """
     flags = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | flags, 0o666)
     if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise RefusedError(f"{os.fspath(path)!r} is {_kind(mode)}, and no regular file")
+        raise RefusedError(f"{os.fspath(path)!r} is {_kind(mode)}, not a regular file")
     return os.fdopen(descriptor, "r+b")
 
 
 @contextlib.contextmanager
 def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> Iterator[BinaryIO]:
-    """Writes a file completely or not at all, whatever ends the process and even when the disk is full.
+    """Writes a file completely or not at all, even if the process is killed or the disk is full.
 
-    The bytes go to a new file in the same folder, which replaces the old one when the block ends without an error. Readers see
-    the old file or the new one. Links are followed. A device or a pipe cannot be replaced
-    and receives the bytes when the block ends.
+    The bytes go to a new file in the same folder, which replaces the old one when the block ends without an error. Readers
+    see either the old file or the new one. Links are followed. A device or a pipe cannot be replaced, and receives the
+    bytes when the block ends.
 
     Args:
       path: the file.
-      mode: of the file, before the umask, whatever an older file there had; 0o600 for this user only. None keeps the mode of an
-        older file, and makes a new one as other programs do (0o666 before the umask).
-      durable: whether to wait until the bytes are on the disk, so that a power failure loses neither version. Not needed for
-        caches, whose readers check what they read.
+      mode: mode of the file before the umask, such as 0o600 for this user only. None keeps the mode of an existing file,
+        and uses the default of a new one (0o666 before the umask).
+      durable: whether to wait until the bytes are on the disk, so that a power failure loses neither version. Not needed
+        for caches, whose readers verify the data.
 
     Raises:
       OSError: the folder does not exist, or the file cannot be written. The old file is then unchanged.
@@ -153,11 +153,11 @@ def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> 
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder to write into", str(Path(path).parent))
+        raise FileNotFoundError(errno.ENOENT, "The folder to write into does not exist", str(Path(path).parent))
     kept: int | None = None
     if target.exists():
-        found = target.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = target.stat()
+        if not stat.S_ISREG(status.st_mode):
             with _writing_through(target) as file:
                 yield file
             return
@@ -166,8 +166,8 @@ def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> 
                 errno.EACCES, "This file is read-only. Change its mode or give another name", str(path)
             )
         if mode is None:
-            kept = mode = stat.S_IMODE(found.st_mode)
-    # Not `tempfile`, whose files only their owner may read.
+            kept = mode = stat.S_IMODE(status.st_mode)
+    # Not `tempfile`, whose files are readable by their owner only.
     partial = target.with_name(f".{target.name[:_MAX_NAME]}.{secrets.token_hex(8)}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
@@ -177,7 +177,7 @@ def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> 
             file.flush()
             if durable:
                 os.fsync(descriptor)
-        if kept is not None:  # whatever the umask
+        if kept is not None:  # the umask must not change it
             with contextlib.suppress(OSError):
                 partial.chmod(kept)
         partial.replace(target)
@@ -202,10 +202,10 @@ def _resolved(path: AnyPath) -> Path:
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """Writes UTF-8 text as `writing` does.
+    """Writes UTF-8 text with `writing`.
 
     Raises:
-      OSError: as `writing`.
+      OSError: see `writing`.
     """
     with writing(path) as file:
         file.write(text.encode())
@@ -221,7 +221,7 @@ def _writing_through(target: Path) -> Iterator[BinaryIO]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Puts a rename on the disk; not every system can."""
+    """Flushes a rename to the disk, on systems that can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -243,7 +243,7 @@ def _sweep_partials(target: Path) -> None:
 
 @contextlib.contextmanager
 def locked(file: BinaryIO) -> Iterator[None]:
-    """Holds a file against others that hold it so: waits for them, but not for one that has been stopped meanwhile."""
+    """Locks a file for the block. Waits for other lock holders, but proceeds without the lock after 10 s."""
     _try_lock(file.fileno(), _LOCK_LIMIT_S)
     try:
         yield
@@ -253,10 +253,10 @@ def locked(file: BinaryIO) -> Iterator[None]:
 
 @contextlib.contextmanager
 def updating(path: AnyPath) -> Iterator[None]:
-    """Holds the right to read a file, change it and replace it with `writing`, against other processes and threads.
+    """Locks a file for reading it, changing it and replacing it with `writing`, against other processes and threads.
 
-    The lock is on the folder, because the file itself is replaced, so that nothing is left beside the file. It ends with the
-    process that holds it. Where the file system cannot lock folders, a file in the temporary folder is locked.
+    The lock is on the folder, because the file itself is replaced, and a lock file next to it would remain. The lock ends
+    with the process that holds it. If the file system cannot lock folders, a file in the temporary folder is locked.
 
     Args:
       path: the file; its folder must exist.
@@ -287,11 +287,11 @@ def updating(path: AnyPath) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_file(path: AnyPath) -> Iterator[None]:
-    """Makes a lock file and holds it for the block, then deletes it. The lock ends with this process.
+    """Creates a lock file, locks it for the block and then deletes it. The lock ends with this process.
 
     Raises:
       BlockingIOError: another process holds it.
-      OSError: it cannot be made.
+      OSError: it cannot be created.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags, 0o600)
@@ -315,7 +315,7 @@ def _open_lock(target: Path) -> int:
 
 
 def _try_lock(descriptor: int, limit_s: float) -> Literal["held", "busy", "impossible"]:
-    """Waits for an exclusive lock."""
+    """Waits up to `limit_s` for an exclusive lock."""
     if _locks is None:
         return "impossible"
     until = time.monotonic() + limit_s
@@ -338,80 +338,84 @@ def _unlock(descriptor: int) -> None:
 
 
 def make_own_folder(folder: AnyPath) -> Path:
-    """A folder that only this user may write, made if need be with its parents.
+    """Returns a folder that only this user can write. Creates it and its parents if necessary.
 
     Raises:
-      RefusedError: as `check_own_folder`.
-      OSError: it cannot be made.
+      RefusedError: see `check_own_folder`.
+      OSError: it cannot be created.
     """
     path = Path(folder)
     for missing in reversed([p for p in (path, *path.parents) if not p.exists()]):
-        with contextlib.suppress(FileExistsError):  # another process made it
+        with contextlib.suppress(FileExistsError):  # another process created it
             missing.mkdir(mode=0o700)
     check_own_folder(path)
     return path
 
 
 def check_own_folder(folder: AnyPath) -> None:
-    """Refuses a folder in which another user, root excepted, could put or exchange something.
+    """Checks that no other user except root can add or replace files in a folder.
 
     Raises:
-      RefusedError: it is another's, or it or a folder above it can be written by others.
-      OSError: there is none.
+      RefusedError: another user owns the folder, or others can write to it or to a folder above it.
+      OSError: the folder does not exist.
     """
     if _accounts is None:
         return
     path = Path(folder).absolute()
     resolved = path.resolve(strict=True)
-    found = resolved.stat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise RefusedError(f"{str(path)!r} is {_kind(found.st_mode)}, and no folder")
-    if why := _why_not_own(found):
+    status = resolved.stat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise RefusedError(f"{str(path)!r} is {_kind(status.st_mode)}, not a folder")
+    if why := _why_not_own(status):
         raise RefusedError(f"the folder {str(path)!r} {why}")
     for above in dict.fromkeys((path, *path.parents, *resolved.parents)):
-        found = above.lstat()
-        if why := _why_not_safe(found):
-            raise RefusedError(f"the folder {str(path)!r} is below {str(above)!r}, which {why}")
+        if why := _why_not_safe(above.lstat()):
+            raise RefusedError(f"the folder {str(path)!r} is inside {str(above)!r}, which {why}")
 
 
 def entries(folder: AnyPath) -> Iterator[tuple[Path, os.stat_result]]:
-    """The regular files of this user in a folder, links not followed."""
+    """Yields the regular files of this user in a folder with their status. Links are not followed."""
     for path in Path(folder).iterdir():
         with contextlib.suppress(OSError):  # deleted meanwhile
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode) and not _why_not_own(found):
-                yield path, found
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and not _why_not_own(status):
+                yield path, status
 
 
-def _why_not_own(found: os.stat_result) -> str:
+def _why_not_own(status: os.stat_result) -> str:
+    """Returns why a file or folder is not this user's own; "" if it is."""
     if _accounts is None:
         return ""
-    if found.st_uid != os.geteuid():
-        return f"belongs to user {found.st_uid}, and this is user {os.geteuid()}"
-    return _why_written(found)
+    if status.st_uid != os.geteuid():
+        return f"belongs to user {status.st_uid}, not to this user ({os.geteuid()})"
+    return _why_writable(status)
 
 
-def _why_not_safe(found: os.stat_result) -> str:
-    """Why a folder on the way to one's own is a danger. Root is none; in a sticky folder each owns what is theirs."""
-    if found.st_uid not in (0, os.geteuid()):
-        return f"belongs to user {found.st_uid}"
-    return "" if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX else _why_written(found)
+def _why_not_safe(status: os.stat_result) -> str:
+    """Returns why others could replace the contents of a parent folder; "" if they cannot.
+
+    Folders of root are safe. In a sticky folder, users can replace only their own files.
+    """
+    if status.st_uid not in (0, os.geteuid()):
+        return f"belongs to user {status.st_uid}"
+    return "" if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX else _why_writable(status)
 
 
-def _why_written(found: os.stat_result) -> str:
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(found.st_gid)):
+def _why_writable(status: os.stat_result) -> str:
+    """Returns why others can write to a file or folder; "" if they cannot."""
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private(status.st_gid)):
         return f"can be written by others (mode {mode:04o})"
     return ""
 
 
 def _is_private(group: int) -> bool:
-    """Whether a group is the user's own, with nobody else in it: then systems let it write by default."""
+    """Reports whether a group contains only this user. Many systems let such a group write by default."""
     try:
-        user, found = _accounts.getpwuid(os.geteuid()), _groups.getgrgid(group)
+        user, entry = _accounts.getpwuid(os.geteuid()), _groups.getgrgid(group)
     except KeyError:
         return False
-    return user.pw_gid == group and found.gr_name == user.pw_name and set(found.gr_mem) <= {user.pw_name}
+    return user.pw_gid == group and entry.gr_name == user.pw_name and set(entry.gr_mem) <= {user.pw_name}
 
 
 def _kind(mode: int) -> str:

@@ -1,7 +1,7 @@
-"""Commands that install packages into this process's Python, in the form that works here, and the place of uv.
+"""Commands that install packages into this process's Python, and the path of uv.
 
-`pip install` does not work everywhere: environments that uv makes have no pip, and Debian's Python refuses it. Nothing
-is run or imported to find out.
+`pip install` does not work everywhere: environments created by uv have no pip, and Debian's Python refuses it. The right
+command is determined without running or importing anything.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _UV_SITE = "https://docs.astral.sh/uv/"
 
 
 def install_command(*requirements: str) -> str:
-    """A command that installs packages into the environment of this process.
+    """Returns a command that installs packages into the environment of this process.
 
-    In a notebook it is a line for a cell, `%pip install ...` or `!...`; elsewhere one for a shell. Where neither pip nor
-    uv is available, the command installs one of them first, or the text names uv's website.
+    In a notebook it is a line for a cell, `%pip install ...` or `!...`; elsewhere it is a shell command. If neither pip nor
+    uv is available, the command first installs one of them, or the text names uv's website.
 
     Args:
-      requirements: as pip takes them, such as "jax-inspector[tpu]" or "jax>=0.10,<0.13".
+      requirements: requirements as for pip, such as "jax-inspector[tpu]" or "jax>=0.10,<0.13".
     """
     known = [_of_the_checkout(requirement) for requirement in requirements]
     if sys.platform == "emscripten" or (_is_notebook() and _pip_works()):
@@ -45,26 +45,28 @@ def is_command(remedy: str) -> bool:
 
 
 def sentence(remedy: str) -> str:
-    """A remedy as a sentence: "Install it with: pip install ..." of a command, any other as it is."""
+    """Returns a remedy as a sentence: "Install it with: pip install ..." for a command, any other unchanged."""
     return f"Install it with: {remedy}" if is_command(remedy) else remedy
 
 
 def find_uv() -> str | None:
-    """The path of uv: from the variable `UV`, on PATH, in this Python's environment, or in the checkout's `.tools`.
+    """Returns the path of uv: from the variable `UV`, on PATH, in this Python's environment, or in the checkout's `.tools`.
 
-    `UV` is set by `uv run`. Programs and packages in the current folder do not count.
+    `uv run` sets `UV`. Programs and packages in the current folder are ignored.
     """
     named = os.environ.get("UV", "")
-    if named and not subprocesses.is_here(str(Path(named).parent)) and (found := _executable(Path(named))):
-        return found
+    if named and not subprocesses.is_here(str(Path(named).parent)) and (path := _executable(Path(named))):
+        return path
     search = subprocesses.environ().get("PATH")
-    found = shutil.which("uv", path=search) if search else None
-    return found or next(filter(None, map(_executable, _installed_uv())), None)
+    path = shutil.which("uv", path=search) if search else None
+    return path or next(filter(None, map(_executable, _installed_uv())), None)
 
 
 def _installed_uv() -> Iterator[Path]:
-    """Where the package uv puts its program: beside Python's other scripts, or in the folder of `pip install --target`."""
-    homes = [home.parent for home in packages.folders("uv") if (home / "__init__.py").is_file()]  # else any folder `uv`
+    """Yields paths where the package uv may install its program: Python's scripts, or the folder of `pip install --target`."""
+    homes = [
+        home.parent for home in packages.folders("uv") if (home / "__init__.py").is_file()
+    ]  # excludes other folders named `uv`
     if homes:
         yield Path(sysconfig.get_path("scripts"), "uv")
         yield Path(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user")), "uv")
@@ -80,7 +82,7 @@ def _executable(path: Path) -> str | None:
 def _shell_command(requirements: Sequence[str]) -> str:
     if _pip_works():
         return f"{_pip()} install {_quoted(requirements)}"
-    if _has_pip():  # an externally managed Python, into which a user has installed inspector
+    if _has_pip():  # an externally managed Python that has inspector installed
         return f"{_pip()} install --break-system-packages {_quoted(requirements)}"
     uv, python = find_uv(), shlex.quote(sys.executable)
     conda = shutil.which("conda") if Path(sys.prefix, "conda-meta").is_dir() else None
@@ -93,7 +95,7 @@ def _shell_command(requirements: Sequence[str]) -> str:
         return f"{name} pip install --python {python} {managed}{_quoted(requirements)}"
     other_pip = shutil.which("pip3") or shutil.which("pip")
     has_own = importlib.util.find_spec("ensurepip") is not None
-    # An older pip, such as Debian's, cannot install into Python 3.12 and later, and its version is not looked up here.
+    # An older pip, such as Debian's, cannot install into Python 3.12 and later, and this code does not check its version.
     if other_pip is not None and _may_be_changed() and (sys.version_info < (3, 12) or not has_own):
         return f"{shlex.quote(other_pip)} --python {python} install {_quoted(requirements)}"
     if has_own and _may_be_changed():
@@ -102,20 +104,20 @@ def _shell_command(requirements: Sequence[str]) -> str:
 
 
 def _of_the_checkout(requirement: str) -> str:
-    """The requirement, which for inspector itself is the checkout where no package index is known to have it."""
-    found = re.fullmatch(rf"{_DISTRIBUTION}(\[[\w,-]+\])?", requirement)
-    if found is None or packages.version(_DISTRIBUTION) or not _is_checkout():
+    """Returns the requirement, or the checkout if it is inspector itself and inspector runs from a checkout."""
+    own = re.fullmatch(rf"{_DISTRIBUTION}(\[[\w,-]+\])?", requirement)
+    if own is None or packages.version(_DISTRIBUTION) or not _is_checkout():
         return requirement
-    return f"-e {_CHECKOUT}{found[1] or ''}"
+    return f"-e {_CHECKOUT}{own[1] or ''}"
 
 
 def _run_py(requirements: Sequence[str]) -> str:
-    """The command of the checkout's `run.py`, which brings uv along."""
+    """Returns the command of the checkout's `run.py`, which provides uv."""
     script = "run.py" if subprocesses.is_here(str(_CHECKOUT)) else shlex.quote(str(_CHECKOUT / "run.py"))
     start = f"{'python' if sys.platform == 'win32' else 'python3'} {script} uv"
     extras = [re.fullmatch(rf"{_DISTRIBUTION}\[([\w,-]+)\]", requirement) for requirement in requirements]
     if all(extras):
-        names = [name for found in extras if found for name in found[1].split(",")]
+        names = [name for extra in extras if extra for name in extra[1].split(",")]
         return f"{start} sync --frozen --inexact {' '.join(f'--extra {name}' for name in names)}"
     return f"{start} pip install --python {shlex.quote(sys.executable)} {_quoted(requirements)}"
 
@@ -124,11 +126,11 @@ def _quoted(requirements: Sequence[str]) -> str:
     return " ".join("-e " + shlex.quote(r[3:]) if r.startswith("-e ") else shlex.quote(r) for r in requirements)
 
 
-# ------------------------------------------------------------------ facts of the environment
+# ------------------------------------------------------------------ the environment
 
 
 def _may_be_changed() -> bool:
-    """Reports whether pip and uv install into this Python: into virtual environments, and where no distribution manages it."""
+    """Reports whether pip and uv can install into this Python: a virtual environment, or one that no distribution manages."""
     return sys.prefix != sys.base_prefix or not Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
 
 
@@ -141,10 +143,10 @@ def _pip_works() -> bool:
 
 
 def _pip() -> str:
-    """`pip` where a shell finds that of this Python, else the whole command."""
-    found = shutil.which("pip")
+    """Returns `pip` if a shell finds the pip of this Python, or else the whole command."""
+    pip = shutil.which("pip")
     scripts = sysconfig.get_path("scripts")
-    is_ours = found is not None and os.path.realpath(Path(found).parent) == os.path.realpath(scripts)
+    is_ours = pip is not None and os.path.realpath(Path(pip).parent) == os.path.realpath(scripts)
     return "pip" if is_ours else f"{shlex.quote(sys.executable)} -m pip"
 
 
@@ -153,12 +155,12 @@ def _is_checkout() -> bool:
 
 
 def _is_the_checkouts_own() -> bool:
-    """Reports whether this is the environment that `run.py` makes."""
+    """Reports whether this is the environment that `run.py` creates."""
     return _is_checkout() and os.path.realpath(sys.prefix) == os.path.realpath(_CHECKOUT / ".venv")
 
 
 def _is_notebook() -> bool:
-    """Reports whether cells run in this process: IPython in a notebook kernel, such as Jupyter's or Colab's."""
+    """Reports whether this process is a notebook kernel, such as Jupyter's or Colab's."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     return shell is not None and hasattr(shell, "kernel")

@@ -1,11 +1,11 @@
-"""Frozen dataclasses as JSON and back. What is read is checked against the fields' types, which are the schema.
+"""Converts frozen dataclasses to JSON and back. JSON is checked against the fields' types, which are the schema.
 
-    value ── encode ──▶ JSON value ── decode(type, ...) ──▶ an equal value, or `FormError` that names the place
+    value ── encode ──▶ JSON value ── decode(type, ...) ──▶ an equal value, or `FormError` that names the location
 
-A field may be a str, an int, a float, a bool, None, a literal, a tuple, a frozen set, a mapping from texts, another
-such dataclass, `Unavailable`, a type with a `Form` of its own, or a choice of these. What lives in one process
-(`portable.py`) is left out. Knows nothing of what the values mean: what a dataclass does not take, it refuses itself
-when it is made.
+A field may be a str, an int, a float, a bool, None, a literal, a tuple, a frozen set, a mapping with str keys, another
+such dataclass, `Unavailable`, a type with a custom `Form`, or a union of these. Fields that are valid in one process only
+(`cross_process.py`) are omitted. The meaning of values is not checked here: a dataclass refuses invalid values when it is
+constructed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from inspector.support.cross_process import Portable, traveling
 T = TypeVar("T")
 
 _PARTIAL: Mapping[type[Partial], str] = {AtLeast: "at_least", About: "about"}
-_GREATEST = 2**64  # no count of XLA's has more bits
+_GREATEST = 2**64  # no count of XLA has more than 64 bits
 _SHOWN = 80
-# JSON becomes a hundred times its length in Python's objects when it is all brackets.
+# JSON that consists of brackets takes a hundred times its length as Python objects.
 _MAX_VALUES = 1_000_000
 
 
 class FormError(ValueError):
-    """JSON that has not the form of the value that it should be."""
+    """JSON that does not match the type of the expected value."""
 
 
 class Form(NamedTuple):
-    """How values of one type are written that are not written field by field.
+    """A custom JSON form of one type, instead of field by field.
 
     Attributes:
-      write: gives a JSON value.
-      read: the inverse; takes that and its place, and raises FormError.
+      write: converts a value to a JSON value.
+      read: converts a JSON value and its location to a value; may raise FormError.
     """
 
     write: Callable[[Any], Any]
@@ -47,19 +47,19 @@ class Form(NamedTuple):
 
 
 Forms = Mapping[type, Form]
-"""Forms by the very type of a value, and of a field."""
+"""Forms by the exact type of a value or field."""
 
 _NONE: Forms = types.MappingProxyType({})
 
 
 def encode(value: object, forms: Forms = _NONE) -> Any:
-    """A JSON value of a dataclass, or of what its fields may be. Raises TypeError for anything else."""
+    """Returns the JSON value of a dataclass or of a field's value. Raises TypeError for other types."""
     form = forms.get(type(value))
     return fields_of(value, forms) if form is None else form.write(value)
 
 
 def fields_of(value: object, forms: Forms = _NONE) -> Any:
-    """`encode`, of a value whose own type's form is passed over."""
+    """Encodes a value field by field, ignoring the form of its own type."""
     if isinstance(value, Partial):
         return {_PARTIAL[type(value)]: float(value), "missing": encode(value.missing, forms)}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -78,10 +78,10 @@ def fields_of(value: object, forms: Forms = _NONE) -> Any:
 
 
 def parse(text: bytes) -> Any:
-    """The JSON value of a text in UTF-8, of whatever form.
+    """Parses UTF-8 JSON of any structure.
 
     Raises:
-      FormError: none, or one that would take too much memory.
+      FormError: the text is not JSON, or it would take too much memory.
     """
     values = sum(map(text.count, (b",", b"[", b"{")))
     if values > _MAX_VALUES:
@@ -89,31 +89,31 @@ def parse(text: bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise FormError(f"it is no JSON ({e})") from e
+        raise FormError(f"it is not JSON ({e})") from e
 
 
 def decode(kind: type[T], value: object, at: str = "", forms: Forms = _NONE) -> T:
-    """The value of a type that a JSON value stands for.
+    """Converts a JSON value to a value of a type.
 
     Args:
-      kind: the type, as an annotation writes it.
-      value: what `json.loads` gave.
-      at: the place of the value in what it was read from, for the message.
-      forms: of types that are not read field by field.
+      kind: the type, as in an annotation.
+      value: a value from `json.loads`.
+      at: the location of the value in its document, for messages.
+      forms: custom forms, by type.
 
     Raises:
-      FormError: it has another form.
+      FormError: the JSON does not match the type.
     """
     return typing.cast("T", _decode(kind, value, at, forms))
 
 
 def decode_fields(kind: type[T], value: object, at: str = "", forms: Forms = _NONE) -> T:
-    """`decode` of a dataclass whose own form is passed over."""
+    """Decodes a dataclass field by field, ignoring its own form."""
     return typing.cast("T", _dataclass(kind, value, at, forms))
 
 
 _Decode = Callable[[Any, str, Forms], Any]
-"""Gives the value of some type that a JSON value at a place stands for."""
+"""Converts a JSON value at a location to a value of some type."""
 
 
 def _decode(kind: Any, value: Any, at: str, forms: Forms) -> Any:
@@ -141,7 +141,7 @@ def _decoder_without_form(kind: Any) -> _Decode:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return lambda value, *_: value
-    if isinstance(kind, ForwardRef):  # what `get_type_hints` leaves of a type that contains itself
+    if isinstance(kind, ForwardRef):  # `get_type_hints` leaves it in recursive types
         return lambda value, at, _: _nested(value, at)
     if origin in (typing.Union, types.UnionType):
         return functools.partial(_choice, arguments)
@@ -179,7 +179,7 @@ def _unavailable(value: Any, at: str, _: Forms) -> Unavailable:
 
 
 def _nested(value: Any, at: str) -> Any:
-    """Scalars, and lists of such as tuples."""
+    """Decodes scalars, and nested lists of them as tuples."""
     if isinstance(value, list):
         return tuple(_nested(each, f"{at}[{i}]") for i, each in enumerate(value))
     return _object(None, at) if isinstance(value, dict) else _scalar(type(value), value, at)
@@ -192,7 +192,7 @@ def _choice(kinds: tuple[Any, ...], value: Any, at: str, forms: Forms) -> Any:
             return _decode(kind, value, at, forms)
         except FormError as e:
             refusals.append(e)
-    # Of an object, the choice that got furthest says most.
+    # For an object, the error at the deepest location is the most informative.
     raise (
         max(refusals, key=lambda e: len(str(e).partition(":")[0]))
         if isinstance(value, dict)
@@ -215,9 +215,9 @@ def _tuple(kinds: tuple[Any, ...], value: Any, at: str, forms: Forms) -> tuple[A
 def _dataclass(kind: Any, value: Any, at: str, forms: Forms) -> Any:
     given, (fields, needed) = _object(value, at), _fields(kind)
     if unknown := sorted(given.keys() - fields.keys()):
-        raise FormError(f"{at}: a {kind.__name__} has no {unknown[0][:_SHOWN]!r}")
+        raise FormError(f"{at}: {kind.__name__} has no field {unknown[0][:_SHOWN]!r}")
     if missing := [name for name in needed if name not in given]:
-        raise FormError(f"{at}: a {kind.__name__} without {missing[0]!r}")
+        raise FormError(f"{at}: {kind.__name__} lacks the field {missing[0]!r}")
     decoded = {name: fields[name](each, f"{at}.{name}", forms) for name, each in given.items()}
     try:
         return kind(**decoded)
@@ -227,7 +227,7 @@ def _dataclass(kind: Any, value: Any, at: str, forms: Forms) -> Any:
 
 @functools.cache
 def _fields(kind: Any) -> tuple[Mapping[str, _Decode], tuple[str, ...]]:
-    """What reads each field of a dataclass, and the fields that it must have."""
+    """Returns a decoder for each field of a dataclass, and the names of required fields."""
     fields, hints = _written(kind), typing.get_type_hints(kind)
     needed = (n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING)
     return {name: _decoder(hints[name]) for name in fields}, tuple(needed)
@@ -235,10 +235,10 @@ def _fields(kind: Any) -> tuple[Mapping[str, _Decode], tuple[str, ...]]:
 
 @functools.cache
 def _written(kind: Any) -> dict[str, dataclasses.Field[Any]]:
-    """The fields that are written, by name."""
-    found = dataclasses.fields(kind)
-    left_out = () if not issubclass(kind, Portable) else {f.name for f in found} - traveling(kind)
-    return {field.name: field for field in found if field.name not in left_out}
+    """Returns the encoded fields of a dataclass, by name."""
+    fields = dataclasses.fields(kind)
+    omitted = () if not issubclass(kind, Portable) else {f.name for f in fields} - traveling(kind)
+    return {field.name: field for field in fields if field.name not in omitted}
 
 
 def _object(value: Any, at: str) -> dict[str, Any]:
@@ -260,11 +260,11 @@ def _scalar(kind: Any, given: object, at: str, _: Forms = _NONE) -> Any:
     if type(given) is not (type(None) if kind is None else kind):
         raise _unlike(_name(kind), value, at)
     if kind is int and abs(value) >= _GREATEST:
-        raise FormError(f"{at}: a number of {value.bit_length()} bits")
+        raise FormError(f"{at}: an integer of {value.bit_length()} bits, more than 64")
     if kind is str and not value.isascii():
         try:
             value.encode()
-        except UnicodeEncodeError as e:  # half of a surrogate pair, which can neither be printed nor saved
+        except UnicodeEncodeError as e:  # a lone surrogate, which cannot be printed or saved
             raise FormError(f"{at}: {e}") from e
     return value
 
@@ -274,5 +274,5 @@ def _name(kind: Any) -> str:
 
 
 def _unlike(expected: str, value: object, at: str) -> FormError:
-    found = repr(value)
-    return FormError(f"{at}: expected {expected}, got {found[:_SHOWN]}{'...' if len(found) > _SHOWN else ''}")
+    text = repr(value)
+    return FormError(f"{at}: expected {expected}, got {text[:_SHOWN]}{'...' if len(text) > _SHOWN else ''}")

@@ -1,4 +1,4 @@
-"""JAX's name stacks, such as `jit(step)/transpose(jvp(attention))/dot_general`, in their parts."""
+"""Splits JAX's name stacks, such as `jit(step)/transpose(jvp(attention))/dot_general`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 RECOMPUTED = "rematted_computation"
-"""What JAX calls the part of a program that `jax.checkpoint` has computed once more."""
+"""JAX's name of the part of a program that `jax.checkpoint` recomputes."""
 
 _WRAPPED = re.compile(r"(?:jit|pjit|jvp|transpose|vmap|pmap|remat|checkpoint|shard_map|xla_pmap)\((.*)\)")
 
 
 def names_of(stack: str) -> Iterator[str]:
-    """The names in a stack without the transformations around them: step, attention and dot_general."""
+    """Yields the names in a stack without transformations: step, attention and dot_general."""
     for part in cut(stack):
         wrapped = _WRAPPED.fullmatch(part)
         if wrapped:
@@ -22,7 +22,7 @@ def names_of(stack: str) -> Iterator[str]:
 
 
 def cut(text: str, separator: str = "/") -> Iterator[str]:
-    """The parts of a text between the separators that stand in no brackets."""
+    """Yields the parts of a text between separators outside brackets."""
     depth, start = 0, 0
     for position, character in enumerate(text):
         depth += (character in "([") - (character in ")]")

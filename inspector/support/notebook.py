@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-_MAX_ROWS = 12
+_MAX_ROWS = 60  # as in pandas
 
 
 def with_hint(text: str, hint: str) -> str:

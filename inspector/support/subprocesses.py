@@ -1,7 +1,7 @@
-"""Processes that inspector starts: what they may import, and where programs are looked for.
+"""Import paths and program search paths of processes that inspector starts.
 
-Never in the current folder. A notebook's folder is where people unpack what others sent them, and
-Python would take a `json.py` there for its own.
+The current folder is never searched. Users unpack downloaded files into a notebook's folder, and Python would import a
+`json.py` there instead of the standard module.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import json
 import os
 import sys
 
-# The search paths whose empty and relative entries mean the current folder.
+# Search paths in which empty and relative entries refer to the current folder.
 _SEARCHED = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-# What a process of ours cannot do without: its folder stays on the path, last where it is the current one. What others
-# import comes before them.
+# Packages that every process of ours needs. Their folders stay on the path, at its end if they are the current folder,
+# so that other imports find installed packages first.
 _NEEDED = ("numpy", "jaxlib", "jax", "inspector")
 _BOOT = """import sys, json
 sys.path[:], packages = json.loads(sys.argv.pop(1))
@@ -27,47 +27,48 @@ for name, folders in packages.items():
 
 
 def python(code: str, *arguments: str) -> list[str]:
-    """The command that runs code in a fresh interpreter, with `import_path()` before anything is imported.
+    """Returns a command that runs code in a new interpreter, which sets `import_path()` before it imports anything.
 
-    What this process has from the current folder, though another is installed, comes from there too.
+    If this process imported a needed package from the current folder although another one is installed, the new process
+    imports it from there too.
 
     Args:
-      code: statements; `sys` is there, and `sys.argv[1:]` are the arguments.
-      arguments: for the code.
+      code: statements; `sys` is imported, and `sys.argv[1:]` are the arguments.
+      arguments: arguments of the code.
     """
     return [sys.executable, "-P", "-c", _BOOT + code, json.dumps([import_path(), _from_here()]), *arguments]
 
 
 def import_path() -> list[str]:
-    """This process's `sys.path`, without the current folder and whatever is named relative to it."""
+    """Returns this process's `sys.path` without the current folder and without relative entries."""
     kept = [entry for entry in sys.path if not is_here(entry)]
     homes = dict.fromkeys(home for name in _NEEDED if (home := _home(name)) and home not in kept)
     return [*kept, *(home for home in homes if home not in map(os.path.realpath, kept))]
 
 
 def _from_here() -> dict[str, list[str]]:
-    """The folder of each package of which `import_path()` would give another than this process has, by name."""
-    found, path = {}, import_path()
+    """Returns the folders, by name, of the packages that `import_path()` would import from elsewhere."""
+    folders, path = {}, import_path()
     for name in _NEEDED:
         home = _home(name)
-        given = next((entry for entry in path if os.path.isdir(f"{entry}/{name}")), home)  # noqa: PTH112
-        if home is not None and given is not None and os.path.realpath(given) != home:
-            found[name] = [f"{home}/{name}"]
-    return found
+        first = next((entry for entry in path if os.path.isdir(f"{entry}/{name}")), home)  # noqa: PTH112
+        if home is not None and first is not None and os.path.realpath(first) != home:
+            folders[name] = [f"{home}/{name}"]
+    return folders
 
 
 def environ() -> dict[str, str]:
-    """This process's environment, without the current folder on any search path."""
-    found = dict(os.environ)
+    """Returns this process's environment, without the current folder on any search path."""
+    variables = dict(os.environ)
     for name in _SEARCHED:
-        kept = [entry for entry in found.pop(name, "").split(os.pathsep) if not is_here(entry)]
-        if kept:  # an empty PATH would mean the current folder, none means the system's
-            found[name] = os.pathsep.join(kept)
-    return found
+        kept = [entry for entry in variables.pop(name, "").split(os.pathsep) if not is_here(entry)]
+        if kept:  # an empty PATH would mean the current folder; an unset one means the system's default
+            variables[name] = os.pathsep.join(kept)
+    return variables
 
 
 def current_folder() -> str | None:
-    """The current folder; None where it was deleted."""
+    """Returns the current folder; None if it was deleted."""
     try:
         return os.getcwd()  # noqa: PTH109  a text
     except OSError:
@@ -75,18 +76,18 @@ def current_folder() -> str | None:
 
 
 def is_here(entry: str) -> bool:
-    """Whether an entry of a search path is the current folder, or named relative to it."""
-    if not os.path.isabs(entry):  # noqa: PTH117  "" and what is relative, as strings
+    """Reports whether an entry of a search path is the current folder or a relative path."""
+    if not os.path.isabs(entry):  # noqa: PTH117  "" and relative paths, as strings
         return True
     try:
-        here = current_folder()
-        return here is not None and os.path.realpath(entry) == os.path.realpath(here)
-    except OSError:  # a folder on the way was deleted
+        current = current_folder()
+        return current is not None and os.path.realpath(entry) == os.path.realpath(current)
+    except OSError:  # a parent folder was deleted
         return False
 
 
 def _home(name: str) -> str | None:
-    """The folder from which a package was imported, None for one that was not."""
+    """Returns the folder from which a package was imported; None if it was not imported."""
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     return os.path.realpath(os.path.dirname(os.path.dirname(file))) if file else None  # noqa: PTH120

@@ -1,7 +1,7 @@
-"""`make_table`: the one way to a public table, so that numbers are numbers and what is missing says why.
+"""`make_table`: builds all public tables, with numeric columns and reasons for missing values.
 
-A number that is not known is missing (`<NA>`), never a text among numbers: sums, orders and plots work. Why
-it is missing stands in the same row, in the text column `unknown`.
+An unknown number is missing (`<NA>`), never text among numbers, so sums, sorting and plots work. The reason is in the text
+column `unknown` of the same row.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["int", "float", "bool", "text", "object", "reasons"]
-"""What a column holds: "object" is anything, such as lists; "reasons" says of its row what is missing, and why."""
+"""Kinds of columns: "object" for any values, such as lists; "reasons" for the row's missing values and their reasons."""
 
 _NUMBERS: Mapping[Kind, Any] = {"int": "Int64", "float": "Float64", "bool": "boolean"}
 
 
 UNKNOWN = "unknown"
-"""The column that says what is not known in its row, and why: `column, column: reason`, joined by `; `."""
+"""The column of the row's unknown values and their reasons: `column, column: reason`, joined by `; `."""
 
 
 def make_table(kinds: Mapping[str, Kind], rows: Iterable[Sequence[object]]) -> pd.DataFrame:
-    """A table whose columns have the same types whatever is in it.
+    """Builds a table whose column types do not depend on its contents.
 
     Args:
-      kinds: of each column, in order; one may be `UNKNOWN: "reasons"`, for which rows have no cell.
-      rows: a cell a column. An `Unavailable` becomes a missing value with its reason, a `Partial` its known part
-        with what is not in it; None is missing where there is nothing to tell.
+      kinds: the kind of each column, in order. One may be `UNKNOWN: "reasons"`, for which rows have no cell.
+      rows: one cell per column. An `Unavailable` becomes a missing value with its reason. A `Partial` becomes its known
+        part, with the missing parts as reason. None becomes a missing value without a reason.
 
     Raises:
-      ValueError: something is not known, and there is no column to say so.
+      ValueError: a value is unknown, and there is no column for reasons.
     """
     names = [name for name, kind in kinds.items() if kind != "reasons"]
     given = list(rows)
@@ -53,8 +53,8 @@ class Column:
     """A column of a table.
 
     Attributes:
-      cells: as in `make_table`.
-      codes: which of them each row has, -1 the last; None where each has its own.
+      cells: cells as in `make_table`, possibly shared by rows.
+      codes: index of each row's cell in `cells`, -1 for the last; None if each row has its own cell.
     """
 
     cells: Sequence[object]
@@ -64,39 +64,39 @@ class Column:
         return len(self.cells if self.codes is None else self.codes)
 
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What stands for each cell, for each row."""
+        """Maps one value per cell to one value per row."""
         return values if self.codes is None else values[self.codes]
 
 
 def table_of(kinds: Mapping[str, Kind], columns: Mapping[str, Column]) -> pd.DataFrame:
-    """A table of columns, in time that goes with the different cells where many rows share them.
+    """Builds a table from columns. If many rows share cells, the time depends on the number of distinct cells.
 
     Args:
-      kinds: as in `make_table`.
-      columns: of equal length.
+      kinds: see `make_table`.
+      columns: columns of equal length, by name.
 
     Raises:
-      ValueError: something is not known, and there is no column to say so.
+      ValueError: a value is unknown, and there is no column for reasons.
     """
     import pandas as pd
 
     ordered = {name: columns[name] for name, kind in kinds.items() if kind != "reasons"}
-    said = _reasons(ordered)
-    if said is not None and any(said) and "reasons" not in kinds.values():
-        raise ValueError(f"a value is missing, and no column says why: {next(filter(None, said))}")
+    texts = _reasons(ordered)
+    if texts is not None and any(texts) and "reasons" not in kinds.values():
+        raise ValueError(f"a value is unknown, and the table has no column for reasons: {next(filter(None, texts))}")
     count = max(map(len, ordered.values()), default=0)
-    reasons = pd.Series([""] * count if said is None else said, dtype=None if count else object)
-    made = {name: reasons if kind == "reasons" else _column(ordered[name], kind) for name, kind in kinds.items()}
-    return pd.DataFrame(made)
+    reasons = pd.Series([""] * count if texts is None else texts, dtype=None if count else object)
+    filled = {name: reasons if kind == "reasons" else _column(ordered[name], kind) for name, kind in kinds.items()}
+    return pd.DataFrame(filled)
 
 
 class Tabular:
-    """A value that a notebook shows as its table, under the line that `repr` gives."""
+    """Base of values that notebooks show as their `repr` followed by their table."""
 
     __slots__ = ()
 
     def table(self) -> pd.DataFrame:
-        """The value as a table."""
+        """Returns the value as a table."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -104,7 +104,7 @@ class Tabular:
 
 
 def _column(column: Column, kind: Kind) -> Any:
-    """The cells of all rows, as an array of pandas: a series of each column would take longer than its cells."""
+    """Returns the cells of all rows as a pandas array, which is faster than a series per column."""
     import pandas as pd
 
     known: Any = column.cells
@@ -118,26 +118,26 @@ def _column(column: Column, kind: Kind) -> Any:
 
 
 def _reasons(columns: Mapping[str, Column]) -> npt.NDArray[Any] | None:
-    """Of each row, what is missing and why; None where nothing is."""
-    doubtful = {name: column for name, column in columns.items() if any(map(_is_doubtful, _types(column)))}
-    if not doubtful:
+    """Returns each row's unknown values and reasons as text; None if all values are known."""
+    incomplete = {name: column for name, column in columns.items() if any(map(_is_incomplete, _types(column)))}
+    if not incomplete:
         return None
-    codes = [column.spread(np.arange(len(column.cells))) for column in doubtful.values()]
+    codes = [column.spread(np.arange(len(column.cells))) for column in incomplete.values()]
     which, first = numbered(_combined(codes))
-    rows = [[c.cells[of[row]] for c, of in zip(doubtful.values(), codes, strict=True)] for row in first.tolist()]
-    return np.array([_reason(dict(zip(doubtful, row, strict=True))) for row in rows], object)[which]
+    rows = [[c.cells[of[row]] for c, of in zip(incomplete.values(), codes, strict=True)] for row in first.tolist()]
+    return np.array([_reason(dict(zip(incomplete, row, strict=True))) for row in rows], object)[which]
 
 
 def _types(column: Column) -> set[type]:
     return {*map(type, column.cells)}
 
 
-def _is_doubtful(kind: type) -> bool:
+def _is_incomplete(kind: type) -> bool:
     return issubclass(kind, (Unavailable, Partial))
 
 
 def _combined(codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    """One number for each row, equal where all its numbers are."""
+    """Combines several codes per row into one, which is equal for rows with equal codes."""
     whole, count = np.zeros(len(codes[0]), np.int64), 1
     for each in codes:
         size = int(each.max(initial=0)) + 1
@@ -149,10 +149,10 @@ def _combined(codes: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
 
 
 def _reason(row: Mapping[str, object]) -> str:
-    said: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     for name, value in row.items():
         if isinstance(value, Unavailable):
-            said.setdefault(str(value).removeprefix("unavailable: "), []).append(name)
+            columns.setdefault(str(value).removeprefix("unavailable: "), []).append(name)
         elif isinstance(value, Partial):
-            said.setdefault(f"{value.word}; {value.reason}", []).append(name)
-    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in said.items())
+            columns.setdefault(f"{value.word}; {value.reason}", []).append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in columns.items())

@@ -1,6 +1,6 @@
-"""Tracebacks as users need them: their own frames and the message, without inspector's frames in between.
+"""Removes inspector's frames from tracebacks, so that users see their own frames and the message.
 
-Set JAX_TRACEBACK_FILTERING=off to see every frame, as for JAX's own.
+Set JAX_TRACEBACK_FILTERING=off to see all frames, as for JAX's own frames.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _CALLERS: set[CodeType] = set()
 def without_own_frames(fun: Callable[P, T]) -> Callable[P, T]:
     """Makes a public function raise errors without the frames of this package.
 
-    Two kinds of errors are shortened: those that inspector raises on purpose, and those of the user's code that it runs.
-    Any other error is a fault of inspector and keeps all frames.
+    This affects inspector's own error classes and errors in user code that inspector runs. Any other error is a bug of
+    inspector and keeps all frames.
     """
 
     @functools.wraps(fun)
@@ -50,7 +50,10 @@ def without_own_frames(fun: Callable[P, T]) -> Callable[P, T]:
 
 
 def calls_users_code(fun: Callable[P, T]) -> Callable[P, T]:
-    """Marks a function that calls the user's, so that an error of that very call, such as a wrong number of arguments, is the user's."""
+    """Marks a function that calls a user function, so that an error of the call itself counts as the user's.
+
+    An example is a wrong number of arguments.
+    """
     _CALLERS.add(fun.__code__)
     return fun
 
@@ -61,12 +64,12 @@ def _shows_all() -> bool:
 
 
 def _is_users(error: BaseException) -> bool:
-    """Reports whether users can do without our frames: we raised it on purpose, or filtered it in a function further in."""
+    """Reports whether an error is one of inspector's classes or was filtered already by an inner function."""
     return isinstance(error, InspectorError) or hasattr(error, _MARK)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields an error and what it was raised from, as far as Python prints it."""
+    """Yields an error and its causes and contexts, as far as Python prints them."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -75,7 +78,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _runs_users_code(trace: TracebackType | None) -> bool:
-    """Reports whether a frame below the first of ours is the user's, or calls the user's function."""
+    """Reports whether a frame below our first one belongs to the user or calls a user function."""
     codes = [frame.f_code for frame, _ in traceback.walk_tb(trace)]
     files = [code.co_filename for code in codes]
     first = next((i for i, file in enumerate(files) if _is_ours(file)), len(files))
@@ -94,9 +97,12 @@ def _filtered(trace: TracebackType | None) -> TracebackType | None:
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """The folders of the standard library and of installed packages. Read when first needed: Python in a browser may have none."""
+    """Returns the folders of the standard library and of installed packages.
+
+    Evaluated at first use, because Python in a browser may have none.
+    """
     return tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def _is_ours(file: str) -> bool:
-    return file.startswith(_OURS) or file == contextlib.__file__  # whose frames come with our context managers
+    return file.startswith(_OURS) or file == contextlib.__file__  # contextlib's frames belong to our context managers

@@ -1,7 +1,7 @@
-"""Numbers for people: bytes, seconds and operation counts, as text.
+"""Formats and parses bytes, seconds and operation counts.
 
-Values inside inspector are plain numbers in base units (bytes, seconds, flops), with the unit in
-the name. Only text for a reader is formatted, and only here; so is text of a writer read.
+Values inside inspector are plain numbers in base units (bytes, seconds, FLOPs), with the unit in the name. Numbers are
+formatted for display, and parsed from user input, only in this module.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 
 
 def format_bytes(value: float | Unavailable) -> str:
-    """`1536` -> `1.5 KiB`. Powers of 1024; exact below 1 KiB."""
-    return _said(value, lambda known: _scaled(known, 1024, _BINARY, separator=" "))
+    """Formats bytes: `1536` -> `1.5 KiB`. Powers of 1024; exact below 1 KiB."""
+    return _formatted(value, lambda known: _scaled(known, 1024, _BINARY, separator=" "))
 
 
 def format_count(value: float | Unavailable, unit: str = "") -> str:
-    """`2_500_000, "flop"` -> `2.5 Mflop`. Powers of 1000; exact below 1000."""
+    """Formats a count: `2_500_000, "flop"` -> `2.5 Mflop`. Powers of 1000; exact below 1000."""
     prefixed = tuple(prefix + unit for prefix in _DECIMAL)
-    return _said(value, lambda known: _scaled(known, 1000, prefixed, separator=" " if unit else ""))
+    return _formatted(value, lambda known: _scaled(known, 1000, prefixed, separator=" " if unit else ""))
 
 
 def format_seconds(value: float | Unavailable) -> str:
-    """`0.00125` -> `1.25 ms`. Three significant digits."""
-    return _said(value, _seconds)
+    """Formats seconds: `0.00125` -> `1.25 ms`. Three significant digits."""
+    return _formatted(value, _seconds)
 
 
 def parse_bytes(given: float | str) -> float:
-    """`"1.5 KiB"` -> `1536.0`; also `"1 MB"` (a million), and a number as it is.
+    """Parses bytes: `"1.5 KiB"` -> `1536.0`. Also accepts `"1 MB"` (a million) and plain numbers.
 
     Raises:
-      ParameterError: none, or less than 0.
+      ParameterError: not a number, or less than 0.
     """
     decimal = {f"{prefix}b": 1000.0**power for power, prefix in enumerate("kmgtp", 1)}
     binary = {unit.lower(): 1024.0**power for power, unit in enumerate(_BINARY)}
@@ -44,12 +44,12 @@ def parse_bytes(given: float | str) -> float:
 
 
 def parse_count(given: float | str, unit: str = "") -> float:
-    """`"2.5 Mflop", "flop"` -> `2500000.0`; the unit may be left out, and a number is taken as it is.
+    """Parses a count: `"2.5 Mflop", "flop"` -> `2500000.0`. The unit is optional, and plain numbers are accepted.
 
     Raises:
-      ParameterError: none, or less than 0.
+      ParameterError: not a number, or less than 0.
     """
-    scales = {prefix.lower() + said: 1000.0**power for power, prefix in enumerate(_DECIMAL) for said in {"", unit}}
+    scales = {prefix.lower() + suffix: 1000.0**power for power, prefix in enumerate(_DECIMAL) for suffix in {"", unit}}
     return _parsed(given, scales, f"a number, such as 4000 or '2.5 M{unit}'")
 
 
@@ -68,8 +68,8 @@ def _parsed(given: float | str, scales: Mapping[str, float], expected: str) -> f
     return value
 
 
-def _said(value: float | Unavailable, form: Callable[[float], str]) -> str:
-    """A number as `form` writes it; one known in part as "at least 4.18 kflop; 1 custom call not counted"."""
+def _formatted(value: float | Unavailable, form: Callable[[float], str]) -> str:
+    """Formats a number with `form`; a partly known one as "at least 4.18 kflop; 1 custom call not counted"."""
     if isinstance(value, Unavailable):
         return str(value)
     return f"{value.word} {form(float(value))}; {value.reason}" if isinstance(value, Partial) else form(value)
@@ -83,22 +83,24 @@ def _seconds(value: float) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1, "variant"` -> `1 variant`, `2000` -> `2,000 variants`.
+    """Formats a number with a noun: `1, "variant"` -> `1 variant`, `2000` -> `2,000 variants`.
 
     Args:
-      number: how many.
-      noun: in the singular.
-      plural: where it is not the singular with an "s".
+      number: the count.
+      noun: the singular noun.
+      plural: the plural, if it is not the singular with an "s".
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def format_change(new: float, old: float) -> str:
-    """A change relative to the old value, in percent or, from ten times on, as a factor: `+5.0%`, `−20.0%`, `x 576`.
+    """Formats a change relative to the old value, in percent or, from a factor of ten on, as a factor.
+
+    Examples: `+5.0%`, `−20.0%`, `x 576`.
 
     Args:
-      new: 0 or more.
-      old: above 0.
+      new: the new value, 0 or more.
+      old: the old value, above 0.
     """
     ratio = new / old
     if ratio >= _FACTOR:
@@ -107,12 +109,12 @@ def format_change(new: float, old: float) -> str:
 
 
 def format_array(dtype: str, shape: Sequence[int]) -> str:
-    """`"float32", (2, 3)` -> `float32[2, 3]`."""
+    """Formats an array type: `"float32", (2, 3)` -> `float32[2, 3]`."""
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
 def format_list(items: Sequence[str], most: int = 6) -> str:
-    """The first of them, with the number of the others: `a, b, ... 40 more`."""
+    """Formats the first items and the number of the others: `a, b, ... 40 more`."""
     rest = len(items) - most
     return ", ".join([*items[:most], *([f"... {rest} more"] if rest > 0 else [])])
 
@@ -122,21 +124,21 @@ def _scaled(value: float, base: int, units: tuple[str, ...], separator: str) -> 
     scaled = float(value)
     while abs(scaled) >= base * _ROUNDS_UP and power < len(units) - 1:
         if power == 0 and scaled.is_integer() and abs(scaled) < base:
-            break  # counted, not rounded
+            break  # exact, not rounded
         scaled /= base
         power += 1
     return (_three_digits(scaled) + separator + units[power]).strip()
 
 
 _FACTOR = 10  # larger changes are hard to read in percent
-# Three digits of 999.6 are 1000, which belongs to the next unit.
+# 999.6 rounds to 1000 in three digits, which belongs to the next unit.
 _ROUNDS_UP = 0.9995
 
 
 def _three_digits(value: float) -> str:
-    """Three significant digits, more where they stand before the point; never with an exponent.
+    """Formats with three significant digits, or all digits of a larger integer part; never with an exponent.
 
-    A half is rounded up, as the browser's `toPrecision` does: 544.5 is 545 in a pane and in a table.
+    Halves round up, as in the browser's `toPrecision`, so 544.5 is 545 both in a pane and in a table.
     """
     exact = Decimal(value)
     places = max(0, 2 - exact.adjusted()) if exact else 0

@@ -1,4 +1,4 @@
-"""Integers of as many bytes as they need, as protobuf and its like write them and as MLIR's bytecode does."""
+"""Variable-length integers of protobuf and of MLIR bytecode."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ _MOST_BYTES = 10  # of 64 bits
 
 
 def read_varint(data: bytes | mmap.mmap, position: int = 0) -> tuple[int, int]:
-    """The integer at a position, seven bits a byte and the lowest first, and where it ends.
+    """Reads the integer at a position: seven bits per byte, lowest bits first.
+
+    Returns:
+      The integer, and the position after it.
 
     Raises:
-      ValueError: the data end within it, or it is longer than 64 bits.
+      ValueError: the data end within the integer, or it is longer than 64 bits.
     """
     value = 0
     for index, byte in enumerate(data[position : position + _MOST_BYTES]):
@@ -22,7 +25,7 @@ def read_varint(data: bytes | mmap.mmap, position: int = 0) -> tuple[int, int]:
 
 
 def write_varint(value: int) -> bytes:
-    """What `read_varint` reads."""
+    """Encodes an integer for `read_varint`."""
     written = bytearray()
     while value > 0x7F:
         written.append(value & 0x7F | 0x80)
@@ -31,9 +34,9 @@ def write_varint(value: int) -> bytes:
 
 
 def read_mlir_varint(data: bytes, position: int = 0) -> tuple[int, int]:
-    """MLIR's integer at a position, and where it ends.
+    """Reads the MLIR integer at a position. Returns it and the position after it.
 
-    The first byte has as many zero bits at its low end as bytes follow; it is 0 for eight.
+    The number of trailing zero bits of the first byte is the number of bytes that follow; 0 means eight.
     """
     first = data[position]
     more = (first & -first).bit_length() - 1 if first else 8

@@ -1,1 +1,1 @@
-"""What the installed compilers are: their messages, options, defaults, passes and versions."""
+"""The installed compilers: their messages, options, defaults, passes and versions."""

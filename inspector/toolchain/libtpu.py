@@ -1,6 +1,6 @@
-"""What the installed libtpu says of itself: options and passes, as `xla.py` does for jaxlib.
+"""Options and passes of the installed libtpu, as `xla.py` has them for jaxlib.
 
-Read when first asked for and kept for the process; on disk it is kept for each libtpu.
+Everything is read at first use and cached for the process; the disk cache has an entry per libtpu.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ EXTRA = installed.EXTRA
 
 
 def libtpu_version() -> str:
-    """The installed libtpu's version, "" where it is not known."""
+    """Returns the version of the installed libtpu; "" if it is not known."""
     return installed.libtpu_version()
 
 
 @functools.cache
 def libtpu_options() -> LibtpuOptions | Unavailable:
-    """The options of libtpu without their defaults. Takes a few seconds the first time for a libtpu."""
+    """Returns the options of libtpu without their defaults. Takes a few seconds the first time for each libtpu."""
     from inspector._jax.libraries.libtpu_flags import libtpu_options
 
     return libtpu_options()
 
 
 def default_texts() -> Mapping[str, str] | Unavailable:
-    """Defaults by option, as they would be written in LIBTPU_INIT_ARGS. Takes seconds the first time."""
-    asked = _asked()
-    return asked if isinstance(asked, Unavailable) else asked[0]
+    """Returns defaults by option, as in LIBTPU_INIT_ARGS. Takes seconds the first time."""
+    defaults = _defaults()
+    return defaults if isinstance(defaults, Unavailable) else defaults[0]
 
 
 def enum_words() -> Mapping[str, list[str]] | Unavailable:
-    """The words that enums take, by C++ type. Takes seconds the first time."""
-    asked = _asked()
-    return asked if isinstance(asked, Unavailable) else asked[1]
+    """Returns the words of enums, by C++ type. Takes seconds the first time."""
+    defaults = _defaults()
+    return defaults if isinstance(defaults, Unavailable) else defaults[1]
 
 
 @functools.cache
 def pass_names() -> frozenset[str] | Unavailable:
-    """Passes whose name is a constant in libtpu, among names of other things."""
+    """Returns candidate pass names: constants in libtpu, which include names of other things."""
     from inspector._jax.libraries.pass_names import constant_libtpu_names
 
     return constant_libtpu_names()
@@ -56,7 +56,7 @@ def pass_names() -> frozenset[str] | Unavailable:
 
 @functools.cache
 def passes_run() -> frozenset[str] | Unavailable:
-    """Passes and pipelines that libtpu was seen to run. Takes seconds the first time."""
+    """Returns the passes and pipelines that libtpu runs in a sample compile. Takes seconds the first time."""
     from google.protobuf import text_format
 
     from inspector._jax.libraries.pass_names import libtpu_passes
@@ -64,15 +64,15 @@ def passes_run() -> frozenset[str] | Unavailable:
     written = libtpu_passes()
     if isinstance(written, Unavailable):
         return written
-    found: set[str] = set()
+    names: set[str] = set()
     for text in written:
         message: Any = text_format.Parse(text, libtpu_message("xla.HloModuleMetadataProto")())
-        found.update(name for entry in message.pass_metadata for name in (entry.pass_name, entry.pipeline_name))
-    return frozenset(found)
+        names.update(name for entry in message.pass_metadata for name in (entry.pass_name, entry.pipeline_name))
+    return frozenset(names)
 
 
 def libtpu_message(full_name: str) -> type[Message]:
-    """The class of a message in libtpu's options.
+    """Returns the class of a message in libtpu's options.
 
     Raises:
       ModuleError: libtpu has no such message.
@@ -88,7 +88,7 @@ def _schema() -> Schema:
 
 
 @functools.cache
-def _asked() -> tuple[dict[str, str], dict[str, list[str]]] | Unavailable:
+def _defaults() -> tuple[dict[str, str], dict[str, list[str]]] | Unavailable:
     from inspector._jax.libraries.libtpu_defaults import libtpu_defaults
 
     options = libtpu_options()

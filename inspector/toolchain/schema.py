@@ -1,9 +1,8 @@
-"""`Schema`: protobuf message classes made from descriptors, in a pool of their own.
+"""`Schema`: protobuf message classes built from descriptors, in a separate pool.
 
-The descriptors come from the installed jaxlib (`_jax/libraries/descriptors.py`), so a new jaxlib's fields are
-read without a change here. Where jaxlib is absent (a saved result on another machine) a small set
-that ships with inspector serves. A pool of its own keeps our `xla.*` from clashing with TensorFlow's
-or xprof's in the same process.
+The descriptors come from the installed jaxlib (`_jax/libraries/descriptors.py`), so fields of a new jaxlib are
+available without a change here. Without jaxlib (a saved result on another machine), a small set that ships with inspector
+is used. The separate pool prevents conflicts with the `xla.*` messages of TensorFlow or xprof in the same process.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from inspector.errors import MissingPackageError, ModuleError
 from inspector.support.varints import write_varint
 
 FALLBACK_FILE = "descriptors.binpb"
-"""Name, beside this module, of the `FileDescriptorSet` that serves without jaxlib."""
+"""Name of the file in this folder with the `FileDescriptorSet` for use without jaxlib."""
 
 FALLBACK_ROOTS = ("xla/service/hlo.proto", "xla/pjrt/proto/compile_options.proto")
-"""The files whose closure the fallback holds."""
+"""The proto files that the fallback contains, with their imports."""
 
 READ_FIELDS: dict[str, dict[str, int]] = {
     "xla.HloProto": {"hlo_module": 1},
@@ -87,28 +86,28 @@ READ_FIELDS: dict[str, dict[str, int]] = {
         "replicate_on_last_tile_dim": 6, "last_tile_dims": 8, "iota_reshape_dims": 9, "iota_transpose_perm": 10,
     },
 }  # fmt: skip
-"""Message to field to number: what inspector reads of HLO. A test holds the installed jaxlib to it."""
+"""Numbers of the HLO fields that inspector reads, by message and field. A test checks them against the installed jaxlib."""
 
 
-_ITEM = b"\x0a"  # tag of field 1, which has a length
+_ITEM = b"\x0a"  # tag of field 1, length-delimited
 
 
 class Schema:
-    """Message classes by full name, each made with what it needs when it is first asked for.
+    """Message classes by full name. Each class and its dependencies are built at first use.
 
     Attributes:
-      source: where the descriptors came from, for error messages.
+      source: origin of the descriptors, for error messages.
     """
 
     def __init__(self, descriptor_set: bytes, source: str) -> None:
-        """Takes the descriptors in.
+        """Reads descriptors.
 
         Args:
-          descriptor_set: a serialized `FileDescriptorSet`, with all that its files import.
-          source: where it came from.
+          descriptor_set: a serialized `FileDescriptorSet` that includes all imports of its files.
+          source: its origin.
 
         Raises:
-          ModuleError: not a descriptor set.
+          ModuleError: the bytes are not a descriptor set.
         """
         self.source = source
         self._pool = descriptor_pool.DescriptorPool()
@@ -127,7 +126,7 @@ class Schema:
         }
 
     def message(self, full_name: str) -> type[Message]:
-        """The message class named, such as `"xla.HloModuleProto"`.
+        """Returns a message class by name, such as `"xla.HloModuleProto"`.
 
         Raises:
           ModuleError: this schema has no such message, or is incomplete.
@@ -142,19 +141,19 @@ class Schema:
         return self._messages[full_name]
 
     def messages(self, full_name: str, data: Iterable[bytes]) -> Sequence[Message]:
-        """Messages of one kind, decoded together.
+        """Decodes messages of one type together.
 
-        One by one each would have memory of its own, and whenever ten thousand such have been let go, protobuf gives all free
-        memory of the process back to the system: most of a tenth of a second where XLA has compiled, and as much again until
-        it is back.
+        If they were decoded one by one, each would have a separate memory arena. Whenever ten thousand arenas have been
+        freed, protobuf returns all free memory of the process to the system. In a process that has compiled, this takes
+        most of a tenth of a second, and reallocation takes as long again.
 
         Args:
-          full_name: the kind, such as `"xla.ShapeProto"`.
-          data: each, serialized.
+          full_name: the message type, such as `"xla.ShapeProto"`.
+          data: the serialized messages.
 
         Raises:
-          ModuleError: as `message`.
-          DecodeError: one of them is none.
+          ModuleError: see `message`.
+          DecodeError: a message cannot be decoded.
         """
         if full_name not in self._lists:
             self._lists[full_name] = self._list_of(self.message(full_name).DESCRIPTOR)
@@ -163,7 +162,7 @@ class Schema:
         return items
 
     def _list_of(self, kind: Any) -> Any:
-        """The message class that holds messages of a kind."""
+        """Builds a message class with a list of messages of one type."""
         name = f"ListOf.{kind.full_name}"
         file = descriptor_pb2.FileDescriptorProto(name=name, package=name, syntax="proto3", dependency=[kind.file.name])
         items = file.message_type.add(name="List").field.add(name="items", number=1, label=3, type=11)
@@ -172,7 +171,7 @@ class Schema:
         return message_factory.GetMessageClass(self._pool.FindMessageTypeByName(f"{name}.List"))
 
     def enum(self, full_name: str) -> EnumDescriptor:
-        """The enum named, such as `"xla.PrimitiveType"`.
+        """Returns an enum by name, such as `"xla.PrimitiveType"`.
 
         Raises:
           ModuleError: this schema has no such enum, or is incomplete.
@@ -185,13 +184,13 @@ class Schema:
         return enum
 
     def _define(self, full_name: str) -> None:
-        """Puts what defines a name, or the message that it is in, into the pool."""
+        """Adds the file that defines a name, or the message that contains it, to the pool."""
         while full_name and full_name not in self._defining:
             full_name = full_name.rpartition(".")[0]
         if full_name:
             try:
                 self._put(self._defining[full_name])
-            except Exception as e:  # protobuf's backends raise TypeError, and we KeyError
+            except Exception as e:  # protobuf's backends raise TypeError, our lookups KeyError
                 raise self._unusable(e) from e
 
     def _put(self, file: str) -> None:
@@ -207,13 +206,16 @@ class Schema:
 
 
 def set_fields(message: Any) -> dict[str, Any]:
-    """The fields of a message that are set, by name. To ask it for a list that is not would cost as a message does (`Schema.messages`)."""
+    """Returns the fields of a message that are set, by name.
+
+    Reading an unset list would be as expensive as creating a message (see `Schema.messages`).
+    """
     return {field.name: value for field, value in message.ListFields()}
 
 
 @functools.lru_cache(maxsize=1)
 def installed_schema() -> Schema:
-    """The installed jaxlib's schema, or the fallback where jaxlib is not installed."""
+    """Returns the installed jaxlib's schema, or the fallback if jaxlib is not installed."""
     try:
         return Schema(descriptors.installed_descriptors(), "the installed jaxlib")
     except MissingPackageError:
@@ -222,6 +224,6 @@ def installed_schema() -> Schema:
 
 @functools.lru_cache(maxsize=1)
 def fallback_schema() -> Schema:
-    """The schema that ships with inspector: HLO and CompileOptions of one jaxlib."""
+    """Returns the schema that ships with inspector: HLO and CompileOptions of one jaxlib."""
     data = resources.files("inspector.toolchain").joinpath(FALLBACK_FILE).read_bytes()
     return Schema(data, "inspector's own copy")

@@ -1,6 +1,6 @@
-"""What the installed jaxlib says of its compiler: options and their defaults, descriptions, passes.
+"""Options of the installed jaxlib's compiler with defaults and descriptions, and its passes.
 
-Everything is read when first asked for and kept for the process; on disk it is kept per jaxlib.
+Everything is read at first use and cached for the process; the disk cache has an entry per jaxlib.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from inspector.toolchain.schema import installed_schema
 
 
 def options_message() -> Any:
-    """An empty `xla.CompileOptionsProto` of the installed jaxlib."""
+    """Returns an empty `xla.CompileOptionsProto` of the installed jaxlib."""
     return installed_schema().message("xla.CompileOptionsProto")()
 
 
 @functools.cache
 def default_options() -> Any:
-    """XLA's own defaults as an `xla.CompileOptionsProto`, or `Unavailable`. Not to be changed."""
+    """Returns XLA's defaults as an `xla.CompileOptionsProto`, or `Unavailable`. Callers must not change the message."""
     from inspector._jax.libraries.flag_defaults import installed_defaults
 
     data = installed_defaults()
@@ -28,7 +28,7 @@ def default_options() -> Any:
 
 
 def jax_options() -> Any:
-    """What JAX in this process would tell XLA for one device, as an `xla.CompileOptionsProto`.
+    """Returns the options that JAX in this process passes to XLA for one device, as an `xla.CompileOptionsProto`.
 
     Raises:
       OptionError: JAX is not installed.
@@ -37,7 +37,7 @@ def jax_options() -> Any:
         from inspector._jax.compiling.compile_options import unsaid_options
     except ImportError as e:
         raise OptionError(
-            f"What is not said in these options, JAX says, and it cannot be imported ({e})."
+            f"Options that are not set come from JAX, which cannot be imported ({e})."
             f" {sentence(install_command('jax'))}"
         ) from e
     return type(options_message()).FromString(unsaid_options())
@@ -45,7 +45,7 @@ def jax_options() -> Any:
 
 @functools.cache
 def descriptions() -> dict[str, str] | Unavailable:
-    """Descriptions by flag name, of the flags that have one."""
+    """Returns descriptions by flag name, of the flags that have one."""
     from inspector._jax.libraries.flag_descriptions import installed_descriptions
 
     return installed_descriptions([field.name for field in debug_options_type().fields])
@@ -53,7 +53,7 @@ def descriptions() -> dict[str, str] | Unavailable:
 
 @functools.cache
 def pass_names() -> frozenset[str] | Unavailable:
-    """Passes whose name is a constant in the library, among names of other things."""
+    """Returns candidate pass names: constants in jaxlib, which include names of other things."""
     from inspector._jax.libraries.pass_names import constant_names
 
     return constant_names()
@@ -61,12 +61,12 @@ def pass_names() -> frozenset[str] | Unavailable:
 
 @functools.cache
 def passes_run() -> frozenset[str] | Unavailable:
-    """Passes and pipelines that XLA was seen to run on the CPU. Takes seconds the first time."""
+    """Returns the passes and pipelines that XLA runs in a sample compile on the CPU. Takes seconds the first time."""
     from inspector._jax.libraries.pass_names import observed_names
 
     return observed_names()
 
 
 def debug_options_type() -> Any:
-    """The descriptor of `xla.DebugOptions`."""
+    """Returns the descriptor of `xla.DebugOptions`."""
     return installed_schema().message("xla.DebugOptions").DESCRIPTOR

@@ -538,7 +538,7 @@ def test_a_first_line_that_was_cut_off_is_written_again(lowered: Lowered, tmp_pa
 @pytest.mark.timeout(30)
 def test_a_pipe_is_no_file_of_rows(lowered: Lowered, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModuleError, match="is a pipe, and no regular file"):
+    with pytest.raises(ModuleError, match="is a pipe, not a regular file"):
         sweep(lowered, GRID, "cpu", path=tmp_path / "pipe")
 
 

@@ -162,7 +162,7 @@ def test_a_conditional_costs_at_least_its_cheapest_branch() -> None:
     assert DOT <= compiled.cost.flops < 1.1 * DOT
     assert compiled.cost.flops.reason == "1 conditional counted by the cheapest branch"
     inside = [p for p in places(module).values() if isinstance(p.executions, Unavailable)]
-    assert any("known at run time" in p.executions.reason for p in inside)  # type: ignore[union-attr]
+    assert any("known only at run time" in p.executions.reason for p in inside)  # type: ignore[union-attr]
 
 
 CALL = """HloModule called

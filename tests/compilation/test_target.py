@@ -68,7 +68,7 @@ def test_an_impossible_target_is_never_made() -> None:
         ("cpu:8:2", "Unknown target 'cpu:8:2'"),
         ("attached:2", "Unknown target 'attached:2'"),
         ("tpu:v5f:2x4", "unknown TPU generation 'v5f'. Did you mean 'v5"),
-        ("tpu:v5e:3x3", "v5e has no topology 3x3. It has 2 axes"),
+        ("tpu:v5e:3x3", "v5e has no topology 3x3. A slice is a single chip, or whole hosts of 2x2 chips along 2 axes"),
         ("tpu:v5e:3x3", "Nearest: 'tpu:v5e:2x2', 'tpu:v5e:2x4', 'tpu:v5e:4x2', 'tpu:v5e:4x4'."),
         ("tpu:v5e:32x32", "at most 256 chips"),
         ("tpu:v5e:2x4x2", "has no topology 2x4x2"),

@@ -159,7 +159,7 @@ def test_numbers_far_apart_are_told_exactly() -> None:
 def test_elements_that_are_no_numbers_have_no_sizes() -> None:
     found = difference("", np.array(["a", "b"]), np.array(["a", "c"]))
     assert (found.differing, found.first) == (1, (1,))
-    assert found.largest == found.scaled == found.relative == Unavailable("they are no numbers")
+    assert found.largest == found.scaled == found.relative == Unavailable("the values are not numbers")
     assert isinstance(found.ulps, Unavailable)
 
 

@@ -90,8 +90,8 @@ def test_nan_equals_nan_and_nothing_else(run: Run) -> None:
     assert (found.infinities, found.other_infinities) == (1, 1)
     assert isinstance(found.ulps, Unavailable)
     assert isinstance(found.largest, Unavailable)
-    assert comparison.words == "1 of 2 outputs differ: a number stands beside NaN or infinity"
-    assert "beside NaN" in comparison.table()["unknown"][0]
+    assert comparison.words == "1 of 2 outputs differ: finite values are compared with NaN or infinity"
+    assert "NaN or infinity" in comparison.table()["unknown"][0]
 
 
 def test_what_hardly_differs_near_zero_is_told_by_the_output_s_largest_value(run: Run) -> None:
@@ -131,12 +131,12 @@ def test_infinite_parts_are_no_warnings(run: Run) -> None:
     comparison = against(run, a, b)
     assert comparison.differences[0].ulps == 8388608
     assert isinstance(comparison.differences[0].largest, Unavailable)
-    assert against(run, b, -b).words == "1 of 2 outputs differ: a number stands beside NaN or infinity"
+    assert against(run, b, -b).words == "1 of 2 outputs differ: finite values are compared with NaN or infinity"
 
 
 def test_the_reason_is_the_one_that_holds(run: Run) -> None:
     comparison = against(run, np.array(["a"]), np.array(["b"]))
-    assert comparison.words == "1 of 2 outputs differ: they are no numbers"
+    assert comparison.words == "1 of 2 outputs differ: the values are not numbers"
 
 
 def test_inputs_that_only_one_has_are_refused_on_both_sides(run: Run) -> None:
@@ -144,14 +144,14 @@ def test_inputs_that_only_one_has_are_refused_on_both_sides(run: Run) -> None:
         run, inputs=(*run.inputs, dataclasses.replace(run.inputs[0], argument=Argument("y", (2, 3), "float32", 1)))
     )
     for pair in ((run, more), (more, run)):
-        with pytest.raises(ExecutionError, match="inputs are the same: y is an input of only one"):
+        with pytest.raises(ExecutionError, match="only if their inputs are the same: y is an input of only one run"):
             compare_runs(*pair)
     a = np.ones((2, 3), np.float32)
     one, other = (
         inspector.lower(fun, *args).compile(engine=InlineEngine()).run(*args, engine=InlineEngine())
         for fun, args in ((lambda x: x + 1, (a,)), (lambda x, y: x + y, (a, a)))
     )
-    with pytest.raises(ExecutionError, match="y is an input of only one"):
+    with pytest.raises(ExecutionError, match="y is an input of only one run"):
         compare_runs(one, other)
 
 
@@ -202,7 +202,7 @@ def test_a_verdict_is_given_only_where_intervals_part() -> None:
     other = speed(slow, fast)
     assert isinstance(other, Speed)
     assert (other.is_known, other.ratio < 1) == (True, True)
-    assert other.words.startswith("slower, the other 1.96 times as fast")
+    assert other.words.startswith("slower, the other is 1.96 times as fast")
     near = speed([1.0, 1.2, 0.9, 1.1, 1.3, 0.8, 1.05], [1.0, 1.25, 0.95, 1.1, 1.3, 0.85, 1.1])
     assert isinstance(near, Speed)
     assert not near.is_known

@@ -92,7 +92,7 @@ def test_without_arguments_inputs_are_made_and_said_to_be(engine: Engine) -> Non
     compiled = inspector.lower(lambda x, n: x * n, X, 3).compile(engine=engine)
     run = compiled.run(repeat=1, engine=engine)
     assert all(given.made for given in run.inputs)
-    assert "2 of 2 inputs made" in repr(run)
+    assert "2 of 2 inputs generated" in repr(run)
     check_equal(run, run.inputs[0].value * 0)
 
 

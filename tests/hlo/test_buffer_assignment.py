@@ -65,7 +65,7 @@ def test_tiled_arrays_take_whole_tiles(name: str) -> None:
 
 def test_a_module_without_an_assignment() -> None:
     data = (HEAPS.parent / "plain.0.12.pb").read_bytes()
-    with pytest.raises(ModuleError, match=r"without a buffer assignment\. XLA writes one to \*after_optimizations"):
+    with pytest.raises(ModuleError, match=r"have no buffer assignment\. XLA writes one to \*after_optimizations"):
         BufferAssignment.from_proto(b"\x0a" + _varint(len(data)) + data)
 
 

@@ -91,7 +91,7 @@ def test_a_counter_runs_as_often_as_it_would(direction: str, step: int) -> None:
 
 
 def test_a_start_that_only_a_run_tells_leaves_a_loop_unknown() -> None:
-    assert count(first="n") == Unavailable("how often loop runs its body is not known before it runs")
+    assert count(first="n") == Unavailable("the trip count of loop is known only at run time")
 
 
 @pytest.mark.parametrize(

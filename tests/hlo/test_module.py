@@ -182,7 +182,7 @@ def test_damaged_references() -> None:
     copy = proto_of(module)
     entry = next(c for c in copy.computations if c.id == copy.entry_computation_id)
     entry.instructions[-1].operand_ids[0] = 999
-    with pytest.raises(ModuleError, match="refers to an instruction 999 that it lacks"):
+    with pytest.raises(ModuleError, match="refers to instruction 999, which it does not have"):
         _ = Module.from_proto(copy.SerializeToString()).entry.instructions[-1].operands
 
 

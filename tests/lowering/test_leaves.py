@@ -245,7 +245,7 @@ def test_what_a_wrapper_makes_of_its_programs_results() -> None:
     }
     computed = result(lambda both: both[0] + both[1])
     assert isinstance(computed, Unavailable)
-    assert computed.reason == "the wrapper computes its result from what the program gives"
+    assert computed.reason == "the wrapper computes its result from the program's outputs"
     asked = result(lambda both: float(both[0][0]))
     assert isinstance(asked, Unavailable)
     assert asked.reason.startswith("the wrapper cannot be traced around its program: ")

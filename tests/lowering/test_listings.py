@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 import inspect
@@ -299,16 +298,3 @@ def test_threads_that_parse_at_once_leave_each_others_source_whole() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert found == [300] * 60
-
-
-def test_what_the_parser_refuses_for_another_thread_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    parse, refused = ast.parse, [SystemError("AST constructor recursion depth mismatch (before=180, after=69)")]
-
-    def once(text: str) -> ast.Module:
-        if refused:
-            raise refused.pop()
-        return parse(text)
-
-    monkeypatch.setattr(listings, "ast", types.SimpleNamespace(parse=once, Module=ast.Module))
-    assert listings._definitions("x = 1\n\n@d\ndef f():\n    pass\n") == [(1, 1), (3, 5)]
-    assert listings._definitions("x =") == []

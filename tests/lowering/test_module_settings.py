@@ -246,7 +246,7 @@ KEPT = {
 @pytest.mark.parametrize("what", LOST)
 def test_what_the_conversion_drops_is_noted(what: str) -> None:
     (note,) = inspector.lower(LOST[what]).notes
-    assert note == f"XLA's conversion of HLO to StableHLO, which inspector compiles, does not keep: {what}"
+    assert note == f"XLA's conversion of HLO to StableHLO, which inspector compiles, drops: {what}"
 
 
 @pytest.mark.parametrize("what", KEPT)

@@ -245,13 +245,13 @@ def test_a_scope_within_another_that_is_supposed_too(lowered: Lowered) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"donate": "y"}, r"No array argument is called 'y'. There are ws\[0\], ws\[1\], ws\[2\], x"),
+        ({"donate": "y"}, r"No array argument is called 'y'. Array arguments: ws\[0\], ws\[1\], ws\[2\], x"),
         ({"donate": "w"}, "No array argument is called 'w'"),
-        ({"dtype": {"x": "bf17"}}, "dtype gives x 'bf17'"),
+        ({"dtype": {"x": "bf17"}}, "dtype of x is 'bf17'"),
         ({"dtype": 3}, "Expected a mapping by argument"),
-        ({"dtype": {"x": "float64"}}, "which JAX takes for float32 as it is set now"),
-        ({"batch": {"x": 0}}, "has the length 0 for x"),
-        ({"batch": {"x": True}}, "has the length True for x"),
+        ({"dtype": {"x": "float64"}}, "which JAX treats as float32 without jax_enable_x64"),
+        ({"batch": {"x": 0}}, "gives x the length 0"),
+        ({"batch": {"x": True}}, "gives x the length True"),
         ({"rematerialize": "nope"}, "Nothing under 'nope' can be rematerialized.*layer_0, mlp, layer_1"),
         ({"rematerialize": 3}, "Expected a name or a list of names"),
     ],
@@ -283,7 +283,7 @@ def test_a_module_without_its_function() -> None:
 
 def test_integers_do_not_become_floating_point_numbers_by_the_name_above_them() -> None:
     lowered = inspector.lower(lambda t: t["n"] + 1, {"n": jnp.arange(3)})
-    with pytest.raises(ParameterError, match="Nothing below 't' is an array of floating-point numbers"):
+    with pytest.raises(ParameterError, match="No array below 't' holds floating-point numbers"):
         lowered.what_if(dtype={"t": "bfloat16"})
 
 

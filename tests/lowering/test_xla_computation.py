@@ -70,7 +70,7 @@ def test_unbound_axis_names_the_bound_ones() -> None:
         return lax.psum(x, "q")
 
     with pytest.raises(
-        UnboundAxisError, match=r"unbound axis name: q\. .* in f\. Axes that are bound: 'i', 'j'\. Give the axis"
+        UnboundAxisError, match=r"unbound axis name: q\. .* in f\. Bound axes: 'i', 'j'\. Give the axis"
     ):
         xla_computation(f, axis_env=[("i", 4), ("j", 2)])(1.0)
 

@@ -44,7 +44,7 @@ def test_hosts() -> None:
     ]  # fmt: skip
     assert [double.with_devices(count, (1, 1)) for count in (1, 2, 3)] == [(1, 1), (1, 1), (1, 2)]
     for text in ("17", "2x9", "1x1x1", "0", "eight"):
-        with pytest.raises(TargetError, match="comes the number of GPUs in one host, or hosts x GPUs, at most 16"):
+        with pytest.raises(TargetError, match=r"expected the number of GPUs in one host.*at most 16 GPUs"):
             single.read(f"gpu:h100:{text}", "gpu:h100", text)
 
 

@@ -152,7 +152,7 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
     for variant in manifest["content"]["variants"]:
         variant["name"] = variant.pop("label")
     old = write(tmp_path / "old", {**contents, "manifest.json": json.dumps(manifest).encode()})
-    with pytest.raises(ModuleError, match=r"content\.variants\[0\]: a RecordedVariant has no 'name'"):
+    with pytest.raises(ModuleError, match=r"content\.variants\[0\]: RecordedVariant has no field 'name'"):
         bundle.load(old)
     monkeypatch.setattr(bundle, "FORMAT_VERSION", 4)
     monkeypatch.setattr(bundle, "_UPGRADES", {2: {"RecordedExploration": renamed}, 3: {}})
@@ -166,7 +166,7 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
         ({"format_version": True}, "has format version True"),
         ({"format": "x"}, "has the format 'x', expected 'inspector-exploration'"),
         ({"content": None}, "content: expected an object, got None"),
-        ({"content": {}}, "a RecordedExploration without 'lowered'"),
+        ({"content": {}}, "RecordedExploration lacks the field 'lowered'"),
     ],
 )
 def test_another_manifest_is_refused(file: Path, tmp_path: Path, changes: dict[str, Any], words: str) -> None:

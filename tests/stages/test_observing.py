@@ -257,7 +257,7 @@ def test_a_loop_without_end_in_sight_keeps_the_first_rounds() -> None:
     assert (condition.executions, body.executions) == ((7, 7), (6, 6))
     assert condition.before[0].tolist() == [[1, 2, 4]] * 2
     assert body.after.tolist() == [[1, 2, 4]] * 2
-    assert re.fullmatch(r"<pmax over i in line \d+: 2 devices, ran 6 times, the first 3 kept>", repr(body))
+    assert re.fullmatch(r"<pmax over i in line \d+: 2 devices, ran 6 times, first 3 recorded>", repr(body))
 
 
 @pytest.mark.parametrize("check_vma", [False, True])
@@ -356,7 +356,9 @@ def test_errors_say_what_to_do() -> None:
         inspector.lower(lowered.stablehlo).observe()
     with pytest.raises(ParameterError, match="at most 256 virtual ones"):
         inspector.lower(summed, np.ones(4), axis_env=[("i", 512)]).observe()
-    with pytest.raises(ParameterError, match="No collective 'all-gather' was observed: there are 1, psum"):
+    with pytest.raises(
+        ParameterError, match=r"No collective 'all-gather' was observed\. Observed collectives \(1\): psum"
+    ):
         lowered.observe()["all-gather"]
 
 

@@ -45,7 +45,7 @@ def test_a_folder_that_others_may_write_is_refused(folder: Path, mode: int) -> N
 def test_so_is_one_below_such_a_folder(folder: Path) -> None:
     folder.parent.chmod(0o777)
     with pytest.raises(
-        files.RefusedError, match=rf"'{folder}' is below '{folder.parent}', which can be written by others"
+        files.RefusedError, match=rf"'{folder}' is inside '{folder.parent}', which can be written by others"
     ):
         files.make_own_folder(folder)
     folder.parent.chmod(0o1777)  # as /tmp: each owns what is theirs
@@ -57,7 +57,7 @@ def test_a_link_is_followed_to_where_it_leads(folder: Path, tmp_path: Path) -> N
     link.symlink_to(folder)
     files.check_own_folder(link)
     folder.parent.chmod(0o777)
-    with pytest.raises(files.RefusedError, match=f"is below '{folder.parent}'"):
+    with pytest.raises(files.RefusedError, match=f"is inside '{folder.parent}'"):
         files.check_own_folder(link)
 
 
@@ -66,15 +66,15 @@ def test_another_users_folder_and_files_are_refused(folder: Path) -> None:
     file = folder / "f"
     file.write_text("x")
     os.chown(file, 12345, 12345)
-    with pytest.raises(files.RefusedError, match=r"f' belongs to user 12345, and this is user 0"):
+    with pytest.raises(files.RefusedError, match=r"f' belongs to user 12345, not to this user \(0\)"):
         files.open_regular(file, own=True)
     assert list(files.entries(folder)) == []
     os.chown(folder, 12345, 12345)
-    with pytest.raises(files.RefusedError, match=r"belongs to user 12345, and this is user 0"):
+    with pytest.raises(files.RefusedError, match=r"belongs to user 12345, not to this user \(0\)"):
         files.check_own_folder(folder)
     os.chown(folder, 0, 0)
     os.chown(folder.parent, 12345, 12345)
-    with pytest.raises(files.RefusedError, match=r"is below .* which belongs to user 12345"):
+    with pytest.raises(files.RefusedError, match=r"is inside .* which belongs to user 12345"):
         files.check_own_folder(folder)
 
 
@@ -87,7 +87,7 @@ def test_only_regular_files_are_opened(folder: Path) -> None:
     assert files.read(plain, 5) == files.read(link, 5) == files.read(plain, 5, own=True) == b"12345"
     with pytest.raises(files.RefusedError, match="has more than 4 bytes"):
         files.read(plain, 4)
-    with pytest.raises(files.RefusedError, match="is a pipe, and no regular file"):
+    with pytest.raises(files.RefusedError, match="is a pipe, not a regular file"):
         files.read(pipe, 5)
     with pytest.raises(files.RefusedError, match="is a link"):
         files.read(link, 5, own=True)

@@ -63,7 +63,7 @@ def test_a_large_whole_number_stays_exact() -> None:
 
 
 def test_nothing_is_missing_without_a_word() -> None:
-    with pytest.raises(ValueError, match="no column says why: count: nobody counted"):
+    with pytest.raises(ValueError, match="the table has no column for reasons: count: nobody counted"):
         make_table({"count": "int"}, [(1,), (WHY,)])
 
 
@@ -159,5 +159,5 @@ def test_a_table_of_shared_cells_is_that_of_its_rows(seed: int) -> None:
 def test_what_no_row_has_needs_no_reason() -> None:
     table = table_of({"count": "int"}, {"count": Column([1, WHY], np.array([0, 0]))})
     assert table["count"].tolist() == [1, 1]
-    with pytest.raises(ValueError, match="no column says why"):
+    with pytest.raises(ValueError, match="the table has no column for reasons"):
         table_of({"count": "int"}, {"count": Column([1, WHY], np.array([0, 1]))})

@@ -139,7 +139,7 @@ def test_runs_are_compared_with_the_baselines_whichever_comes_first(measured: Me
     assert found["rows"][0]["first"] == "[1] 2.0 for 1.0"
     measured.measure(third, 1.0, 2.0)
     found = measured.compared(third)
-    assert (found["is_same"], found["is_faster"], found["outputs"]) == (True, None, "the output equal")
+    assert (found["is_same"], found["is_faster"], found["outputs"]) == (True, None, "the outputs are equal")
     assert found["verdict"] == "equal"
     measured.measure(0, 2.0, 0.5)
     assert not measured.compared(third, 2)["is_same"]

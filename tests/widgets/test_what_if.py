@@ -200,6 +200,6 @@ def test_a_browser_gets_the_variant_or_what_is_wrong() -> None:
     assert "optimization_barrier" in str(explorer.variants[1].lowered.jaxpr)  # type: ignore[union-attr]
     wrong = asked(explorer, dtype={"x": "nonsense"})
     assert wrong["variant"] is None
-    assert "Expected a dtype's name" in wrong["error"]["message"]
+    assert "Expected the name of a dtype" in wrong["error"]["message"]
     assert len(explorer.variants) == 2
     explorer.close()

@@ -1,11 +1,11 @@
-"""Canonical forms of replica groups, source-target pairs and shardings: equal where two spellings mean the same.
+"""Canonical forms of replica groups, source-target pairs and shardings. Different spellings of the same value are equal.
 
 XLA writes the same replica groups as a list, as an iota or as axes of a mesh, and the same sharding as tiles or as named
-axes. Which form it takes depends on its version, on flags and on the program that the module was made from. Comparisons
-of modules use the forms of this file; a cache that is keyed by a module's text must not.
+axes. The form depends on XLA's version, on flags and on the original program. Comparisons of modules use the canonical
+forms; a cache keyed by a module's text must not.
 
 Not significant: the order of the groups, the order of the members of an all-reduce, the order of source-target pairs,
-the names of mesh axes, and the order of devices that hold the same part of an array.
+the names of mesh axes, and the order of devices that have the same part of an array.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DeviceCounts:
     """The number of replicas and partitions of a module, which `{}` in replica groups refers to.
 
     Attributes:
-      replicas, partitions: None where the module does not state them.
+      replicas, partitions: the counts; None if the module does not state them.
     """
 
     replicas: int | None = None
@@ -59,7 +59,7 @@ class DeviceCounts:
 
     @classmethod
     def of(cls, module: Module) -> DeviceCounts:
-        """The counts of a module: those of its device assignment, else those that its groups and shardings name."""
+        """Returns the counts of a module, from its device assignment or else from its groups and shardings."""
         if module not in _known_counts:
             _known_counts[module] = cls._read(module)
         return _known_counts[module]
@@ -82,11 +82,11 @@ class DeviceCounts:
         return cls(replicas or None, partitions or None)
 
     def completed(self, other: DeviceCounts) -> DeviceCounts:
-        """The same counts, unknown ones taken from another module."""
+        """Returns the counts, with unknown ones taken from another module."""
         return DeviceCounts(self.replicas or other.replicas, self.partitions or other.partitions)
 
     def ids(self, mode: GroupMode) -> int | None:
-        """The number of ids that groups of a mode can name; None where it is unknown."""
+        """Returns the number of ids that groups of a mode can name; None if unknown."""
         needed = {
             GroupMode.CROSS_PARTITION: (self.partitions,),
             GroupMode.FLATTENED_ID: (self.replicas, self.partitions),
@@ -98,12 +98,12 @@ _known_counts: weakref.WeakKeyDictionary[Module, DeviceCounts] = weakref.WeakKey
 
 
 def kind_attributes(module: Module, without: Collection[int], counts: DeviceCounts | None = None) -> list[bytes]:
-    """`Module.kind_attributes`, with `SPELLED` in canonical form.
+    """Returns `Module.kind_attributes` with the fields `SPELLED` in canonical form.
 
     Args:
-      module: whose kinds.
-      without: numbers of fields to leave out.
-      counts: the number of devices; None for the module's own.
+      module: the module.
+      without: numbers of fields to omit.
+      counts: the device counts; None for the module's own.
     """
     found = module.kind_attributes((*without, *SPELLED))
     rows = _first_rows(module)
@@ -116,10 +116,10 @@ def kind_attributes(module: Module, without: Collection[int], counts: DeviceCoun
 
 
 def spelled_rows(module: Module) -> list[int]:
-    """The rows of instructions that have groups, pairs or a sharding."""
+    """Returns the rows of instructions that have groups, pairs or a sharding."""
     columns = module.columns
     codes = np.unique(np.concatenate([columns.contents.field(number).rows for number in SPELLED]))
-    found = columns.opcode_is(is_grouped)  # `{}` may be in no field
+    found = columns.opcode_is(is_grouped)  # `{}` may leave all fields unset
     if len(codes):
         found = found | np.isin(columns.codes, codes)
     rows: list[int] = np.flatnonzero(found).tolist()
@@ -127,46 +127,46 @@ def spelled_rows(module: Module) -> list[int]:
 
 
 def _first_rows(module: Module) -> dict[int, int]:
-    """The first row of each kind that has groups, pairs or a sharding, with the number of the kind."""
+    """Returns the kind numbers of instructions with groups, pairs or a sharding, by the first row of each kind."""
     rows, first = spelled_rows(module), module.alike.first
     kinds: list[int] = np.unique(module.alike.kinds[rows]).tolist() if rows else []
     return {int(first[kind]): kind for kind in kinds}
 
 
 class CanonicalForms:
-    """Canonical forms of instructions of one module; equal groups are expanded once."""
+    """Canonical forms of instructions of one module. Equal groups are expanded once."""
 
     def __init__(self, counts: DeviceCounts) -> None:
-        """Computes nothing yet."""
+        """Stores the counts. Forms are computed on demand."""
         self._counts = counts
         self._known: dict[Hashable, Hashable] = {}
 
     def of(self, instruction: Instruction) -> tuple[Hashable, Hashable, Hashable]:
-        """Groups, pairs and sharding of an instruction."""
+        """Returns the forms of an instruction's groups, pairs and sharding."""
         proto = instruction.proto
         sharding = sharding_form(proto.sharding) if proto.HasField("sharding") else None
         pairs = ((pair.source, pair.target) for pair in proto.source_target_pairs)
         return self.groups(instruction), pairs_form(pairs), sharding
 
     def groups(self, instruction: Instruction) -> Hashable:
-        """Replica groups; None where the instruction has none."""
+        """Returns the form of an instruction's replica groups; None if it has none."""
         columns, row = instruction.module.columns, instruction.row
-        said = [columns.coded(number).at(row) for number in (COLLECTIVE_DEVICE_LIST, *OTHER_DEVICE_LISTS)]
-        if not any(said):  # `{}`, or the list of an old proto
-            said = [bytes(group.SerializeToString()) for group in instruction.proto.replica_groups]
-        if not any(said) and not is_grouped(instruction.opcode):
+        fields = [columns.coded(number).at(row) for number in (COLLECTIVE_DEVICE_LIST, *OTHER_DEVICE_LISTS)]
+        if not any(fields):  # `{}`, or the list of an old proto
+            fields = [bytes(group.SerializeToString()) for group in instruction.proto.replica_groups]
+        if not any(fields) and not is_grouped(instruction.opcode):
             return None
-        key = (instruction.opcode, instruction.channel_id is None, instruction.use_global_device_ids, *said)
+        key = (instruction.opcode, instruction.channel_id is None, instruction.use_global_device_ids, *fields)
         if key not in self._known:
-            self._known[key] = self._groups(instruction, said)
+            self._known[key] = self._groups(instruction, fields)
         return self._known[key]
 
-    def _groups(self, instruction: Instruction, said: list[bytes]) -> Hashable:
+    def _groups(self, instruction: Instruction, fields: list[bytes]) -> Hashable:
         try:
             groups, count = instruction.replica_groups, self._counts.ids(instruction.group_mode)
             return groups_form(instruction.opcode, groups, count)
         except ModuleError:
-            return ("as written", *said)
+            return ("as written", *fields)
 
 
 def is_grouped(opcode: str) -> bool:
@@ -178,12 +178,12 @@ _GROUPED = frozenset(COLLECTIVES) - {"collective-permute"}
 
 
 def groups_form(opcode: str, groups: ReplicaGroups, count: int | None) -> Hashable:
-    """The canonical form of replica groups.
+    """Returns the canonical form of replica groups.
 
     Args:
-      opcode: of the collective, which decides whether the order of members is significant.
-      groups: as written.
-      count: the number of ids; None where it is unknown, then `{}` is not equal to any written groups.
+      opcode: opcode of the collective, which decides whether the order of members is significant.
+      groups: the groups as written.
+      count: the number of ids; None if unknown, in which case `{}` is not equal to any written groups.
 
     Raises:
       ModuleError: there are too many ids.
@@ -207,29 +207,29 @@ def _is_all(groups: ReplicaGroups) -> bool:
 
 
 def _sorted_members(ids: Ids) -> Ids:
-    """The members of each group in ascending order, the padding of short groups last."""
-    found: Ids = np.sort(np.where(ids < 0, _LAST, ids), axis=1)
-    return np.where(found == _LAST, -1, found)
+    """Sorts the members of each group, with the padding of short groups last."""
+    members: Ids = np.sort(np.where(ids < 0, _LAST, ids), axis=1)
+    return np.where(members == _LAST, -1, members)
 
 
 def _in_order(ids: Ids) -> Ids:
-    """The groups in the order of their first members."""
+    """Sorts groups by their first members."""
     return ids[np.argsort(ids[:, 0], kind="stable")] if ids.size else ids
 
 
 def pairs_form(pairs: Iterable[tuple[int, int]]) -> Hashable:
-    """The canonical form of source-target pairs."""
+    """Returns the canonical form of source-target pairs."""
     return tuple(sorted(pairs))
 
 
 def sharding_form(proto: Any) -> Hashable:
-    """The canonical form of an `xla.OpSharding`: which part of an array each device holds."""
+    """Returns the canonical form of an `xla.OpSharding`: the part of an array on each device."""
     kind = proto.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number[proto.type].name
     if kind == "TUPLE":
         return ("TUPLE", *map(sharding_form, proto.tuple_shardings))
     try:
         form = _one_form(proto, kind)
-    except (ModuleError, ValueError):  # damaged: its tiles and its devices do not fit
+    except (ModuleError, ValueError):  # damaged: its tiles do not match its devices
         return "as written", bytes(proto.SerializeToString(deterministic=True))
     names = proto.DESCRIPTOR.fields_by_name
     if "is_shard_group" in names and proto.is_shard_group:
@@ -265,8 +265,8 @@ def _named_form(proto: Any) -> Hashable:
     if proto.mesh.device_ids:
         ids = WrittenIds.of(proto.mesh.device_ids)
     if proto.mesh.HasField("iota_transform"):
-        said = proto.mesh.iota_transform
-        ids = Iota(tuple(said.reshape_dims), tuple(said.transpose_perm) or None)
+        iota = proto.mesh.iota_transform
+        ids = Iota(tuple(iota.reshape_dims), tuple(iota.transpose_perm) or None)
     if not sizes and isinstance(ids, WrittenIds):
         return "MAXIMAL", tuple(ids.ids.tolist())
     split = [[_axis(axis) for axis in dimension.axes] for dimension in proto.dim_shardings]
@@ -287,16 +287,16 @@ def _named_form(proto: Any) -> Hashable:
 
 
 def _axis(proto: Any) -> AxisRef:
-    """An axis of a mesh, named by its number."""
+    """Returns a mesh axis, named by its number."""
     part = proto.sub_axis_info if proto.HasField("sub_axis_info") else None
     return AxisRef(str(proto.mesh_axis_index), *((part.pre_size, part.size) if part else ()))
 
 
 def _tiled_form(ids: Ids, types: list[str]) -> Hashable:
-    """The form of devices in tiles.
+    """Returns the form of a tiled assignment of devices.
 
     Args:
-      ids: one dimension for each of the array's, then one for each of `types`.
+      ids: device ids, with one dimension for each dimension of the array, then one for each of `types`.
       types: `REPLICATED`, `MANUAL` or `UNREDUCED` for each of the last dimensions.
     """
     rank = ids.ndim - len(types)
@@ -317,7 +317,7 @@ def _tiled_form(ids: Ids, types: list[str]) -> Hashable:
 
 
 def _tile_count(proto: Any) -> int:
-    """The number of devices that a sharding by tiles or by a mesh names; 0 for any other."""
+    """Returns the number of devices in a tiled or mesh sharding; 0 for other shardings."""
     if proto.tuple_shardings:
         return max(map(_tile_count, proto.tuple_shardings))
     if "named_sharding" in proto.DESCRIPTOR.fields_by_name and proto.HasField("named_sharding"):
@@ -328,7 +328,7 @@ def _tile_count(proto: Any) -> int:
 
 
 def _named_ids(instruction: Instruction) -> tuple[GroupMode, int]:
-    """The mode of an instruction's groups, and the number of ids that they name; 0 where they name none."""
+    """Returns the mode of an instruction's groups and the number of ids that they name, which may be 0."""
     try:
         if is_grouped(instruction.opcode):
             return instruction.group_mode, instruction.replica_groups.largest_id() + 1

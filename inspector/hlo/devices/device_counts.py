@@ -1,7 +1,7 @@
-"""Over how many replicas and partitions a module runs, read from the module itself.
+"""Determines the number of replicas and partitions of a module from the module itself.
 
-XLA keeps both counts outside of the module: HLO text states them in its first line or not at all, a proto never does.
-Shardings, meshes and replica groups tell them where the module has any.
+XLA keeps both counts outside of the module: HLO text states them in its first line or not at all, and a proto never does.
+If the module has shardings, meshes or replica groups, the counts follow from them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class DeviceCounts:
     """The devices of a module.
 
     Attributes:
-      num_replicas, num_partitions: at least 1.
-      notes: what they were derived from, where the module does not state them.
+      num_replicas, num_partitions: the counts, at least 1.
+      notes: the sources of counts that the module does not state.
     """
 
     num_replicas: int
@@ -46,7 +46,14 @@ class DeviceCounts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Evidence:
-    """Counts that parts of a module need: `exact` ones, the least that others need, and whether that least is plausible."""
+    """Counts that parts of a module require.
+
+    Attributes:
+      exact: counts that some parts state exactly.
+      least: the minimum that all parts require.
+      source: the parts, for messages.
+      is_plausible: whether the minimum is likely to be the exact count.
+    """
 
     exact: frozenset[int]
     least: int
@@ -57,16 +64,16 @@ class _Evidence:
 def device_counts(
     module: Module, mesh_sizes: Sequence[int], num_replicas: int | None, num_partitions: int | None
 ) -> DeviceCounts:
-    """Returns the replicas and partitions of a module.
+    """Determines the replica and partition counts of a module.
 
     Args:
-      module: as it was given.
+      module: the original module.
       mesh_sizes: the sizes of its Shardy meshes.
-      num_replicas: as stated, None where it is not.
-      num_partitions: likewise.
+      num_replicas: the stated number of replicas; None if not stated.
+      num_partitions: the stated number of partitions; None if not stated.
 
     Raises:
-      ModuleError: the module contradicts itself, or uses several partitions without telling how many.
+      ModuleError: the module contradicts itself, or uses several partitions without a known count.
     """
     sharded, by_mode = _sharded(module, mesh_sizes), _collectives(module)
     notes: list[str] = []
@@ -89,10 +96,10 @@ def device_counts(
 
 
 def is_partitioned(module: Module, num_partitions: int) -> bool:
-    """Reports whether a module is the program of one device already: what XLA's partitioner has made of another one.
+    """Reports whether a module is already partitioned, that is, the per-device output of XLA's partitioner.
 
-    Such a module is scheduled, its entry is called `main_spmd`, or collectives between its partitions stand outside
-    of regions that are marked as manual, as no program has them before it is partitioned.
+    Such a module is scheduled, its entry is called `main_spmd`, or it has collectives between partitions outside of
+    regions marked as manual, which do not occur before partitioning.
     """
     if num_partitions == 1:
         return False
@@ -147,7 +154,7 @@ def _sharded(module: Module, mesh_sizes: Sequence[int]) -> _Evidence:
 
 
 def _shardings(module: Module) -> Iterator[Any]:
-    """The different shardings of a module, tuples taken apart."""
+    """Yields the distinct shardings of a module. Tuple shardings are split into their elements."""
     waiting = list(module.columns.messages("xla.OpSharding", module.columns.coded(SHARDING).values))
     while waiting:
         sharding = waiting.pop()
@@ -157,7 +164,7 @@ def _shardings(module: Module) -> Iterator[Any]:
 
 
 def _named_mesh(sharding: Any) -> Any:
-    """The mesh of a named sharding, which only newer jaxlibs have; None for other shardings."""
+    """Returns the mesh of a named sharding, which only newer jaxlibs have; None for other shardings."""
     is_named = "named_sharding" in sharding.DESCRIPTOR.fields_by_name and sharding.HasField("named_sharding")
     return sharding.named_sharding.mesh if is_named else None
 
@@ -187,10 +194,10 @@ def _collectives(module: Module) -> dict[GroupMode, _Evidence]:
         else:
             groups = instruction.replica_groups
             largest = max(groups.largest_id(1), 0)
-            if math.prod(groups.shape(1)) == largest + 1 > 1:  # every id once
+            if math.prod(groups.shape(1)) == largest + 1 > 1:  # every id occurs once
                 exact[mode].add(largest + 1)
         least[mode] = max(least[mode], largest + 1)
-    # Pairs may leave devices out; where they name all ids up to the largest, it is most likely the last.
+    # Pairs may omit devices. If they name all ids up to the largest, that is most likely the last device.
     return {
         mode: _Evidence(frozenset(exact[mode]), least[mode], "replica groups", len(permuted[mode]) == least[mode])
         for mode in GroupMode

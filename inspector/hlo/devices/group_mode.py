@@ -1,7 +1,7 @@
-"""`GroupMode`: what the ids in an instruction's replica groups are, and so which devices take part.
+"""`GroupMode`: the meaning of ids in replica groups, which determines the participating devices.
 
 Rules of `GetCollectiveOpGroupMode` and `GetParticipatingDevicesGroups`
-(xla/service/collective_ops_utils.cc); held to observed execution by the tests.
+(xla/service/collective_ops_utils.cc). Tests compare them with observed executions.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from inspector.errors import ModuleError
 from inspector.hlo.devices.replica_groups import Ids, ListGroups, ReplicaGroups, check_count, short_text
 
-# Collectives with the attribute use_global_device_ids; for the others a channel id means partitions.
+# Collectives with the attribute use_global_device_ids. For others, a channel id means that ids are partitions.
 _WITH_GLOBAL_IDS = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 
 
 class GroupMode(enum.Enum):
-    """What an id in the groups is."""
+    """The meaning of an id in replica groups."""
 
     CROSS_REPLICA = "cross_replica"
-    """A replica; one set of groups in every partition."""
+    """A replica. Every partition has the same groups."""
 
     CROSS_PARTITION = "cross_partition"
-    """A partition; one set of groups in every replica."""
+    """A partition. Every replica has the same groups."""
 
     CROSS_REPLICA_AND_PARTITION = "cross_replica_and_partition"
-    """A replica, standing for all of its partitions."""
+    """A replica with all of its partitions."""
 
     FLATTENED_ID = "flattened_id"
     """A device: `replica * num_partitions + partition`."""
@@ -37,15 +37,15 @@ class GroupMode(enum.Enum):
 
 
 def group_mode(opcode: str, channel_id: int | None, use_global_device_ids: bool) -> GroupMode:
-    """The mode of a collective.
+    """Returns the group mode of a collective.
 
     Args:
-      opcode: HLO's, with or without `-start`.
-      channel_id: None when the instruction has none.
-      use_global_device_ids: the attribute; false when absent.
+      opcode: HLO opcode, with or without `-start`.
+      channel_id: channel id; None if the instruction has none.
+      use_global_device_ids: value of the attribute; False if absent.
 
     Raises:
-      ModuleError: global device ids without a channel id, which XLA refuses too.
+      ModuleError: global device ids without a channel id, which XLA also refuses.
     """
     if channel_id is None:
         if use_global_device_ids:
@@ -57,7 +57,7 @@ def group_mode(opcode: str, channel_id: int | None, use_global_device_ids: bool)
 
 
 def id_count(mode: GroupMode, num_replicas: int, num_partitions: int) -> int:
-    """How many ids groups of this mode can name."""
+    """Returns the number of ids that groups of a mode can name."""
     return {
         GroupMode.CROSS_REPLICA: num_replicas,
         GroupMode.CROSS_PARTITION: num_partitions,
@@ -69,9 +69,9 @@ def id_count(mode: GroupMode, num_replicas: int, num_partitions: int) -> int:
 def participants_shape(
     groups: ReplicaGroups, mode: GroupMode, num_replicas: int, num_partitions: int
 ) -> tuple[int, int]:
-    """How many groups of devices there are, and the devices of the largest, without writing them out.
+    """Returns the number of device groups and the size of the largest, without expanding them.
 
-    Arguments and errors as for `participants`.
+    Arguments and errors are those of `participants`.
     """
     check_count(num_replicas * num_partitions)
     if mode is GroupMode.FLATTENED_ID and groups == ListGroups(()):
@@ -85,9 +85,9 @@ def participants_shape(
             f"Replica groups {short_text(groups)} name id {largest}, but in mode {mode} a program of"
             f" {num_replicas} replicas and {num_partitions} partitions has ids 0 to {ids - 1}."
         )
-    if mode is GroupMode.CROSS_REPLICA:  # a copy in every partition
+    if mode is GroupMode.CROSS_REPLICA:  # one copy per partition
         group_count *= num_partitions
-    elif mode is GroupMode.CROSS_PARTITION:  # a copy in every replica
+    elif mode is GroupMode.CROSS_PARTITION:  # one copy per replica
         group_count *= num_replicas
     elif mode is GroupMode.CROSS_REPLICA_AND_PARTITION:
         longest *= num_partitions
@@ -96,17 +96,17 @@ def participants_shape(
 
 
 def participants(groups: ReplicaGroups, mode: GroupMode, num_replicas: int, num_partitions: int) -> Ids:
-    """The devices that take part together, in the groups' order.
+    """Returns the groups of participating devices, in the order of the replica groups.
 
     Args:
-      groups: as written.
-      mode: what their ids are.
-      num_replicas: of the program.
-      num_partitions: of the program.
+      groups: the replica groups.
+      mode: the meaning of their ids.
+      num_replicas: number of replicas of the program.
+      num_partitions: number of partitions of the program.
 
     Returns:
-      An array `[groups, members]` of flattened ids `replica * num_partitions + partition`, which is read only; short
-      groups are padded with -1.
+      A read-only array `[groups, members]` of flattened ids `replica * num_partitions + partition`. Short groups are padded
+      with -1.
 
     Raises:
       ModuleError: an id that the program does not have, `{}` where XLA does not allow it, or too many devices.
@@ -117,16 +117,16 @@ def participants(groups: ReplicaGroups, mode: GroupMode, num_replicas: int, num_
 
 
 def _flattened(ids: Ids, mode: GroupMode, num_replicas: int, num_partitions: int) -> Ids:
-    """Ids of groups as flattened device ids."""
+    """Converts ids of groups to flattened device ids."""
     if mode is GroupMode.FLATTENED_ID:
         return ids
     replicas = np.arange(num_replicas, dtype=np.int64)
     partitions = np.arange(num_partitions, dtype=np.int64)
     members = ids[:, None, :]
     padded = members < 0
-    if mode is GroupMode.CROSS_REPLICA:  # group-major, then one copy a partition
+    if mode is GroupMode.CROSS_REPLICA:  # group-major, then one copy per partition
         devices = np.where(padded, -1, members * num_partitions + partitions[None, :, None])
-    elif mode is GroupMode.CROSS_PARTITION:  # group-major, then one copy a replica
+    elif mode is GroupMode.CROSS_PARTITION:  # group-major, then one copy per replica
         devices = np.where(padded, -1, replicas[None, :, None] * num_partitions + members)
     else:
         every = ids[:, :, None] * num_partitions + partitions

@@ -1,7 +1,7 @@
-"""Named axes over devices: what gives replica groups their meaning.
+"""`Mesh`: named axes over devices, which give replica groups their meaning.
 
-An *axis environment* names the replicas of a program, a *device mesh* its partitions. Both are the
-same value here. Knows nothing of JAX; made in `lowering/`, read in `analysis/collectives/collectives.py`.
+An *axis environment* names the replicas of a program, and a *device mesh* its partitions. Both have the same type here.
+Independent of JAX. `lowering/` builds meshes, and `analysis/collectives/collectives.py` reads them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from inspector.support.field_equality import OfFields
 
 @dataclasses.dataclass(frozen=True)
 class Mesh(OfFields):
-    """Axes in row-major order over logical ids.
+    """Named axes over logical ids, in row-major order.
 
     Attributes:
-      axis_names: names, outermost first. `str()` of the user's own axis name objects.
-      axis_sizes: one positive integer a name.
-      kind: "replica" when the ids are replica ids (an axis environment), "partition" when they are
-        partition ids (a JAX mesh under SPMD).
+      axis_names: names, outermost first; `str()` of the user's axis name objects.
+      axis_sizes: one positive integer per name.
+      kind: "replica" if the ids are replica ids (an axis environment), "partition" if they are partition ids (a JAX mesh
+        under SPMD).
       device_ids: the logical id at each mesh position, row-major; None for 0, 1, 2, ...
-      physical_ids: the device's own id at each logical one, as a mesh of permuted devices has them; None for 0, 1, 2, ...
-        and for devices that nobody named.
+      physical_ids: the physical device id of each logical id, for a mesh of permuted devices; None for 0, 1, 2, ... and if
+        the user did not choose devices.
 
     Raises:
-      ValueError: names, sizes and ids do not go together.
+      ValueError: the numbers of names, sizes and ids do not match.
     """
 
     axis_names: tuple[str, ...]
@@ -44,10 +44,12 @@ class Mesh(OfFields):
 
     def __post_init__(self) -> None:
         if len(self.axis_names) != len(self.axis_sizes) or min(self.axis_sizes, default=1) < 0:
-            raise ValueError(f"axes {self.axis_names} have sizes {self.axis_sizes}; expected one, 0 or more, for each")
-        for what, ids in (("device", self.device_ids), ("physical", self.physical_ids)):
+            raise ValueError(
+                f"axes {self.axis_names} have sizes {self.axis_sizes}; expected one size per axis, 0 or more"
+            )
+        for kind, ids in (("device", self.device_ids), ("physical", self.physical_ids)):
             if ids is not None and len(ids) != self.size:
-                raise ValueError(f"{len(ids)} {what} ids for a mesh of {self.size} positions")
+                raise ValueError(f"{len(ids)} {kind} ids for a mesh of {self.size} positions")
 
     @property
     def size(self) -> int:
@@ -56,7 +58,7 @@ class Mesh(OfFields):
 
     @functools.cached_property
     def id_of_position(self) -> npt.NDArray[np.int64]:
-        """Logical id at each row-major position, read only."""
+        """Logical id at each row-major position, as a read-only array."""
         if self.device_ids is None:
             ids = np.arange(self.size, dtype=np.int64)
         else:
@@ -66,7 +68,7 @@ class Mesh(OfFields):
 
     @property
     def physical_id_of_position(self) -> npt.NDArray[np.int64]:
-        """The device's own id at each row-major position."""
+        """Physical device id at each row-major position."""
         ids = self.id_of_position
         return ids if self.physical_ids is None else np.array(self.physical_ids, np.int64)[ids]
 
@@ -79,7 +81,7 @@ class Mesh(OfFields):
         return positions
 
     def coordinates(self, positions: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], ...]:
-        """Of row-major positions, along each axis; the arrays' shape is that of the positions."""
+        """Returns the coordinates of row-major positions along each axis. Arrays have the shape of `positions`."""
         return tuple(positions // stride % size for size, stride in radices(self.axis_sizes))
 
     def __str__(self) -> str:

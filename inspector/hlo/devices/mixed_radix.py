@@ -1,7 +1,7 @@
-"""Sequences that count in digits: what reshaping and transposing 0, 1, 2, ... can make, without writing it out.
+"""Mixed-radix sequences: reshapes and transposes of 0, 1, 2, ..., without expanding them.
 
-A sequence of `n` numbers has digits (size, stride), slowest first, when its element `i` is the sum of
-`digit * stride` over the digits of `i` in the radices `size`. A million ids are three or four of them.
+A sequence of `n` numbers has digits (size, stride), slowest first, if its element `i` is the sum of `digit * stride` over
+the digits of `i` in the radices `size`. Three or four digits describe a million ids.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 
 class Digit(NamedTuple):
-    """A digit that takes `size` values, each `stride` from the one before."""
+    """A digit with `size` values, each `stride` larger than the previous one."""
 
     size: int
     stride: int
 
     def holds(self, other: Digit) -> bool:
-        """Whether the values of `other` are among those that this one runs over."""
+        """Reports whether the values of `other` are among the values that this digit covers."""
         return self.stride <= other.stride and other.stride * other.size <= self.stride * self.size
 
 
@@ -29,24 +29,24 @@ Digits: TypeAlias = tuple[Digit, ...]
 
 
 def length(digits: Iterable[Digit]) -> int:
-    """How many numbers the digits count through."""
+    """Returns the length of the sequence."""
     return math.prod(digit.size for digit in digits)
 
 
 def radices(sizes: Sequence[int]) -> Digits:
-    """The digits of 0, 1, 2, ... as an array of this shape: one a dimension."""
+    """Returns the digits of 0, 1, 2, ... as an array of the given sizes, one per dimension."""
     return tuple(Digit(size, math.prod(sizes[place + 1 :])) for place, size in enumerate(sizes))
 
 
 def reshaped(digits: Digits, sizes: Sequence[int]) -> tuple[Digits, ...] | None:
-    """The sequence as an array of this shape, in row-major order.
+    """Reshapes a sequence to an array of the given sizes, in row-major order.
 
     Args:
-      digits: of the sequence.
-      sizes: positive; their product is the sequence's length.
+      digits: digits of the sequence.
+      sizes: positive sizes whose product is the length of the sequence.
 
     Returns:
-      The digits of each dimension; None where a dimension ends within a digit that it does not divide.
+      The digits of each dimension; None if a dimension would end within a digit that it does not divide.
     """
     left = list(merged(digits))
     dimensions: list[Digits] = []
@@ -67,7 +67,7 @@ def reshaped(digits: Digits, sizes: Sequence[int]) -> tuple[Digits, ...] | None:
 
 
 def merged(digits: Iterable[Digit]) -> Digits:
-    """The same sequence in as few digits as can be: the only such way to write it."""
+    """Returns the unique representation of the same sequence with the fewest digits."""
     fewest: list[Digit] = []
     for digit in digits:
         if digit.size == 1:
@@ -80,7 +80,7 @@ def merged(digits: Iterable[Digit]) -> Digits:
 
 
 def digits_of(sequence: npt.NDArray[np.int64]) -> Digits | None:
-    """The fewest digits of a sequence that begins with 0; None where it has none, or one counts down."""
+    """Returns the fewest digits of a sequence that begins with 0; None if there are none or a stride is negative."""
     found: list[Digit] = []
     while len(sequence) > 1:
         stride = int(sequence[1])

@@ -1,4 +1,4 @@
-"""Replica groups: which ids take part together in a collective, in every form that XLA writes.
+"""Replica groups: the sets of ids that participate together in a collective, in every form that XLA writes.
 
     groups   := list | iota | mesh
     list     := '{' [ '{' int,.. '}' , .. ] '}'                      {} means all
@@ -8,11 +8,10 @@
     ids      := int,.. | '[' dims ']' [ 'T(' perm ')' ]
     axisref  := 'name' [ ':(' pre ')' size ]
 
-The forms are `ListGroups`, `IotaGroups` and `MeshGroups`; all expand to the same numbers and print
-back, and those that follow from few numbers tell much without (`hlo/devices/mixed_radix.py`). They are made from
-text here and from protos in `hlo/devices/replica_groups_proto.py`; StableHLO's forms are read in
-`hlo/stablehlo_groups.py`. What the ids *are* (replicas, partitions, devices) depends on the
-instruction: see `hlo/devices/group_mode.py`.
+The forms are `ListGroups`, `IotaGroups` and `MeshGroups`. All can be expanded to numbers and printed back. Many questions
+about iota and mesh forms can be answered without expanding them (`hlo/devices/mixed_radix.py`). Text is parsed here, protos
+in `hlo/devices/replica_groups_proto.py`. The meaning of the ids (replicas, partitions, devices) depends on the instruction:
+see `hlo/devices/group_mode.py`.
 """
 
 from __future__ import annotations
@@ -36,33 +35,33 @@ from inspector.support.field_equality import OfFields
 Ids: TypeAlias = npt.NDArray[np.int64]
 
 MAX_IDS = 1 << 21
-"""Groups with more ids are not written out: a pair for each of a million devices. A module may claim any number."""
+"""Maximum number of ids that are expanded: a pair for each of a million devices. A damaged module may claim any number."""
 
 _MOST_SHOWN = 4096
 _LONGEST_QUOTE = 200
-_MOST_HASHED = 256  # of the ids of one value, evenly spread: equality looks at the rest
+_MOST_HASHED = 256  # ids of a value that its hash covers, evenly spaced; equality compares all
 
 
 def check_count(count: int) -> int:
-    """How many ids there are, where they can be written out.
+    """Checks that a number of ids can be expanded, and returns it.
 
     Raises:
       ModuleError: more than `MAX_IDS`.
     """
     if count > MAX_IDS:
-        raise ModuleError(f"Groups of {count:,} ids are not written out: expected at most {MAX_IDS:,}.")
+        raise ModuleError(f"Replica groups have {count:,} ids, too many to expand. Expected at most {MAX_IDS:,}.")
     return count
 
 
 def check_dimensions(sizes: Sequence[int]) -> Sequence[int]:
-    """Sizes of an array that can be made.
+    """Checks the number of dimensions of an array, and returns its sizes.
 
     Raises:
-      ModuleError: more than NumPy's arrays have; no mesh has as many axes.
+      ModuleError: more dimensions than NumPy supports. No real mesh has as many axes.
     """
     if len(sizes) > _MOST_DIMENSIONS:
         raise ModuleError(
-            f"Groups over {len(sizes)} dimensions are not written out: expected at most {_MOST_DIMENSIONS}."
+            f"Replica groups have {len(sizes)} dimensions, too many to expand. Expected at most {_MOST_DIMENSIONS}."
         )
     return sizes
 
@@ -71,49 +70,49 @@ _MOST_DIMENSIONS = 32
 
 
 def short_text(groups: object) -> str:
-    """Groups, or a part of them, as a message quotes them."""
+    """Returns the beginning of groups as text, for messages."""
     return cut(str(groups), _LONGEST_QUOTE)
 
 
 def id_array(ids: Iterable[int], count: int) -> Ids:
-    """Ids as an array.
+    """Converts ids to an array.
 
     Raises:
       ModuleError: an id of more than 64 bits.
     """
     try:
-        if isinstance(ids, tuple):  # in two thirds of the time
+        if isinstance(ids, tuple):  # takes two thirds of the time
             return np.array(array.array("q", ids), np.int64)
         return np.fromiter(ids, np.int64, count)
     except OverflowError:
-        raise ModuleError("Replica groups have an id of more than 64 bits, which no device has.") from None
+        raise ModuleError("Replica groups have an id of more than 64 bits, which is not a valid device id.") from None
 
 
 class _Form:
-    """What the three forms share."""
+    """Base class of the three forms."""
 
     __slots__ = ()
 
     def shape(self, id_count: int | None = None) -> tuple[int, int]:
-        """How many groups there are, and the members of the largest; as of `expand`, without limit."""
+        """Returns the number of groups and the size of the largest: the shape of `expand`, without its limit."""
         raise NotImplementedError
 
     def largest_id(self, id_count: int | None = None) -> int:
-        """The largest id; negative when there is none."""
+        """Returns the largest id; negative if there is none."""
         raise NotImplementedError
 
     def member_digits(self, id_count: int | None = None) -> Digits | None:
-        """The digits that the members of each group count through, from its first id on.
+        """Returns the digits of each group's members, relative to the group's first id.
 
-        None where the groups do not follow from few numbers, or are not all ids from 0 on, each once.
+        Returns None if the groups have no such form, or do not contain each id from 0 on exactly once.
         """
         raise NotImplementedError
 
     def expand(self, id_count: int | None = None) -> Ids:
-        """The groups as an array `[groups, members]`, which is read only; short groups are padded with -1.
+        """Returns the groups as a read-only array `[groups, members]`. Short groups are padded with -1.
 
         Args:
-          id_count: how many ids there are; needed for `{}` only.
+          id_count: the number of ids; needed for `{}` only.
 
         Raises:
           ModuleError: `{}` without `id_count`, or too many ids.
@@ -127,18 +126,18 @@ class _Form:
 
 @dataclasses.dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class ListGroups(_Form):
-    """Groups written out. `ListGroups(())` is XLA's `{}`: one group of all ids.
+    """Explicit groups. `ListGroups(())` is XLA's `{}`: one group of all ids.
 
     Attributes:
-      ids: the members of all groups, one group after the other.
-      lengths: how many members each group has.
+      ids: the members of all groups in order.
+      lengths: the number of members of each group.
     """
 
     ids: Ids
     lengths: Ids
 
     def __init__(self, groups: Sequence[Sequence[int]]) -> None:
-        """From ids in any sequences.
+        """Builds groups from sequences of ids.
 
         Raises:
           ModuleError: an id is negative, or has more than 64 bits.
@@ -148,27 +147,27 @@ class ListGroups(_Form):
 
     @classmethod
     def from_arrays(cls, ids: Ids, lengths: Ids) -> ListGroups:
-        """From the attributes, which become read only.
+        """Builds groups from arrays, which become read-only.
 
         Raises:
           ModuleError: an id is negative.
         """
-        made = cls.__new__(cls)
-        _fill(made, ids, lengths)
-        return made
+        groups = cls.__new__(cls)
+        _fill(groups, ids, lengths)
+        return groups
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The ids of each group; made anew each time, at a cost where there are many."""
+        """The ids of each group. Created at each access, which is slow for many ids."""
         ids, ends = self.ids.tolist(), np.cumsum(self.lengths).tolist()
         return tuple(tuple(ids[end - length : end]) for end, length in zip(ends, self.lengths.tolist(), strict=True))
 
     def shape(self, id_count: int | None = None) -> tuple[int, int]:
-        """Of `{}`, one group of `id_count`."""
+        """See `_Form`. For `{}`, one group of `id_count` ids."""
         if len(self.lengths):
             return len(self.lengths), int(self.lengths.max())
         if id_count is None:
-            raise ModuleError("Replica groups {} mean all ids: say how many there are (id_count).")
+            raise ModuleError("Replica groups {} mean all ids. Pass their number (id_count).")
         return 1, id_count
 
     def largest_id(self, id_count: int | None = None) -> int:
@@ -177,7 +176,7 @@ class ListGroups(_Form):
         return int(self.ids.max(initial=-1))
 
     def member_digits(self, id_count: int | None = None) -> Digits | None:
-        """Of `{}` only: what is written out is looked at as an array."""
+        """See `_Form`. Available for `{}` only."""
         return None if len(self.lengths) else (Digit(self.shape(id_count)[1], 1),)
 
     def _expanded(self, id_count: int | None) -> Ids:
@@ -214,17 +213,17 @@ def _hash(ids: Ids) -> int:
     return hash((len(ids), ids[:: 1 + len(ids) // _MOST_HASHED].tobytes()))
 
 
-def _fill(made: ListGroups, ids: Ids, lengths: Ids) -> None:
+def _fill(groups: ListGroups, ids: Ids, lengths: Ids) -> None:
     if ids.min(initial=0) < 0:
         raise ModuleError(f"Replica groups: the id {int(ids.min())} is negative.")
     for name, values in (("ids", ids), ("lengths", lengths)):
         values.setflags(write=False)
-        object.__setattr__(made, name, values)
+        object.__setattr__(groups, name, values)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WrittenIds:
-    """Ids one by one: an array, which becomes read only, with the equality of its values."""
+    """An explicit list of ids: an array, which becomes read-only, that is compared by its values."""
 
     ids: Ids
 
@@ -233,7 +232,7 @@ class WrittenIds:
 
     @classmethod
     def of(cls, ids: Collection[int]) -> WrittenIds:
-        """From any ids.
+        """Builds a list from any ids.
 
         Raises:
           ModuleError: an id of more than 64 bits.
@@ -260,8 +259,8 @@ class WrittenIds:
 class Iota:
     """Ids 0, 1, 2, ... in row-major order of `dims`, transposed by `permutation`, flattened.
 
-    Without a permutation, or with one that moves nothing, `dims` become one dimension: XLA reads and
-    writes no other form.
+    Without a permutation, or with the identity permutation, `dims` are merged into one dimension, the only form that XLA
+    reads and writes.
     """
 
     dims: tuple[int, ...]
@@ -285,12 +284,12 @@ class Iota:
 
     @property
     def digits(self) -> Digits:
-        """Those that the ids count through."""
+        """The digits of the sequence of ids."""
         sizes = radices(self.dims)
         return sizes if self.permutation is None else tuple(sizes[dimension] for dimension in self.permutation)
 
     def expand(self) -> Ids:
-        """The ids, flat."""
+        """Returns the ids as a flat array."""
         ids = np.arange(check_count(self.size), dtype=np.int64)
         if self.permutation is None or not len(ids):
             return ids
@@ -302,7 +301,7 @@ class Iota:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IotaGroups(_Form):
-    """`[group_count,group_size]<=ids`: the ids cut into groups of equal size."""
+    """`[group_count,group_size]<=ids`: ids split into groups of equal size."""
 
     group_count: int
     group_size: int
@@ -310,7 +309,7 @@ class IotaGroups(_Form):
 
     def __post_init__(self) -> None:
         if min(self.group_count, self.group_size) < 0:
-            raise ModuleError(f"Replica groups {self}: how many groups or members there are is negative.")
+            raise ModuleError(f"Replica groups {self}: the number of groups or members is negative.")
         if self.group_count * self.group_size != self.ids.size:
             raise ModuleError(
                 f"Replica groups {self}: {self.group_count} groups of {self.group_size} need"
@@ -318,19 +317,19 @@ class IotaGroups(_Form):
             )
 
     def shape(self, id_count: int | None = None) -> tuple[int, int]:
-        """`id_count` is not needed."""
+        """See `_Form`. `id_count` is not needed."""
         del id_count
         return self.group_count, self.group_size
 
     def largest_id(self, id_count: int | None = None) -> int:
-        """`id_count` is not needed."""
+        """See `_Form`. `id_count` is not needed."""
         del id_count
         return self.ids.size - 1
 
     def member_digits(self, id_count: int | None = None) -> Digits | None:
-        """`id_count` is not needed."""
-        found = reshaped(self.ids.digits, self.shape(id_count)) if self.ids.size else None
-        return found[1] if found is not None else None
+        """See `_Form`. `id_count` is not needed."""
+        dimensions = reshaped(self.ids.digits, self.shape(id_count)) if self.ids.size else None
+        return dimensions[1] if dimensions is not None else None
 
     def _expanded(self, id_count: int | None) -> Ids:
         return self.ids.expand().reshape(self.shape(id_count))
@@ -341,7 +340,7 @@ class IotaGroups(_Form):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AxisRef:
-    """A mesh axis, or the part of it with `size` positions after `pre_size` (major) positions."""
+    """A mesh axis, or the sub-axis with `size` positions after `pre_size` (major) positions."""
 
     name: str
     pre_size: int | None = None
@@ -357,7 +356,7 @@ class MeshGroups(_Form, OfFields):
 
     Attributes:
       mesh_axes: (name, size) pairs, outermost first; () for a mesh of a single device.
-      axes: the grouped axes, in the order in which members are counted (last one fastest).
+      axes: the grouped axes; members are in row-major order over them (the last axis is fastest).
       device_ids: the id at each mesh position, row-major; None for 0, 1, 2, ...
     """
 
@@ -385,43 +384,43 @@ class MeshGroups(_Form, OfFields):
             _split(sizes[name], tuple(axis for axis in self.axes if axis.name == name))
 
     def in_mesh_order(self, device_ids: Ids) -> MeshGroups | None:
-        """Groups of the mesh's positions in place of its ids, where these are written out.
+        """Replaces explicit device ids by mesh positions.
 
         Args:
-          device_ids: those of the mesh that the positions are of.
+          device_ids: the device ids of the mesh whose positions to use.
 
         Returns:
-          None where the ids are others, or not 0, 1, 2, ... in any order.
+          The groups; None if their ids differ from `device_ids`, or are not a permutation of 0, 1, 2, ...
         """
         if not isinstance(self.device_ids, WrittenIds) or not np.array_equal(self.device_ids.ids, device_ids):
             return None
-        ids, found = device_ids, np.zeros(len(device_ids), np.bool_)
-        if ids.min(initial=0) < 0 or ids.max(initial=-1) >= len(found):
+        ids, is_present = device_ids, np.zeros(len(device_ids), np.bool_)
+        if ids.min(initial=0) < 0 or ids.max(initial=-1) >= len(is_present):
             return None
-        found[ids] = True
-        return dataclasses.replace(self, device_ids=None) if found.all() else None
+        is_present[ids] = True
+        return dataclasses.replace(self, device_ids=None) if is_present.all() else None
 
     @property
     def mesh_ids(self) -> Ids:
-        """The id at each mesh position, flat and row-major."""
+        """The id at each mesh position, as a flat row-major array."""
         if self.device_ids is not None:
             return self.device_ids.expand() if isinstance(self.device_ids, Iota) else self.device_ids.ids
         return np.arange(check_count(math.prod(size for _, size in self.mesh_axes)), dtype=np.int64)
 
     def shape(self, id_count: int | None = None) -> tuple[int, int]:
-        """`id_count` is not needed."""
+        """See `_Form`. `id_count` is not needed."""
         del id_count
         sizes, first, last = self._dimensions()
         return math.prod(sizes[dimension] for dimension in first), math.prod(sizes[dimension] for dimension in last)
 
     def largest_id(self, id_count: int | None = None) -> int:
-        """`id_count` is not needed."""
+        """See `_Form`. `id_count` is not needed."""
         if isinstance(self.device_ids, WrittenIds):
             return int(self.device_ids.ids.max(initial=-1))
         return math.prod(self.shape(id_count)) - 1
 
     def member_digits(self, id_count: int | None = None) -> Digits | None:
-        """`id_count` is not needed."""
+        """See `_Form`. `id_count` is not needed."""
         size = math.prod(self.shape(id_count))
         if isinstance(self.device_ids, WrittenIds) or not size:
             return None
@@ -437,9 +436,9 @@ class MeshGroups(_Form, OfFields):
         return self.mesh_ids.reshape(check_dimensions(sizes)).transpose(first + last).reshape(self.shape(id_count))
 
     def _dimensions(self) -> tuple[list[int], list[int], list[int]]:
-        """The mesh's sizes, axes split where only a part is grouped; the dimensions not grouped, and those grouped.
+        """Returns the mesh's sizes, with axes split where only a part is grouped; the other and the grouped dimensions.
 
-        The grouped ones are moved to the end in written order (xla/hlo/ir/replica_group.cc).
+        Grouped dimensions are moved to the end, in written order (xla/hlo/ir/replica_group.cc).
         """
         sizes: list[int] = []
         grouped: dict[AxisRef, int] = {}
@@ -465,14 +464,14 @@ ReplicaGroups: TypeAlias = ListGroups | IotaGroups | MeshGroups
 
 
 def parse(text: str) -> ReplicaGroups:
-    """Replica groups from HLO text, in any of its forms.
+    """Parses replica groups from HLO text, in any form.
 
     Args:
       text: the attribute's value, such as `{{0,1},{2,3}}` or `[2,4]<=[4,2]T(1,0)`.
 
     Raises:
-      ModuleError: not a form above; says where and what was expected. Also for groups that do not
-        fit their mesh.
+      ModuleError: the text has none of the forms above, or the groups do not match their mesh. The message states the
+        position and the expected token.
     """
     cursor = Cursor(text, "replica groups")
     if cursor.at("{"):
@@ -488,10 +487,10 @@ def parse(text: str) -> ReplicaGroups:
 
 
 def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
-    """Source-target pairs from HLO text, such as `{{0,1},{1,0}}`.
+    """Parses source-target pairs from HLO text, such as `{{0,1},{1,0}}`.
 
     Raises:
-      ModuleError: not a list of pairs.
+      ModuleError: the text is not a list of pairs.
     """
     cursor = Cursor(text, "source-target pairs")
     lists = _integer_lists(cursor)
@@ -499,7 +498,7 @@ def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
     pairs = [(pair[0], pair[1]) for pair in lists if len(pair) == 2]
     if len(pairs) != len(lists):
         raise ModuleError(
-            f"Cannot read source-target pairs {short_text(repr(text))}: expected two ids in each of the braces."
+            f"Cannot read source-target pairs {short_text(repr(text))}: expected two ids in each pair of braces."
         )
     return tuple(pairs)
 
@@ -589,7 +588,7 @@ def _axis_ref(cursor: Cursor) -> AxisRef:
 
 @functools.lru_cache(maxsize=1024)
 def _split(axis_size: int, references: tuple[AxisRef, ...]) -> tuple[tuple[int, AxisRef | None], ...]:
-    """An axis cut into parts, major first: (size, the reference that groups it or None)."""
+    """Splits an axis into parts, major first: (size, the reference that groups the part, or None)."""
     if not references:
         return ((axis_size, None),)
     if references == (AxisRef(references[0].name),):
@@ -600,7 +599,7 @@ def _split(axis_size: int, references: tuple[AxisRef, ...]) -> tuple[tuple[int, 
         pre_size, size = axis.pre_size or 0, axis.size or 0
         if pre_size < before or pre_size % before or size < 1 or axis_size % (pre_size * size):
             raise ModuleError(
-                f"Replica groups: {axis} does not cut the mesh axis {axis.name!r} of size {axis_size}"
+                f"Replica groups: {axis} does not split the mesh axis {axis.name!r} of size {axis_size}"
                 f" (parts must divide it and not overlap: {', '.join(map(str, references))})."
             )
         if pre_size > before:

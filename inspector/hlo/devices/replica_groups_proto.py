@@ -1,4 +1,4 @@
-"""Replica groups from an `xla.HloInstructionProto`, in every form that protos have had."""
+"""Reads replica groups from an `xla.HloInstructionProto`, in every form of any proto version."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from inspector.hlo.devices.replica_groups import (
 from inspector.hlo.reading.varint_arrays import varint_ends, varints_at
 from inspector.support.varints import read_varint
 
-# As a message of groups that hold ids is serialized: the tag of a group and its bytes, the tag of its ids and theirs.
+# Integers before the ids of a serialized group: the group's tag and byte length, the ids' tag and byte length.
 _HEAD = 4
-_TAG = 1 << 3 | 2  # field 1, bytes that say how many they are
+_TAG = 1 << 3 | 2  # field 1, length-delimited
 
-_ID_BYTES = 3  # of the ids below `MAX_IDS`
+_ID_BYTES = 3  # of an id below `MAX_IDS`
 
-_LENGTH = 2  # how such a field is written: the low bits of its tag
-_DEVICE_IDS = 2 << 3 | _LENGTH  # of a mesh
+_LENGTH = 2  # wire type of length-delimited fields: the low bits of the tag
+_DEVICE_IDS = 2 << 3 | _LENGTH  # tag of a mesh's device ids
 
-# Of fewer bytes, and so integers, they are read sooner one by one.
+# Shorter lists are read faster one by one.
 _MANY_BYTES = 256
 
 
 def from_instruction_proto(proto: Any) -> ReplicaGroups:
-    """The instruction's groups; `ListGroups(())`, which means all, when it says nothing.
+    """Returns the instruction's groups; `ListGroups(())`, which means all ids, if it has none.
 
     Args:
-      proto: an `xla.HloInstructionProto` of an installed or fallback schema.
+      proto: an `xla.HloInstructionProto` of the installed or fallback schema.
 
     Raises:
-      ModuleError: the groups do not fit their mesh, or have too many ids.
+      ModuleError: the groups do not match their mesh, or have too many ids.
     """
     form = proto.WhichOneof("replica_group_list")
     if form == "iota_collective_device_list":
@@ -58,7 +58,7 @@ def from_instruction_proto(proto: Any) -> ReplicaGroups:
 
 
 def _list_groups(groups: Sequence[Any]) -> ListGroups:
-    """One by one."""
+    """Reads groups one by one."""
     check_count(len(groups))
     members = [group.replica_ids for group in groups]
     lengths = id_array(map(len, members), len(members))
@@ -67,7 +67,7 @@ def _list_groups(groups: Sequence[Any]) -> ListGroups:
 
 
 def _mesh_ids(mesh: Any) -> Ids:
-    """Those of a `xla.MeshProto`: of many, the integers that they are serialized to, as each costs more as an object."""
+    """Returns the device ids of an `xla.MeshProto`. Many ids are parsed from bytes, which is faster than reading objects."""
     count = len(mesh.device_ids)
     packed = _packed(mesh.SerializeToString(), _DEVICE_IDS) if count > _MANY_BYTES else b""
     ends = varint_ends(packed)
@@ -75,23 +75,23 @@ def _mesh_ids(mesh: Any) -> Ids:
 
 
 def _packed(message: bytes, tag: int) -> bytes:
-    """The bytes of the first field with a tag, of a message whose fields all tell how many bytes they have; b"" else."""
+    """Returns the bytes of the first field with a tag in a message of length-delimited fields; b"" if there is none."""
     position = 0
     while position < len(message):
-        found, position = read_varint(message, position)
+        read_tag, position = read_varint(message, position)
         length, position = read_varint(message, position)
-        if found & 7 != _LENGTH:
+        if read_tag & 7 != _LENGTH:
             break
-        if found == tag:
+        if read_tag == tag:
             return message[position : position + length]
         position += length
     return b""
 
 
 def alike_groups(data: bytes) -> ListGroups | None:
-    """Many groups of the same length, from the bytes of a `xla.CollectiveDeviceListProto`; None for any others.
+    """Reads many groups of equal length from the bytes of an `xla.CollectiveDeviceListProto`; None for other lists.
 
-    A view of each group costs more than all of its ids: the bytes are integers only, which are read at once.
+    Creating an object per group is slower than reading all ids. The bytes consist of integers only, which are read at once.
 
     Raises:
       ModuleError: there are too many ids.
@@ -102,14 +102,16 @@ def alike_groups(data: bytes) -> ListGroups | None:
         return _alike_integers(data)
     except ModuleError:
         raise
-    except ValueError:  # what is beside the groups is no integer
+    except ValueError:  # the bytes contain other data than integers
         return None
 
 
 def _alike_integers(data: bytes) -> ListGroups | None:
-    """The same. Raises ValueError where the bytes are no integers."""
+    """Implements `alike_groups`. Raises ValueError if the bytes contain other data than integers."""
     ends = varint_ends(data)
-    length = int(varints_at(data, ends[1:2])[0])  # of the first group's bytes, which tell how many integers it has
+    length = int(
+        varints_at(data, ends[1:2])[0]
+    )  # byte length of the first group, which determines its number of integers
     width = int(np.searchsorted(ends, ends[1] + length, "right"))
     count = len(ends) // width
     if width <= _HEAD or width * count != len(ends):
@@ -125,7 +127,7 @@ def _alike_integers(data: bytes) -> ListGroups | None:
 
 
 def _have_short_heads(data: bytes, ends: Ids, last: Ids) -> bool:
-    """Whether all groups begin as expected, with a byte an integer, as those of few members do."""
+    """Reports whether all groups begin as expected with one byte per integer, as groups of few members do."""
     first = ends[:, 0]
     if (ends[:, _HEAD - 1] - first != _HEAD - 1).any():
         return False
@@ -153,9 +155,7 @@ def _mesh_groups(proto: Any) -> MeshGroups:
     for axis in proto.axes:
         part = axis.sub_axis_info if axis.HasField("sub_axis_info") else None
         if not 0 <= axis.mesh_axis_index < len(names):
-            raise ModuleError(
-                f"Replica groups: the mesh has {len(names)} axes and none of number {axis.mesh_axis_index}."
-            )
+            raise ModuleError(f"Replica groups: the mesh has {len(names)} axes, but no axis {axis.mesh_axis_index}.")
         name = names[axis.mesh_axis_index]
         axes.append(AxisRef(name, part.pre_size, part.size) if part else AxisRef(name))
     return MeshGroups(tuple((axis.name, axis.size) for axis in mesh.axes), tuple(axes), device_ids)

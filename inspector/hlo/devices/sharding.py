@@ -9,9 +9,9 @@ _NAMES = {"REPLICATED": "replicated", "MANUAL": "manual", "UNKNOWN": "unknown", 
 
 
 def sharding_text(proto: Any) -> str:
-    """HLO text such as `{devices=[2,1,4]<=[8] last_tile_dim_replicate}`, from an `xla.OpSharding`.
+    """Returns HLO text of an `xla.OpSharding`, such as `{devices=[2,1,4]<=[8] last_tile_dim_replicate}`.
 
-    A named sharding, which only newer jaxlibs have, is such as `{mesh['a'=2,'b'=4], [{'a'}, {}]}`.
+    Named shardings, which only newer jaxlibs have, look like `{mesh['a'=2,'b'=4], [{'a'}, {}]}`.
     """
     kind = proto.DESCRIPTOR.fields_by_name["type"].enum_type.values_by_number[proto.type].name
     if kind == "TUPLE":
@@ -37,8 +37,8 @@ def _named_text(proto: Any) -> str:
         ids = f", device_ids=([{_commas(iota)}]T({_commas(proto.mesh.iota_transform.transpose_perm)}))"
     split = ", ".join(braced(d.axes, *([] if d.is_closed else ["?"])) for d in proto.dim_shardings)
     rest = {"replicated": proto.replicated_axes, "unreduced": proto.unreduced_axes, "manual": proto.manual_axes}
-    said = "".join(f", {name}={braced(axes)}" for name, axes in rest.items() if axes)
-    return f"{{mesh[{mesh}]{ids}, [{split}]{said}}}"
+    other = "".join(f", {name}={braced(axes)}" for name, axes in rest.items() if axes)
+    return f"{{mesh[{mesh}]{ids}, [{split}]{other}}}"
 
 
 def _axis_text(axis: Any, names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which axes of a mesh split each dimension of an array, from XLA's shardings, which know devices only or axes by number."""
+"""Finds the mesh axes that split each dimension of an array, from XLA's shardings, which refer to devices or axis numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.devices.sharding import sharding_text
 
 Axes: TypeAlias = tuple[tuple[str, ...], ...]
-"""Of each dimension, the axes that split it, the slowest first; () where it is whole."""
+"""For each dimension, the axes that split it, slowest first; () for a dimension that is not split."""
 
 _TILED = re.compile(r"\{devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))( last_tile_dim_replicate)?\}")
 
@@ -26,21 +26,21 @@ _BRACED = re.compile(r"\{([^}]*)\}")
 
 
 def axes_of(proto: Any, mesh: Mesh, rank: int) -> Axes | None:
-    """Of an `xla.OpSharding` of an array of so many dimensions; None where no axes of the mesh say it."""
+    """Returns the axes of an `xla.OpSharding` of an array of a rank; None if no axes of the mesh describe it."""
     text = sharding_text(proto)
-    found: Axes | None = () if text == "{replicated}" else axes_in_text(text, mesh)
-    return None if found is None else found + ((),) * (rank - len(found))
+    axes: Axes | None = () if text == "{replicated}" else axes_in_text(text, mesh)
+    return None if axes is None else axes + ((),) * (rank - len(axes))
 
 
-@functools.lru_cache(maxsize=512)  # hundreds of arrays are split in a few ways
+@functools.lru_cache(maxsize=512)  # hundreds of arrays share a few shardings
 def axes_in_text(sharding: str, mesh: Mesh) -> Axes | None:
-    """Of HLO's text of a sharding by tiles, such as `{devices=[2,1,4]<=[8]}`, or by names."""
+    """Returns the axes of a sharding in HLO text, tiled, such as `{devices=[2,1,4]<=[8]}`, or named."""
     if named := _NAMED.fullmatch(sharding):
         return _of_names(named[1], named[2], named[3], mesh)
-    found = _TILED.fullmatch(sharding)
-    if found is None:
+    match = _TILED.fullmatch(sharding)
+    if match is None:
         return None
-    tiles, dims, order, listed, is_replicated = found.groups()
+    tiles, dims, order, listed, is_replicated = match.groups()
     sizes = _numbers(tiles)
     ids = np.array(_numbers(listed)) if dims is None else np.arange(math.prod(_numbers(dims)))
     if dims is not None and order is not None:
@@ -57,7 +57,7 @@ def axes_in_text(sharding: str, mesh: Mesh) -> Axes | None:
 
 
 def spec_text(axes: Axes) -> str:
-    """Such as `(data, -, model)`; several axes of a dimension with + between them."""
+    """Formats axes as text, such as `(data, -, model)`. Several axes of a dimension are joined with +."""
     return f"({', '.join('+'.join(names) or '-' for names in axes)})"
 
 
@@ -67,12 +67,15 @@ def _of_names(axes: str, ids: str | None, dimensions: str, mesh: Mesh) -> Axes |
     own = ",".join(f"'{name}'={size}" for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True))
     is_same = axes == own and (None if ids is None else tuple(_numbers(ids))) == mesh.device_ids
     if any(found) and not (is_same and {axis for split in found for axis in split} <= set(known)):
-        return None  # of another mesh, or split by parts of axes
+        return None  # another mesh, or a split by sub-axes
     return tuple(tuple(known[axis] for axis in split) for split in found)
 
 
 def _by_dimension(grid: npt.NDArray[np.int64], mesh: Mesh) -> Axes | None:
-    """The axes along which the index of a part grows, the slowest first; None where it is no such sum."""
+    """Returns the axes along which the index of each dimension's part grows, slowest first.
+
+    Returns None if the index is not a sum of strides along axes.
+    """
     steps = np.indices(mesh.axis_sizes)
     found = []
     for index in grid:

@@ -1,1 +1,1 @@
-"""The columnar reader: parses large HLO protos into NumPy columns. Everything here exists for speed."""
+"""The columnar reader: parses large HLO protos into NumPy columns, for speed."""

@@ -1,7 +1,7 @@
-"""Bytes that are read at many positions at once: protobuf's integers, and which of many ranges are equal.
+"""Reads bytes at many positions at once: parses protobuf integers, and finds equal byte ranges.
 
-Eight bytes at any position are one number, sixty-four one item, so that a step of NumPy takes all that is asked of a
-position, and not a byte of it.
+Overlapping views give eight bytes at any position as one number, and 64 bytes as one item. So one NumPy operation processes
+everything at a position instead of a single byte.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from inspector.support.varints import read_varint
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 16384
-"""Positions or messages that are read at once, so that what a step works on stays in the processor's cache."""
+"""Number of positions or messages that are read at once, so that intermediate values fit into the processor's cache."""
 
-_STEPS = 4  # integers of a list that are read one after the other; few have more, and these all others at once
+_STEPS = 4  # integers of a list that are read in sequence; the rest of the few longer lists is read at once
 _LINE = 64  # bytes that are compared at once
-_LINES = 4  # of a range; few have more, and of these the rest is compared as bytes
+_LINES = 4  # lines of a range that are compared; the rest of the few longer ranges is compared as bytes
 _ALL = (1 << 64) - 1
-_PADDING = 2 * _LINE  # so that what is read at the end, or just behind it, lies within
+_PADDING = 2 * _LINE  # so that reads at or just after the end stay within the data
 _WORD, _WORD_BYTES = np.uint64, 8
 
 _STOPS = _WORD(0x8080808080808080)
 _SEVENS = _WORD(0x7F7F7F7F7F7F7F7F)
-# Pairs of 7 bits become 14, of those 28, of those 56.
+# Combines pairs of 7 bits into 14, those into 28, and those into 56.
 _FOLDS = tuple(
     (_WORD(low), _WORD(low << width), _WORD(shift))
     for low, width, shift in ((0x007F007F007F007F, 8, 1), (0x00003FFF00003FFF, 16, 2), (0x000000000FFFFFFF, 32, 4))
 )
 
 _WITHIN = np.tril(np.full((_LINE + 1, _LINE), 0xFF, np.uint8), -1).view("<u8")
-"""Of each length up to a line, the words of a line with ones where it reaches."""
+"""For each length up to a line, a mask of a line's words that covers this many bytes."""
 
 _FACTORS, _ODD = (
     np.random.default_rng(0).integers(1 << 62, 1 << 63, shape, dtype=np.uint64) | _WORD(1)
     for shape in ((2, _LINE // _WORD_BYTES), 2)
 )
-"""Random factors of the words of a line, and of what was added before them; for each of two sums."""
+"""Random factors for the words of a line, and for the previous sum; for each of the two sums."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ByteRanges:
-    """Ranges of bytes.
+    """Byte ranges.
 
     Attributes:
-      begins, lengths: of each, `[n]`.
+      begins, lengths: start and length of each range, `[n]`.
     """
 
     begins: Numbers
@@ -60,7 +60,7 @@ class ByteRanges:
 
     @property
     def ends(self) -> Numbers:
-        """Behind each."""
+        """End offset of each range."""
         return self.begins + self.lengths
 
     def __getitem__(self, which: Any) -> ByteRanges:
@@ -68,15 +68,15 @@ class ByteRanges:
 
 
 class Octets:
-    """Bytes, and what stands at positions in them.
+    """Bytes that can be read at many positions at once.
 
     Attributes:
-      data: with some more behind.
-      size: without these.
+      data: the bytes, followed by padding.
+      size: number of bytes without padding.
     """
 
     def __init__(self, pieces: Sequence[bytes], size: int | None = None) -> None:
-        """Joins pieces; `size` of one where enough follows behind it, which is not copied then."""
+        """Joins pieces. With `size`, the single piece already includes enough padding after `size` bytes and is not copied."""
         is_padded = size is not None and len(pieces[0]) - size >= _PADDING
         self.data = b"".join(pieces if is_padded else [*pieces, bytes(_PADDING)])
         self.size = len(self.data) - _PADDING
@@ -85,12 +85,12 @@ class Octets:
         self._lines = _everywhere(self._octets, np.dtype(f"V{_LINE}"))
 
     def slices(self, spans: ByteRanges) -> list[bytes]:
-        """The bytes of each range."""
+        """Returns the bytes of each range."""
         data = self.data
         return [data[begin:end] for begin, end in zip(spans.begins.tolist(), spans.ends.tolist(), strict=True)]
 
     def gathered(self, spans: ByteRanges) -> npt.NDArray[np.uint8]:
-        """The bytes of all ranges, one after the other."""
+        """Returns the concatenated bytes of all ranges."""
         ends = np.cumsum(spans.lengths)
         places = np.repeat(spans.begins - (ends - spans.lengths), spans.lengths)
         places += np.arange(len(places))
@@ -98,16 +98,16 @@ class Octets:
         return found
 
     def begins_with(self, at: Numbers, begin: bytes) -> npt.NDArray[np.bool_]:
-        """Whether some bytes, at most eight, stand at positions."""
+        """Reports for each position whether the bytes there begin with `begin`, which has at most eight bytes."""
         mask = _WORD((1 << 8 * len(begin)) - 1)
         found: npt.NDArray[np.bool_] = (self._words[at] & mask) == _WORD(int.from_bytes(begin, "little"))
         return found
 
     def varints(self, at: Numbers) -> tuple[Numbers, Numbers]:
-        """The integers at positions, of 64 bits with a sign, as protobuf's `int64`; and the positions behind them.
+        """Reads the signed 64-bit integers at positions, as protobuf's `int64`, and the positions after them.
 
         Raises:
-          ModuleError: one has more than 64 bits.
+          ModuleError: an integer has more than 64 bits.
         """
         first = self._octets[at]
         longer = np.flatnonzero(first >= 0x80)
@@ -121,7 +121,7 @@ class Octets:
     def _longer(self, at: Numbers) -> tuple[Numbers, Numbers]:
         words = self._words[at]
         stops = ~words & _STOPS
-        mask = stops ^ (stops - _WORD(1))  # of all bits to the first that stops
+        mask = stops ^ (stops - _WORD(1))  # all bits up to the first stop bit
         words &= mask & _SEVENS
         for low, high, shift in _FOLDS:
             words = (words & low) | ((words & high) >> shift)
@@ -139,17 +139,17 @@ class Octets:
         return value - (value >> 63 << 64), behind
 
     def lists(self, spans: ByteRanges) -> tuple[Numbers, Numbers]:
-        """The integers of ranges that hold nothing else, and at least one byte each.
+        """Reads the integers of ranges that contain only integers and at least one byte.
 
         Returns:
-          `(offsets, values)`: those of range `i` are `values[offsets[i] : offsets[i + 1]]`.
+          `(offsets, values)`: the integers of range `i` are `values[offsets[i] : offsets[i + 1]]`.
 
         Raises:
-          ModuleError: a range ends within one, or one has more than 64 bits.
+          ModuleError: a range ends within an integer, or an integer has more than 64 bits.
         """
         counts = np.zeros(len(spans.begins), np.int64)
         at, ends, rows = spans.begins, spans.ends, np.arange(len(counts))
-        read = list[tuple[Numbers, Numbers | int, Numbers]]()  # of which lists, at which place in each, which values
+        read = list[tuple[Numbers, Numbers | int, Numbers]]()  # rows of the lists, positions in them, and values
         for place in range(_STEPS):
             if not len(rows):
                 break
@@ -172,7 +172,7 @@ class Octets:
         return offsets, found
 
     def _many(self, spans: ByteRanges) -> tuple[Numbers, Numbers]:
-        """How many integers ranges hold, and these; of long ranges."""
+        """Returns the number of integers of each long range, and the integers."""
         data, ends = self.gathered(spans), np.cumsum(spans.lengths)
         stops = data < 0x80
         if not stops[ends - 1].all():
@@ -183,16 +183,16 @@ class Octets:
         return np.add.reduceat(starts, ends - spans.lengths, dtype=np.int64), values
 
     def distinct(self, ranges: Sequence[ByteRanges]) -> tuple[Numbers, Numbers]:
-        """Numbers what consists of several ranges, equal where their bytes are.
+        """Numbers items that consist of several ranges each. Items with equal bytes get equal numbers.
 
-        Bytes count as equal that agree in two sums of 64 bits, over all of them with random factors.
+        Bytes count as equal if two 64-bit hash sums with random factors agree.
 
         Args:
-          ranges: the first of each, the second of each, ...
+          ranges: the first range of each item, the second range of each item, ...
 
         Returns:
-          `(codes, first)`: of each its number, counted from 0 in the order in which they come; and of each number the
-          first that has it.
+          `(codes, first)`: the number of each item, from 0 in the order of first occurrence; and the index of the first
+          item with each number.
         """
         count = len(ranges[0].begins)
         sums, others = np.zeros((2, count), _WORD)
@@ -208,7 +208,7 @@ class Octets:
         return numbered(np.fromiter((known.setdefault(each, len(known)) for each in pieces), np.int64, count))
 
     def _add(self, sums: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], left: ByteRanges) -> None:
-        """Adds the bytes of ranges to two sums of each."""
+        """Adds the bytes of each range to its two hash sums."""
         words = self._words[left.begins] & _WITHIN[: _WORD_BYTES + 1, 0].take(np.minimum(left.lengths, _WORD_BYTES))
         lengths, rows = left.lengths.astype(_WORD), np.arange(len(sums))
         for each, odd in ((sums, _ODD[0]), (others, _ODD[1])):
@@ -222,7 +222,7 @@ class Octets:
             left, rows = left[further], rows[further]
             lines = self._lines[left.begins].view("<u8").reshape(len(rows), -1)
             lines &= _WITHIN.take(np.minimum(left.lengths, _LINE), axis=0)
-            lines ^= lines >> _WORD(32)  # the high bits alone would leave most of the sum as it is
+            lines ^= lines >> _WORD(32)  # otherwise the high bits would affect only a few bits of the sum
             for each, factors, odd in ((sums, _FACTORS[0], _ODD[0]), (others, _FACTORS[1], _ODD[1])):
                 each[rows] = each[rows] * odd + _mixed(lines @ factors)
             left = ByteRanges(left.begins + _LINE, left.lengths - _LINE)
@@ -242,6 +242,6 @@ def _mixed(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _everywhere(octets: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """What each position and those behind it hold, as items of a kind."""
+    """Returns a view with an item of a dtype at every byte position."""
     first, count = octets[: kind.itemsize].view(kind), len(octets) - kind.itemsize + 1
     return np.lib.stride_tricks.as_strided(first, (count,), (1,), writeable=False)

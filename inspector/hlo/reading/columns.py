@@ -1,7 +1,7 @@
-"""A module's instructions as columns: read once, shared by everything that asks about all of them.
+"""A module's instructions as columns, read once and shared by all code that processes many instructions.
 
-Texts and messages that many instructions share (opcodes, shapes, metadata) are kept once, and a column has their
-numbers. What one instruction says besides is read from its bytes when it is asked for (`hlo/module.py`).
+Texts and messages that many instructions share (opcodes, shapes, metadata) are stored once, and columns refer to them by
+number. Other fields of an instruction are read from its bytes on demand (`hlo/module.py`).
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _SINGULAR = (
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of values that come again.
+    """A column of repeated values.
 
     Attributes:
-      codes: of each row, -1 where it has none.
-      values: what each code stands for, each once.
+      codes: the code of each row's value; -1 for a row without a value.
+      values: the distinct values, by code.
     """
 
     codes: Numbers
     values: list[Any]
 
     def at(self, row: int) -> Any:
-        """The value of a row; b"" where it has none. Not of texts."""
+        """Returns the value of a row; b"" if it has none. Not for columns of text."""
         code = self.codes[row]
         return self.values[code] if code >= 0 else b""
 
@@ -66,8 +66,8 @@ class RowLists:
     """A column of lists of rows.
 
     Attributes:
-      offsets: those of row `i` are `rows[offsets[i] : offsets[i + 1]]`; `[rows + 1]`.
-      rows: of what is referred to.
+      offsets: the list of row `i` is `rows[offsets[i] : offsets[i + 1]]`; `[rows + 1]`.
+      rows: the concatenated lists.
     """
 
     offsets: Numbers
@@ -79,12 +79,12 @@ class RowLists:
 
     @functools.cached_property
     def having(self) -> Numbers:
-        """The rows that have any."""
+        """The rows with a non-empty list."""
         return np.flatnonzero(np.diff(self.offsets))
 
     @property
     def from_rows(self) -> Numbers:
-        """Which row each link is of."""
+        """The row to which each list element belongs."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
@@ -92,29 +92,29 @@ class Columns:
     """The instructions of a module, in the order of its proto: computation by computation.
 
     Attributes:
-      data: what it was read from.
+      data: the bytes of the module.
       module: the `xla.HloModuleProto` without its computations.
-      computations: of each its `xla.HloComputationProto` without its instructions, as bytes.
-      computation_names, computation_ids, root_ids: of each computation.
-      first: the row of each computation's first instruction, and at the end the number of all.
-      ids: of each instruction.
-      opcodes: as texts.
-      shapes, metadata: as bytes.
-      codes: what each instruction says besides its name, its id and what it refers to, as a number.
-      contents: the fields of each thing that is said, by that number.
-      outline, parts: where all this lies.
+      computations: the `xla.HloComputationProto` of each computation without its instructions, as bytes.
+      computation_names, computation_ids, root_ids: names, ids and root ids of computations.
+      first: the row of each computation's first instruction, followed by the number of all instructions.
+      ids: ids of instructions.
+      opcodes: opcodes of instructions, as text.
+      shapes, metadata: shapes and metadata of instructions, as bytes.
+      codes: the code of each instruction's other contents: all fields except name, id and links.
+      contents: the fields of these contents, by code.
+      outline, parts: the byte positions of all this.
     """
 
     def __init__(self, data: bytes, schema: Schema | None = None, known: tuple[Outline, Parts] | None = None) -> None:
         """Reads serialized bytes.
 
         Args:
-          data: an `xla.HloModuleProto`, or an `xla.HloProto` that holds one.
-          schema: message classes; the installed jaxlib's by default.
-          known: what was read of it before.
+          data: an `xla.HloModuleProto`, or an `xla.HloProto` that contains one.
+          schema: message classes; those of the installed jaxlib by default.
+          known: the saved outline and parts of the module, if it was read before.
 
         Raises:
-          ModuleError: neither, or damaged.
+          ModuleError: the bytes are neither, or damaged.
         """
         self.data = data
         self._schema = schema or installed_schema()
@@ -139,14 +139,14 @@ class Columns:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """Of each instruction.
+        """The name of each instruction.
 
         Raises:
-          ModuleError: one is not UTF-8.
+          ModuleError: a name is not UTF-8.
         """
         octets, names = self.parts.octets, self.parts.names
         texts = octets.gathered(ByteRanges(names.begins, names.lengths + 1))
-        texts[np.cumsum(names.lengths + 1) - 1] = 0  # behind each
+        texts[np.cumsum(names.lengths + 1) - 1] = 0  # a separator after each name
         found = _text(texts.tobytes()).split("\0")[:-1]
         return found if len(found) == len(self) else [*map(_text, octets.slices(names))]
 
@@ -156,26 +156,26 @@ class Columns:
 
     @functools.cached_property
     def in_computation(self) -> npt.NDArray[np.int32]:
-        """Which computation each instruction is in."""
+        """The number of the computation that contains each instruction."""
         return np.repeat(np.arange(len(self.first) - 1, dtype=np.int32), np.diff(self.first))
 
     @functools.cached_property
     def opcode_texts(self) -> list[str]:
-        """Of each instruction its opcode."""
+        """The opcode of each instruction."""
         return [*map(self.opcodes.values.__getitem__, self.opcodes.codes.tolist())]
 
     def opcode_is(self, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-        """Whether each instruction's opcode is one that is wanted."""
+        """Reports for each instruction whether its opcode satisfies a predicate."""
         return np.array([*map(wanted, self.opcodes.values)], bool)[self.opcodes.codes]
 
     def rows_of(self, wanted: Callable[[str], bool]) -> list[int]:
-        """The rows whose opcode is one that is wanted, ascending."""
+        """Returns the rows whose opcode satisfies a predicate, ascending."""
         found: list[int] = np.flatnonzero(self.opcode_is(wanted)).tolist()
         return found
 
     @functools.cached_property
     def calling(self) -> list[list[int]]:
-        """Of each computation its rows that call others, ascending."""
+        """The rows of each computation that call computations, ascending."""
         found: list[list[int]] = [[] for _ in self.computations]
         having = self.called.having
         for number, row in zip(self.in_computation[having].tolist(), having.tolist(), strict=True):
@@ -183,33 +183,29 @@ class Columns:
         return found
 
     def coded(self, number: int) -> Coded:
-        """A singular field of `xla.HloInstructionProto` by its number, as bytes."""
+        """Returns a singular field of `xla.HloInstructionProto`, by its number, as bytes."""
         if number not in self._coded:
             self._coded[number] = self._of_rows(Coded(*self.contents.coded(number)))
         return self._coded[number]
 
     def integers(self, number: int) -> Numbers:
-        """A singular integer of each instruction by its number, `[rows]`; 0 where it has none."""
+        """Returns a singular integer field of each instruction, by its number, `[rows]`; 0 if it is not set."""
         return self.contents.integers(number)[self.codes]
 
     def integer(self, number: int, row: int) -> int:
-        """The same of one instruction."""
+        """Returns a singular integer field of one instruction; 0 if it is not set."""
         if number not in self._integers:
             self._integers[number] = self.contents.integers(number)
         return int(self._integers[number][self.codes[row]])
 
-    def _of_rows(self, said: Coded) -> Coded:
-        return Coded(said.codes[self.codes], said.values)
-
-    def row(self, computation: int, instruction_id: int) -> int:
-        """The instruction of a computation that has an id; -1 for none."""
-        return int(self._rows.of(np.array([computation]), np.array([instruction_id], np.int64))[0])
+    def _of_rows(self, contents: Coded) -> Coded:
+        return Coded(contents.codes[self.codes], contents.values)
 
     def rows_with(self, computation: int, ids: Sequence[int]) -> list[int]:
-        """The instructions of a computation that have ids.
+        """Returns the rows of a computation's instructions by their ids.
 
         Raises:
-          ModuleError: it lacks one: the proto is damaged.
+          ModuleError: an id is missing, because the proto is damaged.
         """
         found: list[int] = self._in_place(np.full(len(ids), computation), np.array(ids, np.int64)).tolist()
         return found
@@ -219,50 +215,50 @@ class Columns:
         """The row of each computation's root.
 
         Raises:
-          ModuleError: one lacks it: the proto is damaged.
+          ModuleError: a root is missing, because the proto is damaged.
         """
         return self._in_place(np.arange(len(self.root_ids)), np.array(self.root_ids, np.int64))
 
     @functools.cached_property
     def operands(self) -> RowLists:
-        """The instructions that each one takes.
+        """The operands of each instruction.
 
         Raises:
-          ModuleError: a computation lacks one: the proto is damaged.
+          ModuleError: an operand is missing, because the proto is damaged.
         """
         return self._others(OPERAND_IDS)
 
     @functools.cached_property
     def predecessors(self) -> RowLists:
-        """The instructions that must come before each one, though it takes nothing of them; errors as `operands`."""
+        """The control predecessors of each instruction. Errors are those of `operands`."""
         return self._others(CONTROL_PREDECESSOR_IDS)
 
     @functools.cached_property
     def called(self) -> RowLists:
-        """The computations that each one calls.
+        """The computations that each instruction calls.
 
         Raises:
-          ModuleError: the module lacks one: the proto is damaged.
+          ModuleError: a computation is missing, because the proto is damaged.
         """
         offsets, ids = self._lists(CALLED_COMPUTATION_IDS)
         known = RowsById(np.array([0, len(self.computation_ids)]), np.array(self.computation_ids, np.int64))
         numbers = known.of(np.zeros(len(ids), np.int64), ids)
         if (numbers < 0).any():
             missing = int(ids[np.argmin(numbers)])
-            raise ModuleError(f"Module {self.module.name} refers to a computation {missing} that it lacks.")
+            raise ModuleError(f"Module {self.module.name} refers to computation {missing}, which it does not have.")
         return RowLists(offsets, numbers)
 
     @functools.cached_property
     def callees(self) -> dict[int, tuple[int, ...]]:
-        """`called` by row, of those that call any."""
+        """The numbers of called computations by row, for instructions that call any."""
         return {row: tuple(self.called.of(row)) for row in self.called.having.tolist()}
 
     @functools.cached_property
     def positions(self) -> Numbers:
-        """The place of each instruction in its computation's schedule; in the proto's order where XLA made none.
+        """The position of each instruction in its computation's schedule, or in the proto's order without a schedule.
 
         Raises:
-          ModuleError: the schedule names an instruction that there is not: the proto is damaged.
+          ModuleError: the schedule names a missing instruction, because the proto is damaged.
         """
         positions: Numbers = np.arange(len(self)) - self.first[self.in_computation]
         sequences = self.module.schedule.sequences
@@ -279,7 +275,7 @@ class Columns:
 
     @functools.cached_property
     def users(self) -> RowLists:
-        """The instructions that take each one, each once, in the module's order; errors as `operands`."""
+        """The users of each instruction, without duplicates, in the module's order. Errors are those of `operands`."""
         taken, users = self.operands.rows, self.operands.from_rows
         order = np.argsort(taken, kind="stable")
         taken, users = taken[order], users[order]
@@ -293,7 +289,7 @@ class Columns:
         return RowLists(offsets, self._in_place(np.repeat(self.in_computation, np.diff(offsets)), ids))
 
     def _lists(self, number: int) -> tuple[Numbers, Numbers]:
-        """The ids that a field lists: those of row `i` are `ids[offsets[i] : offsets[i + 1]]`."""
+        """Returns the ids that a field lists: those of row `i` are `ids[offsets[i] : offsets[i + 1]]`."""
         lists = self.parts.links[number]
         offsets, ids = self.parts.octets.lists(lists.spans)
         counts = np.zeros(len(self), np.int64)
@@ -301,42 +297,42 @@ class Columns:
         return np.append(0, np.cumsum(counts)), ids
 
     def _in_place(self, computations: npt.NDArray[Any], ids: Numbers) -> Numbers:
-        """The rows of ids in computations. Raises ModuleError where one lacks it."""
+        """Returns the rows of ids in computations. Raises ModuleError if an id is missing."""
         rows = self._rows.of(computations, ids)
         if (rows < 0).any():
             first = int(np.argmin(rows))
             name = self.computation_names[int(computations[first])]
-            raise ModuleError(f"Computation {name} refers to an instruction {int(ids[first])} that it lacks.")
+            raise ModuleError(f"Computation {name} refers to instruction {int(ids[first])}, which it does not have.")
         return rows
 
     def instruction(self, row: int) -> Any:
-        """The `xla.HloInstructionProto` of a row."""
+        """Returns the `xla.HloInstructionProto` of a row."""
         return self.message("xla.HloInstructionProto", self.parts.message(row))
 
     def computation(self, number: int) -> Any:
-        """The `xla.HloComputationProto` of a computation without its instructions."""
+        """Returns the `xla.HloComputationProto` of a computation, without its instructions."""
         return self.message("xla.HloComputationProto", self.computations[number])
 
     def message(self, name: str, data: bytes) -> Any:
-        """A message in the columns, such as an `xla.ShapeProto`.
+        """Decodes a message in the columns, such as an `xla.ShapeProto`.
 
         Raises:
-          ModuleError: it is damaged.
+          ModuleError: the message is damaged.
         """
         try:
             return self._schema.message(name).FromString(data)
         except DecodeError as e:
-            raise ModuleError(f"The module is damaged: {len(data)} bytes in it are no {name}: {e}.") from None
+            raise ModuleError(f"The module is damaged: {len(data)} bytes in it are not a valid {name}: {e}.") from None
 
     def messages(self, name: str, data: Sequence[bytes]) -> Sequence[Any]:
-        """Several messages of a kind; errors as `message`."""
+        """Decodes several messages of one type. Errors are those of `message`."""
         try:
             return self._schema.messages(name, data)
         except DecodeError:
-            return [self.message(name, each) for each in data]  # which says which it is
+            return [self.message(name, each) for each in data]  # raises an error for the damaged one
 
     def _regular(self, found: Outline) -> Parts:
-        """The instructions' parts, each singular field once, each list in one piece, and of none too many."""
+        """Splits instructions into parts, after rewriting those with repeated singular fields, split lists or too many fields."""
         end = int(found.instructions.ends.max(initial=0))
         parts = Parts.of(Octets([found.data], end), found.instructions)
         irregular = np.append(parts.contents.irregular(_SINGULAR), parts.misplaced)
@@ -348,12 +344,12 @@ class Columns:
         lengths = np.array([*map(len, written)], np.int64)
         parts = Parts.of(Octets(written), ByteRanges(np.cumsum(lengths) - lengths, lengths))
         if len(parts.misplaced):
-            raise ModuleError("The module is damaged: the name, id or operands of an instruction are none.")
+            raise ModuleError("The module is damaged: the name, id or operands of an instruction are invalid.")
         return parts
 
 
 def _rewritten(instruction: Any) -> bytes:
-    """The same message with its lists of messages, which may be long, at the end."""
+    """Serializes a message with its lists of messages, which may be long, at the end."""
     last = type(instruction)()
     for field, values in instruction.ListFields():
         if field.is_repeated and field.message_type is not None:
@@ -363,7 +359,7 @@ def _rewritten(instruction: Any) -> bytes:
 
 
 def _with_empty(codes: Numbers, values: list[bytes]) -> Coded:
-    """A field that is empty where it is not written."""
+    """Returns a field in which unset values are empty."""
     missing = codes < 0
     if not missing.any():
         return Coded(codes, values)

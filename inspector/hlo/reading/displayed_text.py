@@ -1,4 +1,4 @@
-"""A module's text for reading, with which of its lines define an instruction, and which."""
+"""The readable text of a module, with the instruction that each line defines."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from inspector.hlo.module import Module
 from inspector.hlo.text import display_text
 
 NAMES = ("text", "rows")
-"""Of the entries that are kept of one."""
+"""Names of the saved entries of a text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class DisplayedText:
-    """Lines of a text.
+    """The readable text of a module.
 
     Attributes:
-      text: without metadata and without the tables of source frames.
+      text: the text without metadata and without the tables of source frames.
       defining: whether each line defines an instruction.
-      rows: of that in the module's columns; -1 where there is none.
+      rows: row of that instruction in the module's columns; -1 if there is none.
     """
 
     text: str
@@ -32,10 +32,10 @@ class DisplayedText:
 
     @classmethod
     def of(cls, hlo: str, module: Module) -> DisplayedText:
-        """Made of jaxlib's text of a module.
+        """Converts jaxlib's text of a module.
 
         Raises:
-          ModuleError: the text cannot be read.
+          ModuleError: the text cannot be parsed.
         """
         display = display_text(hlo)
         known: dict[str | None, int] = {name: row for row, name in enumerate(module.columns.names)}
@@ -45,23 +45,23 @@ class DisplayedText:
 
 
 def entries(shown: DisplayedText) -> dict[str, bytes] | None:
-    """A text as bytes by name, all of `NAMES`; None where it defines what the module has not."""
+    """Returns a text as bytes, by all of `NAMES`; None if it defines an instruction that the module does not have."""
     if (shown.defining != (shown.rows >= 0)).any():
         return None
     return {"text": shown.text.encode("utf-8", "surrogatepass"), "rows": shown.rows.astype("<i4").tobytes()}
 
 
 def read(kept: Mapping[str, bytes], module: Module) -> DisplayedText:
-    """The text of which `entries` were kept.
+    """Restores a text from its `entries`.
 
     Raises:
-      ModuleError: what was kept is not of this module, or damaged.
+      ModuleError: the entries belong to another module, or are damaged.
     """
     try:
         text = kept["text"].decode("utf-8", "surrogatepass")
         rows = np.frombuffer(kept["rows"], "<i4")
     except (KeyError, ValueError) as e:
-        raise ModuleError(f"What was kept of a text is damaged: {e}.") from e
+        raise ModuleError(f"The saved text is damaged: {e}.") from e
     if len(rows) != text.count("\n") + 1 or rows.min() < -1 or rows.max() >= len(module.columns):
-        raise ModuleError("What was kept of a text has other lines.")
+        raise ModuleError("The saved text does not match its module.")
     return DisplayedText(text, rows >= 0, rows)

@@ -1,4 +1,4 @@
-"""The fields of `xla.HloInstructionProto` that are read of all instructions at once, by their numbers."""
+"""Numbers of the fields of `xla.HloInstructionProto` that are read for all instructions at once."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Fusions told briefly: what XLA has to see of one to count it, the rest being counted by kind.
+"""Summaries of fusions: the instructions that XLA's cost analysis must see; the others are counted by kind.
 
-What is computed in a fusion is the sum of its instructions, most of which come in others too; what is read of an input
-depends on the instructions that take it. So of inputs that are taken alike one stays, and of the rest what takes an
-input that stays, what a slice or a call may read in its own way, and the result. `tests/compilation/test_cost.py` holds
-this against XLA's own counts of the whole fusions.
+The computation of a fusion is the sum of its instructions, most of which also occur in other fusions. The bytes read from
+an input depend on the instructions that use it. So a summary keeps one of the inputs that are used alike, the users of the
+kept inputs, slices and calls, which may read parts of operands, and the result. `tests/compilation/test_cost.py` compares the
+counts with XLA's counts of the whole fusions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLAIN = frozenset({
     "reverse", "round-nearest-afz", "round-nearest-even", "rsqrt", "select", "shift-left", "shift-right-arithmetic",
     "shift-right-logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "transpose", "xor",
 })  # fmt: skip
-"""Opcodes that read whole operands, call nothing, and compute the same wherever they stand."""
+"""Opcodes that read whole operands, call no computation, and cost the same everywhere."""
 
 _FACTORS = tuple(map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)))  # of SplitMix64
 _SHIFTS = tuple(map(np.uint64, (30, 27, 31)))
@@ -36,13 +36,13 @@ _SHIFTS = tuple(map(np.uint64, (30, 27, 31)))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Brief:
-    """What is told of a fusion.
+    """A summary of a fusion.
 
     Attributes:
-      rows: of its computation's instructions that stay, ascending.
-      inputs: the parameters that stay, by row, and the number of each, ascending.
-      read_as: of each parameter the place in `inputs` of the one that is read like it.
-      left_out: how many instructions of each kind are left out, by their numbers in `Module.alike`.
+      rows: rows of the kept instructions of its computation, ascending.
+      inputs: the number of each kept parameter by row, ascending.
+      read_as: for each parameter, the index in `inputs` of the one that is read alike.
+      left_out: the number of omitted instructions of each kind, by their numbers in `Module.alike`.
     """
 
     rows: tuple[int, ...]
@@ -52,15 +52,15 @@ class Brief:
 
 
 class Briefs:
-    """The fusions of a module, told briefly."""
+    """Summaries of the fusions of a module."""
 
     def __init__(self, module: Module, counted: Alike, scalars: npt.NDArray[np.bool_]) -> None:
-        """Looks at all of them.
+        """Analyzes all fusions.
 
         Args:
           module: the module.
-          counted: its instructions by what counts, the shapes of what they take included.
-          scalars: for each of the columns' shapes whether it is a number's: constant arrays are read too.
+          counted: its instructions grouped by everything that affects their cost, including operand shapes.
+          scalars: for each shape in the columns, whether it is a scalar. Constant arrays count as inputs that are read.
         """
         columns = module.columns
         is_input = columns.opcode_is("parameter".__eq__)
@@ -92,11 +92,11 @@ class Briefs:
         self._numbers: list[int] = columns.integers(PARAMETER_NUMBER).tolist()
 
     def of(self, computation: int, operands: int) -> Brief | None:
-        """A fusion's computation; None where nothing of it would be left out.
+        """Returns the summary of a fusion's computation; None if nothing would be omitted.
 
         Args:
-          computation: its number.
-          operands: how many the fusion has.
+          computation: number of the computation.
+          operands: number of operands of the fusion.
         """
         rows, stays, is_input = self._rows[computation], self._stays, self._is_input
         kept = tuple([row for row in rows if stays[row]])
@@ -120,13 +120,13 @@ def _representatives(
     is_input: npt.NDArray[np.bool_],
     alone: Numbers,
 ) -> Numbers:
-    """Of each input the first of its computation that is taken alike; -1 of what is none.
+    """Returns for each input the first input of its computation that is used alike; -1 for other rows.
 
     Args:
       computations: the computation of each row.
-      ways: a number of how it is taken, equal for those that are taken alike.
-      is_input: whether it is an input.
-      alone: the rows of inputs that stand for themselves.
+      ways: a hash of the uses of each row, equal for inputs that are used alike.
+      is_input: whether each row is an input.
+      alone: rows of inputs that represent themselves only.
     """
     rows = np.flatnonzero(is_input)
     found = np.full(len(is_input), -1, np.int64)
@@ -138,7 +138,7 @@ def _representatives(
 
 
 def _mixed(values: Numbers) -> npt.NDArray[np.uint64]:
-    """Numbers whose sums tell which they are of, but for a chance in 2^64."""
+    """Hashes values so that sums of hashes identify the summands, except with probability 2^-64."""
     found: npt.NDArray[np.uint64] = (values.astype(np.uint64) + np.uint64(1)) * _FACTORS[0]
     found ^= found >> _SHIFTS[0]
     found *= _FACTORS[1]

@@ -1,7 +1,7 @@
-"""Which instructions of a module are the same but for their names: what holds for one of them holds for all.
+"""Groups instructions of a module into kinds that are equal except for names. Results for one apply to all of its kind.
 
-A large module repeats a few thousand operations hundreds of thousands of times. What is asked of an instruction alone,
-such as what it costs, is asked once for each kind.
+A large module repeats a few thousand operations hundreds of thousands of times. Properties of a single instruction, such
+as its cost, are computed once per kind.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Alike:
     """The kinds of instructions of a module.
 
     Attributes:
-      columns: of the module.
-      kinds: of each instruction, counted from 0.
+      columns: the columns of the module.
+      kinds: the kind of each instruction, from 0.
       first: the first row of each kind.
-      bodies: of each computation that something calls, a number; equal for those with the same kinds of instructions
-        that feed each other alike.
+      bodies: a number for each called computation, equal for computations with the same kinds of instructions and the same
+        data flow between them.
     """
 
     columns: Columns = dataclasses.field(repr=False)
@@ -36,50 +36,51 @@ class Alike:
     bodies: Mapping[int, int]
 
     def attributes(self, without: Collection[int]) -> list[bytes]:
-        """What the first of each kind says besides its name, its id and what it refers to, without some fields."""
-        said = self.columns.contents.without(without)
-        return [said[code] for code in self.columns.codes[self.first].tolist()]
+        """Returns the contents of the first instruction of each kind, except name, id, links and the given fields."""
+        contents = self.columns.contents.without(without)
+        return [contents[code] for code in self.columns.codes[self.first].tolist()]
 
     @property
     def counts(self) -> Numbers:
-        """How many instructions there are of each kind."""
+        """Number of instructions of each kind."""
         return np.bincount(self.kinds, minlength=len(self.first))
 
 
 def alike(
     columns: Columns, without: Collection[int] = (), shapes: Numbers | None = None, finer: Alike | None = None
 ) -> Alike:
-    """Sorts instructions by what they are: opcode, shape, attributes, shapes of operands, and what they call.
+    """Groups instructions by opcode, shape, attributes, operand shapes and called computations.
 
-    Operands count by their shapes and by which of them are the same; computations by their instructions and which
-    feeds which.
+    Operands are compared by their shapes and by which of them are the same. Computations are compared by their instructions
+    and the data flow between them.
 
     Args:
-      columns: of the module.
-      without: further fields that do not count, by number; names, ids and metadata never do.
-      shapes: a number for each of `columns.shapes.values`, equal for those that count as equal; None where none do.
-      finer: kinds of the same module by which more counts: only one of each is looked at.
+      columns: the columns of the module.
+      without: numbers of further fields to ignore. Names, ids and metadata are always ignored.
+      shapes: a number for each of `columns.shapes.values`, equal for shapes that count as equal; None to compare shapes
+        exactly.
+      finer: a finer grouping of the same module. Only one instruction of each of its kinds is examined.
 
     Raises:
-      ModuleError: computations call each other in a circle: the module is damaged.
+      ModuleError: computations call each other recursively, because the module is damaged.
     """
     rows = np.arange(len(columns)) if finer is None else finer.first
     attributes = columns.contents.without((SHAPE, METADATA, *without))
     numbers = {each: number for number, each in enumerate(dict.fromkeys(attributes))}
     attribute_numbers = np.array([numbers[each] for each in attributes], np.int64)[columns.codes[rows]]
     sizes = _shapes(columns, rows, columns.shapes.codes if shapes is None else shapes[columns.shapes.codes])
-    said, _ = numbered(attribute_numbers * (len(rows) + 1) + sizes)
+    own, _ = numbered(attribute_numbers * (len(rows) + 1) + sizes)
     calling = np.diff(columns.called.offsets)[rows] > 0
     kinds, alone = np.full(len(rows), -1), np.flatnonzero(~calling)
-    kinds[alone], firsts = numbered(said[alone])
+    kinds[alone], firsts = numbered(own[alone])
     first: list[int] = rows[alone[firsts]].tolist()
     bodies = _Bodies(columns, kinds, finer)
     known: dict[tuple[int, tuple[int, ...]], int] = {}
-    # Finer kinds are counted in that order too.
+    # Finer kinds are already in this order.
     order = _callees_first(columns) if finer is None else np.flatnonzero(calling).tolist()
     for number in order:
         row = int(rows[number])
-        key = int(said[number]), bodies.of(columns.callees[row])
+        key = int(own[number]), bodies.of(columns.callees[row])
         if key not in known:
             known[key] = len(first)
             first.append(row)
@@ -88,14 +89,14 @@ def alike(
 
 
 def _shapes(columns: Columns, rows: Numbers, of_shapes: Numbers) -> Numbers:
-    """A number of each row, equal where shape, shapes of operands and which operands are the same are."""
+    """Returns a number for each row, equal for equal shapes, equal operand shapes and equal identities among operands."""
     links = columns.operands
     counts = links.offsets[rows + 1] - links.offsets[rows]
     offsets = np.append(0, np.cumsum(counts))
     owners = np.repeat(np.arange(len(rows)), counts)
     taken = links.rows[np.arange(offsets[-1]) + (links.offsets[rows] - offsets[:-1])[owners]]
     which, first = numbered(owners * (len(columns) + 1) + taken)
-    numbers = np.empty((len(taken) + len(rows), 2), np.int32)  # an instruction's own, then its operands'
+    numbers = np.empty((len(taken) + len(rows), 2), np.int32)  # the instruction's shape, then those of its operands
     own = offsets[:-1] + np.arange(len(rows))
     numbers[own, 0], numbers[own, 1] = of_shapes[rows], -1
     place = np.arange(len(taken)) + owners + 1
@@ -108,10 +109,10 @@ _PLACE_BYTES = np.dtype(np.int32).itemsize
 
 
 class _Bodies:
-    """Numbers of computations, equal for equal ones; of those whose instructions have their kinds.
+    """Numbers computations so that equal ones have equal numbers. Their instructions must have kinds already.
 
     Attributes:
-      numbers: those that were asked for.
+      numbers: the numbers computed so far, by computation.
     """
 
     def __init__(self, columns: Columns, kinds: Numbers, finer: Alike | None) -> None:
@@ -142,7 +143,7 @@ class _Bodies:
 
 
 def _callees_first(columns: Columns) -> Iterator[int]:
-    """The rows that call others, what is in a callee before its caller."""
+    """Yields the rows that call computations, rows in callees before their callers."""
     calling = columns.calling
     begun, finished = set[int](), set[int]()
     for start in range(len(calling)):

@@ -1,8 +1,8 @@
-"""What the messages of instructions consist of: names, ids, links to others, and what they say besides.
+"""Splits instruction messages into names, ids, links to other instructions, and other contents.
 
-Only names, ids and links differ from one instruction of a large module to the next: what 220,000 of them say besides
-is some 3,000 different things. So the messages are cut into these parts, what is said is read once for each
-different thing, and the rest is numbers. A message is one that XLA wrote: its fields ascend, each list is one field.
+In a large module, mostly names, ids and links differ between instructions: 220,000 instructions have some 3,000 distinct other
+contents. So messages are split into these parts, distinct contents are read once, and the rest is numbers. Messages must be
+in the form that XLA writes: fields in ascending order, and each list as one field.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from inspector.hlo.reading.message_fields import LENGTH, VARINT, Fields, check_e
 from inspector.support.varints import write_varint
 
 LINKS = (OPERAND_IDS, CONTROL_PREDECESSOR_IDS, CALLED_COMPUTATION_IDS)
-"""The lists of ids, ascending; right behind the instruction's own."""
+"""Field numbers of the lists of ids, ascending. XLA writes them directly after the instruction's id."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Lists:
-    """A list of integers in some of the messages.
+    """The values of a list field in those messages that have it.
 
     Attributes:
-      rows: the messages that have one, ascending.
-      spans: the bytes of each.
+      rows: the messages that have the list, ascending.
+      spans: the byte range of each list.
     """
 
     rows: Numbers
@@ -40,13 +40,13 @@ class Parts:
     """The parts of messages.
 
     Attributes:
-      octets: where the messages are.
-      messages: of each.
-      names: where each name is, of no length where there is none.
-      ids: of each; 0 where there is none.
-      links: by field, of `LINKS`.
-      codes: what each message says besides, as a number.
-      contents: the fields of what is said, by that number.
+      octets: the bytes of the messages.
+      messages: the byte range of each message.
+      names: the byte range of each name, with length 0 if there is none.
+      ids: the id of each message; 0 if there is none.
+      links: the lists of ids, by field number of `LINKS`.
+      codes: the code of each message's other contents.
+      contents: the fields of the distinct contents, by code.
     """
 
     octets: Octets
@@ -59,17 +59,17 @@ class Parts:
 
     @classmethod
     def of(cls, octets: Octets, messages: ByteRanges) -> Parts:
-        """Reads messages.
+        """Splits messages.
 
         Raises:
-          ModuleError: one is damaged.
+          ModuleError: a message is damaged.
         """
         ends, lengths = messages.ends, messages.lengths
         blocks = [_block(octets, ends[b : b + BLOCK], lengths[b : b + BLOCK]) for b in range(0, len(ends), BLOCK)]
         names, middles, ids, *links, tails = zip(*blocks, strict=True) if blocks else [()] * 7
-        said = _joined(middles), _joined(tails)
-        codes, first = octets.distinct(said)
-        both = zip(*(octets.slices(spans[first]) for spans in said), strict=True)
+        others = _joined(middles), _joined(tails)
+        codes, first = octets.distinct(others)
+        both = zip(*(octets.slices(spans[first]) for spans in others), strict=True)
         return cls(
             octets,
             messages,
@@ -84,18 +84,18 @@ class Parts:
         return len(self.ids)
 
     def message(self, row: int) -> bytes:
-        """The bytes of one message."""
+        """Returns the bytes of one message."""
         begin, length = int(self.messages.begins[row]), int(self.messages.lengths[row])
         return self.octets.data[begin : begin + length]
 
     @property
     def misplaced(self) -> Numbers:
-        """The contents in which a name, an id or a link stands, where XLA does not write it."""
+        """The codes of contents with a name, an id or a link in a position where XLA does not write it."""
         return np.unique(np.concatenate([self.contents.field(number).rows for number in (NAME, ID, *LINKS)]))
 
 
 def _block(octets: Octets, ends: Numbers, lengths: Numbers) -> tuple[Any, ...]:
-    """Names, what comes before ids, ids, each of `LINKS`, and what comes behind, of some messages."""
+    """Splits a block of messages into names, fields before ids, ids, each of `LINKS`, and the remaining fields."""
     names, at = _bytes(octets, NAME, ends - lengths, ends)
     before = _behind(octets, ID, at, ends)
     ids, behind = _integers(octets, ID, before, ends)
@@ -107,19 +107,19 @@ def _block(octets: Octets, ends: Numbers, lengths: Numbers) -> tuple[Any, ...]:
 
 
 def _bytes(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[ByteRanges, Numbers]:
-    """A field of bytes where one stands at a position, of no length where none does; and the positions behind."""
+    """Reads a bytes field at each position, with length 0 if there is none, and the positions after it."""
     lengths, begins = _field(octets, number << 3 | LENGTH, at, ends)
     return ByteRanges(begins, lengths), _checked(begins + lengths, at, ends)
 
 
 def _integers(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
-    """An integer where one stands at a position, else 0; and the positions behind."""
+    """Reads an integer field at each position, 0 if there is none, and the positions after it."""
     found, behind = _field(octets, number << 3 | VARINT, at, ends)
     return found, _checked(behind, at, ends)
 
 
 def _field(octets: Octets, tag: int, at: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
-    """The integers behind a tag where one stands at a position, else 0; and the positions behind."""
+    """Reads the integer after a tag at each position, 0 if there is none, and the positions after it."""
     written = write_varint(tag)
     is_there = octets.begins_with(at, written) & (at < ends)
     if is_there.all():
@@ -131,7 +131,7 @@ def _field(octets: Octets, tag: int, at: Numbers, ends: Numbers) -> tuple[Number
 
 
 def _behind(octets: Octets, number: int, at: Numbers, ends: Numbers) -> Numbers:
-    """The positions behind all fields below a number that follow each other from positions on."""
+    """Returns the positions after all consecutive fields with smaller numbers."""
     found, rows = at.copy(), np.arange(len(at))
     while len(rows):
         tags, begins = octets.varints(at)

@@ -1,8 +1,8 @@
-"""The fields of many protobuf messages at once, as arrays.
+"""Parses the fields of many protobuf messages at once, as arrays.
 
-A module has hundreds of thousands of instructions, each of which is a message of some ten fields; a message class
-gives one field of one message at a time. Here all messages are read beside each other: in each step the next field
-of every message that has one, with NumPy. What a field holds stays where it is, as the bytes between two positions.
+A module has hundreds of thousands of instructions, each of which is a message of some ten fields. A message class gives
+access to one field of one message at a time. This module parses all messages in parallel with NumPy: each step reads the
+next field of every message that has one. Contents of fields are not copied, but given as byte ranges.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from inspector.errors import ModuleError
 from inspector.hlo.reading.byte_arrays import BLOCK, ByteRanges, Numbers, Octets
 
 TAIL = 0
-"""The number (no field's) under which the rest of a message stands that has more than `MOST_FIELDS` fields."""
+"""Pseudo field number for the rest of a message with more than `MOST_FIELDS` fields."""
 
 MOST_FIELDS = 128
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
-"""How a field is written: the low bits of its tag."""
+"""Wire types: the low bits of a field's tag."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -33,10 +33,10 @@ class Field:
     """All occurrences of one field, in the order of the messages.
 
     Attributes:
-      rows: which message each is in, `[occurrences]`, ascending.
-      values: the integer; of what is no integer, where its bytes begin.
-      lengths: of its bytes; -1 for an integer.
-      begins, ends: of the whole field in the messages' bytes, its number included.
+      rows: the message of each occurrence, `[occurrences]`, ascending.
+      values: the value of an integer, or the start position of other contents.
+      lengths: the byte length of the contents; -1 for an integer.
+      begins, ends: byte range of the whole field, including its tag.
     """
 
     rows: npt.NDArray[np.int32]
@@ -50,15 +50,15 @@ class Fields:
     """The fields of messages.
 
     Attributes:
-      octets: the messages, one after the other.
-      starts, ends: of each message, `[messages]`.
+      octets: the concatenated messages.
+      starts, ends: byte range of each message, `[messages]`.
     """
 
     def __init__(self, messages: Sequence[bytes]) -> None:
-        """Reads the messages.
+        """Parses messages.
 
         Raises:
-          ModuleError: one is damaged: a field ends behind it, or is of no kind that there is.
+          ModuleError: a message is damaged: a field ends after its message, or has an unknown wire type.
         """
         self.octets = Octets(messages)
         lengths = np.fromiter(map(len, messages), np.int64, len(messages))
@@ -71,31 +71,31 @@ class Fields:
 
     @functools.cached_property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of the fields that occur, ascending; `TAIL` where a message has too many."""
+        """Numbers of the fields that occur, ascending; includes `TAIL` if a message has too many fields."""
         return tuple(sorted(self._fields))
 
     def field(self, number: int) -> Field:
-        """The occurrences of a field; of none, empty."""
+        """Returns the occurrences of a field, which may be empty."""
         return self._fields.get(number, _NONE)
 
     def integers(self, number: int) -> Numbers:
-        """A singular integer of each message, `[messages]`; 0 where it has none.
+        """Returns a singular integer field of each message, `[messages]`; 0 if it is not set.
 
         Raises:
-          ModuleError: one is no integer.
+          ModuleError: a value is not an integer.
         """
         found = np.zeros(len(self), np.int64)
         field = self.field(number)
         if (field.lengths >= 0).any():
-            raise ModuleError(f"The module is damaged: field {number} of an instruction is no integer.")
+            raise ModuleError(f"The module is damaged: field {number} of an instruction is not an integer.")
         found[field.rows] = field.values
         return found
 
     def contents(self, number: int) -> list[bytes]:
-        """The bytes of each occurrence of a field.
+        """Returns the bytes of each occurrence of a field.
 
         Raises:
-          ModuleError: one is an integer.
+          ModuleError: a value is an integer.
         """
         field = self.field(number)
         if (field.lengths < 0).any():
@@ -103,7 +103,7 @@ class Fields:
         return self.octets.slices(ByteRanges(field.values, field.lengths.astype(np.int64)))
 
     def coded(self, number: int) -> tuple[Numbers, list[bytes]]:
-        """A singular field of each message as a number, and what each number stands for; -1 where it has none."""
+        """Returns a code for a singular field of each message, -1 if it is not set, and the distinct values by code."""
         codes = np.full(len(self), -1)
         contents = self.contents(number)
         known = {value: code for code, value in enumerate(dict.fromkeys(contents))}
@@ -111,7 +111,7 @@ class Fields:
         return codes, list(known)
 
     def without(self, numbers: Collection[int]) -> list[bytes]:
-        """The bytes of each message without some of its fields."""
+        """Returns the bytes of each message without some fields."""
         steps, lengths = np.zeros(self.octets.size + 1, np.int8), self.ends - self.starts
         for number in set(numbers):
             field = self.field(number)
@@ -124,7 +124,7 @@ class Fields:
         return [left[start:end] for start, end in itertools.pairwise(spans)]
 
     def irregular(self, singular: Sequence[int]) -> Numbers:
-        """The messages in which a field occurs again, or that have too many: to be written anew."""
+        """Returns the messages with a repeated singular field or too many fields, which must be rewritten."""
         found = [self.field(TAIL).rows]
         for number in singular:
             rows = self.field(number).rows
@@ -137,23 +137,23 @@ _NONE = Field(_NO_ROWS, np.zeros(0, np.int64), _NO_ROWS, _NO_ROWS, _NO_ROWS)
 
 
 def contents(octets: Octets, kinds: Numbers, at: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """What fields hold.
+    """Reads the contents of fields.
 
     Args:
-      octets: where they are.
-      kinds: how each is written.
-      at: behind its tag.
+      octets: the bytes.
+      kinds: the wire type of each field.
+      at: the position after each field's tag.
 
     Returns:
-      `(values, lengths, behind)`: as `Field.values` and `Field.lengths`, and where the field ends; before its tag where
-      it is of no kind that there is.
+      `(values, lengths, behind)`: see `Field.values` and `Field.lengths`; `behind` is the end of the field, or a position
+      before its tag for an unknown wire type.
     """
     has_length, is_integer = kinds == LENGTH, kinds == VARINT
     if has_length.all():
         values, begin = octets.varints(at)
         return begin, values, begin + values
     is_fixed = (kinds == FIXED64) | (kinds == FIXED32)
-    values, begin = octets.varints(np.where(is_fixed, 0, at))  # where the tag of a field is, which is an integer
+    values, begin = octets.varints(np.where(is_fixed, 0, at))  # position 0 has a field's tag, which is a valid integer
     begin = np.where(is_fixed, at, begin)
     sizes = np.select([has_length, is_integer, is_fixed], [values, 0, np.where(kinds == FIXED64, 8, 4)], _NO_KIND)
     return np.where(is_integer, values, begin), np.where(is_integer, -1, sizes), begin + sizes
@@ -163,18 +163,18 @@ _NO_KIND = -(1 << 62)
 
 
 def check_ends(behind: Numbers, at: Numbers, ends: Numbers) -> None:
-    """Refuses fields that are not within their messages.
+    """Checks that fields are within their messages.
 
     Args:
-      behind: where each field ends, as `contents` says it.
-      at: where it begins, or behind its tag.
-      ends: of its message.
+      behind: the end of each field, from `contents`.
+      at: the start of each field, or the position after its tag.
+      ends: the end of its message.
 
     Raises:
-      ModuleError: one ends before it begins, as of no kind that there is, or behind its message.
+      ModuleError: a field ends before it begins, as for an unknown wire type, or after its message.
     """
     if (behind < at).any() or (behind > ends).any():
-        raise ModuleError("The module is damaged: a field of an instruction ends behind it, or is of no known kind.")
+        raise ModuleError("The module is damaged: a field of an instruction ends after it, or has an unknown type.")
 
 
 def _read(octets: Octets, starts: Numbers, ends: Numbers) -> Mapping[int, Field]:
@@ -184,7 +184,7 @@ def _read(octets: Octets, starts: Numbers, ends: Numbers) -> Mapping[int, Field]
 
 
 def _steps(octets: Octets, first: int, starts: Numbers, ends: Numbers) -> Iterator[tuple[npt.NDArray[Any], ...]]:
-    """Rows, numbers, values, lengths and ends of the first field of each message of a block, then of the second, ..."""
+    """Yields rows, numbers, values, lengths, begins and ends of the first field of each message in a block, then the second, ..."""
     at, until = starts[first : first + BLOCK], ends[first : first + BLOCK]
     rows = np.arange(first, first + len(at), dtype=np.int32)
     some = at < until
@@ -210,7 +210,9 @@ def _steps(octets: Octets, first: int, starts: Numbers, ends: Numbers) -> Iterat
 def _by_number(columns: Sequence[npt.NDArray[Any]]) -> Mapping[int, Field]:
     rows, numbers, *others = columns
     small = numbers.max() < 1 << 16
-    order = np.argsort(numbers.astype(np.uint16) if small else numbers, kind="stable")  # 16 bits: in linear time
+    order = np.argsort(
+        numbers.astype(np.uint16) if small else numbers, kind="stable"
+    )  # sorting 16-bit numbers takes linear time
     numbers = numbers[order]
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     found = {}

@@ -1,4 +1,4 @@
-"""Where a module's computations and instructions lie in its bytes; what instructions say is read in columns."""
+"""Finds the byte ranges of a module's computations and instructions, whose contents are then read in columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inspector.errors import ModuleError
 from inspector.hlo.reading.byte_arrays import ByteRanges, Numbers
 from inspector.support.varints import read_varint, write_varint
 
-_COMPUTATION, _INSTRUCTION = b"\x1a", b"\x12"  # tags of fields 3 and 2, which have a length
+_COMPUTATION, _INSTRUCTION = b"\x1a", b"\x12"  # tags of fields 3 and 2, length-delimited
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -22,12 +22,12 @@ class Outline:
     """The parts of a module.
 
     Attributes:
-      data: where its instructions are.
+      data: the bytes that contain the instructions.
       module: the `xla.HloModuleProto` without its computations.
-      computations: of each its `xla.HloComputationProto` without its instructions.
-      names, ids, root_ids: of each computation.
-      first: the first instruction of each computation, and at the end the number of all.
-      instructions: where each instruction is in `data`.
+      computations: the `xla.HloComputationProto` of each computation without its instructions.
+      names, ids, root_ids: names, ids and root ids of computations.
+      first: the index of each computation's first instruction, followed by the number of all instructions.
+      instructions: the byte range of each instruction in `data`.
     """
 
     data: bytes
@@ -43,17 +43,17 @@ class Outline:
     def of(
         cls, data: bytes, module: bytes, computations: list[bytes], first: Numbers, instructions: ByteRanges
     ) -> Outline:
-        """The same, with what computations say of themselves.
+        """Builds an outline, and reads names, ids and root ids of computations.
 
         Raises:
-          ValueError: there is no entry computation, or a computation has more instructions.
+          ValueError: there is no entry computation, or a computation still contains instructions.
         """
         written = [part for about in computations for part in (_COMPUTATION, write_varint(len(about)), about)]
-        said = _message("Heads", b"".join([module, *written]))
-        heads = [] if said is None else [*said.computations]
+        message = _message("Heads", b"".join([module, *written]))
+        heads = [] if message is None else [*message.computations]
         ids = [each.id for each in heads]
-        if len(heads) != len(computations) or said is None or said.entry_computation_id not in ids:
-            raise ValueError("no module")
+        if len(heads) != len(computations) or message is None or message.entry_computation_id not in ids:
+            raise ValueError("not a module")
         if any(each.instructions for each in heads):
             raise ValueError("a computation has other instructions")
         names, root_ids = [each.name for each in heads], [each.root_id for each in heads]
@@ -61,22 +61,22 @@ class Outline:
 
 
 def outline(data: bytes) -> Outline:
-    """Finds the parts.
+    """Finds the parts of a module.
 
     Args:
-      data: an `xla.HloModuleProto`, or an `xla.HloProto` that holds one.
+      data: an `xla.HloModuleProto`, or an `xla.HloProto` that contains one.
 
     Raises:
-      ModuleError: neither.
+      ModuleError: the bytes are neither.
     """
-    found = _parts(data) or _parts(_written_anew(data))
-    if found is None:
-        raise _no_module(data)
-    return found
+    parts = _parts(data) or _parts(_rewritten(data))
+    if parts is None:
+        raise _not_a_module(data)
+    return parts
 
 
-def _written_anew(data: bytes) -> bytes:
-    """The module as XLA writes it: what is read twice as fast, but other ways mean the same."""
+def _rewritten(data: bytes) -> bytes:
+    """Serializes a module in XLA's form. Other serializations are valid too, but XLA's form is read twice as fast."""
     for name in ("Module", "Proto"):
         message = _message(name, data)
         module = message.hlo_module if name == "Proto" and message is not None else message
@@ -84,10 +84,10 @@ def _written_anew(data: bytes) -> bytes:
         if module is not None and any(each.id == module.entry_computation_id for each in module.computations):
             written: bytes = module.SerializeToString()
             return written
-    raise _no_module(data)
+    raise _not_a_module(data)
 
 
-def _no_module(data: bytes) -> ModuleError:
+def _not_a_module(data: bytes) -> ModuleError:
     return ModuleError(
         f"Cannot read {len(data)} bytes as an HLO module: expected a serialized xla.HloModuleProto or"
         " xla.HloProto with an entry computation. Such bytes come from"
@@ -96,7 +96,7 @@ def _no_module(data: bytes) -> ModuleError:
 
 
 def _parts(data: bytes) -> Outline | None:
-    """The parts of a module; None where it is none, or written in another way than XLA does."""
+    """Returns the parts of a module; None if it is not a module, or not serialized in XLA's form."""
     runs, sizes = _Runs(), list[int]()
     rest, heads, counts = list[bytes](), list[bytes](), [0]
     at, end, computation = 0, len(data), _COMPUTATION[0]
@@ -118,7 +118,7 @@ def _parts(data: bytes) -> Outline | None:
 
 
 def _field(data: bytes, at: int) -> tuple[int, int]:
-    """Where the content of a field begins, and where it ends. Raises ValueError or IndexError where there is none."""
+    """Returns the start and end of a field's content. Raises ValueError or IndexError for invalid fields."""
     tag, at = (data[at], at + 1) if data[at] < 0x80 else read_varint(data, at)
     kind = tag & 7
     if kind == 2:
@@ -131,21 +131,21 @@ def _field(data: bytes, at: int) -> tuple[int, int]:
 
 def _check(at: int, end: int) -> None:
     if at != end:
-        raise ValueError("a field ends behind its message")
+        raise ValueError("a field ends after its message")
 
 
 class _Runs:
-    """Instructions that follow each other."""
+    """Runs of consecutive instructions, one per computation."""
 
     def __init__(self) -> None:
         self._begins: list[int] = []
         self._ends: list[int] = []
-        self._before: list[int] = []  # how many instructions
+        self._before: list[int] = []  # number of instructions before each run
 
     def add(self, data: bytes, at: int, end: int, sizes: list[int]) -> tuple[int, int]:
-        """Finds those of a computation, and where the first begins and the last ends.
+        """Adds the instructions of a computation. Returns the start of the first and the end of the last.
 
-        Passes each instruction of a module, so it calls nothing.
+        This loop runs for every instruction of a module, so it avoids function calls.
         """
         instruction = _INSTRUCTION[0]
         while at < end and data[at] != instruction:
@@ -169,13 +169,13 @@ class _Runs:
         return begin, at
 
     def spans(self, sizes: Numbers) -> ByteRanges:
-        """Where all are.
+        """Returns the byte ranges of all instructions.
 
         Args:
-          sizes: of each, in order.
+          sizes: the size of each instruction, in order.
 
         Raises:
-          ValueError: one is written in more bytes than it needs.
+          ValueError: a size is encoded with more bytes than necessary.
         """
         heads = np.full(len(sizes), 2)  # tag and length
         for more in range(7, 35, 7):
@@ -184,7 +184,7 @@ class _Runs:
         before = np.array([*self._before, len(sizes)], np.int64)
         steps = np.array(self._begins, np.int64) - ends[before[:-1]]
         if (ends[before[1:]] + steps != self._ends).any():
-            raise ValueError("a size is written in more bytes than it needs")
+            raise ValueError("a size is encoded with more bytes than necessary")
         return ByteRanges(ends[1:] - sizes + np.repeat(steps, np.diff(before)), sizes)
 
 
@@ -212,7 +212,7 @@ def _type(message: str) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"outline.{message}"))
 
 
-# Numbers are those of xla.HloProto, xla.HloModuleProto and xla.HloComputationProto; the rest stays as it is.
+# Field numbers are those of xla.HloProto, xla.HloModuleProto and xla.HloComputationProto. Other fields stay unparsed.
 _OUTLINE: dict[str, dict[str, tuple[Any, ...]]] = {
     "Computation": {
         "name": (1, "string"), "instructions": (2, "bytes", "repeated"), "id": (5, "int64"), "root_id": (6, "int64"),
@@ -221,7 +221,7 @@ _OUTLINE: dict[str, dict[str, tuple[Any, ...]]] = {
         "name": (1, "string"), "computations": (3, "Computation", "repeated"), "entry_computation_id": (6, "int64"),
     },
     "Proto": {"hlo_module": (1, "Module")},
-    # To ask for a list that is not there would take memory of its own (`Schema.messages`).
+    # Reading an unset list would allocate memory (see `Schema.messages`).
     "Head": {"name": (1, "string"), "instructions": (2, "bytes"), "id": (5, "int64"), "root_id": (6, "int64")},
     "Heads": {"computations": (3, "Head", "repeated"), "entry_computation_id": (6, "int64")},
 }  # fmt: skip

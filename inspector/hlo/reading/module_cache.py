@@ -1,4 +1,4 @@
-"""Modules of values that live: read when first asked for, and not again as long as there is room."""
+"""Cache of parsed modules of live values."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from inspector.hlo.module import Module
 T = TypeVar("T")
 
 MOST_ROWS = 500_000
-"""Instructions of all modules that are held, some 400 bytes each; the one asked for last is held whatever its size."""
+"""Limit of the instructions of all cached modules, some 400 bytes each. The last used module is cached whatever its size."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Entry:
-    """A module, and the values that have it, by id."""
+    """A module and the live values that use it, by id."""
 
     module: Module
     owners: dict[int, weakref.ref[object]] = dataclasses.field(default_factory=dict)
 
 
 class Held:
-    """Modules by their bytes. Thread-safe.
+    """A thread-safe cache of modules, by their bytes.
 
-    Values with equal bytes, such as a preview and what was compiled then, have one module. None is held longer than
-    the values live, and of many large ones those that were asked for last.
+    Values with equal bytes, such as a preview and the compiled program, share one module. A module is dropped when its values
+    are deleted, or, if modules exceed the limit, when it is the least recently used.
     """
 
     def __init__(self, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = most_rows
-        self._lock = threading.RLock()  # a value may die, and call back, wherever memory is taken
+        self._lock = threading.RLock()  # a value may be deleted, with a callback, at any allocation
         self._entries: collections.OrderedDict[bytes, _Entry] = collections.OrderedDict()
 
     def module(self, owner: object, hlo_proto: bytes, read: Callable[[bytes], Module] = Module.from_proto) -> Module:
-        """The module of a value; arguments and errors as for `Module.from_proto`, or how else it is read."""
+        """Returns the module of a value. Errors are those of `read`."""
         with self._lock:
             entry = self._entries.get(hlo_proto)
         if entry is None:
             module = read(hlo_proto)
         with self._lock:
-            entry = self._entries.get(hlo_proto) or entry or _Entry(module)  # read by another thread meanwhile
+            entry = self._entries.get(hlo_proto) or entry or _Entry(module)  # another thread may have read it meanwhile
             number = id(owner)
-            # Before it is put in: others of its values may die in any of these lines, and take it out.
+            # Registered before insertion: other values may be deleted at any of these lines and remove the entry.
             entry.owners[number] = weakref.ref(owner, lambda _: self._drop(hlo_proto, number))
             self._entries[hlo_proto] = entry
             self._entries.move_to_end(hlo_proto)
@@ -67,26 +67,26 @@ class Held:
             if entry is None:
                 return
             owner = entry.owners.get(number)
-            if owner is not None and owner() is None:  # not a new value in the same place
+            if owner is not None and owner() is None:  # the id may belong to a new value
                 del entry.owners[number]
             if not entry.owners:
                 del self._entries[hlo_proto]
 
 
 held = Held()
-"""Those of this process."""
+"""The cache of this process."""
 
 
 def kept(say: Callable[[Module], T]) -> Callable[[Module], T]:
-    """The same function, that says of a module what it said before, as long as the module lives.
+    """Caches the results of a function of a module for the lifetime of the module.
 
-    What it gives must not refer to the module, which would then live for ever.
+    Results must not refer to the module, which would then never be deleted.
     """
     known: weakref.WeakKeyDictionary[Module, T] = weakref.WeakKeyDictionary()
 
     @functools.wraps(say)
     def said(module: Module) -> T:
-        found = known.get(module)
-        return found if found is not None else known.setdefault(module, say(module))
+        result = known.get(module)
+        return result if result is not None else known.setdefault(module, say(module))
 
     return said

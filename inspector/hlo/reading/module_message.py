@@ -1,4 +1,4 @@
-"""Bytes to the message of an HLO module, whichever of two messages holds it."""
+"""Decodes the message of an HLO module from bytes of either of two messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from inspector.toolchain.schema import Schema, installed_schema
 
 
 def decoded(data: bytes, schema: Schema | None = None) -> Any:
-    """The `xla.HloModuleProto` of serialized bytes.
+    """Returns the `xla.HloModuleProto` in serialized bytes.
 
     Args:
-      data: an `xla.HloModuleProto`, or an `xla.HloProto` that holds one.
-      schema: message classes; the installed jaxlib's by default.
+      data: an `xla.HloModuleProto`, or an `xla.HloProto` that contains one.
+      schema: message classes; those of the installed jaxlib by default.
 
     Raises:
-      ModuleError: neither, or truncated.
+      ModuleError: the bytes are neither, or truncated.
     """
     schema = schema or installed_schema()
     proto = _decode(data, schema.message("xla.HloModuleProto"))
@@ -35,7 +35,7 @@ def decoded(data: bytes, schema: Schema | None = None) -> Any:
 
 
 def _decode(data: bytes, message: Any) -> Any | None:
-    """The message, or None when the bytes are not one or hold no module."""
+    """Decodes a message; None if the bytes are not valid or contain no module."""
     try:
         proto = message.FromString(data)
     except (DecodeError, UnicodeDecodeError, ValueError):
@@ -44,5 +44,5 @@ def _decode(data: bytes, message: Any) -> Any | None:
 
 
 def _is_module(proto: Any) -> bool:
-    """HloProto and HloModuleProto share field 1, so bytes of one may parse as the other."""
+    """Reports whether a message has an entry computation. Bytes of an HloProto may also parse as an HloModuleProto."""
     return any(computation.id == proto.entry_computation_id for computation in proto.computations)

@@ -1,4 +1,4 @@
-"""The rows of what has an id within a group: looked up by the id itself, because XLA gives one after the other."""
+"""Looks up rows by group and id. XLA's ids are nearly consecutive, so they index a table directly."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy.typing as npt
 
 from inspector.hlo.reading.byte_arrays import Numbers
 
-_MOST_PLACES = 8  # for each row
+_MOST_PLACES = 8  # table entries per row
 
 
 class RowsById:
-    """Rows that lie in groups, one group behind the other, each with an id; of equal ids in a group the last counts."""
+    """Index of rows by group and id. Groups are consecutive. For equal ids in a group, the last row counts."""
 
     def __init__(self, first: Numbers, ids: Numbers) -> None:
-        """Takes them in.
+        """Builds the index.
 
         Args:
-          first: the first row of each group, and at the end the number of rows.
-          ids: of each row.
+          first: the first row of each group, followed by the number of rows.
+          ids: the id of each row.
         """
         groups = np.repeat(np.arange(len(first) - 1), np.diff(first))
         some = np.flatnonzero(np.diff(first))
@@ -34,11 +34,11 @@ class RowsById:
             self._sorted = _Sorted(groups, ids)
             return
         self._begins = np.append(0, np.cumsum(widths))
-        self._rows = np.full(self._begins[-1] + 1, -1)  # the last is nobody's
+        self._rows = np.full(self._begins[-1] + 1, -1)  # the last entry is for missing ids
         self._rows[self._begins[groups] + (ids - self._least[groups])] = np.arange(len(ids))
 
     def of(self, groups: npt.NDArray[Any], ids: Numbers) -> Numbers:
-        """The rows with such ids in such groups, -1 for none."""
+        """Returns the rows with the given groups and ids; -1 if there is none."""
         if self._sorted is not None:
             return self._sorted.of(groups, ids)
         places = ids - self._least[groups]
@@ -49,7 +49,7 @@ class RowsById:
 
 
 class _Sorted:
-    """The same of ids that lie far apart."""
+    """Index of sparse ids, by binary search."""
 
     def __init__(self, groups: Numbers, ids: Numbers) -> None:
         self._known, codes = np.unique(ids, return_inverse=True)

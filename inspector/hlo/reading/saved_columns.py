@@ -1,6 +1,6 @@
-"""Columns as bytes and back: what was read of a module, to be kept beside the module itself.
+"""Saves the columns of a module as bytes, next to the module itself, and restores them.
 
-What is kept is not trusted: all that is an index is looked at before it is one.
+Saved data are not trusted: all indices are checked before use.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NAMES = (
     "module", "computations", "computation_lengths", "contents", "content_lengths", "first", "ids", "codes", "begins",
     "lengths", "name_begins", "name_lengths", *(f"{part}_{number}" for number in LINKS for part in _LISTS),
 )  # fmt: skip
-"""Of the entries: texts and little-endian integers."""
+"""Names of the entries, which are texts and little-endian integers."""
 
 
 def entries(columns: Columns) -> dict[str, bytes] | None:
-    """Columns as bytes by name, all of `NAMES`; None where the module is written in another way than XLA does."""
+    """Returns columns as bytes, by all of `NAMES`; None if the module is not serialized in XLA's form."""
     found, parts = columns.outline, columns.parts
     if found.data is not columns.data or parts.messages is not found.instructions:
         return None
@@ -55,15 +55,15 @@ def entries(columns: Columns) -> dict[str, bytes] | None:
 
 
 def read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
-    """The columns of a module of which `entries` were kept.
+    """Restores the columns of a module from its `entries`.
 
     Raises:
-      ModuleError: what was kept is not of this module, or damaged.
+      ModuleError: the entries belong to another module, or are damaged.
     """
     try:
         return _read(data, kept)
     except (ModuleError, KeyError, ValueError, IndexError) as e:
-        raise ModuleError(f"What was kept of a module of {len(data)} bytes does not fit it: {e}.") from e
+        raise ModuleError(f"The saved columns do not match the module of {len(data)} bytes: {e}.") from e
 
 
 def _read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
@@ -115,4 +115,4 @@ def _check_spans(spans: ByteRanges, outer: ByteRanges, what: str) -> None:
 
 def _check(holds: bool | np.bool_, what: str) -> None:
     if not holds:
-        raise ValueError(f"its {what} are others")
+        raise ValueError(f"its {what} differ")

@@ -1,8 +1,8 @@
-"""Instructions as modules of their own, for XLA's cost analysis, which tells only a module's total.
+"""Builds single-instruction modules for XLA's cost analysis, which reports only a module's total.
 
-A module holds one instruction, its operands as parameters and whatever it calls. Names, metadata and
-layouts are left out: they cost nothing, and without them the same operation a thousand times is one
-module. Made for `engines/workers/counting.py`; put together again by `compilation/cost.py`.
+Such a module contains one instruction, its operands as parameters and its called computations. Names, metadata and layouts
+are omitted: they do not affect costs, and without them, a thousand equal operations become one module. Used by
+`engines/workers/counting.py`; `compilation/cost.py` combines the results.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from inspector.support.varints import write_varint
 from inspector.toolchain.schema import set_fields
 
 FLOW = frozenset({"while", "call", "conditional", "async-start"})
-"""Instructions that cost what the computations that they call cost, and nothing themselves."""
+"""Opcodes whose cost is that of the computations that they call."""
 
 FREE = frozenset({"parameter", "constant", "async-update", "async-done"})
-"""Instructions that cost nothing; alone in a module, XLA refuses some of them."""
+"""Opcodes without cost. XLA refuses modules with only one of some of them."""
 
 _ELSEWHERE = FLOW | FREE
 
-# Of xla.HloInstructionProto, what costs nothing.
+# Fields of xla.HloInstructionProto that do not affect costs.
 _UNCOUNTED = (METADATA, CONTROL_PREDECESSOR_IDS, SHARDING, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE)
 _INSTRUCTIONS = 2  # of xla.HloComputationProto
 
-# Libraries' calls that are one operation (xla/service/gpu/cublas_cudnn.h); XLA's own count for GPUs reads them so too.
+# Library calls that are a single operation (xla/service/gpu/cublas_cudnn.h). XLA's cost analysis for GPUs treats them alike.
 _CUDNN_CONVOLUTION = "__cudnn$conv"
 _CUBLAS_PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul")
 _AS_OPERATIONS = (*_CUBLAS_PRODUCTS, _CUDNN_CONVOLUTION)
@@ -60,12 +60,12 @@ _AS_OPERATIONS = (*_CUBLAS_PRODUCTS, _CUDNN_CONVOLUTION)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Single:
-    """A module of one instruction.
+    """A single-instruction module.
 
     Attributes:
-      kinds: the instructions that are this one, but for what costs nothing, by their numbers in `Module.alike`.
-      module: a serialized `xla.HloModuleProto`.
-      briefs: by kind, of those that are fusions of which it has not all.
+      kinds: the kinds of instructions with the same cost as this one, by their numbers in `Module.alike`.
+      module: the serialized `xla.HloModuleProto`.
+      briefs: summaries by kind, for fusions that the module contains in part only.
     """
 
     kinds: tuple[int, ...]
@@ -74,10 +74,10 @@ class Single:
 
 
 def singles(module: Module) -> tuple[Single, ...]:
-    """Every instruction of a module that has a cost of its own, equal ones together."""
+    """Returns modules for all instructions of a module with a cost; instructions of equal cost share one."""
     columns, first = module.columns, module.alike.first
     plain = _Plain(module)
-    # What libraries multiply stands in the back end's configuration.
+    # The dimensions of library products are in the backend config.
     without = _UNCOUNTED if plain.calls else (*_UNCOUNTED, BACKEND_CONFIG)
     counted = alike(columns, without, plain.shape_numbers, module.alike)
     kinds: dict[int, list[int]] = {}
@@ -100,13 +100,14 @@ def singles(module: Module) -> tuple[Single, ...]:
 
 
 class _Plain:
-    """A module's instructions without what they do not cost, written as modules.
+    """Serializes a module's instructions as modules, without fields that do not affect costs.
 
-    Written field by field: as objects the tens of thousands of instructions in fusions take ten times as long.
+    Fields are written one by one, because message objects would be ten times slower for the tens of thousands of instructions
+    in fusions.
 
     Attributes:
-      calls: the rows that call libraries for a product or a convolution.
-      are_scalars: for each of the columns' shapes whether it is a number's.
+      calls: rows of library calls for products or convolutions.
+      are_scalars: for each shape in the columns, whether it is a scalar.
     """
 
     def __init__(self, module: Module) -> None:
@@ -131,23 +132,23 @@ class _Plain:
 
     @property
     def shape_numbers(self) -> npt.NDArray[np.int64]:
-        """For each of the columns' shapes a number, equal for those that are plainly the same."""
+        """A number for each shape in the columns, equal for shapes that are equal without tiles and memory spaces."""
         number = {data: n for n, data in enumerate(dict.fromkeys(self._shapes))}
         return np.array([number[data] for data in self._shapes], np.int64)
 
     def brief(self, row: int, fusions: Briefs) -> Brief | None:
-        """What is told of a fusion; None where all is."""
+        """Returns the summary of a fusion; None if all of it is included."""
         called = self._columns.callees.get(row, ())
         return fusions.of(called[0], len(self._taken(row))) if len(called) == 1 else None
 
     def single(self, row: int, brief: Brief | None = None) -> bytes:
-        """The serialized module of one instruction; of a fusion only what it says briefly."""
+        """Returns the serialized module of one instruction, or of the summary of a fusion."""
         numbers = {computation: number for number, computation in enumerate(self._reached(row), 1)}
         computations, last = [], 0
         for computation in numbers:
             if brief is not None and computation == self._columns.callees[row][0]:
-                said, last = self._told(computation, numbers, last, brief)
-                computations.append(said)
+                summary, last = self._summarized(computation, numbers, last, brief)
+                computations.append(summary)
                 continue
             computations.append(self._computation(computation, numbers, last))
             last += len(self._module.computations[computation].rows)
@@ -167,7 +168,7 @@ class _Plain:
         ])  # fmt: skip
 
     def _program(self, parameters: Sequence[int], result: int) -> bytes:
-        """The serialized shape of a computation with the shapes of these rows."""
+        """Serializes the program shape of a computation with parameters and a result of the shapes of these rows."""
         return b"".join(
             [_shaped(1, self._shape(row)) for row in parameters]
             + [_shaped(2, self._shape(result))]
@@ -178,13 +179,13 @@ class _Plain:
         return self._shapes[self._codes[row]]
 
     def _instruction(self, row: int, number: int, taking: Sequence[int], numbers: Mapping[int, int]) -> bytes:
-        """A serialized instruction.
+        """Serializes an instruction.
 
         Args:
-          row: its own.
-          number: its place in the new module, from 1, which names it: so equal ones are the same bytes.
+          row: the row of the instruction.
+          number: its position in the new module, from 1, which becomes its name, so that equal ones have equal bytes.
           taking: the numbers of its operands.
-          numbers: of the computations.
+          numbers: the numbers of computations.
         """
         if row in self.calls:
             written = _as_operation(self._module.at(row), self._attributes[self._kinds[row]], taking)
@@ -199,7 +200,7 @@ class _Plain:
         return rows[offsets[row] : offsets[row + 1]]
 
     def _reached(self, row: int) -> list[int]:
-        """The computations that an instruction leads to; in the module's order, callees before callers."""
+        """Returns the computations that an instruction calls, directly or not, callees before callers."""
         reached, waiting = set[int](), [*self._columns.callees.get(row, ())]
         while waiting:
             computation = waiting.pop()
@@ -211,7 +212,7 @@ class _Plain:
         return sorted(reached)
 
     def _computation(self, computation: int, numbers: Mapping[int, int], last: int) -> bytes:
-        """A serialized computation, whose instructions are numbered from `last` on."""
+        """Serializes a computation, with instructions numbered after `last`."""
         found, number = self._module.computations[computation], numbers[computation]
         rows, root = found.rows, found.root.row
         before, opcodes = rows.start - 1 - last, self._columns.opcode_texts
@@ -221,19 +222,19 @@ class _Plain:
         for row in rows:
             taking = tuple([other - before for other in operands[offsets[row] : offsets[row + 1]]])
             if row in self._special:
-                said = self._instruction(row, row - before, taking, numbers)
-            else:  # as there, for the many
-                said = _named(row - before) + attributes[kinds[row]] + _packed(OPERAND_IDS, taking)
-            written += _head(_INSTRUCTIONS, len(said)), said
+                data = self._instruction(row, row - before, taking, numbers)
+            else:  # the fast path for most instructions
+                data = _named(row - before) + attributes[kinds[row]] + _packed(OPERAND_IDS, taking)
+            written += _head(_INSTRUCTIONS, len(data)), data
         return b"".join([
             _text(1, f"c{number}"), *written, _bytes(4, self._program([takes[n] for n in sorted(takes)], root)),
             _number(5, number), _number(6, root - before), _number(7, int(found.proto.is_fusion_computation)),
         ])  # fmt: skip
 
-    def _told(self, computation: int, numbers: Mapping[int, int], last: int, brief: Brief) -> tuple[bytes, int]:
-        """A serialized computation of which only some is told, and the number of its last instruction.
+    def _summarized(self, computation: int, numbers: Mapping[int, int], last: int, brief: Brief) -> tuple[bytes, int]:
+        """Serializes the summary of a computation. Returns it and the number of its last instruction.
 
-        What stays takes an iota or a number for what does not: they cost nothing.
+        Omitted operands are replaced by an iota or a constant, which do not affect costs.
         """
         number, places, stand_ins = numbers[computation], dict[int, int](), dict[bytes, int]()
         inputs = {row: place for place, row in enumerate(brief.inputs)}
@@ -260,7 +261,7 @@ class _Plain:
         ]), last  # fmt: skip
 
 
-_varint = functools.lru_cache(1 << 12)(write_varint)  # lengths and ids come again
+_varint = functools.lru_cache(1 << 12)(write_varint)  # lengths and ids repeat
 
 
 @functools.lru_cache(1 << 12)
@@ -292,31 +293,31 @@ _IOTA = _text(OPCODE, "iota") + _packed(DIMENSIONS, (0,))
 
 @functools.lru_cache(1 << 12)
 def _named(number: int) -> bytes:
-    """Name and id of an instruction."""
+    """Serializes the name and id of an instruction."""
     return _text(NAME, f"i{number}") + _number(ID, number)
 
 
 @functools.lru_cache(1 << 12)
 def _shaped(number: int, shape: bytes) -> bytes:
-    """A field that is a shape: few, which come again."""
+    """Serializes a shape field. Cached, because few shapes repeat often."""
     return _bytes(number, shape)
 
 
 @functools.lru_cache(1 << 12)
 def _parameter(number: int, shape: bytes, place: int) -> bytes:
-    """A serialized parameter."""
+    """Serializes a parameter."""
     return _named(number) + _PARAMETER + _bytes(SHAPE, shape) + _number(PARAMETER_NUMBER, place)
 
 
 def _as_operation(call: Instruction, attributes: bytes, operands: Sequence[int]) -> bytes:
-    """A call to a library as the operation that it was, serialized with its shape and operands.
+    """Converts a library call to the original operation, and serializes it with its shape and operands.
 
-    Its result may have a scratch buffer beside.
+    The result of the call may include a scratch buffer, which is dropped.
 
     Args:
-      call: of the module.
-      attributes: what it says itself, with its shape.
-      operands: its own.
+      call: the call.
+      attributes: its serialized attributes and shape.
+      operands: the numbers of its operands.
     """
     plain = call.module.columns.message("xla.HloInstructionProto", attributes)
     dimensions = product_dimensions(call)
@@ -334,12 +335,12 @@ def _as_operation(call: Instruction, attributes: bytes, operands: Sequence[int])
 
 
 def _is_plain(shape: Shape) -> bool:
-    """Whether layouts say nothing but an order of dimensions."""
+    """Reports whether layouts contain only an order of dimensions."""
     return not any(leaf.layout and (leaf.layout.tiles or leaf.layout.memory_space) for leaf in shape.leaves)
 
 
 def _plain_shape(shape: Any) -> bytes:
-    """The shape, serialized, with its layout's order of dimensions and nothing else of it: no tiles, no memory space."""
+    """Serializes a shape with layouts reduced to the order of dimensions, without tiles and memory spaces."""
     for array in _arrays(shape):
         if array.HasField("layout"):
             for field in ("tiles", "memory_space", "tail_padding_alignment_in_elements"):

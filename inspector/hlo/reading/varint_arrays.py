@@ -1,4 +1,4 @@
-"""Many integers of protobuf at once, where a view of each would cost more than the message: see `varints.py`."""
+"""Parses many protobuf integers at once, which is faster than creating an object for each. See `varints.py`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-_MOST_BYTES = 10  # of 64 bits
-_MOST_SHORT = 3  # bytes of most integers that are many
+_MOST_BYTES = 10  # of a 64-bit integer
+_MOST_SHORT = 3  # bytes of most integers in long lists
 _GOES_ON, _BITS = 0x80, 0x7F
-_AT_ONCE = 1 << 15  # integers: what is made of them stays in a processor's cache
+_AT_ONCE = 1 << 15  # integers, so that intermediate values fit into the processor's cache
 
 Octets: TypeAlias = npt.NDArray[np.uint8]
 
 
 def varint_ends(data: bytes) -> npt.NDArray[np.int64]:
-    """The last byte of each integer of data that hold nothing else.
+    """Returns the position of the last byte of each integer in data that consist of integers.
 
     Raises:
-      ValueError: the data end within one.
+      ValueError: the data end within an integer.
     """
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) < 0x80)
     if data and data[-1] >= 0x80:
@@ -29,14 +29,14 @@ def varint_ends(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def varints_at(data: bytes, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The integers that end with some bytes, of 64 bits with a sign, as protobuf's `int64`; of the shape of `ends`.
+    """Returns the signed 64-bit integers, as protobuf's `int64`, that end at the given bytes, in the shape of `ends`.
 
     Args:
-      data: integers only.
-      ends: some of `varint_ends(data)`.
+      data: bytes that consist of integers.
+      ends: some of the positions from `varint_ends(data)`.
 
     Raises:
-      ValueError: one is longer than 64 bits.
+      ValueError: an integer is longer than 64 bits.
     """
     octets = np.frombuffer(data, np.uint8)
     values = np.empty(ends.shape, np.int64)
@@ -49,11 +49,11 @@ def varints_at(data: bytes, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
 
 
 def _of_three_bytes(octets: Octets, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int32] | None:
-    """The same, where none has more bytes. Else None."""
+    """Parses integers of up to three bytes; None if any integer is longer."""
     second, third = (
         octets[ends - 1],
         octets[ends - 2],
-    )  # before the first byte comes the last one, with which an integer ends
+    )  # index -1 before the first byte wraps to the last byte, which ends an integer
     has_two = second >= _GOES_ON
     has_three = has_two & (third >= _GOES_ON)
     if (has_three & (octets[ends - 3] >= _GOES_ON)).any():

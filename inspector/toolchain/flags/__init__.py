@@ -1,7 +1,7 @@
-"""The compiler's options by name: what there is, what each takes, and values in Python and as text.
+"""The compiler's options by name: their types, and their values in Python and as text.
 
-Joins `types.py` (names and types), `values.py` (values of XLA's flags), `libtpu.py` (values of libtpu's)
-and `messages.py` (what is said of what is wrong).
+Combines `types.py` (names and types), `values.py` (values of XLA's flags), `libtpu.py` (values of libtpu's flags) and
+`messages.py` (error messages).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from inspector.toolchain.flags.values import set_field as set_field
 
 
 def parse_value(name: str, text: str, before: FlagValue | None = None) -> FlagValue:
-    """A flag's value from the text of an `XLA_FLAGS` variable.
+    """Parses a flag's value from the text of an `XLA_FLAGS` variable.
 
-    Enums are read in any case and with or without the prefix that all of their names share; for a
-    list of them, `+NAME` and `-NAME` change what was said `before`, or XLA's default.
+    Names of enum values are accepted in any case, and with or without the prefix that all names share. For a list of enum
+    values, `+NAME` and `-NAME` change the value `before`, or XLA's default.
 
     Raises:
-      UnknownFlagError: with the nearest names.
+      UnknownFlagError: an unknown flag. The message suggests the nearest names.
       FlagTypeError: the text is not a value of the flag's type.
     """
     type_, name = flag_type(name), name.removeprefix("--")
@@ -46,10 +46,10 @@ def parse_value(name: str, text: str, before: FlagValue | None = None) -> FlagVa
 
 
 def read_plain(name: str, text: str) -> FlagValue:
-    """One bool or number of an option, or of an element of its list, from text.
+    """Parses a single bool or number of an option, or of an element of its list.
 
     Raises:
-      FlagTypeError: the text is not one.
+      FlagTypeError: the text is not such a value.
     """
     type_ = dataclasses.replace(flag_type(name), repeated=False)
     value = flag_values.read_one(type_, text)
@@ -59,16 +59,16 @@ def read_plain(name: str, text: str) -> FlagValue:
 
 
 def check_value(name: str, value: object) -> None:
-    """Checks that the compiler would take the value.
+    """Checks that the compiler accepts a value.
 
     Raises:
-      UnknownFlagError: with the nearest names.
-      FlagTypeError: with what was got, what is expected and an enum's names.
-      OptionError: an option that is no flag.
+      UnknownFlagError: an unknown flag. The message suggests the nearest names.
+      FlagTypeError: a value of the wrong type. The message states the value, the expected type and an enum's names.
+      OptionError: an option that is not a flag but a field of `Options`.
     """
     type_, name = flag_type(name), name.removeprefix("--")
     if name in OPTION_FIELDS:
-        raise OptionError(f"{name} is not a flag but a field of its own: write Options({name}={value!r}).")
+        raise OptionError(f"{name} is not a flag but a field of Options: write Options({name}={value!r}).")
     is_libtpu = type_.home == "libtpu"
     if not (libtpu.read(name, type_, value) is not None if is_libtpu else flag_values.is_value(type_, value)):
         raise FlagTypeError(
@@ -79,7 +79,7 @@ def check_value(name: str, value: object) -> None:
 
 
 def sent_value(name: str, value: FlagValue) -> FlagValue:
-    """A checked value in the form that the compiler takes it: libtpu's enums have words of one case."""
+    """Returns a checked value in the form that the compiler accepts. libtpu's enum words are case-sensitive."""
     type_ = flag_type(name)
     if type_.home != "libtpu":
         return value
@@ -89,5 +89,7 @@ def sent_value(name: str, value: FlagValue) -> FlagValue:
 
 def _unreadable(name: str, type_: FlagType, text: str) -> FlagTypeError:
     if not text:
-        return FlagTypeError(f"Flag {name}: got no value, expected {expected_text(type_)}, right after the '='.")
+        return FlagTypeError(
+            f"Flag {name}: no value after '='. Expected {expected_text(type_)}, without spaces before it."
+        )
     return FlagTypeError(f"Flag {name}: cannot read {text!r} as {expected_text(type_)}.{hint(type_, text)}")

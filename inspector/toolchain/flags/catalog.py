@@ -1,7 +1,7 @@
-"""`option_catalog`: every option of the installed compilers as a table, with search.
+"""`option_catalog`: a searchable table of all options of the installed compilers.
 
 Names and types come from `flags/types.py`; defaults and descriptions from the installed jaxlib through
-`toolchain/xla.py`, and from libtpu through `toolchain/libtpu.py`. The table is made once for a process.
+`toolchain/xla.py`, and from libtpu through `toolchain/libtpu.py`. The table is built once per process.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 PER_COMPILE, PROCESS_START, INIT_ARGS = "per compile", "process start", "LIBTPU_INIT_ARGS"
 
-# Known to be read once, when a CPU client starts. XLA does not say of a flag when it is read, so there may be more.
+# Known to be read once, when a CPU client starts. XLA does not document when a flag is read, so there may be more.
 PROCESS_START_FLAGS = frozenset({"xla_force_host_platform_device_count"}) | READ_AT_START
 
-# What a name begins with tells the part of the compiler that reads it.
+# The prefix of a name identifies the part of the compiler that reads it.
 _PREFIXES = (*TARGETS, "dump", "hlo", "llvm")
 
 _UNDESCRIBED = "libtpu is built without descriptions of its flags"
-_COMMON_FILE = "tpu_compilation_environment.cc"  # defines nine of ten, so that it tells nothing
+_COMMON_FILE = "tpu_compilation_environment.cc"  # defines nine of ten flags, so it is not informative
 
 _BEST_FUZZY = 8
 _READING = threading.Lock()
@@ -41,20 +41,20 @@ _LEAST_LIKENESS = 0.6
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the catalog.
+    """A row of the catalog.
 
     Attributes:
-      name: as it is given.
+      name: the name in `Options` and on the command line.
       group: "cpu", "gpu", "tpu", "dump", "hlo" or "llvm" for flags that begin with `xla_` and that
         word, "tpu" for all of libtpu, "general" for other flags, "build" for fields of
         ExecutableBuildOptions, "compile" for fields of CompileOptions.
-      type: such as "bool", "int32", "list of string", "map".
-      default: XLA's own, as it would be given; "" for an empty text, list or map.
-      choices: an enum's names.
-      description: XLA's words; for flags of libtpu, which has none, their topics and source file.
-      channel: "per compile", "process start" or "LIBTPU_INIT_ARGS".
-      deprecated: XLA says so, in its schema, in the name or at the beginning of the description.
-      targets: of "cpu", "gpu" and "tpu", those whose compiler it is for.
+      type: the type, such as "bool", "int32", "list of string" or "map".
+      default: XLA's default, as it would be set; "" for an empty text, list or map.
+      choices: names of an enum's values.
+      description: XLA's description; for flags of libtpu, which has none, their topics and source file.
+      channel: the way to set it: "per compile", "process start" or "LIBTPU_INIT_ARGS".
+      deprecated: whether XLA marks it as deprecated, in its schema, in the name or at the beginning of the description.
+      targets: the compilers that read it, of "cpu", "gpu" and "tpu".
     """
 
     name: str
@@ -69,22 +69,21 @@ class Option:
 
 
 def option_catalog(search: str | None = None) -> pd.DataFrame:
-    """The options of the installed compilers: XLA in jaxlib, and libtpu where it is installed.
+    """Returns the options of the installed compilers: XLA in jaxlib, and libtpu if it is installed.
 
     Args:
-      search: words to look for in names and descriptions, best matches first: names that begin with
-        them (also after `xla_` and the group), names with such a word, with such letters anywhere,
-        descriptions, and where nothing of that is found, names that are spelt much alike. None for
-        all, by name.
+      search: words to search for in names and descriptions; None for all options, by name. Matches are in this order:
+        names that begin with the words (also after `xla_` and the group), names with such words, names with such letters
+        anywhere, and descriptions. If nothing matches, names with a similar spelling.
 
     Returns:
       A table with the columns `name, group, type, default, choices, description, channel,
-      deprecated, targets, unknown`. What is not known is missing, and `unknown` says why.
+      deprecated, targets, unknown`. Unknown values are missing, with the reason in `unknown`.
     """
     names = [field.name for field in dataclasses.fields(Option)]
-    found = options() if search is None else find_options(search)
+    matches = options() if search is None else find_options(search)
     kinds: dict[str, Kind] = {name: _KINDS.get(name, "text") for name in names}
-    rows = [[getattr(option, name) for name in names] for option in found]
+    rows = [[getattr(option, name) for name in names] for option in matches]
     return make_table({**kinds, UNKNOWN: "reasons"}, rows)
 
 
@@ -92,31 +91,31 @@ _KINDS: Mapping[str, Kind] = {"default": "object", "choices": "object", "depreca
 
 
 def find_options(search: str) -> tuple[Option, ...]:
-    """Options that match a search, best first; all for an empty one. See `option_catalog`.
+    """Returns the options that match a search, best first; all options for an empty search. See `option_catalog`.
 
     Raises:
-      OptionError: no text.
+      OptionError: the search is not text.
     """
-    given: Any = search  # a user's, whatever the annotation says
+    given: Any = search  # users may pass any type
     if not isinstance(given, str):
-        raise OptionError(f"A search in the options is a text, such as 'fast math', got {given!r}.")
+        raise OptionError(f"Expected a search text, such as 'fast math', got {given!r}.")
     words = search.lower().removeprefix("--").replace("-", "_").split()
     if not words:
         return options()
     ranked = [(_rank(option, words), option) for option in options()]
-    found = [(rank, option.name, option) for rank, option in ranked if rank is not None]
-    if found:
-        return tuple(option for _, _, option in sorted(found, key=lambda f: f[:2]))
+    matches = [(rank, option.name, option) for rank, option in ranked if rank is not None]
+    if matches:
+        return tuple(option for _, _, option in sorted(matches, key=lambda f: f[:2]))
     names = {option.name: option for option in options()}
     wanted = "_".join(words)
-    # Nearly all names begin so, and one comparison with all of them takes a tenth of a second.
+    # Nearly all names begin with xla_. A search without the prefix would need a second pass of a tenth of a second.
     wanted = wanted if wanted.startswith("xla_") else f"xla_{wanted}"
     near = difflib.get_close_matches(wanted, names, n=_BEST_FUZZY, cutoff=_LEAST_LIKENESS)
     return tuple(names[name] for name in near)
 
 
 def options() -> tuple[Option, ...]:
-    """Every option, by name. Who asks while they are read waits for them: reading takes seconds and 100 MB."""
+    """Returns all options, by name. Concurrent callers share one reading, which takes seconds and 100 MB."""
     with _READING:
         return _options()
 
@@ -147,26 +146,26 @@ def _description(name: str, type_: flags.FlagType, found: dict[str, str] | Unava
     if type_.home == "libtpu":
         return _about(name)
     if type_.home != "debug_options":
-        return Unavailable("XLA describes only its flags, this is a field of its build options")
+        return Unavailable("XLA has no descriptions of build options, only of flags")
     if isinstance(found, Unavailable):
         return found
-    return found.get(name) or Unavailable("jaxlib holds no description of this flag that could be found")
+    return found.get(name) or Unavailable("no description of this flag was found in jaxlib")
 
 
 def _about(name: str) -> str | Unavailable:
-    """What libtpu tells of a flag instead of a description: topics, and the source file of the part that has it."""
+    """Returns libtpu's information on a flag instead of a description: topics, and the source file that defines it."""
     flag = libtpu_flags()[name]
     file = "" if flag.source_file.endswith(_COMMON_FILE) else flag.source_file
-    said = [f"about {', '.join(flag.topics)}" if flag.topics else "", f"defined in {file}" if file else ""]
-    told = "; ".join(filter(None, said))
-    return f"{told} (libtpu is built without descriptions)" if told else Unavailable(_UNDESCRIBED)
+    facts = [f"about {', '.join(flag.topics)}" if flag.topics else "", f"defined in {file}" if file else ""]
+    text = "; ".join(filter(None, facts))
+    return f"{text} (libtpu is built without descriptions)" if text else Unavailable(_UNDESCRIBED)
 
 
 def _default(name: str, type_: flags.FlagType) -> flags.FlagValue | Unavailable:
     if type_.home == "libtpu":
         return libtpu.default(name, type_)
     if type_.is_opaque:
-        return Unavailable("serialized bytes or messages, empty unless given")
+        return Unavailable("serialized bytes or messages, empty by default")
     defaults: Any = xla.default_options()
     return defaults if isinstance(defaults, Unavailable) else flags.get_field(flags.holder(defaults, type_.home), name)
 
@@ -184,7 +183,9 @@ def _channel(name: str, type_: flags.FlagType) -> str | Unavailable:
     if name in flags.OPTION_FIELDS:
         return PER_COMPILE
     if type_.is_opaque:
-        return Unavailable("not writable as a flag", "give it in a serialized CompileOptions, to Options.from_proto")
+        return Unavailable(
+            "not writable as a flag", "set it in a serialized CompileOptions and pass that to Options.from_proto"
+        )
     if not type_.is_per_compile:
         return INIT_ARGS
     return PROCESS_START if name in PROCESS_START_FLAGS else PER_COMPILE
@@ -194,13 +195,13 @@ def _is_deprecated(name: str, type_: flags.FlagType, description: str | Unavaila
     if type_.home == "libtpu":
         flag = libtpu_flags()[name]
         return flag.is_deprecated or flag.is_removed or "deprecated" in name
-    said = description.lstrip("[( ").lower() if isinstance(description, str) else ""
+    text = description.lstrip("[( ").lower() if isinstance(description, str) else ""
     marked = flags.flag_field(name).GetOptions().deprecated
-    return bool(marked) or "deprecated" in name or said.startswith("deprecated")
+    return bool(marked) or "deprecated" in name or text.startswith("deprecated")
 
 
 def _rank(option: Option, words: list[str]) -> int | None:
-    """How well all of the words match, 0 best; None when one does not."""
+    """Returns how well all words match, 0 for the best; None if a word does not match."""
     ranks = [_rank_word(option, word) for word in words]
     whole = "_".join(words)
     if whole in option.name:
@@ -222,8 +223,8 @@ def _rank_word(option: Option, word: str) -> int | None:
         return 3
     if word in name:
         return 4
-    said = option.description.lower() if isinstance(option.description, str) else ""
+    text = option.description.lower() if isinstance(option.description, str) else ""
     spoken = word.replace("_", " ")
-    if f" {spoken}" in f" {said}":
+    if f" {spoken}" in f" {text}":
         return 5
-    return 6 if spoken in said or word in said else None
+    return 6 if spoken in text or word in text else None

@@ -1,4 +1,4 @@
-"""What a flag takes: `FlagType`, and the options that are no flags."""
+"""`FlagType`: the type of a flag. Also the options that are not flags."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ OPTION_FIELDS = (
     "allow_spmd_sharding_propagation_to_output",
     "parameter_is_tupled_arguments",
 )
-"""Options that `Options` has as attributes of its own; they are given there, not among the flags."""
+"""Options that are attributes of `Options`. They are set there, not among the flags."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FlagType:
-    """What a flag takes.
+    """The type of a flag.
 
     Attributes:
       kind: "bool", "int32", "int64", "uint32", "uint64", "float", "double", "string", "enum", "map",
         "message", or "bytes", which cannot be written as a flag.
-      repeated: takes several values, in one text with commas between.
-      choices: an enum's names, by number (libtpu's take no numbers).
-      home: the message that holds it, or "libtpu", which reads its own by name.
-      is_auto: takes "auto" too.
-      is_per_compile: whether a compile takes it; else a process reads it once, when libtpu starts.
-      message: full name of the message that libtpu takes.
+      repeated: whether it takes several values, in one text separated by commas.
+      choices: names and numbers of an enum's values (libtpu accepts names only).
+      home: the message that contains it, or "libtpu", which reads its flags by name.
+      is_auto: whether it also takes "auto".
+      is_per_compile: whether it can be set per compile. Otherwise, a process reads it once, when libtpu starts.
+      message: full name of the message type of the value, for libtpu's flags.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class FlagType:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether no text stands for its values: bytes and lists of messages."""
+        """Reports whether its values have no text form: bytes and lists of messages."""
         return self.kind == "bytes" or (self.kind == "message" and self.repeated)
 
     def __str__(self) -> str:

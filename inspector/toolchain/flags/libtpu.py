@@ -1,9 +1,9 @@
-"""Values of libtpu's own flags, and the words of LIBTPU_INIT_ARGS among them.
+"""Values of libtpu's own flags, and the flags that belong in LIBTPU_INIT_ARGS.
 
-libtpu turns every value into text and reads that as on a command line (measured on libtpu 0.0.42.1
-and 0.0.50.1, by the environment that it dumps). So a value's text is as good as the value, an int is
-a float, and True and False are "true" and "false", also of an enum with these words. We hold it to
-the flag's type and range, which libtpu only partly does: it ignores a message that it cannot read.
+libtpu converts every value to text and parses it as on a command line (observed with libtpu 0.0.42.1 and 0.0.50.1, in the
+environment that it dumps). So a value's text is equivalent to the value, an int is a valid float, and True and False
+mean "true" and "false", also for an enum with these words. inspector checks the flag's type and range, which libtpu
+does only in part: it ignores a message that it cannot parse.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from inspector.toolchain.flags.messages import FLOATS, RANGES
 from inspector.toolchain.flags.values import is_number, is_text, read_message, read_one
 
 AUTO = "auto"
-"""What libtpu decides itself."""
+"""The value with which libtpu decides itself."""
 
 
 def read(name: str, type_: FlagType, value: object) -> FlagValue | None:
-    """A value as libtpu takes it, from what users write; None when it is none of the flag.
+    """Converts a user's value to the form that libtpu accepts; None if the flag does not accept it.
 
     Raises:
       FlagTypeError: the text of a message cannot be read.
@@ -44,29 +44,29 @@ def read(name: str, type_: FlagType, value: object) -> FlagValue | None:
 
 
 def default(name: str, type_: FlagType) -> FlagValue | Unavailable:
-    """A flag's default, as it would be given."""
+    """Returns a flag's default, as it would be set."""
     from inspector.toolchain.libtpu import default_texts
 
     texts = default_texts()
     if isinstance(texts, Unavailable):
         return texts
     if name not in texts:
-        return Unavailable("libtpu tells no plain value of it")
-    found = read(name, type_, texts[name])
-    return Unavailable(f"libtpu says {texts[name]!r}, which is no {type_}") if found is None else found
+        return Unavailable("libtpu reports no plain value of this flag")
+    value = read(name, type_, texts[name])
+    return Unavailable(f"libtpu reports {texts[name]!r}, which is not of type {type_}") if value is None else value
 
 
 def init_args(flags: Mapping[str, FlagValue]) -> tuple[str, ...]:
-    """The words of LIBTPU_INIT_ARGS among flags: those that libtpu reads once, when it starts.
+    """Returns the arguments in LIBTPU_INIT_ARGS for the flags that libtpu reads once, when it starts.
 
     Args:
-      flags: checked, by name.
+      flags: checked values, by name.
 
     Returns:
-      Such as ("--xla_mosaic_dump_to=/tmp/dump",), by name.
+      The arguments, such as ("--xla_mosaic_dump_to=/tmp/dump",).
 
     Raises:
-      OptionError: a value with white space, where libtpu ends a word; it knows no quotes.
+      OptionError: a value contains white space, which separates arguments. libtpu does not support quotes.
     """
     words = []
     for name, value in flags.items():
@@ -75,8 +75,8 @@ def init_args(flags: Mapping[str, FlagValue]) -> tuple[str, ...]:
         text = _text(read(name, type_, value))
         if any(character.isspace() or character == "\0" for character in text):
             raise OptionError(
-                f"{name}={value!r} has white space or a null character, where a word of LIBTPU_INIT_ARGS ends; libtpu"
-                " knows no quotes. Give a value without."
+                f"{name}={value!r} has white space or a null character, which ends an argument in"
+                " LIBTPU_INIT_ARGS. libtpu does not support quotes. Use a value without white space."
             )
         words.append(f"--{name}={text}")
     return tuple(words)
@@ -108,11 +108,11 @@ def _read_word(type_: FlagType, value: object) -> FlagValue | None:
 
 
 def _read_number(type_: FlagType, value: object) -> FlagValue | None:
-    found = read_one(type_, value.strip()) if isinstance(value, str) else value
-    if type_.kind in FLOATS and type(found) is int:
-        found = float(found)
+    number = read_one(type_, value.strip()) if isinstance(value, str) else value
+    if type_.kind in FLOATS and type(number) is int:
+        number = float(number)
     assert type_.kind in FLOATS or type_.kind in RANGES
-    return found if isinstance(found, (int, float)) and is_number(type_, found) else None
+    return number if isinstance(number, (int, float)) and is_number(type_, number) else None
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What is said of a flag that does not exist, and of a value that is none of its flag."""
+"""Error messages for unknown flags and invalid values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ RANGES = {
     "uint32": (0, 2**32 - 1),
     "uint64": (0, 2**64 - 1),
 }
-"""The least and the greatest integer of a kind."""
+"""The smallest and largest integer of each kind."""
 
 FLOATS = {"float": 3.4028234663852886e38, "double": 1.7976931348623157e308}
-"""The greatest number of a kind."""
+"""The largest number of each kind."""
 
-# How the names of libtpu's flags begin that XLA's do not, in the order of how many there are.
+# Prefixes that only libtpu's flags have, most frequent first.
 _LIBTPU = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "xla_vf_", "xla_gf_", "xla_sparse_core_", "xla_mosaic_")
 
 
@@ -36,61 +36,61 @@ def unknown_flag(
     removed: Collection[str],
     is_boolean: Callable[[str], bool],
 ) -> str:
-    """What is said of a name that no flag has.
+    """Returns the message for an unknown flag.
 
     Args:
-      name: without dashes.
-      names: of all flags that there are.
-      libtpu: what is known of libtpu.
-      removed: names that XLA once had.
-      is_boolean: of a flag that there is.
+      name: the name, without dashes.
+      names: the names of all flags.
+      libtpu: libtpu's options, or why they are unknown.
+      removed: names of flags that XLA has removed.
+      is_boolean: reports whether a known flag is boolean.
     """
     jaxlib = f"jaxlib {metadata.version('jaxlib')}"
     positive = name.removeprefix("no").removeprefix("_").removeprefix("-")
     if name.startswith("no") and positive in names and is_boolean(positive):
-        return f"XLA has no --no form of a flag, got {name!r}. Write --{positive}=false."
+        return f"XLA does not support the --no form of flags, got {name!r}. Write --{positive}=false."
     near = _nearest(name, names)
-    hint = f" Did you mean {', '.join(near)}?" if near else " See inspector.option_catalog() for all."
+    hint = f" Did you mean {', '.join(near)}?" if near else " inspector.option_catalog() lists all flags."
     if name in removed:
-        return f"{name!r} was a flag of XLA and was removed: {jaxlib} has it no more. Leave it out.{hint}"
+        return f"{name!r} was a flag of XLA and does not exist in {jaxlib}. Remove it.{hint}"
     if isinstance(libtpu, Unavailable):
         if name.startswith(_LIBTPU):
-            return f"{jaxlib} has no flag named {name!r}; it looks like one of libtpu, and {_absent(libtpu)}"
+            return f"{jaxlib} has no flag named {name!r}; it may be a flag of libtpu, but {_absent(libtpu)}"
         return f"{jaxlib} has no flag named {name!r}.{hint}"
     if name in libtpu.removed:
-        return f"{name!r} was a flag of libtpu and was removed. Leave it out.{hint}"
+        return f"{name!r} was a flag of libtpu and does not exist in the installed version. Remove it.{hint}"
     return f"{jaxlib} and the installed libtpu have no flag named {name!r}.{hint}"
 
 
 def _nearest(name: str, names: Collection[str]) -> list[str]:
-    """What is spelt most alike, of the same part of the compiler if there is any."""
-    name = name.lower().replace("-", "_")  # as names are, but for one letter of one
+    """Returns the names with the most similar spelling, if possible of the same part of the compiler."""
+    name = name.lower().replace("-", "_")  # all flag names are lowercase, except one letter of one flag
     begin = "_".join(name.split("_")[:2]) + "_"
     alike = difflib.get_close_matches(name, [n for n in names if n.startswith(begin)], n=3, cutoff=0.6)
     return alike or difflib.get_close_matches(name, names, n=3, cutoff=0.6)
 
 
 def expected(type_: FlagType) -> str:
-    """What a flag takes, in words."""
+    """Describes the values of a flag."""
     return f"'auto' or {_expected(type_)}" if type_.is_auto else _expected(type_)
 
 
 def expected_text(type_: FlagType) -> str:
-    """What the text of a flag is, in words."""
+    """Describes the text of a flag's values."""
     if type_.kind == "bool" and not type_.repeated:
         return "'auto', true or false" if type_.is_auto else "true or false"
     return expected(type_)
 
 
 def changes_of(type_: FlagType) -> str:
-    """What changes a list of enums, in words."""
+    """Describes the changes of a list of enum values."""
     return f"'+' or '-' and one of {', '.join(name for name, _ in type_.choices)}"
 
 
 def hint(type_: FlagType, value: object) -> str:
-    """What was probably meant, with a space before; "" where there is no telling."""
+    """Returns a suggestion that begins with a space; "" if there is none."""
     if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-        return " It holds half of a surrogate pair, which UTF-8 cannot write."
+        return " It contains half of a surrogate pair, which UTF-8 cannot encode."
     if type_.kind in FLOATS and type(value) is int and type_.home != "libtpu":
         return f" Write {value}.0."
     if type_.kind == "bool" and str(value).lower() in ("true", "1", "false", "0"):
@@ -113,14 +113,14 @@ def _absent(libtpu: Unavailable) -> str:
 def _expected(type_: FlagType) -> str:
     names = ", ".join(name for name, _ in type_.choices)
     if type_.is_opaque:
-        return f"{type_.kind}, which cannot be written as a flag: use Options.from_proto"
+        return f"{type_.kind}, which cannot be set as a flag: use Options.from_proto"
     if type_.kind == "map":
-        return "a str of key=value pairs with commas and no spaces between"
+        return "a str of key=value pairs, separated by commas without spaces"
     if type_.kind == "message":
-        return "a str, a message in protobuf's text form"
+        return "a str with a message in protobuf's text format"
     if type_.repeated:
-        return f"a str of {type_.kind} values with commas and no spaces between" + (
-            f", out of {names}" if names else ""
+        return f"a str of {type_.kind} values, separated by commas without spaces" + (
+            f", from {names}" if names else ""
         )
     if type_.kind == "enum":
         return f"one of {names}"

@@ -1,9 +1,8 @@
-"""The options that there are, and what each takes: from the installed jaxlib, and libtpu where it is installed.
+"""Names and types of all options, from the installed jaxlib and from libtpu if it is installed.
 
-Three messages of XLA hold them: `DebugOptions` (XLA's flags), and around it `ExecutableBuildOptions`
-and `CompileOptions`. A name is looked for in all three; to a user each is a flag. libtpu has options
-of its own, which it reads by name. Both are read from the libraries (most of a second) when a flag is
-first asked for, not before.
+Three messages of XLA contain options: `DebugOptions` (XLA's flags), and around it `ExecutableBuildOptions` and
+`CompileOptions`. Names are looked up in all three; to users, all are flags. libtpu has further options, which it reads by
+name. Both are read from the libraries (most of a second) at the first lookup of a flag.
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ from inspector.toolchain.flags.messages import unknown_flag
 if TYPE_CHECKING:
     from inspector.toolchain.libtpu import LibtpuFlag, LibtpuOptions
 
-# They hold the others and are no options themselves.
+# Fields that contain options and are not options themselves.
 _CONTAINERS = ("executable_build_options", "debug_options", "env_option_overrides")
 
 
 def flag_names() -> tuple[str, ...]:
-    """Every option of the installed jaxlib, and of libtpu where it is installed, sorted."""
+    """Returns the names of all options of the installed jaxlib, and of libtpu if it is installed, sorted."""
     return tuple(sorted({**_fields(), **libtpu_flags()}))
 
 
 def xla_flag_names() -> tuple[str, ...]:
-    """Those that XLA's own messages hold, sorted."""
+    """Returns the names of the options in XLA's messages, sorted."""
     return tuple(sorted(_fields()))
 
 
 def flag_type(name: str) -> FlagType:
-    """The type of a flag.
+    """Returns the type of a flag.
 
     Args:
-      name: with or without the leading `--`.
+      name: the name, with or without the leading `--`.
 
     Raises:
-      UnknownFlagError: with the nearest names.
-      OptionError: the name is no text.
+      UnknownFlagError: an unknown flag. The message suggests the nearest names.
+      OptionError: the name is not text.
     """
-    given: Any = name  # a user's, whatever the annotation says
+    given: Any = name  # users may pass any type
     if not isinstance(given, str):
-        raise OptionError(f"A flag is named by a text, such as 'xla_cpu_enable_fast_math', got {given!r}.")
+        raise OptionError(f"Expected the name of a flag as text, such as 'xla_cpu_enable_fast_math', got {given!r}.")
     name = given.removeprefix("--")
     if name in _fields():
         return _type(name)
@@ -55,12 +54,12 @@ def flag_type(name: str) -> FlagType:
 
 
 def flag_field(name: str) -> Any:
-    """The protobuf field descriptor of a flag that one of XLA's messages holds."""
+    """Returns the protobuf field descriptor of a flag in XLA's messages."""
     return _fields()[name][1]
 
 
 def flag_number(name: str) -> int:
-    """The number of a field, of one that holds options too."""
+    """Returns the field number of an option, or of a field that contains options."""
     if name in _CONTAINERS:
         from inspector.toolchain.xla import options_message
 
@@ -70,7 +69,7 @@ def flag_number(name: str) -> int:
 
 @functools.cache
 def libtpu_flags() -> Mapping[str, LibtpuFlag]:
-    """The flags of libtpu's own by name; none where it is not installed. Those that XLA has too are XLA's."""
+    """Returns libtpu's flags by name, except those that XLA has too; none if libtpu is not installed."""
     options = _libtpu()
     if isinstance(options, Unavailable):
         return {}
@@ -78,16 +77,16 @@ def libtpu_flags() -> Mapping[str, LibtpuFlag]:
 
 
 def is_flag_of_libtpu(name: str) -> bool:
-    """Whether libtpu alone takes a flag that there is. Without reading libtpu where XLA has it."""
+    """Reports whether a flag belongs to libtpu only. Does not read libtpu if XLA has the flag."""
     return name not in _fields() and name in libtpu_flags()
 
 
 @functools.cache
 def _fields() -> dict[str, tuple[Home, Any]]:
-    """Name to (home, field descriptor). A name in two messages belongs to the inner one."""
+    """Returns (home, field descriptor) by name. A name in two messages belongs to the inner one."""
     from inspector.toolchain.schema import installed_schema
 
-    schema, found = installed_schema(), {}
+    schema, fields = installed_schema(), {}
     homes: tuple[tuple[Home, str], ...] = (
         ("compile_options", "xla.CompileOptionsProto"),
         ("executable_build_options", "xla.ExecutableBuildOptionsProto"),
@@ -96,8 +95,8 @@ def _fields() -> dict[str, tuple[Home, Any]]:
     for home, message in homes:
         for field in schema.message(message).DESCRIPTOR.fields:
             if field.name not in _CONTAINERS:
-                found[field.name] = (home, field)
-    return found
+                fields[field.name] = (home, field)
+    return fields
 
 
 @functools.cache
@@ -118,7 +117,7 @@ def _type(name: str) -> FlagType:
 
 
 def _is_repeated(field: Any) -> bool:
-    # `label` is being removed from protobuf, `is_repeated` is only in newer ones.
+    # Newer protobuf versions have `is_repeated` and deprecate `label`.
     return bool(field.is_repeated) if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
 
 
@@ -128,7 +127,7 @@ def _is_boolean(name: str) -> bool:
 
 @functools.cache
 def _removed_names() -> frozenset[str]:
-    """Flags that XLA once had: their names may not be used again."""
+    """Returns the names of removed XLA flags, which XLA reserves."""
     from google.protobuf import descriptor_pb2
 
     from inspector.toolchain.xla import debug_options_type
@@ -149,7 +148,7 @@ def _libtpu_type(name: str) -> FlagType:
     flag = libtpu_flags()[name]
     words = _words(flag) if flag.kind == "enum" else ()
     return FlagType(
-        kind="string" if flag.kind == "enum" and not words else flag.kind,  # libtpu checks what we cannot
+        kind="string" if flag.kind == "enum" and not words else flag.kind,  # libtpu itself checks the words
         repeated=flag.is_repeated,
         choices=tuple((word, number) for number, word in enumerate(words)),
         home="libtpu",

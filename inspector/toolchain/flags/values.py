@@ -1,17 +1,17 @@
-"""Reads and checks values of XLA's own flags, and sets them in XLA's messages.
+"""Parses and checks values of XLA's flags, and sets them in XLA's messages.
 
-What jaxlib takes as a flag's value per compile (measured on jaxlib 0.10.2 and 0.12.0):
+Values that jaxlib accepts for flags per compile (observed with jaxlib 0.10.2 and 0.12.0):
 
     bool                a Python bool; 1 and 'true' are refused
     int32, int64, ...   an int within the type's range; True is refused
     float, double       a float; an int is refused, and so are nan and infinity
     string              a str
-    enum                the value's full name, or its number; jaxlib takes any number, we do not
-    repeated enum       such names or numbers with commas between and no spaces, or one number; the
-                        '+NAME' of an XLA_FLAGS variable is refused
-    repeated string     strings with commas between
-    map                 serialized bytes only; we take 'key=value,key=value' as XLA_FLAGS does
-    message             serialized bytes only; we take protobuf's text form
+    enum                the value's full name, or its number; jaxlib accepts any number, inspector only valid ones
+    repeated enum       such names or numbers separated by commas without spaces, or one number; '+NAME', which
+                        XLA_FLAGS allows, is refused
+    repeated string     strings separated by commas
+    map                 serialized bytes only; inspector accepts 'key=value,key=value' as XLA_FLAGS does
+    message             serialized bytes only; inspector accepts protobuf's text format
 
 The last two, and the fields outside `DebugOptions`, reach the compiler through `options_proto.py`.
 """
@@ -29,16 +29,16 @@ from inspector.toolchain.flags.types import flag_field, flag_type
 
 
 def read(name: str, type_: FlagType, text: str, before: FlagValue | None = None) -> FlagValue | None:
-    """A value from the text of an `XLA_FLAGS` variable; None when it cannot be read.
+    """Parses a value from the text of an `XLA_FLAGS` variable; None if it cannot be parsed.
 
     Args:
-      name: the flag's.
-      type_: the flag's.
-      text: what follows the equals sign.
-      before: what the same text said of the flag before.
+      name: the flag's name.
+      type_: the flag's type.
+      text: the text after the equals sign.
+      before: the flag's earlier value in the same variable.
 
     Raises:
-      FlagTypeError: a list of enums that changes what there is and names it at once, or a name that there is not.
+      FlagTypeError: a list of enum values that mixes names and changes, or has an unknown name.
     """
     if type_.kind == "enum" and type_.repeated:
         return _read_enums(name, type_, text, before)
@@ -48,7 +48,7 @@ def read(name: str, type_: FlagType, text: str, before: FlagValue | None = None)
 
 
 def read_one(type_: FlagType, text: str) -> FlagValue | None:
-    """A single value, or one element of a list; None when it cannot be read."""
+    """Parses a single value or one element of a list; None if it cannot be parsed."""
     if type_.kind == "enum":
         return _read_enum(type_, text)
     if type_.kind == "string":
@@ -62,7 +62,7 @@ def read_one(type_: FlagType, text: str) -> FlagValue | None:
 
 
 def _integer(text: str) -> int:
-    """XLA's integers, which may begin with zeros, and Python's with a prefix, such as 0x10."""
+    """Parses integers of XLA, which may begin with zeros, and Python integers with a prefix, such as 0x10."""
     if "_" in text:
         raise ValueError(text)
     try:
@@ -72,7 +72,7 @@ def _integer(text: str) -> int:
 
 
 def is_value(type_: FlagType, value: object) -> bool:
-    """Whether jaxlib would take a value."""
+    """Reports whether jaxlib accepts a value."""
     if type_.is_opaque:
         return False
     if type_.kind in ("map", "message"):
@@ -91,7 +91,7 @@ def is_value(type_: FlagType, value: object) -> bool:
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a text that UTF-8 can write: half of a surrogate pair cannot."""
+    """Reports whether a value is text that UTF-8 can encode, which excludes lone surrogates."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
@@ -99,7 +99,7 @@ def is_text(value: object) -> bool:
 
 
 def is_number(type_: FlagType, value: object) -> bool:
-    """Whether a value is a number of the kind and within its range."""
+    """Reports whether a value is a number of the flag's kind and within its range."""
     if type_.kind in FLOATS:
         return type(value) is float and math.isfinite(value) and abs(value) <= FLOATS[type_.kind]
     low, high = RANGES[type_.kind]
@@ -107,10 +107,10 @@ def is_number(type_: FlagType, value: object) -> bool:
 
 
 def set_field(message: Any, name: str, value: Any) -> None:
-    """Sets a flag's field in the message that holds it.
+    """Sets a flag's field in the message that contains it.
 
     Raises:
-      FlagTypeError: the text of a map or message cannot be read.
+      FlagTypeError: the text of a map or message cannot be parsed.
     """
     type_ = flag_type(name)
     if type_.kind == "map":
@@ -127,7 +127,7 @@ def set_field(message: Any, name: str, value: Any) -> None:
 
 
 def holder(message: Any, home: Home) -> Any:
-    """The message within an `xla.CompileOptionsProto` that holds options of a home."""
+    """Returns the message within an `xla.CompileOptionsProto` that contains the options of a home."""
     if home == "compile_options":
         return message
     build = message.executable_build_options
@@ -135,7 +135,7 @@ def holder(message: Any, home: Home) -> Any:
 
 
 def get_field(message: Any, name: str) -> FlagValue:
-    """The inverse of `set_field`: a flag's value as it would be given."""
+    """Returns a flag's value as it would be set. The inverse of `set_field`."""
     type_, value = flag_type(name), getattr(message, name)
     if type_.kind == "map":
         return ",".join(f"{key}={text}" if text else key for key, text in sorted(value.items()))
@@ -151,17 +151,17 @@ def get_field(message: Any, name: str) -> FlagValue:
 
 
 def new_message(descriptor: Any) -> Any:
-    """An empty message."""
+    """Returns an empty message."""
     from google.protobuf import message_factory
 
     return message_factory.GetMessageClass(descriptor)()
 
 
 def read_message(name: str, message: Any, text: str) -> Any:
-    """Fills a message from protobuf's text form.
+    """Fills a message from protobuf's text format.
 
     Raises:
-      FlagTypeError: it cannot be read, with the message's fields.
+      FlagTypeError: the text cannot be parsed. The error lists the message's fields.
     """
     from google.protobuf import text_format
 
@@ -170,7 +170,7 @@ def read_message(name: str, message: Any, text: str) -> Any:
     except text_format.ParseError as e:
         fields = ", ".join(field.name for field in message.DESCRIPTOR.fields)
         raise FlagTypeError(
-            f"Flag {name}: cannot read {text!r} as a {message.DESCRIPTOR.full_name} in protobuf's text form: {e}."
+            f"Flag {name}: cannot read {text!r} as a {message.DESCRIPTOR.full_name} in protobuf's text format: {e}."
             f" Its fields: {fields}."
         ) from e
 
@@ -193,9 +193,7 @@ def _read_enums(name: str, type_: FlagType, text: str, before: FlagValue | None)
     if not any(changes):
         return ",".join(values)
     if not all(changes):
-        raise FlagTypeError(
-            f"Flag {name}: {text!r} mixes names with '+NAME' and '-NAME'. Write all names, or changes alone."
-        )
+        raise FlagTypeError(f"Flag {name}: {text!r} mixes names with '+NAME' and '-NAME'. Use either names or changes.")
     kept = _default_elements(name, text) if before is None else [part for part in str(before).split(",") if part]
     for word, value in zip(words, values, strict=True):
         if not _is_choice(type_, value):
@@ -209,13 +207,13 @@ def _default_elements(name: str, text: str) -> list[str]:
 
     defaults = default_options()
     if isinstance(defaults, Unavailable):
-        raise FlagTypeError(f"Flag {name}: {text!r} changes XLA's default, which is {defaults}. List all names.")
+        raise FlagTypeError(f"Flag {name}: {text!r} changes XLA's default, which is {defaults}. Write the whole list.")
     listed = str(get_field(defaults.executable_build_options.debug_options, name))
     return listed.split(",") if listed else []
 
 
 def _shared_prefix(names: list[str]) -> str:
-    """What all of an enum's names begin with, up to an underscore."""
+    """Returns the common prefix of an enum's names, up to an underscore."""
     first, last = min(names), max(names)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[: first.rfind("_", 0, length) + 1]
@@ -238,7 +236,7 @@ def _element_text(value: object) -> str:
 
 
 def _number(type_: FlagType, value: Any) -> Any:
-    """Of a choice by its name, its number or its number as text."""
+    """Returns the number of an enum value that is given by name, number or number as text."""
     numbers = {spelling: number for name, number in type_.choices for spelling in (name, str(number))}
     return numbers.get(value, value)
 

@@ -202,7 +202,7 @@ def test_more_ids_than_devices_can_be_are_not_even_listed(monkeypatch: pytest.Mo
     written = "{" + ",".join(f"{{{2 * i},{2 * i + 1}}}" for i in range(50)) + "}"
     monkeypatch.setattr(replica_groups, "MAX_IDS", 99)
     monkeypatch.setattr(replica_groups_proto, "ListGroups", None)
-    with pytest.raises(ModuleError, match="Groups of 100 ids are not written out: expected at most 99"):
+    with pytest.raises(ModuleError, match=r"groups have 100 ids, too many to expand\. Expected at most 99"):
         all_reduces([written], 100)
 
 

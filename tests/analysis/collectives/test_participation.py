@@ -282,7 +282,7 @@ def test_ids_of_all_groups_together_are_looked_at_in_limits(monkeypatch: pytest.
 
 def test_groups_that_multiply_are_refused() -> None:
     uneven = ListGroups([tuple(range(3000)), *((n,) for n in range(3000, 6000))])
-    with pytest.raises(ModuleError, match="ids are not written out"):
+    with pytest.raises(ModuleError, match="ids, too many to expand"):
         Participations(None, 6000, 1).groups(uneven, GroupMode.CROSS_REPLICA, ordered=True)
 
 

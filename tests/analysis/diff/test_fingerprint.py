@@ -198,7 +198,7 @@ def test_damaged_module(compiled: Compiled) -> None:
 
     with pytest.raises(ModuleError, match="does not precede it"):
         module_digest(with_module(compiled, turn_round))
-    with pytest.raises(ModuleError, match="refers to an instruction 123456789 that it lacks"):
+    with pytest.raises(ModuleError, match="refers to instruction 123456789, which it does not have"):
         module_digest(with_module(compiled, damage))
 
 

@@ -126,7 +126,7 @@ def test_a_message_that_cannot_be_read() -> None:
 
 
 def test_bytes_cannot_be_a_flag() -> None:
-    with pytest.raises(FlagTypeError, match=r"bytes, which cannot be written as a flag: use Options\.from_proto"):
+    with pytest.raises(FlagTypeError, match=r"bytes, which cannot be set as a flag: use Options\.from_proto"):
         Options(flags={"fdo_profile": "x"}).to_proto()
 
 

@@ -206,7 +206,7 @@ def test_durations_add_up_to_the_whole_compile() -> None:
     """Ten seconds: 1 before the first pass, 4.25 in passes, 3.75 between them and the HLO's end, 1 of code generation."""
     passes = record_passes(TEXTS, 0, SNAPSHOTS, TIMED, Span(-1.0, 9.0, 8.0, "tpu"))
     assert [phase.duration_s for phase in passes.phases] == [1.0, 3.75, 1.0]
-    assert passes.phases[-1].name == "code generation: LLO, and writing the executable"
+    assert passes.phases[-1].name == "code generation: LLO, serialization"
     table = passes.table()
     assert table["duration_s"].sum() == 10.0
     assert table["index"].isna().sum() == 3

@@ -13,9 +13,9 @@ def test_size_is_the_number_of_positions() -> None:
 
 
 def test_what_is_no_mesh_is_refused() -> None:
-    with pytest.raises(ValueError, match="expected one, 0 or more, for each"):
+    with pytest.raises(ValueError, match="expected one size per axis, 0 or more"):
         Mesh(("i",), (-1,), "partition")
-    with pytest.raises(ValueError, match="expected one, 0 or more, for each"):
+    with pytest.raises(ValueError, match="expected one size per axis, 0 or more"):
         Mesh(("i",), (2, 2), "partition")
     with pytest.raises(ValueError, match="3 device ids for a mesh of 4 positions"):
         Mesh(("i",), (4,), "partition", (0, 1, 2))

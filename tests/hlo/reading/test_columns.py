@@ -195,7 +195,7 @@ def test_fields_and_shapes_can_be_left_out() -> None:
 def test_computations_that_call_each_other_are_refused() -> None:
     proto = proto_of(module_of(TEXT))
     inner = next(c for c in proto.computations if c.id != proto.entry_computation_id)
-    for target, said in ((inner.id, "calls itself"), (999, "refers to a computation 999 that it lacks")):
+    for target, said in ((inner.id, "calls itself"), (999, "refers to computation 999, which it does not have")):
         inner.instructions[-1].called_computation_ids[:] = [target]
         with pytest.raises(ModuleError, match=said):
             alike(Columns(proto.SerializeToString()))
@@ -321,10 +321,10 @@ def test_a_name_with_a_zero_byte() -> None:
         (write_varint(1 << 3) + b"\x05", "name, id or operands"),  # a number for a name
         (write_varint(35 << 3 | 2) + b"\x01x", "name, id or operands"),  # a text for an id
         (_bytes(36, b"\x80"), "does not end"),
-        (_bytes(3, b"abc")[:-1], "ends behind it"),
-        (_bytes(36, b"abc")[:-1], "ends behind it"),
-        (write_varint(5 << 3 | 3), "no known kind"),
-        (write_varint(90 << 3 | 3), "no known kind"),
+        (_bytes(3, b"abc")[:-1], "ends after it"),
+        (_bytes(36, b"abc")[:-1], "ends after it"),
+        (write_varint(5 << 3 | 3), "an unknown type"),
+        (write_varint(90 << 3 | 3), "an unknown type"),
     ],
 )
 def test_a_damaged_instruction_is_refused(written: bytes, said: str) -> None:

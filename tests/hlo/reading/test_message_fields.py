@@ -114,7 +114,7 @@ def test_a_field_of_another_kind_than_expected_is_refused() -> None:
     for read in (fields.contents, fields.coded):
         with pytest.raises(ModuleError, match="field 1 of an instruction is an integer"):
             read(1)
-    with pytest.raises(ModuleError, match="field 35 of an instruction is no integer"):
+    with pytest.raises(ModuleError, match="field 35 of an instruction is not an integer"):
         fields.integers(35)
 
 

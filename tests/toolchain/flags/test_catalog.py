@@ -25,7 +25,7 @@ def option(name: str) -> catalog.Option:
 
 
 def test_a_search_is_a_text() -> None:
-    with pytest.raises(OptionError, match="A search in the options is a text, such as 'fast math', got 5"):
+    with pytest.raises(OptionError, match="Expected a search text, such as 'fast math', got 5"):
         inspector.option_catalog(5)  # type: ignore[arg-type]
 
 
@@ -75,7 +75,7 @@ def test_descriptions_or_the_reason() -> None:
     assert len(known) > 250
     assert table.loc[table["description"].isna(), "unknown"].str.contains("description: ").all()
     assert "fast-math" in str(option("xla_cpu_enable_fast_math").description)
-    assert "scribes only its flags" in str(option("num_replicas").description)
+    assert "no descriptions of build options" in str(option("num_replicas").description)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ BAD: list[tuple[str, object, str]] = [
     (ENABLED, "enable", "Did you mean 'enabled'"),
     (SCHEDULER, "lists", "Did you mean 'list'"),
     (AUTO_BOOL, "car", "'auto' or True or False"),
-    ("xla_tpu_block_summary_split_specs", "1,x", "int64 values with commas"),
+    ("xla_tpu_block_summary_split_specs", "1,x", "int64 values, separated by commas"),
     (LOOPS, "bad_field: 1", "no field named"),
 ]
 
@@ -183,5 +183,5 @@ def test_through_a_proto_and_back() -> None:
 def test_near_misses_and_removed_names() -> None:
     with pytest.raises(UnknownFlagError, match="Did you mean xla_tpu_rwb_fusion"):
         flags.flag_type("xla_tpu_rwb_fusoin")
-    with pytest.raises(UnknownFlagError, match="was a flag of libtpu and was removed"):
+    with pytest.raises(UnknownFlagError, match="was a flag of libtpu and does not exist in the installed version"):
         flags.flag_type("xla_tpu_use_native_scatter")
