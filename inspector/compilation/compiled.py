@@ -68,7 +68,7 @@ class CompiledProgram(Deferred):
         first access may wait for it.
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
       warnings: warnings of the compiler, one per line. A compile in this process (engine "inline") cannot read XLA's
-        warnings; one line says so.
+        warnings and lists a line about that instead.
       devices: kind, id and, for a TPU, position of the devices of the compile, one for each replica and partition in
         row-major order: a mesh's devices in the order of its axes.
       passes: the changes by each compiler pass, if requested (`products=("passes",)`).

@@ -177,7 +177,7 @@ _TILES = (b"\n\3\x08\x80\1", b"\n\2\x80\1", b"\n\2\x80\2", b"\n\2\x80\x08")  # x
 
 
 def _known_at_all(number: Number) -> Number:
-    """Returns the reason in place of a number whose parts are all unknown."""
+    """Returns a number, or the reason if all of its parts are unknown."""
     if isinstance(number, Partial) and not number:
         return Unavailable(f"all of its parts are unknown: {number.reason}")
     return number

@@ -33,7 +33,7 @@ LEFT_OUT = Unavailable(
     "a bundle has no machine code: it runs on one kind of machine only, and running a stranger's code is unsafe",
     "compile the program again: exploration.lowered.compile(...)",
 )
-"""The value in place of an executable."""
+"""The value that replaces an executable."""
 
 _DOCUMENTS = (Program, Lowered, Kernel)
 _DTYPE = re.compile("[a-z][a-z0-9_]*")

@@ -130,7 +130,7 @@ def test_it_cannot_run_here(target: str) -> None:
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
 def test_requests_that_do_not_fit(target: str) -> None:
-    with pytest.raises(TargetError, match=r"was lowered for cpu, and .* needs programs for"):
+    with pytest.raises(TargetError, match=r"was lowered for cpu, but .* needs programs for"):
         inspector.lower(inspector.lower(step, F32).stablehlo).compile(target=target)
     nine = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 9)], target=target)
     with pytest.raises(

@@ -19,7 +19,7 @@ class PassBoundary:
 
     Attributes:
       timed: the pass; for the start of a pipeline, an entry named `START`.
-      is_in_pass: for the start of a pipeline, True if a pass with work of its own runs it.
+      is_in_pass: for the start of a pipeline, True if a pass that also does other work runs it.
     """
 
     timed: TimedPass

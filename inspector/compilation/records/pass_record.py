@@ -134,7 +134,7 @@ def _is_of(name: SnapshotName, event: PassBoundary, has_starts: bool) -> bool:
 
 
 def _is_in_pass(snapshots: Sequence[Snapshot], number: int) -> bool:
-    """Reports, by names alone, whether a pass with work of its own runs the pipeline of a snapshot.
+    """Reports, by names alone, whether a pass that also does other work runs the pipeline of a snapshot.
 
     The pass's own pipeline has begun before and continues later, with that pass.
     """
@@ -189,7 +189,7 @@ class _Walk:
         Args:
           snapshot: the next snapshot.
           event: the event at which XLA wrote it; None if it was not timed.
-          is_in_pass: for the start of a pipeline, True if a pass with work of its own runs it.
+          is_in_pass: for the start of a pipeline, True if a pass that also does other work runs it.
         """
         name, before = snapshot.name, self._text
         self._text = snapshot.text

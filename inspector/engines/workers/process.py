@@ -213,7 +213,7 @@ def await_ready(process: Process, limit_s: float) -> Process:
             raise StartTimeoutError(f"A worker process did not start within {limit_s:.3g} s.") from e
         death = Death.of(status, process.read_log())
         raise (ServerLostError if process.went_with_server() else StartError)(
-            f"A worker process ended during its start ({death.how}): {death.fatal or 'it had no output'}"
+            f"A worker process ended during its start ({death.how}): {death.fatal.rstrip('.') or 'it had no output'}."
         ) from e
     finally:
         timer.cancel()

@@ -311,7 +311,9 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
             )
             report = server.compile(request, progress, watch=watch)
             sender.send(*messages.write_report(report, *told))
-            return messages.write_executable(report.executable)  # this takes as long as reading all other results
+            return messages.write_executable(
+                report.executable
+            )  # this takes about the same time as reading all other results
         if header["do"] == "count":
             return counting.serve(blobs)
         run = messages.read_run(header, blobs)
