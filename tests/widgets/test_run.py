@@ -160,7 +160,7 @@ def test_outputs_of_all_variants_have_one_limit(measured: Measured, monkeypatch:
     assert measured.compared(third, 2)["is_same"] is False
     found = measured.compared(second, 2)
     assert (found["is_same"], found["is_faster"], found["rows"]) == (None, True, [])
-    assert "that are kept. Compare two runs with inspector.compare_runs" in found["outputs"]
+    assert "exceed the storage limit of 16 bytes. Compare two runs with inspector.compare_runs" in found["outputs"]
     measured.measure(second, 3.0, 1.0)
     assert measured.compared(second, 3)["is_same"]
 

@@ -1,4 +1,4 @@
-"""What each line of a variant's texts costs, for the margins of the panes that show them."""
+"""The costs of each line of a variant's texts, for the margins of the panes that show them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from inspector.widgets.panes.framework.pane import PackedMessage
 
 
 class LineCostsRequest(TypedDict):
-    """Send what the lines of a variant cost.
+    """Requests the costs of a variant's lines.
 
     Attributes:
-      is_measured: whether this machine's CPU is measured for its roofs, where none are published.
+      is_measured: whether to measure the roofs of this machine's CPU if none are published.
     """
 
     type: Literal["line_costs"]
@@ -25,11 +25,11 @@ class LineCostsRequest(TypedDict):
 
 
 class LineCostTotals(TypedDict):
-    """Of the whole program; None where `LineCosts.reasons` says why.
+    """The costs of the whole program; None where `LineCosts.reasons` has the reason.
 
     Attributes:
-      least_s: the kernels' least times, one behind the other.
-      peak_bytes: of temporaries, when most live.
+      least_s: the kernels' times at the roof, in sequence, in seconds.
+      peak_bytes: peak memory of temporaries.
     """
 
     least_s: float | None
@@ -39,11 +39,11 @@ class LineCostTotals(TypedDict):
 
 
 class LineCostColumns(TypedDict):
-    """The lines of a text that cost something, in order, one row for each part of a differentiated program.
+    """The lines of a text that have a cost, in order, one row for each part of a differentiated program.
 
     Attributes:
-      line: from 0; -1 for what no line stands for.
-      phase: "" where nothing tells.
+      line: line number from 0; -1 for costs that belong to no line.
+      phase: "" if unknown.
     """
 
     line: list[int]
@@ -55,12 +55,12 @@ class LineCostColumns(TypedDict):
 
 
 class LineCosts(TypedDict):
-    """What the lines of a variant cost, or an error. One buffer: gzip of JSON, `LineCostColumns` by text.
+    """The costs of a variant's lines, or an error. One buffer: `LineCostColumns` by text, as gzip-compressed JSON.
 
     Attributes:
-      reasons: why there is no time, and no memory at the peak.
+      reasons: the reasons why there is no time or no memory at the peak.
       can_measure: whether this machine's CPU can be measured for the time.
-      unknown: what the numbers leave out; "" for nothing.
+      unknown: the costs that the numbers do not include; "" for none.
     """
 
     type: Literal["line_costs"]
@@ -73,7 +73,7 @@ class LineCosts(TypedDict):
 
 
 def message_of(variant: int, found: Costs, *, can_measure: bool) -> PackedMessage:
-    """The costs as a message."""
+    """Returns the costs as a message."""
     reasons = {"least_s": found.least_s, "peak_bytes": found.peak}
     least_s, flops, moved, peak = found.total.values
     total = LineCostTotals(
@@ -91,7 +91,7 @@ def message_of(variant: int, found: Costs, *, can_measure: bool) -> PackedMessag
 
 
 def failed(variant: int, error: BaseException) -> PackedMessage:
-    """Why there are none."""
+    """Returns the message for costs that are not available, with the error."""
     message = LineCosts(
         type="line_costs", variant=variant, total=None, reasons={}, can_measure=False,
         unknown="", error=messages.error_of(error),
