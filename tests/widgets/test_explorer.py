@@ -284,7 +284,7 @@ def test_removing(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     assert work.jobs[1].stage == "cancelled"
     assert explorer.variants == (explorer.baseline,)
     assert box.last("variant_removed")["variant"] == 1
-    with pytest.raises(ValueError, match="or gone already"):
+    with pytest.raises(ValueError, match="or already removed"):
         explorer.remove(variant)
     done(work, explorer)
     assert [m for m in box.all[box.all.index(box.last("variant_removed")) + 1 :] if m.get("variant") == 1] == []
@@ -499,7 +499,7 @@ def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
     reasons = [box.last("variant", variant=n)["no_run"] for n in range(3)]
     assert reasons[0] == ""
     assert reasons[1] == "tpu:v5e:2x4 is not attached: its programs can be compiled but not run."
-    assert reasons[2].startswith("gpu:h100:8 is not here")
+    assert reasons[2].startswith("gpu:h100:8 is not attached")
 
 
 def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -> None:

@@ -1,6 +1,6 @@
-"""The collectives of a program as HTML that is read anywhere: a table, and the groups painted on the mesh.
+"""The collectives of a program as portable HTML: a table, and the groups drawn on the mesh.
 
-Letters say what the colors say: some pages keep no colors.
+Groups have letters as well as colors, as some pages remove colors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TINTS = ("#4c8df640", "#f2994a50", "#27ae6040", "#bb6bd940", "#eb575750", "#2d9
 
 
 def collectives_html(found: Collectives) -> str:
-    """A table of the collectives and a picture of each way in which devices work together; "" where there are none."""
+    """Returns a table of the collectives and a picture of each distinct grouping of devices; "" if there are none."""
     if not found.items:
         return ""
     rows = "".join(map(_row, found.items[:_MOST_ROWS]))
@@ -64,7 +64,7 @@ def _pictures(found: Collectives) -> str:
 
 
 def _group_of_id(one: Collective, found: Collectives, mesh: Mesh) -> Mapping[int, int]:
-    """Which group each logical id of the mesh is in; {} for pairs, which are no groups, and where nobody knows."""
+    """Returns the group of each logical id of the mesh; {} for pairs, which do not form groups, and if the participants are unknown."""
     if one.form is None or isinstance(one.participants, Unavailable):
         return {}
     of_id: dict[int, int] = {}
@@ -80,7 +80,7 @@ def _group_of_id(one: Collective, found: Collectives, mesh: Mesh) -> Mapping[int
 
 
 def _picture(title: str, mesh: Mesh, groups: Mapping[int, int]) -> str:
-    """The mesh as a table: the last axis from left to right, the others from top to bottom."""
+    """Returns the mesh as a table: the last axis from left to right, the others from top to bottom."""
     if not groups:
         return ""
     ids = range(mesh.size) if mesh.device_ids is None else mesh.device_ids
@@ -93,13 +93,13 @@ def _picture(title: str, mesh: Mesh, groups: Mapping[int, int]) -> str:
         for number, row in enumerate(rows)
     )
     caption = (
-        f"<caption style='white-space:nowrap;text-align:left'>{html.escape(title)}: one letter, one group</caption>"
+        f"<caption style='white-space:nowrap;text-align:left'>{html.escape(title)}: one letter per group</caption>"
     )
     return f"<table>{caption}<thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _place(names: Sequence[str], sizes: Sequence[int], number: int) -> str:
-    """The coordinates of a row along all axes but the last."""
+    """Returns the coordinates of a row along all axes except the last."""
     strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
     return " ".join(f"{n}={number // stride % size}" for n, stride, size in zip(names, strides, sizes, strict=False))
 
@@ -113,7 +113,7 @@ def _cell(number: int, groups: Mapping[int, int]) -> str:
 
 
 def _letters(number: int) -> str:
-    """A, B, ..., Z, AA, AB, ..."""
+    """Returns the letters of a group: A, B, ..., Z, AA, AB, ..."""
     text = ""
     while number >= 0:
         text = chr(ord("A") + number % 26) + text
