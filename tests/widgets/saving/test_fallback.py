@@ -174,7 +174,7 @@ def test_the_optimized_hlo_is_shown_from_its_entry_on_and_of_few_variants() -> N
         work.finish(index, hlo=f"HloModule m\n\n{above}\nENTRY %main (p: f32[9]) -> f32[9] {{\n" + "  x\n" * 9_000)
     shown.wait(60)
     page = html_form(shown.lowered, shown.variants, {0: Details(f"1 fusion {EVIL}", "<b>groups</b>")})
-    assert f"baseline, against the baseline: 1 fusion {EVIL}" in Tags(page).words
+    assert f"baseline, compared with the baseline: 1 fusion {EVIL}" in Tags(page).words
     assert "<b>groups</b>" in page
     assert "… 1,002 lines above\nENTRY %main (p: f32[9])" in page
     assert "%fused_" not in page
