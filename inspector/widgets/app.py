@@ -37,7 +37,7 @@ from inspector.widgets.subshells import leave_to_front_end
 
 _USUAL_PANES = [line.name for line in offered(has_kernels=False, has_partitions=False)]
 # Replies are requested again, so they are not stored either.
-_NOT_KEPT = ("notice", "variant_removed", "said", "existing")
+_NOT_STORED = ("notice", "variant_removed", "said", "existing")
 _ALONE = ("focus",)
 """Types of which only the latest message is stored, whatever it refers to."""
 _LIVE_ONLY = ("focus", "controls", "flags")
@@ -77,7 +77,7 @@ class App(anywidget.AnyWidget):
         """
         # Before the widget is opened: a browser that has the app's code responds while the widget is still being created.
         self._lock = threading.RLock()
-        self._kept: dict[Hashable, _Kept] = {}
+        self._stored: dict[Hashable, _Stored] = {}
         self._has_browser = self._is_closed = False
         self._on_request = on_request
         self.on_msg(self._receive)
@@ -121,7 +121,7 @@ class App(anywidget.AnyWidget):
             raise ValueError("A document has buffers: use publish_document(TextDocument(...)).")
         if problem := messages.problem(message, ToBrowser):
             raise ValueError(f"Not a valid message for the browser: {problem}.")
-        self._publish(_Kept(message, list(buffers), time.monotonic()))
+        self._publish(_Stored(message, list(buffers), time.monotonic()))
 
     def publish_document(self, document: TextDocument) -> None:
         """Sends a text to all browsers and stores it for browsers that connect later. Thread-safe.
@@ -129,35 +129,35 @@ class App(anywidget.AnyWidget):
         Raises:
           ValueError: see `TextDocument.buffers`.
         """
-        self._publish(_Kept(document.message(), document.buffers(), time.monotonic()))
+        self._publish(_Stored(document.message(), document.buffers(), time.monotonic()))
 
     def said(self) -> list[SentMessage]:
         """Returns the stored messages that are meaningful without a notebook kernel."""
         with self._lock:
-            kept = [each for each in self._kept.values() if each.message["type"] not in _LIVE_ONLY]
-        return [SentMessage(each.current(), each.buffers) for each in kept]
+            stored = [each for each in self._stored.values() if each.message["type"] not in _LIVE_ONLY]
+        return [SentMessage(each.current(), each.buffers) for each in stored]
 
     def close(self) -> None:
         """Removes the widget from the page and drops all messages, stored and future ones. Can be called twice."""
         with self._lock:
             self._is_closed = True
-            self._kept.clear()
+            self._stored.clear()
         self._on_request = None
         self.layout.close()
         super().close()
 
-    def _publish(self, kept: _Kept) -> None:
-        message = kept.message
+    def _publish(self, stored: _Stored) -> None:
+        message = stored.message
         with self._lock:
             if self._is_closed:
                 return
             if message["type"] == "variant_removed":
-                gone = message["variant"]
-                self._kept = {s: k for s, k in self._kept.items() if gone not in k.variants()}
-            elif (slot := kept.slot()) is not None:
-                self._kept[slot] = kept
+                removed = message["variant"]
+                self._stored = {s: k for s, k in self._stored.items() if removed not in k.variants()}
+            elif (slot := stored.slot()) is not None:
+                self._stored[slot] = stored
             if self._has_browser:
-                self.send(message, kept.buffers)
+                self.send(message, stored.buffers)
 
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
         """Handles a message of the browser. Called by ipywidgets on the comm's thread."""
@@ -179,12 +179,12 @@ class App(anywidget.AnyWidget):
     def _replay(self, browser: str) -> None:
         with self._lock:
             self._has_browser = True
-            for kept in self._kept.values():
-                self.send({**kept.current(), "to": browser}, kept.buffers)
+            for stored in self._stored.values():
+                self.send({**stored.current(), "to": browser}, stored.buffers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Kept:
+class _Stored:
     """A message that was published at `time_s` of the monotonic clock."""
 
     message: Mapping[str, Any]
@@ -195,7 +195,7 @@ class _Kept:
         """Returns the key under which later messages replace this one; None if the message is not stored."""
         message = self.message
         kind = message["type"]
-        if "id" in message or kind in _NOT_KEPT:
+        if "id" in message or kind in _NOT_STORED:
             return None
         if kind in _ALONE:
             return (kind,)

@@ -23,7 +23,7 @@ def focus(panes: Sequence[str], pane: str, line: Any, instruction: Any, variant:
       ParameterError: `panes` does not contain the pane, or the pane has no lines or instructions.
     """
     if pane not in panes:
-        raise ParameterError(f"The panes are {', '.join(panes)}; got {pane!r}.")
+        raise ParameterError(f"Unknown pane {pane!r}. Available: {', '.join(panes)}.")
     if line is not None and instruction is not None:
         raise ParameterError(f"Pass a line or an instruction, not both; got {line!r} and {instruction!r}.")
     if line is not None and (pane not in _TEXTS or not isinstance(line, int) or line < 1):
@@ -93,7 +93,7 @@ def _check(panes: Sequence[str], placed: Iterable[str]) -> None:
     seen: set[str] = set()
     for pane in placed:
         if pane not in panes:
-            raise ParameterError(f"The panes are {', '.join(panes)}; got {pane!r}.")
+            raise ParameterError(f"Unknown pane {pane!r}. Available: {', '.join(panes)}.")
         if pane in seen:
             raise ParameterError(f"{pane!r} appears twice in the arrangement.")
         seen.add(pane)

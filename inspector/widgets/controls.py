@@ -104,8 +104,8 @@ class Controls:
 
     def say(self, error: BaseException | None) -> None:
         """Shows an error next to the controls, or clears it."""
-        said = None if error is None else messages.error_of(error)
-        self._publish(messages.Said(type="said", error=said))
+        message = None if error is None else messages.error_of(error)
+        self._publish(messages.Said(type="said", error=message))
 
     def close(self) -> None:
         """Stops searching."""

@@ -143,8 +143,8 @@ _WITH_WHOLE_NAMES = ("jaxpr", "optimized")
 
 
 def _phase(entry: Sequence[Origin]) -> str:
-    found = {phase for origin in entry for phase in phases(origin.op_name)}
-    return " + ".join(phase for phase in PHASES if phase in found)
+    present = {phase for origin in entry for phase in phases(origin.op_name)}
+    return " + ".join(phase for phase in PHASES if phase in present)
 
 
 def _json(value: object) -> bytes:

@@ -93,9 +93,9 @@ def _after_run(_: object) -> None:
 
 
 def _release(widgets: list[DisplayedExplorer]) -> None:
-    kept = {id(each) for shown in _shown.values() for each in shown}
+    displayed = {id(each) for shown in _shown.values() for each in shown}
     for widget in widgets:
-        if id(widget) not in kept:
+        if id(widget) not in displayed:
             _forget_results(sys.modules["IPython"].get_ipython(), widget)
             _released.append(weakref.ref(widget))
 

@@ -50,7 +50,7 @@ def test_a_selection_can_be_set_and_read_back(explorer: Explorer) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"pane": "asm"}, r"The panes are source, .*; got 'asm'"),
+        ({"pane": "asm"}, r"Unknown pane 'asm'. Available: source, "),
         ({"pane": "stats", "line": 3}, r"A line must be a number from 1 in one of source, .*; got 3 in 'stats'"),
         ({"pane": "source", "line": 0}, "got 0 in 'source'"),
         ({"pane": "source", "instruction": "add"}, "An instruction must be a name in one of hlo, optimized"),
@@ -104,7 +104,7 @@ def test_groups_of_a_column_stand_one_below_the_other(explorer: Explorer) -> Non
             {"columns": [{"panes": ["source"], "active": "hlo"}]},
             "The active pane must be in its group, source; got 'hlo'",
         ),
-        ({"columns": [{"panes": ["asm"]}]}, "The panes are source"),
+        ({"columns": [{"panes": ["asm"]}]}, "Unknown pane 'asm'. Available: source"),
         ({"columns": [{"panes": ["hlo"]}], "dock": {"panes": ["hlo"]}}, "'hlo' appears twice"),
     ],
 )

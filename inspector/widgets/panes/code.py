@@ -85,23 +85,23 @@ class CodePane(ProductPane[Assembly | Unavailable]):
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[CodeRequest]:
         """Yields the requests for the recorded texts; only the first ones unless `is_whole`."""
-        found = self.known(variant.number)
-        count = 0 if found is None or isinstance(found, Unavailable) else len(found)
+        assembly = self.known(variant.number)
+        count = 0 if assembly is None or isinstance(assembly, Unavailable) else len(assembly)
         for index in range(count if is_whole else min(count, _FIRST_SEEN)):
             yield CodeRequest(type="code", id=0, variant=variant.number, index=index)
 
     def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
         """Yields the list of stages, with the first kernel's code at the last stage that has a text on this machine."""
-        found = self.known(variant.number)
-        if found is None or isinstance(found, Unavailable) or not found:
+        assembly = self.known(variant.number)
+        if assembly is None or isinstance(assembly, Unavailable) or not assembly:
             return
-        kernels = f" of {len(found.kernels):,} kernels" if len(found.kernels) > 1 else ""
-        firsts = [next(code for code in found if code.stage == stage) for stage in reversed(found.stages)]
+        kernels = f" of {len(assembly.kernels):,} kernels" if len(assembly.kernels) > 1 else ""
+        firsts = [next(code for code in assembly if code.stage == stage) for stage in reversed(assembly.stages)]
         # Disassembling cubins starts a process that takes seconds.
         texts = ((code, code.text) for code in firsts if code.form != "cubin")
         code, text = next((each for each in texts if isinstance(each[1], str)), (firsts[-1], ""))
         about = f"; {code.stage} {code.kernel}".rstrip() if text else ""
-        yield Excerpt(f"Code: {', '.join(found.stages)}{kernels}{about}", str(text))
+        yield Excerpt(f"Code: {', '.join(assembly.stages)}{kernels}{about}", str(text))
 
     def answer(self, request: CodeRequest) -> None:
         """Sends the text of one kernel at one stage."""

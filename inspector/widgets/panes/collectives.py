@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal, TypedDict
 
-from inspector.analysis.collectives.collectives import Collectives as Found
+from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
 from inspector.analysis.collectives.collectives import collectives
 from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.cost.peaks import peak_of
@@ -162,14 +162,14 @@ class CollectivesPane(CountedPane):
         assert variant.lowered is not None, "a variant with a program was lowered"
         before = variant.lowered.module()
         peak = peak_of(program.target, program.devices)
-        found = partial(
+        read = partial(
             collectives,
             mesh=program.mesh,
             num_replicas=options.num_replicas or 1,
             num_partitions=options.num_partitions or 1,
             devices=device_ids(program.devices),
         )
-        known = PricedProgram(found(before), found(module), variant.target)
+        known = PricedProgram(read(before), read(module), variant.target)
         with self.context.lock:
             if self.context.holds(variant):
                 self._programs[variant.number] = known
@@ -188,9 +188,9 @@ class CollectivesPane(CountedPane):
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """Returns the full rematerializations that XLA warned about."""
-        found = full_rematerializations(compiled)
-        unheard = found.reason if isinstance(found, Unavailable) else ""
-        rows = [] if isinstance(found, Unavailable) else [_resharding(each) for each in found]
+        arrays = full_rematerializations(compiled)
+        unheard = arrays.reason if isinstance(arrays, Unavailable) else ""
+        rows = [] if isinstance(arrays, Unavailable) else [_resharding(each) for each in arrays]
         yield FullRematerializations(type="full_rematerializations", variant=variant.number, unheard=unheard, rows=rows)
 
 
@@ -213,25 +213,25 @@ def _message(
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,
 ) -> Collectives:
-    found = program.stage(stage)
+    program_collectives = program.stage(stage)
     return Collectives(
         type="collectives",
         variant=variant,
         program=stage,
-        mesh=mesh_of(found.mesh),
-        note="" if len(found) else _why_none(found, stage),
-        rows=rows_of(found, peak, arrays, inside),
-        exchanges=list(_exchanges(found)),
-        networks=list(networks_for(program)) if len(found) else [],
+        mesh=mesh_of(program_collectives.mesh),
+        note="" if len(program_collectives) else _why_none(program_collectives, stage),
+        rows=rows_of(program_collectives, peak, arrays, inside),
+        exchanges=list(_exchanges(program_collectives)),
+        networks=list(networks_for(program)) if len(program_collectives) else [],
     )
 
 
-def _exchanges(found: Found) -> Iterator[Exchange]:
+def _exchanges(program_collectives: ProgramCollectives) -> Iterator[Exchange]:
     """Yields an exchange for each opcode and group size that is small enough for a screen.
 
     Collectives with groups of different sizes are skipped.
     """
-    kinds = {(one.opcode, one.who.group_sizes) for one in found if one.form is not None}
+    kinds = {(one.opcode, one.who.group_sizes) for one in program_collectives if one.form is not None}
     for opcode, (smallest, largest) in sorted(kinds):
         if smallest != largest or not 1 < largest <= (_MOST_SENT if opcode == "all-to-all" else _MOST_FOLLOWED):
             continue
@@ -251,8 +251,8 @@ def _exchanges(found: Found) -> Iterator[Exchange]:
             )
 
 
-def _why_none(found: Found, stage: messages.Stage) -> str:
-    devices = found.num_replicas * found.num_partitions
+def _why_none(program_collectives: ProgramCollectives, stage: messages.Stage) -> str:
+    devices = program_collectives.num_replicas * program_collectives.num_partitions
     if devices == 1:
         return (
             "The program runs on one device, so it has no collectives. Pass an axis environment"

@@ -159,8 +159,8 @@ class GraphPane(CountedPane):
 
     def _counted(self, variant: Variant) -> tuple[Hierarchy, HierarchyCosts]:
         module, compiled = self._module(variant), variant.compiled_now
-        found, points = hierarchy(module), compiled.roofline().points
-        return found, hierarchy_costs(found, module, compiled.instruction_costs(), points)
+        tree, points = hierarchy(module), compiled.roofline().points
+        return tree, hierarchy_costs(tree, module, compiled.instruction_costs(), points)
 
     def _send_before(self, number: int, baseline: int) -> None:
         with contextlib.suppress(ValueError):  # one was removed
@@ -170,8 +170,8 @@ class GraphPane(CountedPane):
     def _before(self, variant: Variant, before: Variant) -> bool:
         error, buffers = None, list[bytes]()
         try:
-            found, (other, costs) = hierarchy(self._module(variant)), self._counted(before)
-            matched = counterparts(found, self._module(variant), other, self._module(before))
+            tree, (other, costs) = hierarchy(self._module(variant)), self._counted(before)
+            matched = counterparts(tree, self._module(variant), other, self._module(before))
             known = (sums.known for sums in (costs.flops, costs.bytes_accessed, costs.least_s))
             buffers = [numbers("<f4", *(np.append(each, np.nan)[matched] for each in known))]
         except Exception as reason:  # the pane shows any error
@@ -181,10 +181,10 @@ class GraphPane(CountedPane):
         return True
 
 
-def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
+def graph_buffers(tree: Hierarchy, module: Module) -> list[bytes]:
     """Returns the four buffers of a `Graph`."""
     columns, alive = module.columns, spans(module)
-    edge_bytes, sizes = np.unique(found.edge_bytes, return_inverse=True)
+    edge_bytes, sizes = np.unique(tree.edge_bytes, return_inverse=True)
     shapes, codes = _numbered([str(shape.without_layout()) for shape in module.known_shapes])
     byte_sizes = dict(zip(codes.tolist(), [shape.byte_size for shape in module.known_shapes], strict=True))
     operations, of_origins = _numbered([*(operation_of(origin.op_name) for origin in module.known_origins), ""])
@@ -194,14 +194,14 @@ def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
         shapes=shapes,
         shape_bytes=[byte_sizes[number] for number in range(len(shapes))],
         edge_bytes=edge_bytes.tolist(),
-        kinds=[box.kind for box in found.boxes],
-        titles=[box.title for box in found.boxes],
-        phases=[box.phase for box in found.boxes],
+        kinds=[box.kind for box in tree.boxes],
+        titles=[box.title for box in tree.boxes],
+        phases=[box.phase for box in tree.boxes],
         unscheduled=alive.reason if isinstance(alive, Unavailable) else "",
     )
     ends = (alive.start, alive.end) if isinstance(alive, LiveSpans) else ()
     nodes = [
-        found.parents,
+        tree.parents,
         columns.opcodes.codes,
         of_origins[columns.metadata.codes],
         codes[columns.shapes.codes],
@@ -211,7 +211,7 @@ def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
         packed(json.dumps(table, separators=(",", ":"), ensure_ascii=False)),
         packed("\n".join(columns.names)),
         numbers("<i4", *nodes),
-        numbers("<i4", found.sources, found.targets, sizes),
+        numbers("<i4", tree.sources, tree.targets, sizes),
     ]
 
 

@@ -72,22 +72,24 @@ class LineCosts(TypedDict):
     error: messages.Error | None
 
 
-def message_of(variant: int, found: Costs, *, can_measure: bool) -> PackedMessage:
+def message_of(variant: int, line_costs: Costs, *, can_measure: bool) -> PackedMessage:
     """Returns the costs as a message."""
-    reasons = {"least_s": found.least_s, "peak_bytes": found.peak}
-    least_s, flops, moved, peak = found.total.values
+    reasons = {"least_s": line_costs.least_s, "peak_bytes": line_costs.peak}
+    least_s, flops, moved, peak = line_costs.total.values
     total = LineCostTotals(
-        least_s=least_s if found.least_s is True else None,
+        least_s=least_s if line_costs.least_s is True else None,
         flops=flops,
         main_memory_bytes=moved,
-        peak_bytes=peak if found.peak is True else None,
+        peak_bytes=peak if line_costs.peak is True else None,
     )
     message = LineCosts(
         type="line_costs", variant=variant, total=total,
         reasons={name: why.reason for name, why in reasons.items() if isinstance(why, Unavailable)},
-        can_measure=can_measure, unknown=About(0, found.unknown).reason if found.unknown else "", error=None,
+        can_measure=can_measure, unknown=About(0, line_costs.unknown).reason if line_costs.unknown else "", error=None,
     )  # fmt: skip
-    return PackedMessage(message, [packed(json.dumps({text: _columns(found, text) for text in found.listings}))])
+    return PackedMessage(
+        message, [packed(json.dumps({text: _columns(line_costs, text) for text in line_costs.listings}))]
+    )
 
 
 def failed(variant: int, error: BaseException) -> PackedMessage:
@@ -99,8 +101,8 @@ def failed(variant: int, error: BaseException) -> PackedMessage:
     return PackedMessage(message, [packed("{}")])
 
 
-def _columns(found: Costs, text: str) -> LineCostColumns:
-    costs = found.on(text)
+def _columns(line_costs: Costs, text: str) -> LineCostColumns:
+    costs = line_costs.on(text)
     least_s, flops, moved, peak = zip(*(cost.amounts.values for cost in costs), strict=True) if costs else ((),) * 4
     return LineCostColumns(
         line=[-1 if cost.line is None else cost.line for cost in costs],

@@ -121,16 +121,18 @@ class MemoryPane(Pane):
         """Returns the planned buffers of a program that does not fit into memory or that failed after buffer assignment."""
         if variant.lowered is None or not isinstance(error, CompilationError):
             return []
-        found = variant.lowered.timeline_until(error, variant.target)
-        return [] if isinstance(found, Unavailable) else [_entry(variant, found, variant.lowered.program.arguments)]
+        timeline = variant.lowered.timeline_until(error, variant.target)
+        return (
+            [] if isinstance(timeline, Unavailable) else [_entry(variant, timeline, variant.lowered.program.arguments)]
+        )
 
 
-def _entry(variant: Variant, found: Timeline, arguments: Sequence[Argument]) -> Entry:
+def _entry(variant: Variant, timeline: Timeline, arguments: Sequence[Argument]) -> Entry:
     message = MemoryTimeline(
-        type="memory", variant=variant.number, rooms=_rooms(found), note="",
-        unused=[str(argument) for argument in found.unused_donations(arguments)],
+        type="memory", variant=variant.number, rooms=_rooms(timeline), note="",
+        unused=[str(argument) for argument in timeline.unused_donations(arguments)],
     )  # fmt: skip
-    return PackedMessage(message, [packed(json.dumps(_buffers(found, arguments), separators=(",", ":")))])
+    return PackedMessage(message, [packed(json.dumps(_buffers(timeline, arguments), separators=(",", ":")))])
 
 
 def _rooms(timeline: Timeline) -> list[MemoryRoom]:

@@ -190,18 +190,18 @@ class OptimizedPane(TextPane):
         if before is None or after is None:
             return
         known = self._compared.get(pair)
-        found = _compared(before, after) if known is None else _updated(known, before, after)
+        comparison = _compared(before, after) if known is None else _updated(known, before, after)
         if known is None:
             memory_release.give_back()  # temporary memory of matching
-        elif known.diff.totals == found.diff.totals and known.diff.other_code == found.diff.other_code:
+        elif known.diff.totals == comparison.diff.totals and known.diff.other_code == comparison.diff.other_code:
             return
-        self._keep(pair, found)
-        self.context.publish(_message(pair, found))
+        self._keep(pair, comparison)
+        self.context.publish(_message(pair, comparison))
 
-    def _keep(self, pair: Pair, found: _Compared) -> None:
+    def _keep(self, pair: Pair, comparison: _Compared) -> None:
         with self.context.lock:
             if self._shown.keys() >= set(pair):
-                self._compared[pair] = found
+                self._compared[pair] = comparison
 
     def _costs(self, request: DiffCostsRequest) -> DiffCosts:
         pair = request["baseline"], request["variant"]
@@ -210,9 +210,9 @@ class OptimizedPane(TextPane):
         )
         try:
             programs = [self.context.variant(number).compiled_now for number in pair]
-            found = self._compared[pair].diff.counted(lambda: tuple(p.instruction_costs() for p in programs))  # type: ignore[arg-type, return-value]
-            for change in found.changes[:_MOST_CHANGES]:
-                numbers = found.cost(change).values()
+            comparison = self._compared[pair].diff.counted(lambda: tuple(p.instruction_costs() for p in programs))  # type: ignore[arg-type, return-value]
+            for change in comparison.changes[:_MOST_CHANGES]:
+                numbers = comparison.cost(change).values()
                 reply["costs"].append([None if isinstance(each, Unavailable) else float(each) for each in numbers])
                 reasons = dict.fromkeys(each.reason for each in numbers if isinstance(each, Unavailable))
                 reply["unknown"].append("; ".join(reasons))
@@ -235,17 +235,17 @@ def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
 
 
 def _compared(before: _Shown, after: _Shown) -> _Compared:
-    found = diff(before.module, after.module)
-    texts = aligned(found, *(display_text(each.program.hlo) for each in (before, after)))
-    return _updated(_Compared(found, texts), before, after)
+    comparison = diff(before.module, after.module)
+    texts = aligned(comparison, *(display_text(each.program.hlo) for each in (before, after)))
+    return _updated(_Compared(comparison, texts), before, after)
 
 
-def _updated(found: _Compared, before: _Shown, after: _Shown) -> _Compared:
+def _updated(comparison: _Compared, before: _Shown, after: _Shown) -> _Compared:
     """Adds the totals of both programs to a comparison."""
-    difference = dataclasses.replace(found.diff, totals=totals(before.program, after.program))
+    difference = dataclasses.replace(comparison.diff, totals=totals(before.program, after.program))
     if not difference.changes:
         difference = difference.with_code(_code(before, after))
-    return dataclasses.replace(found, diff=difference)
+    return dataclasses.replace(comparison, diff=difference)
 
 
 def _code(before: _Shown, after: _Shown) -> bool | Unavailable:
@@ -256,15 +256,15 @@ def _code(before: _Shown, after: _Shown) -> bool | Unavailable:
     return machine_code.differ(programs[0], programs[1])
 
 
-def _message(pair: Pair, found: _Compared) -> PackedMessage:
-    changes, texts = found.diff.changes, found.texts
+def _message(pair: Pair, comparison: _Compared) -> PackedMessage:
+    changes, texts = comparison.diff.changes, comparison.texts
     message = Diff(
         type="diff",
         baseline=pair[0],
         variant=pair[1],
         hunks=list(texts.hunks),
         following=list(texts.following),
-        summary=found.diff.headline,
+        summary=comparison.diff.headline,
         changes=[_change(*each) for each in zip(changes[:_MOST_CHANGES], texts.lines, strict=False)],
         count=len(changes),
     )

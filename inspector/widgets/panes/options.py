@@ -254,9 +254,9 @@ class OptionsPane(Pane):
             names = {row["name"] for row in build_options(variant)[0]}
             if unknown := sorted(request["values"].keys() - names):
                 raise OptionError(f"Unknown option {', '.join(unknown)}. Available: {', '.join(sorted(names))}.")
-            asked = read_fields(request["values"], request["flags"])
-            asked.check()
-            self.context.tune(asked, variant.target, variant.tuning)
+            requested = read_fields(request["values"], request["flags"])
+            requested.check()
+            self.context.tune(requested, variant.target, variant.tuning)
         except Exception as error:  # shown next to the input
             reply["error"] = messages.error_of(error)
         self.context.publish(reply)
@@ -382,23 +382,23 @@ def build_options(variant: Variant) -> tuple[list[BuildOption], str]:
     """
     if variant.lowered is None:
         raise ExecutionError(f"{variant.label} was not lowered, so it has no build options. Choose another variant.")
-    usual, said = variant.lowered.program.options.as_dict(), variant.options.as_dict()
+    usual, own = variant.lowered.program.options.as_dict(), variant.options.as_dict()
     rows = [
-        _build_option(option, usual, said)
+        _build_option(option, usual, own)
         for option in catalog.options()
         if option.group in ("build", "compile") and (option.name in flags.OPTION_FIELDS or _is_plain(option))
     ]
     order = {name: number for number, name in enumerate(_MEANINGS)}
     rows.sort(key=lambda row: (order.get(row["name"], len(order)), row["name"]))
     names = {row["name"] for row in rows}
-    return rows, options_text.write({name: value for name, value in said.items() if name not in names})
+    return rows, options_text.write({name: value for name, value in own.items() if name not in names})
 
 
 def _is_plain(option: catalog.Option) -> bool:
     return not flags.flag_type(option.name).is_opaque and not option.type.endswith("message")
 
 
-def _build_option(option: catalog.Option, usual: Mapping[str, Any], said: Mapping[str, Any]) -> BuildOption:
+def _build_option(option: catalog.Option, usual: Mapping[str, Any], own: Mapping[str, Any]) -> BuildOption:
     name, text = option.name, options_text.value_text
     default = "" if isinstance(option.default, Unavailable) else text(option.default)
     return BuildOption(
@@ -407,5 +407,5 @@ def _build_option(option: catalog.Option, usual: Mapping[str, Any], said: Mappin
         usual=text(usual[name]) if name in usual else default,
         values=["true", "false"] if option.type == "bool" else list(option.choices),
         description=_MEANINGS.get(name, "A field of XLA's build options without a description"),
-        said=text(said[name]) if name in said else "",
+        said=text(own[name]) if name in own else "",
     )

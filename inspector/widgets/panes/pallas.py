@@ -27,7 +27,7 @@ from inspector.stages.kernel import Kernel
 from inspector.support.units import format_bytes, format_count
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
-from inspector.widgets.messages import kernels as told
+from inspector.widgets.messages import kernels as kernel_messages
 from inspector.widgets.panes.framework.pane import Entry, Pane
 from inspector.widgets.tuning import requested, write_value
 from inspector.widgets.variants import Variant
@@ -50,12 +50,12 @@ class PallasPane(Pane):
         module = variant.compiled_now.module() if variant.state == "done" else None
         return [kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)]
 
-    def answer(self, request: told.TuneRequest) -> None:
+    def answer(self, request: kernel_messages.TuneRequest) -> None:
         """Starts a variant whose kernels have other parameters or are interpreted."""
         self.context.later(lambda: self._tune(request))
 
-    def _tune(self, request: told.TuneRequest) -> None:
-        reply = told.Tuned(type="tuned", id=request["id"], variant=None, error=None)
+    def _tune(self, request: kernel_messages.TuneRequest) -> None:
+        reply = kernel_messages.Tuned(type="tuned", id=request["id"], variant=None, error=None)
         try:
             variant = self.context.variant(request["variant"])
             tuned = self.context.tune(*requested(request, variant, self.context.work()))
@@ -72,7 +72,7 @@ def kernels_message(
     target: Target,
     error: BaseException | None = None,
     module: Module | None = None,
-) -> told.Kernels:
+) -> kernel_messages.Kernels:
     """Returns the message about the kernels of a variant's program.
 
     Args:
@@ -85,7 +85,7 @@ def kernels_message(
     """
     chip = chip_of(target)
     refused = refused_bytes(error, kernels)
-    return told.Kernels(
+    return kernel_messages.Kernels(
         type="kernels",
         variant=variant,
         rows=[
@@ -110,11 +110,11 @@ def chip_of(target: Target) -> str:
     return target.chip if target.chip in VMEM else TPU.usual_chip
 
 
-def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> told.Kernel:
+def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> kernel_messages.Kernel:
     ids = kernel.program_ids
     shown = 0 if isinstance(ids, Unavailable) else min(len(ids), _SHOWN_STEPS)
     operands = [_operand(o, v, shown) for o, v in zip(kernel.operands, visits(kernel), strict=True)]
-    return told.Kernel(
+    return kernel_messages.Kernel(
         number=kernel.number,
         name=kernel.name,
         function=kernel.function,
@@ -132,9 +132,9 @@ def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | U
     )
 
 
-def _memory(budget: VmemBudget) -> told.KernelMemory:
+def _memory(budget: VmemBudget) -> kernel_messages.KernelMemory:
     parts = [
-        told.KernelAllocation(
+        kernel_messages.KernelAllocation(
             name=a.name,
             what=f"{a.role}, {_shape(a.dtype, a.shape)}" + ("" if a.buffer_count else ", entirely in VMEM"),
             buffers=a.buffer_count,
@@ -143,9 +143,9 @@ def _memory(budget: VmemBudget) -> told.KernelMemory:
         for a in budget.allocations
     ]
     if budget.own_bytes:
-        own = told.KernelAllocation(name="compiler", what="internal", buffers=1, size_bytes=budget.own_bytes)
+        own = kernel_messages.KernelAllocation(name="compiler", what="internal", buffers=1, size_bytes=budget.own_bytes)
         parts.append(own)
-    return told.KernelMemory(
+    return kernel_messages.KernelMemory(
         chip=budget.chip,
         allocations=parts,
         total_bytes=budget.total_bytes,
@@ -159,11 +159,11 @@ def _memory(budget: VmemBudget) -> told.KernelMemory:
     )
 
 
-def _operand(operand: Operand, visited: Visits | Unavailable, shown: int) -> told.KernelOperand:
+def _operand(operand: Operand, visited: Visits | Unavailable, shown: int) -> kernel_messages.KernelOperand:
     known = None if isinstance(visited, Unavailable) else visited
     steps = [] if known is None else _shown_steps(known, shown)
     starts = [] if known is None else known.starts[: max(steps, default=-1) + 1].tolist()
-    return told.KernelOperand(
+    return kernel_messages.KernelOperand(
         name=operand.name,
         role=operand.role,
         shape=list(operand.shape),
@@ -230,9 +230,9 @@ def _shape(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype}[{','.join(map(str, shape))}]"
 
 
-def _param(kernel: Kernel, field: ParamField) -> told.KernelParam:
+def _param(kernel: Kernel, field: ParamField) -> kernel_messages.KernelParam:
     value = dict(kernel.params).get(field.name, field.default)
-    return told.KernelParam(
+    return kernel_messages.KernelParam(
         name=field.name,
         type=field.type,
         value=write_value(value),
@@ -247,7 +247,7 @@ def _param(kernel: Kernel, field: ParamField) -> told.KernelParam:
 # ---------------------------------------------------------------- compiler errors
 
 
-def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> told.KernelTrouble | None:
+def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> kernel_messages.KernelTrouble | None:
     failure = explain_kernel(text)
     if failure is None:
         return None
@@ -255,11 +255,11 @@ def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> told.KernelTrou
     number = None if kernel is None else kernel.number
     if isinstance(failure, KernelRefused):
         frames = failure.frames or (kernel.origins[0].frames if kernel is not None and kernel.origins else ())
-        return told.KernelTrouble(
+        return kernel_messages.KernelTrouble(
             summary=str(failure), kernel=number, advice=[], asked_bytes=None, limit_bytes=None, allocations=[],
             source=source_line(frames), help_url=failure.help_url,
         )  # fmt: skip
-    return told.KernelTrouble(
+    return kernel_messages.KernelTrouble(
         summary=str(failure),
         kernel=number,
         advice=list(advice(failure, kernels, chip)),
@@ -271,9 +271,9 @@ def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> told.KernelTrou
     )
 
 
-def _listed(overflow: MemoryOverflow) -> list[told.KernelAllocation]:
+def _listed(overflow: MemoryOverflow) -> list[kernel_messages.KernelAllocation]:
     return [
-        told.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
+        kernel_messages.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
         for a in overflow.allocations
     ]
 

@@ -63,15 +63,15 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Returns the list of passes."""
         passes = compiled.passes
-        found = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes)
-        self.keep(variant, found)
+        known = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes)
+        self.keep(variant, known)
         lowering = {} if variant.lowered is None else variant.lowered.timings
-        return [_pass_list(variant.number, found, compile_time(compiled, lowering))]
+        return [_pass_list(variant.number, known, compile_time(compiled, lowering))]
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[PassRequest]:
         """Yields the requests for the changes of recorded passes; only the first ones unless `is_whole`."""
-        found = self.known(variant.number)
-        steps = () if found is None or isinstance(found, Unavailable) else found.steps
+        known = self.known(variant.number)
+        steps = () if known is None or isinstance(known, Unavailable) else known.steps
         for step in steps if is_whole else steps[:_FIRST_SEEN]:
             yield PassRequest(
                 type="pass", id=0, variant=variant.number, index=step.index, since=None, whole=False
@@ -79,10 +79,10 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
 
     def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
         """Yields the passes that changed the module, one per line."""
-        found = self.known(variant.number)
-        if found is not None and not isinstance(found, Unavailable):
-            lines = "\n".join(_line(step, found) for step in found.steps)
-            yield Excerpt(f"Passes: {len(found):,}, {len(found.changed):,} changed the module", lines)
+        known = self.known(variant.number)
+        if known is not None and not isinstance(known, Unavailable):
+            lines = "\n".join(_line(step, known) for step in known.steps)
+            yield Excerpt(f"Passes: {len(known):,}, {len(known.changed):,} changed the module", lines)
 
     def answer(self, request: PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest) -> None:
         """Sends the changes of a pass, the history of an instruction or the graph of a module, or starts a variant without a pass."""
@@ -218,17 +218,22 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             touches=[], error=None,
         )  # fmt: skip
         try:
-            found = _followed(request, passes)
+            history = _followed(request, passes)
         except Exception as error:
             reply["error"] = messages.error_of(error)
         else:
-            reply |= {"what": found.what, "fate": found.fate, "certainty": str(found.certainty), "note": found.note}
+            reply |= {
+                "what": history.what,
+                "fate": history.fate,
+                "certainty": str(history.certainty),
+                "note": history.note,
+            }
             reply["touches"] = [
                 PassTouch(
                     index=t.index, name=t.name, word=t.word, text=t.text, before=list(t.before[:MOST_NAMES]),
                     after=list(t.after[:MOST_NAMES]), certainty=str(t.certainty),
                 )
-                for t in found.touches
+                for t in history.touches
             ]  # fmt: skip
         self.context.publish(reply)
 

@@ -182,7 +182,7 @@ class RooflinePane(CountedPane):
                 groups = roofs.groups(request["by"])
                 reply["rows"] = [_row_of_group(group) for group in groups[:_SHOWN]]
                 reply["count"] = len(groups)
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         return reply
 

@@ -79,10 +79,10 @@ class ShardingsPane(Pane):
 
     def _list(self, variant: Variant, compiled: CompiledProgram, whole: Module | None) -> Iterator[Entry]:
         assert variant.lowered is not None, "a compiled variant was lowered"
-        found = shardings(compiled, variant.lowered.module(), whole)
-        mesh = compiled.mesh if len(found) else None
+        arrays = shardings(compiled, variant.lowered.module(), whole)
+        mesh = compiled.mesh if len(arrays) else None
         ids = mesh.physical_id_of_position.tolist() if mesh is not None and mesh.size <= MOST_DEVICES else []
-        rows = [row for kind, most in _MOST.items() for row in [each for each in found if each.kind == kind][:most]]
+        rows = [row for kind, most in _MOST.items() for row in [each for each in arrays if each.kind == kind][:most]]
         yield ShardingList(
             type="sharding_list",
             variant=variant.number,
@@ -90,9 +90,9 @@ class ShardingsPane(Pane):
             axis_sizes=[] if mesh is None else list(mesh.axis_sizes),
             ids=ids,
             rows=[_array(each) for each in rows],
-            left_out=len(found) - len(rows),
+            left_out=len(arrays) - len(rows),
             has_values=whole is not None,
-            note="" if len(found) else _NONE,
+            note="" if len(arrays) else _NONE,
         )
 
 

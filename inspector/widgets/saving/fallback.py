@@ -45,7 +45,7 @@ class Details:
 _NONE: Mapping[int, Details] = types.MappingProxyType({})
 
 
-def text_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Details] = _NONE) -> str:
+def text_form(lowered: Lowered, variants: Sequence[Variant], details: Mapping[int, Details] = _NONE) -> str:
     """Returns a few lines about the program and its variants; arguments as in `html_form`."""
     program = lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
@@ -61,19 +61,19 @@ def text_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, 
         if variant.failure is not None:
             line += f", {_reason(variant.failure)}"
         lines.append(line)
-        lines += [f"    {_cut(excerpt.title)}" for excerpt in told.get(variant.number, Details()).excerpts]
+        lines += [f"    {_cut(excerpt.title)}" for excerpt in details.get(variant.number, Details()).excerpts]
     return "\n".join(lines)
 
 
 def html_form(
-    lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Details] = _NONE, *, has_texts: bool = True
+    lowered: Lowered, variants: Sequence[Variant], details: Mapping[int, Details] = _NONE, *, has_texts: bool = True
 ) -> str:
     """Returns the numbers as an HTML table and the texts folded. Styles are inline, as pages remove others.
 
     Args:
       lowered: the program.
       variants: its variants, the baseline first.
-      told: further results of variants, by number.
+      details: further results of variants, by number.
       has_texts: whether to include Source, jaxpr and StableHLO.
     """
     program = lowered.program
@@ -82,13 +82,13 @@ def html_form(
         f"<p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
         *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [lowered.notes] if notes),
         _numbers(variants),
-        *_changes(variants, told),
+        *_changes(variants, details),
         *_failures(variants),
         *_kernels(variants),
-        *_collectives(variants, told),
+        *_collectives(variants, details),
         *(_folded(title, listing) for title, listing in (_texts(lowered) if has_texts else ())),
         *_programs(variants),
-        *_excerpts(variants, told),
+        *_excerpts(variants, details),
     ]
     return "".join(parts)
 
@@ -115,26 +115,26 @@ def _numbers(variants: Sequence[Variant]) -> str:
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _changes(variants: Sequence[Variant], told: Mapping[int, Details]) -> list[str]:
+def _changes(variants: Sequence[Variant], details: Mapping[int, Details]) -> list[str]:
     """Returns the differences between the programs of variants and the baseline's."""
     return [
-        f"<p>{html.escape(variant.label)}, compared with the baseline: {html.escape(_cut(told[variant.number].difference))}</p>"
+        f"<p>{html.escape(variant.label)}, compared with the baseline: {html.escape(_cut(details[variant.number].difference))}</p>"
         for variant in variants
-        if variant.number in told and told[variant.number].difference
+        if variant.number in details and details[variant.number].difference
     ]
 
 
-def _collectives(variants: Sequence[Variant], told: Mapping[int, Details]) -> list[str]:
+def _collectives(variants: Sequence[Variant], details: Mapping[int, Details]) -> list[str]:
     """Returns the distinct collectives of the variants, the baseline first."""
-    forms = [told[variant.number].collectives for variant in variants if variant.number in told]
+    forms = [details[variant.number].collectives for variant in variants if variant.number in details]
     return [form for form in dict.fromkeys(forms) if form][:_SHOWN_PROGRAMS]
 
 
-def _excerpts(variants: Sequence[Variant], told: Mapping[int, Details]) -> list[str]:
+def _excerpts(variants: Sequence[Variant], details: Mapping[int, Details]) -> list[str]:
     """Returns the data that was recorded beyond the compiles, with texts for the first variants only."""
     parts = []
-    for place, variant in enumerate(v for v in variants if v.number in told):
-        for excerpt in told[variant.number].excerpts:
+    for place, variant in enumerate(v for v in variants if v.number in details):
+        for excerpt in details[variant.number].excerpts:
             title = f"{variant.label}: {_cut(excerpt.title)}"
             has_text = excerpt.text and place < _SHOWN_PROGRAMS
             parts.append(_folded(title, excerpt.text) if has_text else f"<p>{html.escape(title)}</p>")

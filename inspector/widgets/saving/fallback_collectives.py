@@ -22,17 +22,17 @@ _MOST_DEVICES = 64
 _TINTS = ("#4c8df640", "#f2994a50", "#27ae6040", "#bb6bd940", "#eb575750", "#2d9cdb50", "#f2c94c60", "#82828240")
 
 
-def collectives_html(found: Collectives) -> str:
+def collectives_html(collectives: Collectives) -> str:
     """Returns a table of the collectives and a picture of each distinct grouping of devices; "" if there are none."""
-    if not found.items:
+    if not collectives.items:
         return ""
-    rows = "".join(map(_row, found.items[:_MOST_ROWS]))
-    more = len(found) - _MOST_ROWS
+    rows = "".join(map(_row, collectives.items[:_MOST_ROWS]))
+    more = len(collectives) - _MOST_ROWS
     return (
-        f"<details open><summary>{len(found):,} collective{'s' if len(found) > 1 else ''}"
-        f"{f' on the {html.escape(str(found.mesh))}' if found.mesh else ''}</summary>"
+        f"<details open><summary>{len(collectives):,} collective{'s' if len(collectives) > 1 else ''}"
+        f"{f' on the {html.escape(str(collectives.mesh))}' if collectives.mesh else ''}</summary>"
         "<table><thead><tr><th>instruction</th><th>over</th><th>bytes in</th><th>bytes out</th><th>groups</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>{f'<p>… and {more:,} more.</p>' if more > 0 else ''}{_pictures(found)}</details>"
+        f"<tbody>{rows}</tbody></table>{f'<p>… and {more:,} more.</p>' if more > 0 else ''}{_pictures(collectives)}</details>"
     )
 
 
@@ -51,19 +51,19 @@ def _short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _pictures(found: Collectives) -> str:
-    mesh = found.mesh
+def _pictures(collectives: Collectives) -> str:
+    mesh = collectives.mesh
     if mesh is None or not 1 < mesh.size <= _MOST_DEVICES:
         return ""
     pictures: dict[str, str] = {}
-    for one in found.items:
+    for one in collectives.items:
         title = f"{one.opcode}{over(one.axes)}"
         if title not in pictures and len(pictures) < _MOST_PICTURES:
-            pictures[title] = _picture(title, mesh, _group_of_id(one, found, mesh))
+            pictures[title] = _picture(title, mesh, _group_of_id(one, collectives, mesh))
     return "".join(f"<div style='display:inline-block;margin:8px 24px 8px 0'>{p}</div>" for p in pictures.values() if p)
 
 
-def _group_of_id(one: Collective, found: Collectives, mesh: Mesh) -> Mapping[int, int]:
+def _group_of_id(one: Collective, collectives: Collectives, mesh: Mesh) -> Mapping[int, int]:
     """Returns the group of each logical id of the mesh; {} for pairs, which do not form groups, and if the participants are unknown."""
     if one.form is None or isinstance(one.participants, Unavailable):
         return {}
@@ -71,9 +71,9 @@ def _group_of_id(one: Collective, found: Collectives, mesh: Mesh) -> Mapping[int
     numbers: dict[tuple[int, ...], int] = {}
     for group in one.participants:
         if mesh.kind == "replica":
-            ids = tuple(d // found.num_partitions for d in group)
+            ids = tuple(d // collectives.num_partitions for d in group)
         else:
-            ids = tuple(d % found.num_partitions for d in group)
+            ids = tuple(d % collectives.num_partitions for d in group)
         number = numbers.setdefault(ids, len(numbers))
         of_id.update(dict.fromkeys(ids, number))
     return of_id

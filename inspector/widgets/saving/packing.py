@@ -40,7 +40,7 @@ def pack(data: bytes) -> tuple[Packing, bytes]:
 def lines(text: str) -> bytes | None:
     """Returns the gzip of a head, the templates, and columns of int32; None if the text cannot be encoded this way.
 
-    The head has three little-endian uint32: the bytes of the templates (UTF-8, one per line, with NUL in place of numbers),
+    The head has three little-endian uint32: the bytes of the templates (UTF-8, one per line, with NUL for each number),
     the number of lines and the number of numbers. The columns are the template of each line, and the zigzag-encoded
     differences; each column has the first bytes of all its numbers first, then the second bytes, ...
     """

@@ -117,8 +117,8 @@ class Recorder:
 
     def text(self) -> str:
         """Returns a few lines that describe the Explorer without the app."""
-        told = {variant.number: Details(excerpts=self._compiles.board.excerpts(variant)) for variant in self._done}
-        return text_form(self._compiles.lowered, self._compiles.variants, told)
+        details = {variant.number: Details(excerpts=self._compiles.board.excerpts(variant)) for variant in self._done}
+        return text_form(self._compiles.lowered, self._compiles.variants, details)
 
     def html(self, *, has_texts: bool = True) -> str:
         """Returns the available results as static HTML.
@@ -131,7 +131,7 @@ class Recorder:
             for sent in self._app.said()
             if sent.message["type"] == "diff" and sent.message["baseline"] == variants[0].number
         }
-        told = {
+        details = {
             variant.number: Details(
                 differences.get(variant.number, ""),
                 self._collectives_of(variant),
@@ -140,7 +140,7 @@ class Recorder:
             for variant in (self._done if has_texts else ())
         }
         watched: list[Any] = [sent.message for sent in self._app.said() if sent.message["type"] == "retraces"]
-        return html_form(self._compiles.lowered, variants, told, has_texts=has_texts) + "".join(
+        return html_form(self._compiles.lowered, variants, details, has_texts=has_texts) + "".join(
             map(retraces_html, watched)
         )
 

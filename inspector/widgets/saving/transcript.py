@@ -54,9 +54,9 @@ class Transcript:
     def to_bytes(self) -> bytes:
         """Returns four bytes with the length of a table, the table as JSON packed as `lines`, and all buffers."""
         ordered = [s for s in self.said if s.request is None] + [s for s in self.said if s.request is not None]
-        kept = [_entry(s) for s in ordered if s.request is None]
+        entries = [_entry(s) for s in ordered if s.request is None]
         replies = [{**_entry(s), "request": dict(sorted(s.request.items()))} for s in ordered if s.request is not None]
-        table = {"about": self.about, "arrangement": dict(self.arrangement), "kept": kept, "replies": replies}
+        table = {"about": self.about, "arrangement": dict(self.arrangement), "kept": entries, "replies": replies}
         packed = lines(json.dumps(table, separators=(",\n", ":")))
         assert packed is not None, "JSON has no NUL"
         return b"".join((struct.pack("<I", len(packed)), packed, *(b for s in ordered for b in s.buffers)))
@@ -75,17 +75,17 @@ class Transcript:
           remedy: advice for readers about omitted texts.
         """
         optional = {i for i, s in enumerate(self.said) if s.buffers or s.request is not None}
-        kept: dict[int, SentMessage | None] = dict(enumerate(self.said))
+        entries: dict[int, SentMessage | None] = dict(enumerate(self.said))
         room = limit_bytes - sum(s.size for i, s in enumerate(self.said) if i not in optional)
         baseline = min((v for s in self.said if (v := s.message.get("variant")) is not None), default=None)
         for i in sorted(optional, key=lambda i: _rank(self.said[i], baseline)):
-            said = self.said[i]
-            small = _repacked(said) if said.size <= _MOST_GAINED * room else said
+            sent = self.said[i]
+            small = _repacked(sent) if sent.size <= _MOST_GAINED * room else sent
             if small.size <= room:
-                kept[i], room = small, room - small.size
+                entries[i], room = small, room - small.size
             else:
-                kept[i] = _without(said, remedy)
-        return dataclasses.replace(self, said=tuple(s for s in kept.values() if s is not None))
+                entries[i] = _without(sent, remedy)
+        return dataclasses.replace(self, said=tuple(s for s in entries.values() if s is not None))
 
 
 _MOST_GAINED = 4
@@ -93,17 +93,17 @@ _MOST_GAINED = 4
 _READ_FIRST = ("optimized", "source")
 
 
-def _rank(said: SentMessage, baseline: int | None) -> tuple[int, bool, int]:
+def _rank(sent: SentMessage, baseline: int | None) -> tuple[int, bool, int]:
     """Returns the priority of a message, lowest first: first texts, messages without a request, other texts, replies."""
-    message = said.message
-    kind = 3 if said.request is not None else 2 if message["type"] == "document" else 1
+    message = sent.message
+    kind = 3 if sent.request is not None else 2 if message["type"] == "document" else 1
     kind = 0 if kind == 2 and message["pane"] in _READ_FIRST else kind
-    return kind, message.get("variant") not in (None, baseline), said.size
+    return kind, message.get("variant") not in (None, baseline), sent.size
 
 
-def _without(said: SentMessage, remedy: str) -> SentMessage | None:
+def _without(sent: SentMessage, remedy: str) -> SentMessage | None:
     """Returns the replacement of an omitted message: for a text, the reason why it is missing; else None."""
-    message = said.message
+    message = sent.message
     if message["type"] != "document":
         return None
     return SentMessage(
@@ -111,24 +111,24 @@ def _without(said: SentMessage, remedy: str) -> SentMessage | None:
             type="unavailable",
             pane=message["pane"],
             variant=message["variant"],
-            reason=f"It has {message['line_count']:,} lines, {format_bytes(said.size)} compressed, and is not saved",
+            reason=f"It has {message['line_count']:,} lines, {format_bytes(sent.size)} compressed, and is not saved",
             remedy=remedy,
         )
     )
 
 
-def _repacked(said: SentMessage) -> SentMessage:
-    packed = [pack(gzip.decompress(buffer)) for buffer in said.buffers]
+def _repacked(sent: SentMessage) -> SentMessage:
+    packed = [pack(gzip.decompress(buffer)) for buffer in sent.buffers]
     return dataclasses.replace(
-        said, buffers=tuple(data for _, data in packed), packings=tuple(packing for packing, _ in packed)
+        sent, buffers=tuple(data for _, data in packed), packings=tuple(packing for packing, _ in packed)
     )
 
 
-def _entry(said: SentMessage) -> dict[str, Any]:
+def _entry(sent: SentMessage) -> dict[str, Any]:
     return {
-        "message": dict(said.message),
-        "buffers": [len(b) for b in said.buffers],
-        "packings": said.packings or ["gzip"] * len(said.buffers),
+        "message": dict(sent.message),
+        "buffers": [len(b) for b in sent.buffers],
+        "packings": sent.packings or ["gzip"] * len(sent.buffers),
     }
 
 

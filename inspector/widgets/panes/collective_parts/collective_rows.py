@@ -6,7 +6,7 @@ import math
 from typing import Literal, TypedDict
 
 from inspector.analysis.collectives import collective as analysis
-from inspector.analysis.collectives.collectives import Collectives as Found
+from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
 from inspector.analysis.collectives.lower_bound import communication
 from inspector.analysis.collectives.participation import Participation
 from inspector.analysis.sharding import reshardings
@@ -129,20 +129,24 @@ class Collective(TypedDict):
 
 
 def rows_of(
-    found: Found, peak: Peak | Unavailable, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
+    program_collectives: ProgramCollectives,
+    peak: Peak | Unavailable,
+    arrays: WholeArrays | None = None,
+    inside: SplitInstructions | None = None,
 ) -> list[Collective]:
     """Returns all collectives, in order.
 
     Args:
-      found: the collectives.
+      program_collectives: the collectives.
       peak: published peaks of the chip.
       arrays: arrays at the ends of the program.
       inside: instructions of the module that the partitioner received.
     """
-    groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in found}.items()}
-    changes = [reshardings.resharding(each, arrays, inside) for each in found]
+    groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in program_collectives}.items()}
+    changes = [reshardings.resharding(each, arrays, inside) for each in program_collectives]
     return [
-        _row(each, groups[id(each.who)], found, peak, changed) for each, changed in zip(found, changes, strict=True)
+        _row(each, groups[id(each.who)], program_collectives, peak, changed)
+        for each, changed in zip(program_collectives, changes, strict=True)
     ]
 
 
@@ -162,7 +166,7 @@ def mesh_of(mesh: hlo.Mesh | None) -> Mesh | None:
 def _row(
     collective: analysis.Collective,
     groups: list[list[int]],
-    found: Found,
+    program_collectives: ProgramCollectives,
     peak: Peak | Unavailable,
     changed: reshardings.Resharding | Unavailable,
 ) -> Collective:
@@ -195,7 +199,7 @@ def _row(
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
         resharding=None if isinstance(changed, Unavailable) else _split_change(changed),
-        members=_members(collective, found),
+        members=_members(collective, program_collectives),
     )
 
 
@@ -232,8 +236,8 @@ def _groups(who: Participation) -> list[list[int]]:
     return [group if len(group) <= _MAX_OF_GROUP else [*group[:_MAX_OF_GROUP], group[-1]] for group in groups]
 
 
-def _members(collective: analysis.Collective, found: Found) -> list[Member]:
-    if found.num_replicas * found.num_partitions > _MAX_MEMBERS:
+def _members(collective: analysis.Collective, program_collectives: ProgramCollectives) -> list[Member]:
+    if program_collectives.num_replicas * program_collectives.num_partitions > _MAX_MEMBERS:
         return []
     return [
         Member(
@@ -246,5 +250,5 @@ def _members(collective: analysis.Collective, found: Found) -> list[Member]:
             before=row["before"],
             after=row["after"],
         )
-        for row in found.members(collective.name).to_dict("records")
+        for row in program_collectives.members(collective.name).to_dict("records")
     ]

@@ -110,18 +110,18 @@ def observed_message(
 
 
 def observations(
-    found: collective_values.Observed, before: Collectives, after: Collectives | None
+    observed: collective_values.Observed, before: Collectives, after: Collectives | None
 ) -> list[Observation]:
     """Returns the observations of a function's collectives, with a limited number of values.
 
     Args:
-      found: the observed values.
+      observed: the observed values.
       before: the collectives before optimization.
       after: the collectives after optimization, if available.
     """
     optimized = _counterparts(before, after)
     left, items = _MOST_CHARACTERS, list[Observation]()
-    for each in found:
+    for each in observed:
         item = _observation(each, optimized, left)
         left -= sum(len(text) for row in item["rows"] for text in (*row["before"], *row["after"]))
         items.append(item)
@@ -190,9 +190,9 @@ def _counterparts(before: Collectives, after: Collectives | None) -> dict[str, s
     return {names[0]: new[kind][0] for kind, names in old.items() if len(names) == 1 and len(new.get(kind, ())) == 1}
 
 
-def _by_kind(found: Collectives) -> dict[tuple[object, ...], list[str]]:
+def _by_kind(collectives: Collectives) -> dict[tuple[object, ...], list[str]]:
     kinds: dict[tuple[object, ...], list[str]] = {}
-    for each in found:
+    for each in collectives:
         kinds.setdefault(_kind(each), []).append(each.name)
     return kinds
 

@@ -18,6 +18,7 @@ from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
 from inspector.platforms.chip import Chip, Peak
 from inspector.platforms.topologies import Slices
+from inspector.support.units import counted
 from inspector.widgets import messages
 
 _MOST_CHIPS = 512
@@ -141,12 +142,12 @@ def networks_for(program: PricedProgram) -> Iterator[str]:
     First its own target, then for each chip with published links the smallest one, and the smallest one that wraps around.
     """
     own, count = program.target, program.device_count
-    found = [str(own.by(""))] if own.is_absent else []
+    texts = [str(own.by(""))] if own.is_absent else []
     for platform in platforms.PLATFORMS:
         for chip in platform.chips:
             if chip.peak is not None and not isinstance(chip.peak.interconnect_bytes_per_s, Unavailable):
-                found += (f"{platform.kind}:{chip.name}:{shape}" for shape in _shapes(chip, chip.peak, count))
-    yield from dict.fromkeys(found)
+                texts += (f"{platform.kind}:{chip.name}:{shape}" for shape in _shapes(chip, chip.peak, count))
+    yield from dict.fromkeys(texts)
 
 
 def _shapes(chip: Chip, peak: Peak, count: int) -> Iterator[str]:
@@ -233,15 +234,15 @@ def _chips(network: Network, collective: Collective, devices: Sequence[int] | No
     logical = (
         {device: id_ for id_, device in enumerate(devices)} if devices is not None else {id_: id_ for id_ in groups}
     )
-    found: dict[Place, PricedChip] = {}
+    chips: dict[Place, PricedChip] = {}
     for device in range(network.device_count):
         place = network.place(device)
-        chip = found.setdefault(place, PricedChip(place=list(place), devices=[], logical_ids=[], groups=[]))
+        chip = chips.setdefault(place, PricedChip(place=list(place), devices=[], logical_ids=[], groups=[]))
         id_ = logical.get(device)
         chip["devices"].append(device)
         chip["logical_ids"].append(id_)
         chip["groups"].append(None if id_ is None else groups.get(id_))
-    return found
+    return chips
 
 
 def _algorithms(collective: Collective) -> list[str]:
@@ -259,7 +260,8 @@ def _check_size(collective: Collective, algorithm: str) -> None:
     if count > _MOST_MESSAGES:
         groups, most = collective.who.shape
         raise ModuleError(
-            f"{groups:,} groups of {most:,} send about {count:,} messages with {algorithm}, too many to simulate; the limit is"
+            f"{counted(groups, 'group')} of {most:,} members with algorithm {algorithm!r}: about {count:,} messages, too many to"
+            f" simulate. The limit is"
             f" {_MOST_MESSAGES:,}. For the cost of a single group, use `collectives().exchange(...)`."
         )
 

@@ -180,21 +180,21 @@ class Board:
           variants: variants that compiled successfully.
           is_whole: see `Pane.recordable`.
         """
-        asked: dict[int, Mapping[str, Any]] = {}
+        requests: dict[int, Mapping[str, Any]] = {}
         for pane in self._panes.values():
             for variant in variants:
                 for request in pane.recordable(variant, is_whole=is_whole):
                     number = next(self._own_ids)
                     if "id" in request:
-                        asked[number] = {name: value for name, value in request.items() if name != "id"}
+                        requests[number] = {name: value for name, value in request.items() if name != "id"}
                         self._replies[number] = None
                     pane.answer({**request, "id": number} if "id" in request else request)
 
         def collect() -> list[SentMessage]:
             for pane in self._panes.values():
                 pane.settle()
-            found = [(request, self._replies.pop(number, None)) for number, request in asked.items()]
-            return [SentMessage(*_parts(entry), request) for request, entry in found if entry is not None]
+            replies = [(request, self._replies.pop(number, None)) for number, request in requests.items()]
+            return [SentMessage(*_parts(entry), request) for request, entry in replies if entry is not None]
 
         return collect
 
