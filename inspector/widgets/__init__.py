@@ -1,1 +1,1 @@
-"""Panes and the Explorer that arranges them. Imported only when a widget is asked for."""
+"""The panes and the Explorer that arranges them. Imported only when a widget is requested."""

@@ -1,19 +1,19 @@
-"""The Explorer's browser app, seen from Python: a mailbox for messages, both ways.
+"""The Python side of the Explorer's browser app: sends and receives messages.
 
     app = App("train_step", on_request=handle)          # an ipywidget: display it
     app.publish(messages.Variant(type="variant", variant=0, ...))
     app.publish_document(TextDocument(pane="hlo", variant=None, language="hlo", text=..., ...))
 
-`publish` and `publish_document` may be called from any thread, before, while and after the app is
-on screen. The app keeps the latest message of each kind (and variant, pane, stage) and sends them
-all again to every browser that says `ready`: a reloaded page and a second tab show the same.
+`publish` and `publish_document` can be called from any thread, before, while and after the app is
+on screen. The app stores the latest message of each kind (and variant, pane, stage) and replays
+all of them to every browser that sends `ready`: a reloaded page and a second tab show the same state.
 Several views in one page share one copy.
 
-`on_request(message)` gets what the browser asks for (`FromBrowser` of `panes/registry.py`), checked, on the
-thread of the comm: it must start work and return. What it raises is shown to the user as a notice.
+`on_request(message)` receives the browser's checked requests (`FromBrowser` of `panes/registry.py`) on the
+comm's thread: it must start work and return. Its exceptions are shown to the user as notices.
 
-This module knows nothing of JAX, engines or lowering; it carries messages (`messages/`), and
-long texts as compressed buffers, never as traits, because traits are saved in the notebook.
+This module does not know JAX, engines or lowering. It transports messages (`messages/`), and
+long texts as compressed buffers. Texts are never traits, because notebooks save traits.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from inspector.widgets.saving.transcript import SentMessage
 from inspector.widgets.subshells import leave_to_front_end
 
 _USUAL_PANES = [line.name for line in offered(has_kernels=False, has_partitions=False)]
-# What answers a request is asked for again, and has no slot either.
-_NOT_KEPT = ("notice", "variant_removed", "said", "existing")
+# Replies are requested again, so they are not stored either.
+_NOT_STORED = ("notice", "variant_removed", "said", "existing")
 _ALONE = ("focus",)
-"""Of which only the latest is kept, whatever it is about."""
-_OF_NOW = ("focus", "controls", "flags")
-"""What means nothing where there is no notebook kernel."""
+"""Types of which only the latest message is stored, whatever it refers to."""
+_LIVE_ONLY = ("focus", "controls", "flags")
+"""Types that are meaningless without a notebook kernel."""
 
 RequestHandler = Callable[[Mapping[str, Any]], None]
 
 
 class App(anywidget.AnyWidget):
-    """The widget. See the module's description for its use and its threads."""
+    """The widget. See the module's docstring for its use and its threads."""
 
-    # A text, because anywidget would tie every widget to the file's watcher for ever; and but the loader, because
-    # notebooks keep it with each widget.
+    # A string, because anywidget would attach every widget to the file's watcher forever. Only the loader, because
+    # notebooks save it with each widget.
     _esm = loader()
-    # A trait, so that the notebook keeps it: some hundred bytes.
+    # A trait, so that the notebook saves it: a few hundred bytes.
     arrangement = traitlets.Dict().tag(sync=True)
 
     def __init__(
@@ -65,19 +65,19 @@ class App(anywidget.AnyWidget):
         notes: Sequence[str] = (),
         on_request: RequestHandler | None = None,
     ) -> None:
-        """Makes the widget; nothing is sent before a browser shows it.
+        """Creates the widget; nothing is sent before a browser shows it.
 
         Args:
-          name: what is explored, as a title.
-          panes: the panes to offer, in order.
+          name: name of the program, used as a title.
+          panes: panes to offer, in order.
           height_px: initial height in CSS pixels.
-          side_by_side: whether the optimized HLO of the variants stands side by side at first.
-          notes: what the status line says of the program.
-          on_request: see the module's description.
+          side_by_side: whether the optimized HLO of the variants is initially shown side by side.
+          notes: remarks about the program for the status line.
+          on_request: see the module's docstring.
         """
-        # Before the widget is opened: a browser that has the app's code answers while it still is being made.
+        # Before the widget is opened: a browser that has the app's code responds while the widget is still being created.
         self._lock = threading.RLock()
-        self._kept: dict[Hashable, _Kept] = {}
+        self._stored: dict[Hashable, _Stored] = {}
         self._has_browser = self._is_closed = False
         self._on_request = on_request
         self.on_msg(self._receive)
@@ -98,71 +98,71 @@ class App(anywidget.AnyWidget):
         )
 
     def open(self) -> None:
-        """Connects the widget to its browsers; called by ipywidgets."""
+        """Connects the widget to its browsers. Called by ipywidgets."""
         super().open()
         leave_to_front_end(self.comm)
 
     @property
     def stored_class(self) -> str:
-        """The class of what a notebook keeps of the app, which the app hides on its page."""
+        """The CSS class of the stored output in a notebook, which the app hides on its page."""
         return f"inspector-stored-{self.model_id}"
 
     def publish(self, message: Mapping[str, Any], buffers: Sequence[bytes] = ()) -> None:
-        """Sends a message to all browsers and keeps it for those that come later. Thread-safe.
+        """Sends a message to all browsers and stores it for browsers that connect later. Thread-safe.
 
         Args:
-          message: what is told.
-          buffers: what goes with it, as the message's class says.
+          message: the message.
+          buffers: its buffers, as the message's class describes.
 
         Raises:
-          ValueError: not a message of `ToBrowser`; documents go through `publish_document`.
+          ValueError: not a message of `ToBrowser`; documents are sent with `publish_document`.
         """
         if message["type"] == "document":
             raise ValueError("A document has buffers: use publish_document(TextDocument(...)).")
-        if found := messages.problem(message, ToBrowser):
-            raise ValueError(f"Not a message for the browser: {found}.")
-        self._publish(_Kept(message, list(buffers), time.monotonic()))
+        if problem := messages.problem(message, ToBrowser):
+            raise ValueError(f"Not a valid message for the browser: {problem}.")
+        self._publish(_Stored(message, list(buffers), time.monotonic()))
 
     def publish_document(self, document: TextDocument) -> None:
-        """Sends a text to all browsers and keeps it for those that come later. Thread-safe.
+        """Sends a text to all browsers and stores it for browsers that connect later. Thread-safe.
 
         Raises:
           ValueError: see `TextDocument.buffers`.
         """
-        self._publish(_Kept(document.message(), document.buffers(), time.monotonic()))
+        self._publish(_Stored(document.message(), document.buffers(), time.monotonic()))
 
     def said(self) -> list[SentMessage]:
-        """What is kept for browsers that come later, as far as it means something without a notebook kernel."""
+        """Returns the stored messages that are meaningful without a notebook kernel."""
         with self._lock:
-            kept = [each for each in self._kept.values() if each.message["type"] not in _OF_NOW]
-        return [SentMessage(each.current(), each.buffers) for each in kept]
+            stored = [each for each in self._stored.values() if each.message["type"] not in _LIVE_ONLY]
+        return [SentMessage(each.current(), each.buffers) for each in stored]
 
     def close(self) -> None:
-        """Takes the widget off the page and forgets all messages; later ones are dropped. May be called twice."""
+        """Removes the widget from the page and drops all messages, stored and future ones. Can be called twice."""
         with self._lock:
             self._is_closed = True
-            self._kept.clear()
+            self._stored.clear()
         self._on_request = None
         self.layout.close()
         super().close()
 
-    def _publish(self, kept: _Kept) -> None:
-        message = kept.message
+    def _publish(self, stored: _Stored) -> None:
+        message = stored.message
         with self._lock:
             if self._is_closed:
                 return
             if message["type"] == "variant_removed":
-                gone = message["variant"]
-                self._kept = {s: k for s, k in self._kept.items() if gone not in k.variants()}
-            elif (slot := kept.slot()) is not None:
-                self._kept[slot] = kept
+                removed = message["variant"]
+                self._stored = {s: k for s, k in self._stored.items() if removed not in k.variants()}
+            elif (slot := stored.slot()) is not None:
+                self._stored[slot] = stored
             if self._has_browser:
-                self.send(message, kept.buffers)
+                self.send(message, stored.buffers)
 
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
-        """Called by ipywidgets with a message of the browser, on the comm's thread."""
-        if found := messages.problem(content, FromBrowser):
-            text = f"The browser sent what Python does not understand ({found}). Reload the page."
+        """Handles a message of the browser. Called by ipywidgets on the comm's thread."""
+        if problem := messages.problem(content, FromBrowser):
+            text = f"The browser sent an invalid message ({problem}). Reload the page."
             self.publish(messages.Notice(type="notice", level="error", message=text))
             return
         message = cast(Mapping[str, Any], content)
@@ -173,29 +173,29 @@ class App(anywidget.AnyWidget):
         elif self._on_request is not None:
             try:
                 self._on_request(message)
-            except Exception as error:  # there is no caller to raise to: show it
+            except Exception as error:  # there is no caller to raise to, so show it
                 self.publish(messages.notice_of(error))
 
     def _replay(self, browser: str) -> None:
         with self._lock:
             self._has_browser = True
-            for kept in self._kept.values():
-                self.send({**kept.current(), "to": browser}, kept.buffers)
+            for stored in self._stored.values():
+                self.send({**stored.current(), "to": browser}, stored.buffers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Kept:
-    """A message as it was published at `time_s` of the monotonic clock."""
+class _Stored:
+    """A message that was published at `time_s` of the monotonic clock."""
 
     message: Mapping[str, Any]
     buffers: list[bytes]
     time_s: float
 
     def slot(self) -> Hashable | None:
-        """What a later message replaces; None for a message that is not kept."""
+        """Returns the key under which later messages replace this one; None if the message is not stored."""
         message = self.message
         kind = message["type"]
-        if "id" in message or kind in _NOT_KEPT:
+        if "id" in message or kind in _NOT_STORED:
             return None
         if kind in _ALONE:
             return (kind,)
@@ -203,11 +203,11 @@ class _Kept:
         return (shown_as, *(message.get(name) for name in messages.KEYS))
 
     def variants(self) -> tuple[int | None, ...]:
-        """The variants without which the message means nothing."""
+        """Returns the variants that the message depends on."""
         return tuple(self.message[name] for name in messages.OF_VARIANTS if name in self.message)
 
     def current(self) -> dict[str, Any]:
-        """The message with its elapsed time brought up to now, while the work goes on."""
+        """Returns the message, with its elapsed time updated while the work is running."""
         message = dict(self.message)
         if message.get("state") in ("queued", "running"):
             message["elapsed_s"] = message["elapsed_s"] + time.monotonic() - self.time_s

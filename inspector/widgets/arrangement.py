@@ -1,4 +1,4 @@
-"""How the panes are arranged and where to look, as Python says it: checked before a browser hears of it."""
+"""The arrangement and focus of panes as set from Python, validated before they are sent to a browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inspector.errors import ParameterError
 from inspector.widgets import messages
 
 PRESETS = ("read", "compare", "communicate", "memory")
-"""Arrangements that browsers know by name (`frontend/src/state/layout.ts`)."""
+"""Names of predefined arrangements in the browser (`frontend/src/state/layout.ts`)."""
 
 _VERSION = 2
 _TEXTS = ("source", "jaxpr", "stablehlo", "hlo", "optimized")
@@ -17,41 +17,41 @@ _OF_INSTRUCTIONS = ("hlo", "optimized")
 
 
 def focus(panes: Sequence[str], pane: str, line: Any, instruction: Any, variant: int | None) -> messages.Focus:
-    """Where a browser should look.
+    """Returns the message that brings a browser's view to a line or an instruction.
 
     Raises:
-      ParameterError: there is no such pane among `panes`, or it has no lines or instructions.
+      ParameterError: `panes` does not contain the pane, or the pane has no lines or instructions.
     """
     if pane not in panes:
-        raise ParameterError(f"The panes are {', '.join(panes)}; got {pane!r}.")
+        raise ParameterError(f"Unknown pane {pane!r}. Available: {', '.join(panes)}.")
     if line is not None and instruction is not None:
-        raise ParameterError(f"A line or an instruction is wanted, not both; got {line!r} and {instruction!r}.")
+        raise ParameterError(f"Pass a line or an instruction, not both; got {line!r} and {instruction!r}.")
     if line is not None and (pane not in _TEXTS or not isinstance(line, int) or line < 1):
-        raise ParameterError(f"A line is a number from 1 in one of {', '.join(_TEXTS)}; got {line!r} in {pane!r}.")
+        raise ParameterError(f"A line must be a number from 1 in one of {', '.join(_TEXTS)}; got {line!r} in {pane!r}.")
     if instruction is not None and (pane not in _OF_INSTRUCTIONS or not isinstance(instruction, str)):
         raise ParameterError(
-            f"An instruction is a name in one of {', '.join(_OF_INSTRUCTIONS)}; got {instruction!r} in {pane!r}."
+            f"An instruction must be a name in one of {', '.join(_OF_INSTRUCTIONS)}; got {instruction!r} in {pane!r}."
         )
     name = None if instruction is None else instruction.removeprefix("%")
     return messages.Focus(type="focus", pane=pane, variant=variant, line=line, instruction=name)
 
 
 def arrangement(panes: Sequence[str], value: Any) -> dict[str, Any]:
-    """An arrangement as browsers read it; panes that it does not name are hidden.
+    """Returns an arrangement in the browser's format; panes that it does not name are hidden.
 
     Raises:
-      ParameterError: no such arrangement, no column, or panes that there are not or that stand twice.
+      ParameterError: an unknown arrangement, no column, or panes that do not exist or appear twice.
     """
     if isinstance(value, str):
         if value not in PRESETS:
-            raise ParameterError(f"Arrangements with a name are {', '.join(PRESETS)}; got {value!r}.")
+            raise ParameterError(f"The named arrangements are {', '.join(PRESETS)}; got {value!r}.")
         return {"preset": value}
     if not isinstance(value, Mapping) or not value.get("columns"):
-        wanted = (
+        example = (
             '{"columns": [{"groups": [{"panes": ["source"]}, {"panes": ["hlo"]}]}, {"panes": ["optimized"]}], '
             '"dock": {"panes": ["stats"]}}'
         )
-        raise ParameterError(f"An arrangement is a name or a mapping such as {wanted}; got {value!r}.")
+        raise ParameterError(f"An arrangement must be a name or a mapping such as {example}; got {value!r}.")
     columns = [_column(column) for column in value["columns"]]
     dock = _group(value["dock"]) if value.get("dock") else None
     groups = [group for column in columns for group in column["groups"]]
@@ -69,23 +69,23 @@ def arrangement(panes: Sequence[str], value: Any) -> dict[str, Any]:
 
 
 def _column(column: Any) -> dict[str, Any]:
-    """One with groups one below the other; a group stands for one that has no other."""
+    """Returns a column of stacked groups; a single group may be written without "groups"."""
     stacked = column.get("groups") if isinstance(column, Mapping) else None
     if stacked is None:
         group = _group(column)
         return {"groups": [{**group, "weight": 1.0}], "weight": group["weight"]}
     if not isinstance(stacked, list | tuple) or not stacked:
-        raise ParameterError(f'The "groups" of a column are a list of mappings with "panes", got {stacked!r}.')
+        raise ParameterError(f'The "groups" of a column must be a list of mappings with "panes", got {stacked!r}.')
     return {"groups": [_group(group) for group in stacked], "weight": float(column.get("weight", 1))}
 
 
 def _group(group: Any) -> dict[str, Any]:
     listed = group.get("panes") if isinstance(group, Mapping) else None
     if not isinstance(listed, list | tuple) or not listed:
-        raise ParameterError(f'A group is a mapping with a list of "panes", got {group!r}.')
+        raise ParameterError(f'A group must be a mapping with a list of "panes", got {group!r}.')
     active = group.get("active", listed[0])
     if active not in listed:
-        raise ParameterError(f"The active pane is one of the group's, {', '.join(map(str, listed))}; got {active!r}.")
+        raise ParameterError(f"The active pane must be in its group, {', '.join(map(str, listed))}; got {active!r}.")
     return {"panes": list(listed), "active": active, "weight": float(group.get("weight", 1))}
 
 
@@ -93,7 +93,7 @@ def _check(panes: Sequence[str], placed: Iterable[str]) -> None:
     seen: set[str] = set()
     for pane in placed:
         if pane not in panes:
-            raise ParameterError(f"The panes are {', '.join(panes)}; got {pane!r}.")
+            raise ParameterError(f"Unknown pane {pane!r}. Available: {', '.join(panes)}.")
         if pane in seen:
-            raise ParameterError(f"{pane!r} stands twice in the arrangement.")
+            raise ParameterError(f"{pane!r} appears twice in the arrangement.")
         seen.add(pane)

@@ -1,4 +1,4 @@
-"""Notebook cells by the number that the reader sees, instead of the file name that the notebook kernel gave them."""
+"""Names notebook cells by their number, instead of the file name that the notebook kernel assigned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inspector.widgets.messages.common import SourceLine
 
 
 def cell_name(file: str) -> str | None:
-    """`In [3]` for the file name of a cell's code, None for anything else or outside of IPython.
+    """Returns `In [3]` for the file name of a cell's code; None for any other file or outside IPython.
 
     A cell that ran several times unchanged has the number of its last run.
     """
@@ -21,15 +21,15 @@ def cell_name(file: str) -> str | None:
 
 
 def display_file(file: str) -> str:
-    """What the panes call a source file: a cell's number, else its path."""
+    """Returns the name of a source file in the panes: a cell's number, else its path."""
     return cell_name(file) or file
 
 
 def source_line(frames: Sequence[Frame]) -> SourceLine | None:
-    """The line that panes show for a call stack: the user's, with the library's that it led to; None without frames.
+    """Returns the line that panes show for a call stack: the user's line, with the library line that it calls; None without frames.
 
     Args:
-      frames: innermost first.
+      frames: frames of the call stack, innermost first.
     """
     frame = own_frame(frames)
     if frame is None:
@@ -47,5 +47,5 @@ def _names() -> dict[str, str]:
         shell.compile.get_code_name(text + end, transformed, number): f"In [{number}]"
         for number, (text, transformed) in enumerate(zip(raw, run, strict=False))
         if number
-        for end in ("", "\n")  # the history drops a line break at the end, of which the name was made too
+        for end in ("", "\n")  # the name includes a trailing line break, which the history drops
     }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Start:
-    """What a variant begins with: the compile of a program, or why there is none."""
+    """The initial state of a variant: the compile of a program, or the error that prevented it."""
 
     options: Options
     target: Target
@@ -39,7 +39,7 @@ class _Start:
 
 
 class Compiles:
-    """Starts, follows and ends them. Thread-safe."""
+    """Starts, tracks and ends the compiles of an Explorer. Thread-safe."""
 
     def __init__(
         self,
@@ -52,17 +52,17 @@ class Compiles:
         aside: Callable[[Callable[[], object]], None],
         refresh: Callable[[], object],
     ) -> None:
-        """There is no variant yet.
+        """Creates the compiles without any variant.
 
         Args:
           lowered: the program.
-          work: how to lower, compile and run.
-          tuning: what `lowered` has in place of what its Pallas kernels say.
-          app: where it is shown.
-          lines: the panes, of the registry.
-          later: does a task on the Explorer's thread.
-          aside: does a task that may take seconds on another.
-          refresh: called when a compile has ended, more was recorded of a variant, or one is gone.
+          work: the functions that lower, compile and run.
+          tuning: the changes that `lowered` has to its Pallas kernels and its call.
+          app: the app that shows the variants.
+          lines: registry entries of the panes.
+          later: runs a task on the Explorer's thread.
+          aside: runs a task that may take seconds on another thread.
+          refresh: called when a compile has ended, when more data of a variant was recorded, or when a variant was removed.
         """
         self.lowerings, self.work = Lowerings(work, lowered, tuning), work
         self._later, self._refresh = later, refresh
@@ -74,14 +74,14 @@ class Compiles:
 
     @property
     def lowered(self) -> Lowered:
-        """The program, as the baseline has it."""
+        """The lowered program of the baseline."""
         with self._lock:
             self.check_open()
             return self.lowerings.lowered
 
     @property
     def tuning(self) -> Tuning:
-        """What the baseline's program has in place of what its Pallas kernels say."""
+        """The changes that the baseline's program has to its Pallas kernels and its call."""
         with self._lock:
             self.check_open()
             return self.lowerings.tuning
@@ -95,19 +95,19 @@ class Compiles:
 
     @property
     def are_busy(self) -> bool:
-        """Whether one is still under way."""
+        """True while a compile is running."""
         with self._lock:
             return any(not variant.shown.is_set() for variant in self._variants.values())
 
     def check_open(self) -> None:
-        """Raises ClosedError once they are closed."""
+        """Raises ClosedError if the Explorer is closed."""
         if self._is_closed:
-            raise ClosedError("This Explorer is closed. Call explore() again, or take what you need before close().")
+            raise ClosedError("This Explorer is closed. Call explore() again, or get its results before close().")
 
     def start(self, options: Options, target: Target, tuning: Tuning) -> Variant:
-        """Starts a variant, or returns the one with an equal request, unless that failed or was canceled.
+        """Starts a variant. If a variant with an equal request exists and did not fail or get canceled, returns that one.
 
-        A variant that cannot be lowered is one that has failed.
+        A program that cannot be lowered becomes a failed variant.
         """
         while True:
             with self._lock:
@@ -116,7 +116,7 @@ class Compiles:
             tuning = lowerings.adapted(target, tuning)
             try:
                 lowered = lowerings.get(target, tuning)
-            except Exception as error:  # user code ran: anything may come out of it
+            except Exception as error:  # user code can raise anything
                 with self._lock:
                     self.check_open()
                     return self._register(_Start(options, target, tuning, error=error))
@@ -129,12 +129,12 @@ class Compiles:
                 if not self._is_closed and self.lowerings is lowerings:
                     variant = self._register(_Start(request.options, request.target, tuning, lowered, job))
                     break
-            job.cancel()  # closed, or lowered again: this was the old program
+            job.cancel()  # closed or lowered again, so the program is outdated
         self.board.follow(variant, job, self._refresh)
         return variant
 
     def _equal(self, options: Options, target: Target, tuning: Tuning) -> Variant | None:
-        """The variant with that request, None where there is none worth going back to."""
+        """Returns the variant with an equal request, or None if there is none or it failed or was canceled."""
         wanted = options, target, tuning
         for variant in self.variants:
             is_equal = (variant.options, variant.target, variant.tuning) == wanted
@@ -143,7 +143,7 @@ class Compiles:
         return None
 
     def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant:
-        """As `start`, but what lowering says is raised: it belongs beside what was typed."""
+        """Starts a variant like `start`, but raises the errors of lowering, so that they are shown next to the input."""
         with self._lock:
             self.check_open()
             lowerings = self.lowerings
@@ -151,22 +151,23 @@ class Compiles:
         return self.start(options, target, tuning)
 
     def cancel(self, variant: Variant) -> None:
-        """Stops what is under way for a variant: its compile, and what panes do."""
+        """Stops the running work for a variant: its compile, and the work of panes."""
         self.board.cancel(variant)
         if variant.job is not None:
             variant.job.cancel()
 
     def remove(self, variant: Variant) -> None:
-        """Takes a variant away and cancels its compile.
+        """Removes a variant and cancels its compile.
 
         Raises:
-          ValueError: it is the baseline, pinned, not one of these, or no variant.
+          ParameterError: `variant` is not a variant.
+          ValueError: the variant is the baseline, pinned, or not in this Explorer.
         """
         with self._lock:
-            self._check_mine(variant, "removed")
+            self._check_own(variant, "removed")
             if variant.is_pinned:
                 raise ValueError(
-                    f"{variant.label} cannot be removed: it is pinned. Unpin it first: pin(variant, False)."
+                    f"{variant.label} cannot be removed because it is pinned. Unpin it first: pin(variant, False)."
                 )
             cancel = self._forget(variant)
             self._name_all()
@@ -174,26 +175,27 @@ class Compiles:
         self._refresh()
 
     def pin(self, variant: Variant, is_pinned: bool) -> None:
-        """Keeps a variant from being removed, and shows it right after the baseline; or no more.
+        """Pins a variant, so that it is shown directly after the baseline and cannot be removed; or unpins it.
 
         Raises:
-          ValueError: it is the baseline, not one of these, or no variant.
+          ParameterError: `variant` is not a variant.
+          ValueError: the variant is the baseline, or not in this Explorer.
         """
         with self._lock:
-            self._check_mine(variant, "pinned")
+            self._check_own(variant, "pinned")
             variant.is_pinned = is_pinned
             self.board.publish(variant.message())
 
-    def _check_mine(self, variant: Variant, done: str) -> None:
-        """Under the lock."""
+    def _check_own(self, variant: Variant, done: str) -> None:
+        """Checks that a variant can be changed. Called under the lock."""
         self.check_open()
         if not isinstance(variant, Variant):
             raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
         if variant.is_baseline or self._variants.get(variant.number) is not variant:
-            raise ValueError(f"{variant.label} cannot be {done}: it is the baseline, or gone already.")
+            raise ValueError(f"{variant.label} cannot be {done}: it is the baseline or already removed.")
 
     def _name_all(self) -> None:
-        """Names each by what sets it apart now; under the lock. Those that were called otherwise are told."""
+        """Names each variant by its differences from the others, and publishes changed names. Called under the lock."""
         variants = tuple(self._variants.values())
         for variant, name in zip(variants, labels(variants), strict=True):
             if variant.name != name:
@@ -202,14 +204,14 @@ class Compiles:
                     self.board.publish(variant.message())
 
     def start_over(self, axes: Sequence[tuple[str, int]]) -> Variant | None:
-        """Lowers under another axis environment and starts over with the options of all variants.
+        """Lowers with a different axis environment and starts again with the options of all variants.
 
         Returns:
-          The new baseline, None where the Explorer was closed meanwhile. Of the others those that cannot be lowered so are
-          variants that have failed.
+          The new baseline, or None if the Explorer was closed in the meantime. Other variants that cannot be lowered this way
+          become failed variants.
 
         Raises:
-          Exception: whatever user code, lowering or the baseline's request raises; nothing has changed then.
+          Exception: any error of user code, lowering or the baseline's request; the Explorer is unchanged then.
         """
         again = self.lowerings.under(axes)
         texts = self.board.lowered(again.lowered)
@@ -237,20 +239,20 @@ class Compiles:
         return variants[0] if variants else None
 
     def _again(self, lowerings: Lowerings, variant: Variant) -> _Start:
-        """A variant under another axis environment; raises only what is wrong with the baseline."""
+        """Starts a variant with a different axis environment; raises only the errors of the baseline."""
         target = variant.target
         try:
             target = self.work.suit(lowerings.lowered, target)
             lowered = lowerings.get(target, variant.tuning)
             request = self.work.request(lowered, variant.options, target)
             return _Start(request.options, request.target, variant.tuning, lowered, self.work.submit(request))
-        except Exception as error:  # user code ran: anything may come out of it
+        except Exception as error:  # user code can raise anything
             if variant.is_baseline:
                 raise
             return _Start(variant.options, target, variant.tuning, error=error)
 
     def close(self) -> None:
-        """Cancels what is under way, and lets go of all programs."""
+        """Cancels all running work, and releases all programs."""
         with self._lock:
             self._is_closed = True
             variants = tuple(self._variants.values())
@@ -260,12 +262,12 @@ class Compiles:
             if variant.job is not None:
                 variant.job.cancel()
             variant.shown.set()
-        # A result of a cell, in `Out`, would keep the user's arrays and every text.
+        # Without this, a result of a cell in `Out` would keep the user's arrays and every text alive.
         with self._lock:
             del self.lowerings, self.work
 
     def _register(self, start: _Start) -> Variant:
-        """Adds a variant; the caller holds the lock."""
+        """Adds a variant. The caller must hold the lock."""
         number, lowered = next(self._numbers), start.lowered
         variant = Variant(
             number, not self._variants, start.options, start.target, lowered, start.tuning, start.job, start.error
@@ -280,7 +282,10 @@ class Compiles:
         return variant
 
     def _forget(self, variant: Variant) -> Callable[[], None]:
-        """Takes a variant out, under the lock; the caller then cancels its work, which engines may lock for."""
+        """Removes a variant, under the lock.
+
+        The caller then calls the returned function, which cancels its work and may need the locks of engines.
+        """
         del self._variants[variant.number]
         stop = self.board.forget(variant)
         variant.shown.set()

@@ -1,7 +1,7 @@
-"""The controls above the panes: the flags that they find, and new variants and lowerings that are asked for with them.
+"""The controls above the panes: the flag search, and requests for new variants and lowerings.
 
-The browser draws them (`frontend/src/shell/controls.ts`). Here, what was typed is read, checked and
-handed on; what is wrong with it is said beside it.
+The browser draws them (`frontend/src/shell/controls.ts`). This module reads, checks and forwards the
+input; errors are shown next to it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from inspector.widgets.typed_options import read_options
 
 AxisPairs = list[tuple[str, int]]
 
-_FOUND = 60
+_MOST_ROWS = 60
 
 
 class Controls:
-    """Answers what is asked with the controls; `receive` is called on the comm's thread and returns at once.
+    """Answers the requests of the controls; `receive` is called on the comm's thread and returns immediately.
 
-    Flags are searched for on a thread of their own: the first search reads their names out of the
+    Flags are searched on a separate thread: the first search reads their names from the
     installed compilers, which takes most of a second.
     """
 
@@ -44,16 +44,16 @@ class Controls:
         on_lower: Callable[[AxisPairs], object] | None,
         platform: Callable[[Target], str],
     ) -> None:
-        """Tells the browser what there is to choose from.
+        """Creates the controls and sends the browser their choices.
 
         Args:
           publish: sends a message.
-          targets: texts of targets to offer.
-          target: the baseline's.
-          axes: the axis environment that the program was lowered under.
+          targets: texts of the targets to offer.
+          target: the baseline's target.
+          axes: the axis environment that the program was lowered with.
           on_add: called with options and a target's text, empty for the baseline's; an InspectorError is shown.
-          on_lower: the same with another axis environment; None where the program cannot be lowered again.
-          platform: what programs for a target are lowered for.
+          on_lower: called with a new axis environment, like `on_add`; None if the program cannot be lowered again.
+          platform: returns the platform that programs for a target are lowered for.
         """
         self._publish, self._on_add, self._on_lower, self._platform = publish, on_add, on_lower, platform
         self._targets = list(targets)
@@ -62,11 +62,11 @@ class Controls:
         self.set_baseline(target, axes)
 
     def read_flags_after(self, job: Job[Any] | None) -> None:
-        """Reads all flags with their descriptions, which the first three letters want, once a job has ended.
+        """Reads all flags with their descriptions, needed for searches of three letters or more, once a job has ended.
 
-        Not beside it: after an installation this takes seconds of this process, and the job's result waits for it too.
+        The job is not run in parallel: after an installation, reading takes seconds of this process, which would delay the job's result.
         """
-        searches = self._searches  # not all of this: the job may live longer
+        searches = self._searches  # does not keep `self` alive: the job may live longer
 
         def read(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # closed
@@ -78,7 +78,7 @@ class Controls:
             job.add_done_callback(read)
 
     def receive(self, request: Mapping[str, Any]) -> None:
-        """Does what is asked for, or says what is wrong with it."""
+        """Handles a request, or shows its error."""
         match request["type"]:
             case "flags":
                 self._latest = request["id"]
@@ -90,7 +90,7 @@ class Controls:
                 self._guard(lambda: self._lower(request["axes"]))
 
     def set_baseline(self, target: Target, axes: AxisPairs | None) -> None:
-        """Tells what an empty target field stands for, and the axes that the program has now."""
+        """Sends the target that an empty target field means, and the program's current axes."""
         self._target = target
         self._publish(
             messages.Controls(
@@ -103,12 +103,12 @@ class Controls:
         )
 
     def say(self, error: BaseException | None) -> None:
-        """Shows an error beside the controls, or takes away what was said."""
-        said = None if error is None else messages.error_of(error)
-        self._publish(messages.Said(type="said", error=said))
+        """Shows an error next to the controls, or clears it."""
+        message = None if error is None else messages.error_of(error)
+        self._publish(messages.Said(type="said", error=message))
 
     def close(self) -> None:
-        """Searches no more."""
+        """Stops searching."""
         self._searches.shutdown(wait=False, cancel_futures=True)
 
     def _guard(self, act: Callable[[], object]) -> None:
@@ -127,11 +127,11 @@ class Controls:
             self._on_lower(pairs)
 
     def _find(self, request: messages.FlagsRequest) -> None:
-        if request["id"] == self._latest:  # else more letters were typed meanwhile
+        if request["id"] == self._latest:  # otherwise more letters were typed in the meantime
             self._publish(find_flags(request, self._compiler(request["target"])))
 
     def _compiler(self, target: str) -> str:
-        """The compiler for what is typed as a target, or the baseline's while that is none."""
+        """Returns the compiler of a typed target, or the baseline's while the text is not a valid target."""
         chosen = self._target
         with contextlib.suppress(TargetError):
             chosen = Target.parse(target.strip() or chosen)
@@ -139,15 +139,15 @@ class Controls:
 
 
 def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:
-    """The flags that match a search, best first, those that `compiler` ("cpu", "gpu", "tpu") takes before others."""
-    found = [o for o in catalog.find_options(request["search"]) if not flags.flag_type(o.name).is_opaque]
-    found.sort(key=lambda option: compiler not in option.targets)
-    rows = [_row(option, compiler) for option in found[:_FOUND]]
-    return messages.Flags(type="flags", id=request["id"], rows=rows, total=len(found), note=_not_searched())
+    """Returns the flags that match a search, best first, with those that `compiler` ("cpu", "gpu", "tpu") accepts before others."""
+    matches = [o for o in catalog.find_options(request["search"]) if not flags.flag_type(o.name).is_opaque]
+    matches.sort(key=lambda option: compiler not in option.targets)
+    rows = [_row(option, compiler) for option in matches[:_MOST_ROWS]]
+    return messages.Flags(type="flags", id=request["id"], rows=rows, total=len(matches), note=_not_searched())
 
 
 def parse_axes(text: str) -> AxisPairs:
-    """`i=4, j=2` as pairs; an empty text as none.
+    """Parses `i=4, j=2` into pairs; an empty text gives none.
 
     Raises:
       ParameterError: not names and sizes.
@@ -164,20 +164,20 @@ def parse_axes(text: str) -> AxisPairs:
 
 
 def _not_searched() -> str:
-    """Which flags there may be that the catalog has not, and why."""
+    """Returns a note about flags that are missing from the catalog, with the reason."""
     options = libtpu_options()
     return f"Flags of libtpu are not searched: {options.reason}" if isinstance(options, Unavailable) else ""
 
 
 def _row(option: catalog.Option, compiler: str) -> messages.Flag:
-    told = option.description
+    description = option.description
     return messages.Flag(
         name=option.name,
         type=option.type,
         default=str(option.default).lower() if isinstance(option.default, bool) else str(option.default),
         values=list(_values(option)),
-        description=told if isinstance(told, str) else f"{told.reason}.",
-        described=isinstance(told, str),
+        description=description if isinstance(description, str) else f"{description.reason}.",
+        described=isinstance(description, str),
         channel=option.channel if isinstance(option.channel, str) else "",
         deprecated=option.deprecated,
         targets=list(option.targets),
@@ -186,7 +186,7 @@ def _row(option: catalog.Option, compiler: str) -> messages.Flag:
 
 
 def _values(option: catalog.Option) -> tuple[str, ...]:
-    """What can be chosen as a flag's value."""
+    """Returns the values that can be selected for a flag."""
     is_auto = option.type.startswith("auto or ")
     plain = ("true", "false") if option.type.removeprefix("auto or ") == "bool" else option.choices
     return ("auto", *(word for word in plain if word != "auto")) if is_auto else plain

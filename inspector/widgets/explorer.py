@@ -1,8 +1,8 @@
-"""`Explorer`: panes and controls over one program and its variants.
+"""`Explorer`: panes and controls for a program and its variants.
 
-It asks for work through `Work` and never blocks: a callback of the comm starts a job and returns.
-Jobs end on engine threads; what is then computed for the panes runs on one thread of the Explorer.
-Everything on screen is also a Python value here.
+It starts work through `Work` and never blocks: a comm callback starts a job and returns.
+Jobs end on engine threads. The results are then prepared for the panes on the Explorer's own thread.
+Everything on screen is also available as a Python value.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
 
 _BATCH_LIMIT_S = 600.0
 _LARGE_ROWS = 20_000
-"""Instructions of which the memory, a dozen MB, is worth a garbage collection, some tenths of a second."""
+"""Number of instructions whose memory, a dozen MB, justifies a garbage collection of a few tenths of a second."""
 
 
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
-    """A widget that shows a program at every stage, and variants of its compilation side by side.
+    """A widget that shows a program at every stage, and compares variants of its compilation.
 
-    Made by `inspector.explore`. Display it, or use it from Python: `lowered`, `variants`, `add`,
-    `wait`, `compare`, `collectives`. It lives as long as something refers to it or a cell shows it; `close`
-    ends it at once, and what is asked of it then raises `ClosedError`.
+    Created by `inspector.explore`. Display it, or use it from Python: `lowered`, `variants`, `add`,
+    `wait`, `compare`, `collectives`. It exists as long as something refers to it or a cell shows it. `close`
+    ends it immediately; later calls raise `ClosedError`.
     """
 
-    _is_closed = True  # until it is made: a widget whose making failed closes itself too
+    _is_closed = True  # until `__init__` runs: a widget also closes itself if its creation failed
 
     def __dir__(self) -> list[str]:
         """Lists the Explorer's own members. Those of ipywidgets, such as `observe` and `layout`, work but are not listed."""
@@ -82,21 +82,21 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         Args:
           lowered: the program.
-          work: how to lower, compile and run.
-          options: of the baseline.
-          target: of the baseline.
-          tuning: what `lowered` has in place of what its Pallas kernels say.
-          can_lower: whether another axis environment can be asked for.
-          height_px: of the panes, at first.
-          side_by_side: whether the optimized HLO of the variants stands side by side at first.
+          work: the functions that lower, compile and run.
+          options: options of the baseline.
+          target: target of the baseline.
+          tuning: the changes that `lowered` has to its Pallas kernels and its call.
+          can_lower: whether the program can be lowered with a different axis environment.
+          height_px: initial height of the panes in CSS pixels.
+          side_by_side: whether the optimized HLO of the variants is initially shown side by side.
 
         Raises:
-          OptionError, TargetError: the baseline's request is wrong.
-          ParameterError: no such height.
+          OptionError, TargetError: the baseline's request is invalid.
+          ParameterError: `height_px` is not a positive integer.
         """
-        height: Any = height_px  # a user's, whatever the annotation says
+        height: Any = height_px  # from the user, so the annotation may be wrong
         if not isinstance(height, int) or height < 1:
-            raise ParameterError(f"height_px is a number of CSS pixels, 1 or more, got {height_px!r}.")
+            raise ParameterError(f"height_px must be a number of CSS pixels, 1 or more, got {height_px!r}.")
         self._selection: Mapping[str, Any] | None = None
         self._is_closed = False
         self._thread, self._aside_thread = (
@@ -142,7 +142,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     @property
     def lowered(self) -> Lowered:
-        """The program, as the baseline has it."""
+        """The lowered program of the baseline."""
         return self._compiles.lowered
 
     @property
@@ -157,21 +157,21 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     @property
     def is_busy(self) -> bool:
-        """Whether a variant is still under way."""
+        """True while a variant is compiling."""
         return self._compiles.are_busy
 
     def add(self, options: OptionsLike = None, target: str | Target | None = None) -> Variant:
-        """Starts compiling a variant and returns at once.
+        """Starts compiling a variant and returns immediately.
 
-        A variant with an equal request is returned as it is, unless it failed or was canceled.
+        If a variant with an equal request exists, it is returned instead, unless it failed or was canceled.
 
         Args:
-          options: its options; an `Options`, a dict of flags, the text of an XLA_FLAGS variable.
-          target: for what; None for the baseline's target. For another platform, such as a TPU that is not here,
-            the program is lowered first; one that cannot be becomes a variant that has failed.
+          options: options of the variant: an `Options`, a dict of flags, or the text of an XLA_FLAGS variable.
+          target: target of the variant; None for the baseline's target. For another platform, such as a TPU that is not
+            attached, the program is lowered first; if that fails, the result is a failed variant.
 
         Raises:
-          OptionError, TargetError: the request is wrong; nothing was started.
+          OptionError, TargetError: the request is invalid; nothing was started.
         """
         chosen = Target.parse(target if target is not None else self.baseline.target)
         return self._compiles.start(Options.of(options), chosen, self._compiles.tuning)
@@ -184,20 +184,20 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         options: OptionsLike = None,
         target: str | Target | None = None,
     ) -> Variant:
-        """Lowers again with other compiler parameters for Pallas kernels, and starts compiling that as a variant.
+        """Lowers the program again with other compiler parameters for Pallas kernels, and starts compiling it as a variant.
 
         Args:
           compiler_params: fields of Pallas's `CompilerParams` by the kernel's name or number, "*" for
             all, on top of the baseline's.
-          interpret: let JAX's interpreter run the kernels; with the target "cpu" they can run here.
-          options: of the compile.
-          target: for what; None for the baseline's target, or "cpu" for kernels that are interpreted.
+          interpret: run the kernels in JAX's interpreter; with the target "cpu" they can run on this machine.
+          options: options of the compile.
+          target: target of the compile; None for the baseline's target, or "cpu" for interpreted kernels.
 
         Returns:
-          The variant; one that has failed where the function could not be lowered so.
+          The variant; a failed one if the function could not be lowered this way.
 
         Raises:
-          OptionError, TargetError: the options or the target are wrong; nothing was started.
+          OptionError, TargetError: the options or the target are invalid; nothing was started.
         """
         target = target if target is not None else "cpu" if interpret else self.baseline.target
         tuning = self._compiles.tuning.with_params(compiler_params or {})
@@ -214,32 +214,32 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         options: OptionsLike = None,
         target: str | Target | None = None,
     ) -> Variant:
-        """Lowers the program of another call, and starts compiling that as a variant: what would it take if ...?
+        """Lowers the program for a different call, and starts compiling it as a variant.
 
         Args:
           donate: arguments whose buffers the program may reuse.
           dtype: dtypes by argument; see `Lowered.what_if`.
-          batch: lengths of the leading dimension by argument, or by the present length of all arrays that share it.
+          batch: lengths of the leading dimension by argument, or by the current length for all arrays that share it.
           rematerialize: name scopes whose values are computed again for the backward pass.
-          options: of the compile; None for the baseline's.
-          target: for what; None for the baseline's target.
+          options: options of the compile; None for the baseline's.
+          target: target of the compile; None for the baseline's target.
 
         Returns:
-          The variant; one that has failed where the function could not be lowered so.
+          The variant; a failed one if the function could not be lowered this way.
 
         Raises:
-          ParameterError: not names or lengths.
-          OptionError, TargetError: the options or the target are wrong; nothing was started.
+          ParameterError: invalid names or lengths.
+          OptionError, TargetError: the options or the target are invalid; nothing was started.
         """
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
         supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
         tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
         chosen = Target.parse(target if target is not None else self.baseline.target)
-        said = self.baseline.options if options is None else Options.of(options)
-        return self._compiles.start(said, chosen, tuning)
+        chosen_options = self.baseline.options if options is None else Options.of(options)
+        return self._compiles.start(chosen_options, chosen, tuning)
 
     def _add(self, options: Options, text: str) -> None:
-        """From the controls, on the comm's thread: lowering for another platform, which runs user code, is done later."""
+        """Adds a variant from the controls, on the comm's thread. Lowering for another platform runs user code, so it is deferred."""
         target = Target.parse(text or self.baseline.target)
         if self._compiles.lowerings.knows(target):
             self.add(options, target)
@@ -247,63 +247,71 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             self._later(lambda: self.add(options, target))
 
     def remove(self, variant: Variant) -> None:
-        """Takes a variant away and cancels its compile. The baseline stays.
+        """Removes a variant and cancels its compile. The baseline cannot be removed.
 
         Raises:
-          ValueError: it is the baseline, pinned, not of this Explorer, or no variant.
+          ParameterError: `variant` is not a variant.
+          ValueError: the variant is the baseline, pinned, or not of this Explorer.
           ClosedError: the Explorer is closed.
         """
         self._compiles.remove(variant)
 
     def pin(self, variant: Variant, is_pinned: bool = True) -> None:
-        """Shows a variant right after the baseline and keeps it from being removed, also when the program is lowered again.
+        """Pins a variant or unpins it.
+
+        A pinned variant is shown directly after the baseline, cannot be removed and stays pinned when the program is lowered again.
+
+        Args:
+          variant: the variant.
+          is_pinned: False to unpin it.
 
         Raises:
-          ValueError: it is the baseline, which is always first, or not of this Explorer.
+          ParameterError: `variant` is not a variant.
+          ValueError: the variant is the baseline, which is always first, or not of this Explorer.
           ClosedError: the Explorer is closed.
         """
         self._compiles.pin(variant, is_pinned)
 
     def wait(self, timeout: float | None = None) -> Explorer:
-        """Waits until every variant has ended, well or badly, and its panes are filled.
+        """Waits until every variant has succeeded or failed, and its panes are filled.
 
         Raises:
-          TimeoutError: some are still under way after `timeout` seconds.
-          ClosedError: the Explorer is closed, or was while this waited.
+          TimeoutError: some are not done after `timeout` seconds.
+          ClosedError: the Explorer is closed, or was closed while waiting.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self._drain(deadline)
         while pending := [v for v in self.variants if not v.shown.is_set()]:
             if not pending[0].shown.wait(_remaining(deadline)):
                 raise TimeoutError(
-                    f"After {timeout} s under way: {', '.join(f'{v.label} ({v.state})' for v in pending)}. They go on."
+                    f"Not done after {timeout} s: {', '.join(f'{v.label} ({v.state})' for v in pending)}. They continue to run."
                 )
         self._drain(deadline)
         self._recorder.finish()
         return self
 
     def _drain(self, deadline: float | None) -> None:
-        """Waits for what the Explorer's threads were given before, such as another lowering."""
+        """Waits for the tasks that the Explorer's threads already have, such as another lowering."""
         try:
             for thread in (self._thread, self._aside_thread):
                 thread.submit(lambda: None).result(_remaining(deadline))
-        except (RuntimeError, concurrent.futures.CancelledError):  # closed, before or meanwhile
+        except (RuntimeError, concurrent.futures.CancelledError):  # closed, before or in the meantime
             return
         except concurrent.futures.TimeoutError:
-            raise TimeoutError("The Explorer is still at work on what it was asked before. It goes on.") from None
+            raise TimeoutError("The Explorer is still busy with earlier requests. It continues to work.") from None
 
     @property
     def selection(self) -> Mapping[str, Any] | None:
-        """What is selected in the browser: pane, variant, file, line, origin and instruction; None for nothing.
+        """The browser's selection: pane, variant, file, line, origin and instruction; None if nothing is selected.
 
-        Set to such a mapping, of which "pane" and "line" or "instruction" suffice, it is `focus`.
+        Can be set to such a mapping, of which "pane" and "line" or "instruction" are enough; this calls `focus`.
         """
         return self._selection
 
     @selection.setter
     def selection(self, value: Any) -> None:
         if not isinstance(value, Mapping) or "pane" not in value:
-            raise ParameterError(f'selection is a mapping such as {{"pane": "source", "line": 3}}, got {value!r}.')
+            raise ParameterError(f'selection must be a mapping such as {{"pane": "source", "line": 3}}, got {value!r}.')
         number = value.get("variant")
         variant = None if number is None else self._compiles.board.variant(number)
         instruction = value.get("instruction")
@@ -318,31 +326,31 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         instruction: str | None = None,
         variant: Variant | None = None,
     ) -> None:
-        """Has the browser show a pane, and select a line or an instruction in it; once there is one.
+        """Brings a pane to the front in the browser, and selects a line or an instruction in it. Also works before a browser is connected.
 
         Args:
           pane: "source", "jaxpr", "stablehlo", "hlo", "optimized", "memory", ...
-          line: as the pane numbers it, from 1.
-          instruction: its name, in "hlo" or "optimized".
-          variant: which becomes the active one; None for the one that is.
+          line: line number as the pane shows it, from 1.
+          instruction: name of an instruction in "hlo" or "optimized".
+          variant: the variant to activate; None to leave the active one.
 
         Raises:
-          ParameterError: there is no such pane, or no such place in it.
+          ParameterError: there is no such pane, or it has no such line or instruction.
         """
         message = focus(self._panes, pane, line, instruction, variant.number if variant else None)
         self._app.publish(message)
 
     @property
     def arrangement(self) -> Mapping[str, Any]:
-        """How the panes are arranged; {} before anybody did. The notebook keeps it, and it can be set.
+        """The arrangement of the panes; {} if it was never changed. The notebook saves it, and it can be set.
 
-        "columns" is a list of columns with their "weight" in width and the "groups" that stand one below the other, each
-        with its "panes", the "active" one and its "weight" in height; "dock" is the group below; "hidden" lists panes
-        that are nowhere. Set it to such a mapping, in which a column of one group may be that group, or to "read",
+        "columns" is a list of columns with their "weight" in width and their stacked "groups", each
+        with its "panes", the "active" pane and its "weight" in height; "dock" is the group below the columns; "hidden" lists the
+        hidden panes. Set it to such a mapping, where a column with one group can be that group, or to "read",
         "compare", "communicate" or "memory". (`layout` is ipywidgets' own.)
 
         Raises:
-          ParameterError: no such layout, or panes that there are not.
+          ParameterError: no such arrangement, or panes that do not exist.
         """
         return dict(self._app.arrangement)
 
@@ -351,17 +359,17 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._app.arrangement = arrangement(self._panes, value)
 
     def compare(self) -> pd.DataFrame:
-        """Memory, cost and compile time of the variants that compiled, side by side; waits for all."""
+        """Returns a table of memory, cost and compile time of the compiled variants; waits for all."""
         done = [v for v in self.wait().variants if v.state == "done"]
-        is_named = any(v.tuning != AS_IT_IS for v in done)  # else by their options, which say more
+        is_named = any(v.tuning != AS_IT_IS for v in done)  # otherwise by their options, which are more informative
         return compare(*(v.compiled for v in done), names=[v.label for v in done] if is_named else ())
 
     def collectives(self) -> Collectives:
-        """The collectives of the baseline's optimized HLO; waits for it."""
+        """Returns the collectives of the baseline's optimized HLO; waits for it."""
         return self.baseline.compiled.collectives()
 
     def watch_retraces(self, is_on: bool = True) -> None:
-        """Listens to why JAX traces again in this process, as the pane Retraces shows it, or stops; see `retraces`.
+        """Starts or stops watching why JAX traces again in this process, as in the Retraces pane; see `retraces`.
 
         Raises:
           ClosedError: the Explorer is closed.
@@ -371,19 +379,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     @property
     def retraces(self) -> Retraces | Unavailable:
-        """What JAX traced again in this process while it was watched; as `inspector.watch_retraces` gives it."""
+        """The functions that JAX traced again in this process while it was watched, as `inspector.watch_retraces` returns them."""
         watch = self._compiles.work.retraces
         if watch is None:
             return Unavailable("the exploration was loaded without its function", "use inspector.watch_retraces()")
         return watch.found
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the whole exploration as one HTML file, which opens in any browser without a network; waits for all.
+        """Writes the whole exploration as a single HTML file that opens in any browser without a network; waits for all variants.
 
-        Every pane works with what was recorded; what was not says so. An older file at the path is replaced.
+        Every pane works with its recorded data and states what was not recorded. An existing file at the path is replaced.
 
         Raises:
-          OSError: the place cannot be written.
+          OSError: the file cannot be written.
           ClosedError: the Explorer is closed.
         """
         self.wait()
@@ -392,40 +400,43 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             file.write(page.encode())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes everything to one file that `inspector.load` opens: programs, variants, products, runs, versions.
+        """Writes everything to a single file that `inspector.load` opens: programs, variants, products, runs, versions.
 
-        Waits for what is under way. Machine code and the inputs of runs are left out.
+        Waits for running work. Machine code and the inputs of runs are not saved.
 
         Raises:
-          OSError: the place cannot be written.
+          OSError: the file cannot be written.
         """
         bundle.save(record(self.wait().variants, self._compiles), path)
 
     def restore(self, recorded: Sequence[RecordedVariant]) -> None:
-        """Shows recorded variants, the first of which is the baseline, once its `Work` answers from what was recorded."""
+        """Shows recorded variants, the first of which is the baseline. Its `Work` must return the recorded results."""
         restore(recorded, self._compiles)
 
     def page_element(self, *, has_code: bool) -> str:
-        """What `save_html` writes as an element of a larger page, one of which has the app's code: see `widgets/saving/page.py`."""
+        """Returns the page of `save_html` as an element of a larger page.
+
+        One element of such a page has the app's code: see `widgets/saving/page.py`.
+        """
         return self._recorder.element(has_code=has_code)
 
     def close(self) -> None:
-        """Cancels what is under way, takes the widget off the page, and lets go of all that it showed.
+        """Cancels running work, removes the widget from the page, and releases everything that it showed.
 
-        What is wanted later must be taken before, such as `explorer.baseline.compiled`. May be called twice.
+        Get the results that you need before, such as `explorer.baseline.compiled`. Can be called twice.
         """
         if self._is_closed:
             return
         is_large = self._compiles.board.row_count >= _LARGE_ROWS
         self._end()
         if is_large:
-            collect()  # a module refers to itself
-            memory_release.give_back_soon()  # what the caller's variable holds
+            collect()  # a module forms a reference cycle
+            memory_release.give_back_soon()  # memory that the caller's variable holds
         else:
             memory_release.give_back()
 
     def __del__(self) -> None:
-        """Of the garbage collector, which frees the modules too."""
+        """Ends the Explorer when it is garbage collected; the collector also frees the modules."""
         if not self._is_closed:
             self._end()
 
@@ -444,7 +455,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         return "<Explorer, closed>" if self._is_closed else self._recorder.text()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, with a text and an HTML form for pages without a kernel."""
+        """Returns the widget, with a text and an HTML form for pages without a kernel."""
         bundle = super()._repr_mimebundle_(**kwargs)
         if bundle is None:
             return None
@@ -453,11 +464,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         return bundle
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Called by IPython to show the Explorer in a cell."""
+        """Shows the Explorer in a cell. Called by IPython."""
         if self._is_closed:
-            raise NotImplementedError  # then IPython shows its repr
+            raise NotImplementedError  # IPython then shows its repr
         keep(self)
-        if is_batch():  # what is shown now is all that will be kept
+        if is_batch():  # the output is saved as it is now
             with contextlib.suppress(TimeoutError):
                 self.wait(_BATCH_LIMIT_S)
         bundle = super()._repr_mimebundle_(**kwargs)
@@ -465,12 +476,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._recorder.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"})
 
     def _display_(self) -> App:
-        """Called by marimo to show the Explorer: its widget, which lives as long as the cell has it."""
+        """Returns the widget, which lives as long as the cell has it. Called by marimo to show the Explorer."""
         hold(self._app)
         return self._app
 
     def _refresh_stored(self) -> None:
-        """Behind what the Explorer's thread has to show; a notebook that is saved later has what is known by then."""
+        """Updates the stored output after the pending tasks of the Explorer's thread, so that a saved notebook has the current results."""
         self._later(self._recorder.refresh)
 
     # ------------------------------------------------------------------ requests of the browser
@@ -498,18 +509,18 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def _lower(self, axes: Sequence[tuple[str, int]]) -> None:
         try:
             baseline = self._compiles.start_over(axes)
-        except Exception as error:  # user code ran: anything may come out of it
+        except Exception as error:  # user code can raise anything
             self._controls.say(error)
             return
         if baseline is not None:
             self._controls.set_baseline(baseline.target, axes_of(self.lowered.program.mesh))
 
     def _later(self, task: Callable[[], object]) -> None:
-        """Runs a task on the Explorer's thread; what it raises is shown."""
+        """Runs a task on the Explorer's thread; its exceptions are shown."""
         self._run_on(self._thread, task)
 
     def _aside(self, task: Callable[[], object]) -> None:
-        """The same of one that may take seconds, on another thread."""
+        """Runs a task that may take seconds on another thread; its exceptions are shown."""
         self._run_on(self._aside_thread, task)
 
     def _run_on(self, thread: concurrent.futures.Executor, task: Callable[[], object]) -> None:

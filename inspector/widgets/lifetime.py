@@ -1,8 +1,8 @@
-"""How long an Explorer lives: as long as something refers to it, or a cell of the notebook shows it.
+"""The lifetime of an Explorer: it exists as long as something refers to it or a notebook cell shows it.
 
-ipywidgets keeps every widget until it is closed, so that a cell that runs again would leave its
-Explorer, with all texts, in the notebook kernel for ever. Here its registry and its comms have the widgets
-weakly; what a cell shows is kept until that cell runs again.
+ipywidgets keeps every widget until it is closed. A cell that runs again would therefore leave its
+Explorer, with all texts, in the notebook kernel forever. This module makes ipywidgets' registry and comms refer to the
+widgets weakly, and holds a displayed widget until its cell runs again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import ipywidgets.widgets.widget as registry
 from inspector.support import memory_release
 
 _TRIES, _PAUSE_S = 100, 0.01
-_RESULT_NAME = re.compile(r"_+\d*")  # what IPython calls results of cells: _, __, _3
+_RESULT_NAME = re.compile(r"_+\d*")  # IPython's names for results of cells: _, __, _3
 
 
 class DisplayedExplorer(Protocol):
-    """What is kept: a widget that may be at work."""
+    """A displayed widget that may be busy."""
 
     @property
     def is_busy(self) -> bool: ...
@@ -36,7 +36,7 @@ _hooked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def hold_weakly(widget: Any) -> None:
-    """Lets an open widget go once nobody else refers to it. It closes itself then."""
+    """Lets an open widget be collected once nothing else refers to it. It then closes itself."""
     registry._instances[widget.model_id] = weakref.proxy(widget)  # noqa: SLF001 - ipywidgets has no public way
     handle = weakref.WeakMethod(widget._handle_msg)  # noqa: SLF001 - as above
 
@@ -48,14 +48,14 @@ def hold_weakly(widget: Any) -> None:
 
 
 def hold(widget: Any) -> None:
-    """The opposite: lets it live as long as its comm, for a front end that closes comms with their cells."""
+    """Keeps a widget alive as long as its comm, for front ends that close comms with their cells."""
     widget.comm.on_msg(widget._handle_msg)  # noqa: SLF001 - as above
 
 
 def keep(widget: DisplayedExplorer) -> None:
-    """Keeps a widget that the running cell shows until that cell runs again.
+    """Keeps a widget that the running cell shows alive until that cell runs again.
 
-    Called by the cell, on the notebook kernel's main thread. Without IPython nothing is shown.
+    Called by the cell, on the notebook kernel's main thread. Does nothing without IPython.
     """
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython else None
@@ -76,32 +76,32 @@ def _running_cell(shell: Any) -> str:
 
 
 def _cell(cell_id: str | None, source: str) -> str:
-    """What names a cell: its id, or its text where the front end sends none."""
+    """Returns the key of a cell: its id, or its text if the front end sends no id."""
     return cell_id or source.rstrip("\n")
 
 
 def _on_run(info: Any) -> None:
-    """Called by IPython before a cell runs: what it showed is about to leave the page."""
+    """Releases the widgets of a cell, which are about to leave the page. Called by IPython before the cell runs."""
     _release(_shown.pop(_cell(info.cell_id, info.raw_cell), []))
     _collect()  # before the cell asks for as much memory again
 
 
 def _after_run(_: object) -> None:
-    """Called by IPython after a cell ran: it may have bound its variables anew."""
+    """Collects garbage, as the cell may have rebound its variables. Called by IPython after a cell ran."""
     _collect()
     _released[:] = [each for each in _released if (widget := each()) is not None and widget.is_busy]
 
 
 def _release(widgets: list[DisplayedExplorer]) -> None:
-    kept = {id(each) for shown in _shown.values() for each in shown}
+    displayed = {id(each) for shown in _shown.values() for each in shown}
     for widget in widgets:
-        if id(widget) not in kept:
+        if id(widget) not in displayed:
             _forget_results(sys.modules["IPython"].get_ipython(), widget)
             _released.append(weakref.ref(widget))
 
 
 def _forget_results(shell: Any, widget: Any) -> None:
-    """Takes a widget out of what IPython remembers of results, `Out` and `_`; variables of the user stay."""
+    """Removes a widget from IPython's results, `Out` and `_`; the user's variables stay."""
     namespaces: tuple[MutableMapping[str, Any], ...] = (shell.user_ns, shell.user_ns_hidden)
     for names in namespaces:
         for name in [n for n, value in names.items() if value is widget and _RESULT_NAME.fullmatch(n)]:
@@ -117,9 +117,9 @@ def _forget_results(shell: Any, widget: Any) -> None:
 
 
 def _collect() -> None:
-    """Frees what was released: it refers to itself, and its texts may be hundreds of megabytes.
+    """Frees released widgets, which form reference cycles and whose texts may take hundreds of megabytes.
 
-    What is still at work is held by its work, and tried again when another cell runs.
+    Busy widgets are kept alive by their work; the next cell tries again.
     """
     if any((widget := released()) is not None and not widget.is_busy for released in _released):
         widget = None
@@ -127,13 +127,13 @@ def _collect() -> None:
 
 
 def collect() -> None:
-    """Collects garbage, also where another thread is about it: `gc.collect()` then does nothing and returns 0.
+    """Collects garbage and returns the memory to the system.
 
-    The system gets the memory back.
+    Repeats the collection while another thread is collecting, as `gc.collect()` then does nothing and returns 0.
     """
     for _ in range(_TRIES):
         cycle: list[object] = []
-        cycle.append(cycle)  # so that there is some
+        cycle.append(cycle)  # so that there is garbage
         del cycle
         if gc.collect():
             memory_release.give_back()

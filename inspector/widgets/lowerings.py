@@ -1,4 +1,4 @@
-"""An Explorer's program as often as it was lowered: for each platform, and with each tuning."""
+"""The lowerings of an Explorer's program, one for each platform and tuning."""
 
 from __future__ import annotations
 
@@ -16,40 +16,43 @@ Axes = Sequence[tuple[str, int]] | None
 
 
 class Lowerings:
-    """Lowers when first asked, which runs user code, and keeps what came of it."""
+    """Lowers a program on first use, which runs user code, and stores the result."""
 
     def __init__(self, work: Work, lowered: Lowered, tuning: Tuning = AS_IT_IS) -> None:
-        """Begins with the baseline's.
+        """Starts with the baseline's lowering.
 
         Args:
-          work: how to lower.
+          work: the functions that lower.
           lowered: the baseline's program.
-          tuning: what it was lowered with.
+          tuning: the tuning that it was lowered with.
         """
         self.lowered, self.tuning = lowered, tuning
         self._work = work
         self._known: dict[Key, Lowered] = {(lowered.program.platform, tuning): lowered}
 
     def adapted(self, target: Target, tuning: Tuning) -> Tuning:
-        """Kernels see the target's chip, and only a CPU has to interpret them; without kernels there is only the call."""
+        """Adapts a tuning to a target.
+
+        Kernels see the target's chip and are interpreted only on a CPU. Without kernels, only the changes to the call remain.
+        """
         if not self.lowered.kernels:
             return tuning.without_kernels()
         interpret = tuning.interpret and self._work.platform(target) == "cpu"
         return dataclasses.replace(tuning, chip=target.chip, interpret=interpret)
 
     def knows(self, target: Target) -> bool:
-        """Whether the baseline's program is there for a target, so that no user code runs to get it."""
+        """Reports whether the baseline's program is already lowered for a target, so that no user code runs."""
         return (self._work.platform(target), self.adapted(target, self.tuning)) in self._known
 
     def get(self, target: Target, tuning: Tuning) -> Lowered:
-        """The program for a target's platform; raises whatever lowering raises."""
+        """Returns the program for a target's platform; raises the errors of lowering."""
         key = (self._work.platform(target), tuning)
         if key not in self._known:
             self._known[key] = self._lower(axes_of(self.lowered.program.mesh), key)
         return self._known[key]
 
     def under(self, axes: Axes) -> Lowerings:
-        """The same function under another axis environment; raises whatever lowering raises."""
+        """Lowers the same function with a different axis environment; raises the errors of lowering."""
         key = (self.lowered.program.platform, self.tuning)
         return Lowerings(self._work, self._lower(axes, key), self.tuning)
 
@@ -61,7 +64,7 @@ class Lowerings:
 
 
 def axes_of(mesh: Mesh | None) -> list[tuple[str, int]] | None:
-    """An axis environment as pairs; None without one."""
+    """Returns an axis environment as pairs; None if there is none."""
     if mesh is None or mesh.kind != "replica":
         return None
     return list(zip(mesh.axis_names, mesh.axis_sizes, strict=True))

@@ -1,4 +1,4 @@
-"""What is recorded of variants when the browser asks for it: a second compile each, with a product."""
+"""The products that are recorded for variants on request, each with a second compile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Show = Callable[[Variant, messages.Product, CompiledProgram], None]
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Recording:
-    """One product of one variant; `job` is None where the variant's own compile recorded it (`is_known`)."""
+    """One product of one variant; `job` is None if the variant's own compile recorded it (`is_known`)."""
 
     variant: Variant
     product: messages.Product
@@ -29,12 +29,12 @@ class _Recording:
     is_shown: bool = False
 
     @property
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         return self.job is not None and not self.job.done()
 
 
 class Products:
-    """Every variant's. Thread-safe."""
+    """The products of all variants. Thread-safe."""
 
     def __init__(
         self,
@@ -44,21 +44,21 @@ class Products:
         publish: Callable[[messages.Recording], None],
         show: Show,
     ) -> None:
-        """Nothing is recorded yet.
+        """Creates the products; nothing is recorded yet.
 
         Args:
           submit: starts a compile.
-          later: does a task on the Explorer's thread.
-          aside: does a task on another thread; reading the buffers of a large program takes seconds.
-          publish: tells the browser how a recording fares, unless its variant is gone.
-          show: takes a compile that has the product, on one of these threads.
+          later: runs a task on the Explorer's thread.
+          aside: runs a task on another thread; reading the buffers of a large program takes seconds.
+          publish: sends the progress of a recording to the browser, unless its variant was removed.
+          show: receives a compile with the product, on one of these threads.
         """
         self._submit, self._later, self._aside, self._publish, self._show = submit, later, aside, publish, show
         self._lock = threading.Lock()
-        self._held: dict[tuple[int, messages.Product], _Recording] = {}
+        self._recordings: dict[tuple[int, messages.Product], _Recording] = {}
 
     def start(self, variant: Variant, product: messages.Product) -> None:
-        """Records a product of a variant, unless that is under way or done.
+        """Records a product of a variant, unless it is being recorded or already recorded.
 
         Raises:
           InspectorError: the variant is not compiled, or there is no such product.
@@ -68,44 +68,46 @@ class Products:
         key = variant.number, product
         is_known = getattr(compiled, product) != not_asked_for(product)
         with self._lock:
-            held = self._held.get(key)
-            if held is not None and (held.is_shown or held.goes_on or held.is_known):
+            existing = self._recordings.get(key)
+            if existing is not None and (existing.is_shown or existing.is_running or existing.is_known):
                 return
             job = None if is_known else self._submit(request)
-            recording = self._held[key] = _Recording(variant, product, job, is_known)
+            recording = self._recordings[key] = _Recording(variant, product, job, is_known)
         if job is None:
             self._aside(lambda: self._fill(recording, compiled))
             return
-        job.add_progress_callback(lambda _: self._tell(recording, job))
+        job.add_progress_callback(lambda _: self._publish_state(recording, job))
         job.add_done_callback(lambda _: self._later(lambda: self._end(recording, job)))
-        self._tell(recording, job)
+        self._publish_state(recording, job)
 
     def show_known(self, variant: Variant) -> None:
-        """Shows the products that a variant's own compile recorded, such as the buffers of a device that is not attached."""
+        """Shows the products that a variant's own compile recorded, such as the buffers for a device that is not attached."""
         compiled: CompiledProgram = variant.compiled_now
         for product in PRODUCTS:
             if getattr(compiled, product) != not_asked_for(product):
                 self.start(variant, product)
 
     def shown(self, variant: Variant) -> tuple[messages.Product, ...]:
-        """The products of a variant that are recorded."""
+        """Returns the products that are recorded for a variant."""
         with self._lock:
             return tuple(
-                product for (number, product), r in self._held.items() if number == variant.number and r.is_shown
+                product for (number, product), r in self._recordings.items() if number == variant.number and r.is_shown
             )
 
     def cancel(self, variant: Variant) -> None:
-        """Stops what is under way for a variant."""
+        """Stops the running work for a variant."""
         with self._lock:
-            jobs = [r.job for (number, _), r in self._held.items() if number == variant.number and r.job is not None]
+            jobs = [
+                r.job for (number, _), r in self._recordings.items() if number == variant.number and r.job is not None
+            ]
         for job in jobs:
             job.cancel()
 
     def forget(self, number: int) -> Callable[[], None]:
-        """Drops what belongs to a variant; the caller then calls what is returned, which stops the work."""
+        """Drops the recordings of a variant; the caller then calls the returned function, which stops the work."""
         with self._lock:
-            gone = [self._held.pop(key) for key in list(self._held) if key[0] == number]
-        jobs = [recording.job for recording in gone if recording.job is not None]
+            removed = [self._recordings.pop(key) for key in list(self._recordings) if key[0] == number]
+        jobs = [recording.job for recording in removed if recording.job is not None]
 
         def cancel() -> None:
             for job in jobs:
@@ -114,13 +116,13 @@ class Products:
         return cancel
 
     def close(self) -> None:
-        """Stops everything."""
+        """Stops all recordings."""
         with self._lock:
-            numbers = {number for number, _ in self._held}
+            numbers = {number for number, _ in self._recordings}
         for number in numbers:
             self.forget(number)()
 
-    def _tell(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
+    def _publish_state(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
         state = state_of(job)
         error = job.exception() if state == "failed" else None
         message = messages.Recording(
@@ -133,9 +135,9 @@ class Products:
     def _end(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
         if job.exception() is None:
             self._fill(recording, job.result())
-        self._tell(recording, job)
+        self._publish_state(recording, job)
 
     def _fill(self, recording: _Recording, compiled: CompiledProgram) -> None:
         recording.is_shown = True
-        recording.job = None  # all that is kept of its compile is what panes keep
+        recording.job = None  # panes store what they need of the compile
         self._show(recording.variant, recording.product, compiled)

@@ -1,4 +1,4 @@
-"""Messages of a browser while a cell runs: on a thread of their own where front end and kernel can do so."""
+"""Handles messages of a browser while a cell runs, on a separate thread if the front end and the kernel support it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def leave_to_front_end(comm: object) -> None:
-    """Has what a front end sends handled where it asks for: JupyterLab does in a subshell, beside cells.
+    """Handles the front end's messages in the thread that it requests: JupyterLab requests a subshell, which runs in parallel with cells.
 
-    ipykernel 7.4 hands it to where the kernel last sent something on the comm, for code that waits for an answer; which
-    the app does not, and from which a cell that runs keeps it until it has ended. Others are left as they are.
+    ipykernel 7.4 instead uses the thread where the kernel last sent a message on the comm, for code that waits for an answer. The app
+    does not wait, and there a running cell would delay its messages until the cell ends. Other versions are left unchanged.
     """
     if hasattr(comm, "_reply_subshell_for"):
         comm._reply_subshell_for = _as_sent  # noqa: SLF001 - ipykernel has no public way

@@ -1,4 +1,4 @@
-"""What a browser asks to be compiled with other compiler parameters for Pallas kernels, and values as they are typed."""
+"""Requests to compile with other compiler parameters for Pallas kernels, and conversion of values to and from text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from inspector.widgets.work import Work
 
 
 def requested(request: TuneRequest, variant: Variant, work: Work) -> tuple[Options, Target, Tuning]:
-    """Options, target and tuning of a variant like another one.
+    """Returns the options, target and tuning of a new variant that is based on another one.
 
     Args:
-      request: what was asked for.
-      variant: the other one.
-      work: tells the fields of kernels, and the devices that a program needs.
+      request: the browser's request.
+      variant: the variant that the new one is based on.
+      work: provides the fields of kernels and the devices that a program needs.
 
     Raises:
       InspectorError: there is no such field, or a value is wrong.
@@ -42,7 +42,7 @@ def requested(request: TuneRequest, variant: Variant, work: Work) -> tuple[Optio
 
 
 def write_value(value: Plain) -> str:
-    """A plain value as it is typed: `none`, `true`, `parallel, arbitrary`, JSON for what is nested."""
+    """Returns a plain value as text, in the form that the user types: `none`, `true`, `parallel, arbitrary`, JSON for nested values."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -56,43 +56,43 @@ def write_value(value: Plain) -> str:
 
 
 def read_values(fields: Sequence[ParamField], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Typed texts as values of their fields.
+    """Parses the texts of fields into values.
 
     Numbers of bytes may have a unit: `32 MiB`, `32 << 20`.
 
     Raises:
-      UnknownFlagError: no such field.
-      FlagTypeError: a text that is no value of its field.
+      UnknownFlagError: there is no such field.
+      FlagTypeError: a text is not a value of its field.
     """
     known = {field.name: field for field in fields}
     values: dict[str, Any] = {}
     for name, text in texts.items():
         field = known.get(name)
         if field is None or field.available is not True:
-            raise UnknownFlagError(f"There is no compiler parameter {name!r}. There are {', '.join(known)}.")
+            raise UnknownFlagError(f"Unknown compiler parameter {name!r}. Available: {', '.join(known)}.")
         try:
             values[name] = _read(text.strip(), field.type)
         except ValueError:
-            raise FlagTypeError(f"{name} got {text!r}. Expected {field.type}{_examples(field)}.") from None
+            raise FlagTypeError(f"{name} must be {field.type}{_examples(field)}, got {text!r}.") from None
     return values
 
 
 def check_fields(fields: Sequence[ParamField], values: Mapping[str, Any]) -> None:
-    """Refuses what can name a file (`profile_dir`) or is a command line of a compiler (`flags`).
+    """Rejects fields that can name a file (`profile_dir`) or that hold a compiler's command line (`flags`).
 
     Args:
-      fields: of the kernel.
-      values: that a page asks for; anybody may have made it.
+      fields: fields of the kernel.
+      values: values that a page requests; the page is not trusted.
 
     Raises:
-      OptionError: with the field.
+      OptionError: a field was rejected; the message names it.
     """
     for field in fields:
         is_free = "dict" in field.type or ("str" in field.type and not field.choices)
         if is_free and values.get(field.name, field.default) not in (field.default, None, ""):
             raise OptionError(
-                f"{field.name} can make the compiler use files or pass arguments on, so a page may not set it. From Python,"
-                f" explorer.tune({{kernel: {{{field.name!r}: ...}}}}) takes it."
+                f"{field.name} can make the compiler use files or forward arguments, so it cannot be set from a page. Set it from"
+                f" Python instead: explorer.tune({{kernel: {{{field.name!r}: ...}}}})."
             )
 
 
@@ -106,10 +106,10 @@ _BYTES = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "b": 1}
 
 
 def _read(text: str, kind: str) -> Any:
-    """A text as a type's value, by the first of its alternatives that takes it.
+    """Parses a text as a value of a type, using the first of its alternatives that accepts it.
 
     Raises:
-      ValueError: none does.
+      ValueError: no alternative accepts the text.
     """
     kinds = [k.strip() for k in kind.split(" | ")]
     if text.lower() in ("none", "") and "None" in kinds:
@@ -141,9 +141,9 @@ def _read_int(text: str) -> int:
 
 def _read_dict(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError
-    return found
+    return value

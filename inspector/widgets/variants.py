@@ -1,4 +1,4 @@
-"""`Variant`: one choice of options and target, with the job that compiles it and what came back."""
+"""`Variant`: a choice of options and target, with the job that compiles it and its result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
 
 def state_of(job: Job[Any]) -> messages.State:
-    """Where a job stands, in the browser's words."""
+    """Returns the state of a job, in the browser's terms."""
     if not job.done():
         return "queued" if job.is_queued else "running"
     error = job.exception()
@@ -38,20 +38,20 @@ def state_of(job: Job[Any]) -> messages.State:
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Variant:
-    """One options + target choice of an Explorer.
+    """A choice of options and target in an Explorer.
 
     Attributes:
-      number: unique in its Explorer.
-      is_baseline: the others are compared with it.
-      options: what was asked.
-      target: for what.
-      lowered: the program, lowered for the target's platform; None when that failed.
-      tuning: what was put in place of what the program says of its Pallas kernels.
-      job: the compile; None when the request itself was refused.
-      error: why it was refused, or None.
-      name: what sets it apart among the variants of its Explorer, as `labels` says; "" where it is the only one.
-      is_pinned: whether it stands right after the baseline and cannot be removed.
-      shown: set once nothing more of it comes to the panes.
+      number: unique number in its Explorer.
+      is_baseline: whether the other variants are compared with it.
+      options: requested options.
+      target: requested target.
+      lowered: the program, lowered for the target's platform; None if lowering failed.
+      tuning: the changes to the program's Pallas kernels and to its call.
+      job: the compile; None if the request itself was rejected.
+      error: the reason for the rejection, or None.
+      name: its difference from the other variants of its Explorer, as in `labels`; "" if it is the only one.
+      is_pinned: whether it is shown directly after the baseline and cannot be removed.
+      shown: set once the panes have received everything about it.
     """
 
     number: int
@@ -71,15 +71,15 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """What sets it apart: how its options differ from the baseline's, or its target where they do not."""
+        """A short description: the difference of its options from the baseline's, or its target if the options are equal."""
         return self.name or _text(self, _options_text(self))
 
     @property
     def compiled(self) -> Compiled:
-        """Waits for the compile.
+        """The result of the compile; waits for it.
 
         Raises:
-          InspectorError: the request was refused, failed, or was cancelled.
+          InspectorError: the request was rejected, failed, or was canceled.
         """
         if self.job is None:
             raise self.error or CancelledError("The variant was never compiled.")
@@ -87,61 +87,65 @@ class Variant:
 
     @property
     def compiled_now(self) -> Compiled:
-        """The same without waiting.
+        """The result of the compile, without waiting.
 
         Raises:
-          InspectorError: it is still compiling, or there is nothing compiled.
+          InspectorError: the compile is not done, or it has no result.
         """
         if self.state in ("queued", "running"):
-            raise ExecutionError(f"{self.label} is still compiling ({self.state}). Ask again when it is done.")
+            raise ExecutionError(f"{self.label} is still compiling ({self.state}). Try again when it is done.")
         return self.compiled
 
     @property
     def state(self) -> messages.State:
-        """Where the compile stands."""
+        """The state of the compile."""
         return "failed" if self.job is None else state_of(self.job)
 
     @property
     def failure(self) -> BaseException | None:
-        """Why it failed; None where it did not, or not yet."""
+        """The error of the compile; None if it did not fail, or not yet."""
         if self.state != "failed":
             return None
         return self.error if self.job is None else self.job.exception()
 
     @property
     def _cached(self) -> str:
-        """What is said where nothing was compiled, "" elsewhere."""
+        """A note if the program came from the cache, "" otherwise."""
         if self.job is None or self.state != "done" or not is_from_cache(compiled := self.job.result()):
             return ""
         before_s = compiled.timings["cache_s"] + compiled.timings["saved_s"]
         return (
-            f"Nothing was compiled now: this comes from the cache. Its compile took {format_seconds(before_s)} then."
-            " inspector.settings.update(cache=False) turns the cache off."
+            f"Loaded from the compilation cache; the original compile took {format_seconds(before_s)}."
+            " To turn the cache off, call inspector.settings.update(cache=False)."
         )
 
     @property
     def _timing(self) -> str:
-        """Where the time went, in words; "" before the end."""
+        """A description of where the time went; "" before the end."""
         if self.job is None or self.state != "done" or self._cached:
             return self._cached
         timings = self.job.result().timings
-        parts = (("compile_s", "compiled in {}"), ("queue_s", "waited {} for other compiles"), ("total_s", "{} in all"))
-        said = [words.format(format_seconds(timings[name])) for name, words in parts if name in timings]
-        return f"{', '.join(said)}; the rest is starting a worker and reading the result." if said else ""
+        parts = (
+            ("compile_s", "compiled in {}"),
+            ("queue_s", "waited {} for other compiles"),
+            ("total_s", "{} in total"),
+        )
+        texts = [words.format(format_seconds(timings[name])) for name, words in parts if name in timings]
+        return f"{', '.join(texts)}; the rest is starting a worker and reading the result." if texts else ""
 
     @property
     def _warnings(self) -> list[str]:
-        """Those of its compile, once it has ended well."""
+        """The warnings of its compile, once it succeeded."""
         if self.job is None or self.state != "done":
             return []
         return [warning for warning in self.job.result().warnings if warning != UNHEARD]
 
     def message(self) -> messages.Variant:
-        """The state for the browser."""
+        """Returns the state for the browser."""
         error = self.failure
-        absence = f"{self.target} is not here: its programs can be compiled, not run."
+        absence = f"{self.target} is not attached: its programs can be compiled but not run."
         if self.target.jax:
-            absence = f"JAX {self.target.jax} compiled it, and it is not run here."
+            absence = f"Compiled with JAX {self.target.jax}, so it cannot be run in this process."
         return messages.Variant(
             type="variant",
             variant=self.number,
@@ -167,15 +171,15 @@ _VALUE_LENGTH = 32
 
 
 def labels(variants: Sequence[Variant]) -> list[str]:
-    """What sets each variant apart from the baseline and from the others, unique for each target.
+    """Returns the differences of each variant from the baseline and the others, unique for each target.
 
-    Of options that differ from the baseline's, two at most are named: those first that not every other variant has too.
+    At most two options that differ from the baseline's are named, starting with those that not every other variant has.
     """
     if not variants:
         return []
     differences = [_difference(variant, variants[0]) for variant in variants]
     shared = set[str].intersection(*map(set, differences[1:])) if len(differences) > 2 else set[str]()
-    found: list[str] = []
+    names: list[str] = []
     counts: collections.Counter[tuple[str, Target]] = collections.Counter()
     for variant, parts in zip(variants, differences, strict=True):
         own = sorted(parts, key=shared.__contains__)
@@ -183,12 +187,12 @@ def labels(variants: Sequence[Variant]) -> list[str]:
         label = _text(variant, _options_text(variant) if variant.is_baseline else " ".join([*own[:_PARTS], *more]))
         counts[label, variant.target] += 1
         number = counts[label, variant.target]
-        found.append(label if number == 1 else f"{label} ({number})")
-    return found
+        names.append(label if number == 1 else f"{label} ({number})")
+    return names
 
 
 def _text(variant: Variant, options: str) -> str:
-    """Options and tuning, or what stands for a variant that has none."""
+    """Returns options and tuning as text, or a substitute for a variant that has neither."""
     text = f"{options} {variant.tuning}".strip()
     return text or ("baseline" if variant.is_baseline else str(variant.target))
 
@@ -214,14 +218,14 @@ _OF_JAX = "jax=="
 def variants_of(
     compare: Iterable[OptionsLike | Target], baseline: str | Target = "attached"
 ) -> list[tuple[OptionsLike, str | Target | None]]:
-    """What `explore(compare=...)` takes, as (options, target): a target's text, a Target, or options.
+    """Normalizes `explore(compare=...)` to pairs of options and target; each entry is a target's text, a Target, or options.
 
-    "jax==" and a version means the baseline's target as that JAX compiles for it.
+    "jax==" and a version means the baseline's target as that version of JAX compiles for it.
     """
-    given: Any = compare  # one variant needs no list around it
-    several = isinstance(given, Iterable) and not isinstance(given, (str, Mapping, Options, Target))
+    entries: Any = compare  # a single variant needs no list
+    several = isinstance(entries, Iterable) and not isinstance(entries, (str, Mapping, Options, Target))
     pairs: list[tuple[OptionsLike, str | Target | None]] = []
-    for entry in given if several else [given]:
+    for entry in entries if several else [entries]:
         if isinstance(entry, str) and entry.startswith(_OF_JAX):
             entry = Target.parse(baseline).by(entry.removeprefix(_OF_JAX).strip())
         is_target = isinstance(entry, Target) or (

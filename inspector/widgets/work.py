@@ -1,4 +1,4 @@
-"""The injected work of an Explorer: how it lowers, compiles and runs without knowing who does."""
+"""The functions that an Explorer uses to lower, compile and run. They are injected, so the Explorer does not depend on their providers."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """What an Explorer may ask for. All return at once but `lower`.
+    """The services of an Explorer. All return immediately, except `lower` and `tune`.
 
     Attributes:
-      lower: a new lowering under an axis environment (pairs of name and size, none for the first one's) for a
+      lower: lowers with an axis environment (pairs of name and size, None for the original one) for a
         platform ("cpu", "tpu", "gpu").
-      platform: what programs for a target are lowered for.
+      platform: returns the platform that programs for a target are lowered for.
       submit: starts a compile.
-      request: what `submit` is asked for; raises what is wrong with options and target.
-      run: starts a measurement of a compiled program with so many executions.
-      targets: the texts of the targets to offer.
-      suit: the target itself, or one with the devices that a program needs; asked when a program
+      request: returns the argument of `submit`; raises the errors of options and target.
+      run: starts a measurement of a compiled program with a number of executions.
+      targets: texts of the targets to offer.
+      suit: returns the target itself, or one with the devices that a program needs; called when a program
         that was lowered again keeps its targets.
-      tune: as `lower`, with other compiler parameters for the program's Pallas kernels; None where there are none.
-      kernel_fields: the compiler parameters that a kernel can have on a platform.
-      portable: the modules of programs that were loaded, for other versions of JAX.
-      retraces: hears why JAX traces again in this process; None where the function is not in it.
-      observe: starts to run a program's function on its inputs, or on those plus each replica's number, to see what its
-        collectives take and give; None where nobody can.
-      scan: starts to try flags on a program, with what options hold besides; None where nobody can.
+      tune: lowers like `lower`, with other compiler parameters for the program's Pallas kernels; None if there are none.
+      kernel_fields: returns the compiler parameters that a kernel can have on a platform.
+      portable: the modules of loaded programs, for other versions of JAX.
+      retraces: watches why JAX traces again in this process; None if the function is not in it.
+      observe: starts a run of a program's function on its inputs, optionally plus each replica's number, to observe the inputs
+        and outputs of its collectives; None if this is not possible.
+      scan: starts trying flags on a program, on top of the given options; None if this is not possible.
     """
 
     lower: Callable[[Sequence[tuple[str, int]] | None, str], Lowered]
@@ -68,14 +68,14 @@ class Work:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """How long a scan may take in all, in seconds, and whether it compiles to machine code."""
+    """The time limit of a scan in seconds, and whether it compiles to machine code."""
 
     time_limit_s: float
     machine_code: bool
 
 
 class FlagEffect(Protocol):
-    """What a value of a flag did: `inspector.api.flag_effects.FlagEffect`."""
+    """The effect of a flag's value: `inspector.api.flag_effects.FlagEffect`."""
 
     @property
     def flag(self) -> str: ...
@@ -94,7 +94,7 @@ class FlagEffect(Protocol):
 
 
 class ScanJob(Protocol):
-    """A scan under way: `inspector.api.flag_effects.ScanJob`."""
+    """A running scan: `inspector.api.flag_effects.ScanJob`."""
 
     @property
     def stage(self) -> str: ...
@@ -117,7 +117,7 @@ class ScanJob(Protocol):
 
 
 class Change(Protocol):
-    """What a call has other than the one before: `inspector._jax.caches.retraces.Changed`."""
+    """A difference between a call and the one before: `inspector._jax.caches.retraces.Changed`."""
 
     @property
     def what(self) -> str: ...
@@ -130,7 +130,7 @@ class Change(Protocol):
 
 
 class Retrace(Protocol):
-    """A call that JAX traced, or XLA compiled again: `inspector._jax.caches.retraces.Retrace`."""
+    """A call that JAX traced again or XLA compiled again: `inspector._jax.caches.retraces.Retrace`."""
 
     @property
     def fun_name(self) -> str: ...
@@ -149,7 +149,7 @@ class Retrace(Protocol):
 
 
 class Retraces(Protocol):
-    """Some of them, in order: `inspector._jax.caches.retraces.Retraces`."""
+    """A sequence of retraces, in order: `inspector._jax.caches.retraces.Retraces`."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Retrace]: ...
@@ -158,7 +158,7 @@ class Retraces(Protocol):
 
 
 class RetraceWatch(Protocol):
-    """Lists them while it is on: `inspector._jax.caches.retraces.RetraceWatch`."""
+    """Collects retraces while it is on: `inspector._jax.caches.retraces.RetraceWatch`."""
 
     @property
     def found(self) -> Retraces: ...
@@ -169,14 +169,14 @@ class RetraceWatch(Protocol):
 
 
 class ObserveJob(Protocol):
-    """An observation under way: `inspector.stages.observing.Observing`."""
+    """A running observation: `inspector.stages.observing.Observing`."""
 
     def cancel(self) -> None: ...
     def result(self) -> Observed: ...
 
 
 class RunJob(Protocol):
-    """A measurement under way."""
+    """A running measurement."""
 
     @property
     def stage(self) -> str: ...

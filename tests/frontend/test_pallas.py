@@ -39,7 +39,7 @@ def opened(demo: OpenDemo, message: Any, **query: int) -> Page:
     page = demo("waiting", until=".insp-state", **query)
     app = App("f", panes=[line.name for line in PANES])
     app.publish(Variant(0, True, Options(), Target.parse("tpu:v5e")).message())
-    for said in (*(dict(kept.message) for kept in app._kept.values()), message):
+    for said in (*(dict(kept.message) for kept in app._stored.values()), message):
         page.evaluate("message => demo.emit(message)", said)
     page.get_by_role("tab", name="Pallas").click()
     return page

@@ -50,10 +50,10 @@ def test_a_selection_can_be_set_and_read_back(explorer: Explorer) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"pane": "asm"}, r"The panes are source, .*; got 'asm'"),
-        ({"pane": "stats", "line": 3}, r"A line is a number from 1 in one of source, .*; got 3 in 'stats'"),
+        ({"pane": "asm"}, r"Unknown pane 'asm'. Available: source, "),
+        ({"pane": "stats", "line": 3}, r"A line must be a number from 1 in one of source, .*; got 3 in 'stats'"),
         ({"pane": "source", "line": 0}, "got 0 in 'source'"),
-        ({"pane": "source", "instruction": "add"}, "An instruction is a name in one of hlo, optimized"),
+        ({"pane": "source", "instruction": "add"}, "An instruction must be a name in one of hlo, optimized"),
         ({"pane": "hlo", "line": 1, "instruction": "add"}, "not both"),
     ],
 )
@@ -95,17 +95,17 @@ def test_groups_of_a_column_stand_one_below_the_other(explorer: Explorer) -> Non
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("wide", "Arrangements with a name are read, compare, communicate, memory; got 'wide'"),
-        ({}, "An arrangement is a name or a mapping such as"),
-        ({"columns": [["source"]]}, 'A group is a mapping with a list of "panes"'),
-        ({"columns": [{"groups": []}]}, 'The "groups" of a column are a list of mappings with "panes", got'),
-        ({"columns": [{"groups": [{"panes": ["hlo"]}, {"panes": ["hlo"]}]}]}, "'hlo' stands twice"),
+        ("wide", "The named arrangements are read, compare, communicate, memory; got 'wide'"),
+        ({}, "An arrangement must be a name or a mapping such as"),
+        ({"columns": [["source"]]}, 'A group must be a mapping with a list of "panes"'),
+        ({"columns": [{"groups": []}]}, 'The "groups" of a column must be a list of mappings with "panes", got'),
+        ({"columns": [{"groups": [{"panes": ["hlo"]}, {"panes": ["hlo"]}]}]}, "'hlo' appears twice"),
         (
             {"columns": [{"panes": ["source"], "active": "hlo"}]},
-            "The active pane is one of the group's, source; got 'hlo'",
+            "The active pane must be in its group, source; got 'hlo'",
         ),
-        ({"columns": [{"panes": ["asm"]}]}, "The panes are source"),
-        ({"columns": [{"panes": ["hlo"]}], "dock": {"panes": ["hlo"]}}, "'hlo' stands twice"),
+        ({"columns": [{"panes": ["asm"]}]}, "Unknown pane 'asm'. Available: source"),
+        ({"columns": [{"panes": ["hlo"]}], "dock": {"panes": ["hlo"]}}, "'hlo' appears twice"),
     ],
 )
 def test_an_arrangement_that_there_cannot_be_is_refused(explorer: Explorer, value: object, said: str) -> None:

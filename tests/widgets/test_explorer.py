@@ -122,7 +122,7 @@ def test_what_came_from_the_cache_says_so_and_what_it_spared(work: FakeWork, exp
     work.finish(0, timings={"compile_s": 2.0, "cache_s": 0.01, "saved_s": 1.99})
     work.finish(1)
     explorer.wait(10)
-    assert "comes from the cache. Its compile took 2 s then." in box.last("variant", variant=0)["cached"]
+    assert "the original compile took 2 s." in box.last("variant", variant=0)["cached"]
     assert box.last("variant", variant=1)["cached"] == ""
 
 
@@ -284,7 +284,7 @@ def test_removing(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     assert work.jobs[1].stage == "cancelled"
     assert explorer.variants == (explorer.baseline,)
     assert box.last("variant_removed")["variant"] == 1
-    with pytest.raises(ValueError, match="or gone already"):
+    with pytest.raises(ValueError, match="or already removed"):
         explorer.remove(variant)
     done(work, explorer)
     assert [m for m in box.all[box.all.index(box.last("variant_removed")) + 1 :] if m.get("variant") == 1] == []
@@ -331,7 +331,7 @@ def test_requests_for_what_is_gone_are_answered_with_a_notice(explorer: Explorer
     ):
         box.send(request)
         assert box.last("notice")["level"] == "error"
-    assert "There is no variant 9 any more" in box.last("notice")["message"]
+    assert "There is no variant 9. It may have been removed" in box.last("notice")["message"]
 
 
 def test_selection_is_a_value(explorer: Explorer, box: Mailbox) -> None:
@@ -498,8 +498,8 @@ def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
     ]
     reasons = [box.last("variant", variant=n)["no_run"] for n in range(3)]
     assert reasons[0] == ""
-    assert reasons[1] == "tpu:v5e:2x4 is not here: its programs can be compiled, not run."
-    assert reasons[2].startswith("gpu:h100:8 is not here")
+    assert reasons[1] == "tpu:v5e:2x4 is not attached: its programs can be compiled but not run."
+    assert reasons[2].startswith("gpu:h100:8 is not attached")
 
 
 def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -> None:
@@ -624,9 +624,7 @@ def test_wait_covers_what_the_panes_show(work: FakeWork, explorer: Explorer, box
 
 def test_a_wait_that_runs_out_names_what_it_waits_for(explorer: Explorer) -> None:
     explorer.add({FAST_MATH: True})
-    with pytest.raises(
-        TimeoutError, match=rf"After 0\.2 s under way: baseline \(queued\), {FAST_MATH}=true \(queued\)"
-    ):
+    with pytest.raises(TimeoutError, match=rf"Not done after 0\.2 s: baseline \(queued\), {FAST_MATH}=true \(queued\)"):
         explorer.wait(0.2)
 
 

@@ -58,7 +58,7 @@ def test_the_hint_says_where_the_time_went() -> None:
     assert box.last("variant", variant=0)["timing"] == ""
     fakes.finish(0, timings={"compile_s": 0.5, "queue_s": 2.0, "total_s": 3.0})
     explorer.wait(20)
-    said = "compiled in 500 ms, waited 2 s for other compiles, 3 s in all; the rest is starting a worker and reading the result."
+    said = "compiled in 500 ms, waited 2 s for other compiles, 3 s in total; the rest is starting a worker and reading the result."
     assert box.last("variant", variant=0)["timing"] == said
     explorer.close()
 

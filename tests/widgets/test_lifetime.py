@@ -146,7 +146,7 @@ def test_a_closed_one_that_is_still_referred_to_keeps_no_text() -> None:
     explorer.close()
     collect()
     assert job() is None
-    assert not explorer._app._kept
+    assert not explorer._app._stored
 
 
 def test_messages_reach_a_widget_that_is_held_weakly() -> None:

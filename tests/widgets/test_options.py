@@ -174,9 +174,9 @@ def test_build_options_are_offered_and_read(scanned: Scanned) -> None:
         ({"num_replicas": "0"}, "", "num_replicas must be a positive integer, got 0"),
         ({"device_assignment": "a"}, "", "expected device ids, with commas within a replica"),
         ({"optimization_level": "fast"}, "", "expected one of EFFORT_UNKNOWN"),
-        ({"xla_dump_to": "/tmp/x"}, "", "xla_dump_to is none of the fields"),
+        ({"xla_dump_to": "/tmp/x"}, "", "Unknown option xla_dump_to"),
         ({}, "--xla_dump_to=/tmp/x", "dump_directory"),
-        ({"num_replicas": "2"}, "--num_replicas=2", "num_replicas stands in a field and among the flags"),
+        ({"num_replicas": "2"}, "--num_replicas=2", "num_replicas is set both in a field and among the flags"),
         ({}, "--xla_cpu_enable_fast_mat=true", "xla_cpu_enable_fast_math"),
     ), 2):  # fmt: skip
         assert words in build(values, flags, number)["message"]

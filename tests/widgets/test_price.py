@@ -105,7 +105,7 @@ def test_too_many_messages_are_not_walked() -> None:
     name = given.collectives()[0].name
     error = priced(request(name, "tpu:v5p:8x8x16"), program(given))["error"]
     assert error is not None
-    assert "too many to follow each" in error["message"]
+    assert "too many to simulate. The limit is 400,000" in error["message"]
     few = priced(request(name, "tpu:v5p:8x8x16", "halving and doubling"), program(given))
     assert (few["error"], few["chips"], few["links"]) == (None, [], [])
     assert few["link_count"] == 1024 * 6

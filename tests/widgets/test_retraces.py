@@ -147,8 +147,8 @@ def test_a_page_has_them(explorer: Explorer, tmp_path: Any) -> None:
     explorer.watch_retraces(False)
     explorer.save_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "shape of tree[&#x27;&lt;a&gt;&#x27;]: f32[2], before f32[3]" in page
-    assert "<a>" not in page.partition("Compiled again")[2].partition("</details>")[0]
+    assert "shape of tree[&#x27;&lt;a&gt;&#x27;]: f32[2], previously f32[3]" in page
+    assert "<a>" not in page.partition("Recompilations")[2].partition("</details>")[0]
 
 
 def test_places_are_read_from_jaxs_words() -> None:

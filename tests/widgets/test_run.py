@@ -75,7 +75,7 @@ def test_made_inputs_and_long_lists_are_said() -> None:
     result = shown(np.zeros(2), made=True, count=50)
     assert result["inputs"][0]["generated"]
     assert len(result["inputs"]) == len(result["outputs"]) == 40
-    assert result["note"].endswith("The first 40 of 50 inputs are shown. The first 40 of 50 outputs are shown.")
+    assert result["note"].endswith("Showing the first 40 of 50 inputs. Showing the first 40 of 50 outputs.")
 
 
 class Measured:
@@ -160,7 +160,7 @@ def test_outputs_of_all_variants_have_one_limit(measured: Measured, monkeypatch:
     assert measured.compared(third, 2)["is_same"] is False
     found = measured.compared(second, 2)
     assert (found["is_same"], found["is_faster"], found["rows"]) == (None, True, [])
-    assert "that are kept. Compare two runs with inspector.compare_runs" in found["outputs"]
+    assert "exceed the storage limit of 256 MiB. Compare two runs with inspector.compare_runs" in found["outputs"]
     measured.measure(second, 3.0, 1.0)
     assert measured.compared(second, 3)["is_same"]
 
@@ -210,5 +210,5 @@ def test_outputs_are_compared_on_a_thread_of_their_own(measured: Measured, monke
 
 def test_outputs_too_large_to_keep_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_pane, "_MOST_BYTES", 7)
-    assert "Outputs of 8 B are not kept" in shown(np.zeros(2, np.float32))["note"]
+    assert "Outputs of 8 B are too large to store" in shown(np.zeros(2, np.float32))["note"]
     assert shown(np.zeros(1, np.float32))["note"] == ""

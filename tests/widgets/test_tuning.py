@@ -126,7 +126,7 @@ def test_the_browser_asks_for_a_changed_field(explorer: Explorer, box: Mailbox) 
 
 def test_what_was_typed_wrong_is_said_and_adds_nothing(explorer: Explorer, box: Mailbox) -> None:
     for values, text in (
-        ({"vmem_limit_bytes": "lots"}, "vmem_limit_bytes got 'lots'"),
+        ({"vmem_limit_bytes": "lots"}, "vmem_limit_bytes must be int"),
         ({"vmem_limit_bytes": "-3"}, "vmem_limit_bytes is -3"),
         ({"dimension_semantics": "parallel, parallel"}, "the kernel has 1 grid dimensions"),
     ):

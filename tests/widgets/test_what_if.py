@@ -88,7 +88,7 @@ def test_scopes_are_those_of_a_forward_and_a_backward_pass_outside_of_loops() ->
 
 def test_a_module_without_its_function_says_so() -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
-    assert "without its function" in suppositions(inspector.lower(text))["note"]
+    assert "no Python function" in suppositions(inspector.lower(text))["note"]
 
 
 # --------------------------------------------------------------------------- variants

@@ -1,9 +1,9 @@
-"""The messages between Python and the Explorer's browser app that belong to no pane; those of a pane stand in its file.
+"""The messages between Python and the Explorer's browser app that belong to no pane. A pane's messages are in the pane's file.
 
-`frontend/src/messages.ts` is generated from all of them by `frontend/generate_messages.py`; a test checks that it is current.
-Every message is a JSON object with a `type`, of plain values. `app.py` carries the messages.
+`frontend/generate_messages.py` generates `frontend/src/messages.ts` from all of them; a test checks that the file is up to date.
+Every message is a JSON object of plain values with a `type`. `app.py` transports the messages.
 
-Line numbers of sources count from 1, as editors do; lines and ranges of documents count from 0.
+Line numbers of source files count from 1, as in editors; lines and ranges of documents count from 0.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ OfExplorer = (
     | Existing
     | Page
 )
-"""What Python says besides the messages of panes."""
+"""The messages that Python sends, except those of panes."""
 ToExplorer = (
     Ready
     | AppCode
@@ -80,9 +80,9 @@ ToExplorer = (
     | LowerRequest
     | SelectionChanged
 )
-"""What the browser asks for besides the requests that panes answer."""
+"""The requests that the browser sends, except those that panes answer."""
 OF_VARIANTS = ("variant", "baseline")
-"""The fields that name variants."""
+"""The fields that hold the number of a variant."""
 KEYS = ("pane", "baseline", "variant", "program", "product")
-"""The fields that tell messages of one type apart: of those that agree in them the latest is kept. What answers a
-request has its `id` and is not kept, nor are notices."""
+"""The fields that distinguish messages of one type: of messages that agree in all of them, only the latest is stored.
+Replies, which have the `id` of a request, and notices are not stored."""

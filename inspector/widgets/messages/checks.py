@@ -1,4 +1,4 @@
-"""Whether a value is the message that it should be."""
+"""Checks whether a value is a valid message."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SHORT.maxstring = _SHORT.maxother = 120
 
 
 def problem(value: object, kind: Any, path: str = "message") -> str | None:
-    """What is wrong with a message, or None.
+    """Returns the first problem of a message, or None if it is valid.
 
-    Of a list only the first items are looked at: a message may carry 100,000 group members, all
-    made by the same line of code.
+    Only the first items of each list are checked: a message can contain 100,000 group members, all
+    created by the same line of code.
 
     Args:
       value: a decoded JSON value.
-      kind: the type it should have: `ToBrowser`, `FromBrowser`, a message class or a part of one.
-      path: how to name the value in the answer.
+      kind: the expected type: `ToBrowser`, `FromBrowser`, a message class or a part of one.
+      path: the name of the value in the returned text.
     """
     if is_typeddict(kind):
         return _problem_of_fields(value, kind, path)
@@ -31,37 +31,37 @@ def problem(value: object, kind: Any, path: str = "message") -> str | None:
     if origin in (Union, UnionType):
         return _problem_of_union(value, arguments, path)
     if origin is Literal:
-        return None if value in arguments else f"{path} is {_said(value)}, expected one of {arguments}"
+        return None if value in arguments else f"{path} is {_short_text(value)}, expected one of {arguments}"
     if origin is list:
         if not isinstance(value, list):
-            return f"{path} is {_said(value)}, expected a list"
+            return f"{path} is {_short_text(value)}, expected a list"
         return _first(problem(v, arguments[0], f"{path}[{i}]") for i, v in enumerate(value[:_CHECKED_ITEMS]))
     if origin is tuple:
         if not isinstance(value, (list, tuple)) or len(value) != len(arguments):
-            return f"{path} is {_said(value)}, expected {len(arguments)} values"
+            return f"{path} is {_short_text(value)}, expected {len(arguments)} values"
         pairs = enumerate(zip(value, arguments, strict=True))
         return _first(problem(v, a, f"{path}[{i}]") for i, (v, a) in pairs)
     if origin is dict:
         if not isinstance(value, Mapping):
-            return f"{path} is {_said(value)}, expected an object"
+            return f"{path} is {_short_text(value)}, expected an object"
         items = list(value.items())[:_CHECKED_ITEMS]
-        return _first(problem(v, arguments[1], f"{path}[{_said(k)}]") for k, v in items)
+        return _first(problem(v, arguments[1], f"{path}[{_short_text(k)}]") for k, v in items)
     return _problem_of_scalar(value, kind, path)
 
 
 def type_of(kind: type) -> str:
-    """What tells a class's messages from others: their `type`."""
+    """Returns the `type` that identifies the messages of a class."""
     return str(get_args(_hints(kind)["type"])[0])
 
 
 def _problem_of_fields(value: object, kind: Any, path: str) -> str | None:
     if not isinstance(value, Mapping):
-        return f"{path} is {_said(value)}, expected {kind.__name__}"
+        return f"{path} is {_short_text(value)}, expected {kind.__name__}"
     hints = _hints(kind)
     missing = sorted(hints.keys() - value.keys())
     unknown = sorted(value.keys() - hints.keys() - {"to"})
     if missing or unknown:
-        return f"{path} is not {kind.__name__}: missing {missing}, unknown {_said(unknown)}"
+        return f"{path} is not {kind.__name__}: missing {missing}, unknown {_short_text(unknown)}"
     return _first(problem(value[name], hint, f"{path}.{name}") for name, hint in hints.items())
 
 
@@ -70,7 +70,7 @@ def _problem_of_union(value: object, kinds: tuple[Any, ...], path: str) -> str |
     if tagged:
         tag = value.get("type") if isinstance(value, Mapping) else None
         if not isinstance(tag, str) or tag not in tagged:
-            return f"{path} has type {_said(tag)}, expected one of {sorted(tagged)}"
+            return f"{path} has type {_short_text(tag)}, expected one of {sorted(tagged)}"
         return problem(value, tagged[tag], path)
     problems = [problem(value, k, path) for k in kinds]
     return None if None in problems else problems[0]
@@ -84,11 +84,11 @@ def _problem_of_scalar(value: object, kind: Any, path: str) -> str | None:
     if isinstance(value, accepted) and not is_flag:
         return None
     name = "null" if kind is NoneType else kind.__name__
-    return f"{path} is {_said(value)}, expected {name}"
+    return f"{path} is {_short_text(value)}, expected {name}"
 
 
-def _said(value: object) -> str:
-    """A value in an answer, where its beginning will do."""
+def _short_text(value: object) -> str:
+    """Returns the text of a value, shortened if it is long."""
     return _SHORT.repr(value)
 
 

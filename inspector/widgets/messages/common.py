@@ -1,31 +1,31 @@
-"""What every pane needs: the session, texts, variants, and words that messages share."""
+"""Messages and types that every pane uses: the session, texts and variants."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypedDict
 
 Pane = Annotated[str, "Pane"]
-"""The name of a pane: `panes/registry.py` has them all."""
+"""The name of a pane. `panes/registry.py` lists all panes."""
 TextPane = Annotated[str, "TextPane"]
-"""Of one that shows documents."""
+"""The name of a pane that shows documents."""
 Product = Annotated[str, "Product"]
-"""What a compile records on request: `inspector.compilation.request.PRODUCTS` has them all."""
+"""Data that a compile records on request. `inspector.compilation.request.PRODUCTS` lists all products."""
 Language = Literal["python", "jaxpr", "mlir", "hlo", "llvm", "ptx", "asm", "sass", "llo", "text"]
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 Stage = Literal["hlo", "optimized"]
 
 
 class Session(TypedDict):
-    """What is explored. The first message to a browser.
+    """The program that is explored. The first message to a browser.
 
     Attributes:
-      version: of these messages, `VERSION`.
-      name: the function or module, as a title.
-      panes: the panes that can be shown, in order.
+      version: version of the messages, `VERSION`.
+      name: name of the function or module, used as a title.
+      panes: available panes, in order.
       height_px: initial height of the app in CSS pixels.
-      side_by_side: whether the optimized HLO of the variants stands side by side at first.
-      stored_class: of the element with what a notebook keeps of the app; hidden where the app is.
-      notes: what is to be known of how the program was lowered, such as arguments that are part of it.
+      side_by_side: whether the optimized HLO of the variants is initially shown side by side.
+      stored_class: CSS class of the element with the app's stored output; the app hides that element.
+      notes: remarks about the lowering, such as arguments that were treated as static.
     """
 
     type: Literal["session"]
@@ -39,12 +39,12 @@ class Session(TypedDict):
 
 
 class Focus(TypedDict):
-    """Bring a pane to the front, and select a line or an instruction in it.
+    """Brings a pane to the front and selects a line or an instruction in it.
 
     Attributes:
-      variant: which becomes the active one; None for the one that is.
-      line: as the pane numbers it, from 1; None for none.
-      instruction: its name; None for none.
+      variant: the variant to activate; None to leave the active one.
+      line: line number as the pane shows it, from 1; None for no line.
+      instruction: name of an instruction; None for no instruction.
     """
 
     type: Literal["focus"]
@@ -55,7 +55,7 @@ class Focus(TypedDict):
 
 
 class Existing(TypedDict):
-    """A request equals that of a variant, which becomes the active one; nothing is compiled."""
+    """A request matches an existing variant, which becomes the active one; nothing is compiled."""
 
     type: Literal["existing"]
     variant: int
@@ -64,14 +64,14 @@ class Existing(TypedDict):
 class Document(TypedDict):
     """A text, in five buffers.
 
-    The buffers are gzip of: UTF-8 text; one little-endian int32 per line, an index into
-    `OriginTable.origins` or -1; an `OriginTable` as JSON; a `LineTable` as JSON; one byte per line, 1 where it
-    defines an instruction and so names it, else 0; nothing where the language has no instructions.
+    Each buffer is compressed with gzip: UTF-8 text; one little-endian int32 per line, an index into
+    `OriginTable.origins` or -1; an `OriginTable` as JSON; a `LineTable` as JSON; one byte per line, 1 where the line
+    defines an instruction and therefore names it, else 0. The last buffer is empty if the language has no instructions.
 
     Attributes:
-      variant: the variant it belongs to, None when all variants share it.
-      title: of the pane, such as a file name; "" for the pane's own name.
-      line_count: lines in the text; an empty text has one.
+      variant: the variant that the text belongs to; None if all variants share it.
+      title: title of the pane, such as a file name; "" for the pane's own name.
+      line_count: number of lines in the text; 1 for an empty text.
     """
 
     type: Literal["document"]
@@ -83,17 +83,17 @@ class Document(TypedDict):
 
 
 class OriginTable(TypedDict):
-    """Where lines come from.
+    """The origins of the lines of a document.
 
     Attributes:
       files: source files by index.
-      libraries: for each file whether it is a library's.
-      origins: the origins that lines have, mostly one a line; several where a line stands for
-        several places, as inside of a function that is called twice. Each is a pair of an operation
+      libraries: for each file, whether it belongs to a library.
+      origins: the origins of lines, usually one per line; a line that stands for several places has
+        several, such as a line in a function that is called twice. Each origin is a pair of an operation
         name (`jit(f)/dot_general`, "" if unknown) and its frames,
-        innermost first, each a file index and a line.
-      phases: for each entry of `origins` the part of a differentiated program, such as "forward" or
-        "forward + backward"; "" where it is not known. Empty where none is.
+        innermost first. Each frame is a file index and a line.
+      phases: for each entry of `origins`, the part of a differentiated program, such as "forward" or
+        "forward + backward"; "" if unknown. Empty if no phase is known.
     """
 
     files: list[str]
@@ -103,11 +103,11 @@ class OriginTable(TypedDict):
 
 
 class LineTable(TypedDict):
-    """What else is known of a document's lines.
+    """Further properties of a document's lines.
 
     Attributes:
-      first_line: at which a reader begins, from 0; of HLO, where this says 0, it is that of the entry computation.
-      labels: the line number shown for each line, None for a heading; None: 1, 2, 3, ...
+      first_line: the line to scroll to first, from 0; for HLO, 0 means the line of the entry computation.
+      labels: the displayed line number of each line, None for a heading; None means 1, 2, 3, ...
     """
 
     first_line: int
@@ -115,7 +115,7 @@ class LineTable(TypedDict):
 
 
 class Unavailable(TypedDict):
-    """A document that there is not, with the reason and what to do about it ("" if nothing)."""
+    """An unavailable document, with the reason and the remedy ("" if there is none)."""
 
     type: Literal["unavailable"]
     pane: TextPane
@@ -125,7 +125,7 @@ class Unavailable(TypedDict):
 
 
 class Error(TypedDict):
-    """An error for the reader: the exception's name, and what was got, expected and can be done."""
+    """An error to display: the name of the exception, and a message with the actual value, the expected value and the remedy."""
 
     kind: str
     message: str
@@ -135,17 +135,17 @@ class Variant(TypedDict):
     """The state of a variant. The first variant is the baseline.
 
     Attributes:
-      label: what sets it apart, such as `xla_cpu_enable_fast_math=true`.
-      platform: whose compiler it is: "cpu", "tpu", "gpu"; "" where the program was not lowered for it.
-      options: all options that were said, by name.
-      stage: what the engine is doing.
-      elapsed_s: seconds since it was asked for; final once the state is.
-      cached: that its program came from the cache, in words; "" where it was compiled for the variant.
-      timing: where the time of its compile went, in words; "" before it ended well.
-      warnings: of its compile; those of every compile in this process are left out.
-      pinned: whether it stands right after the baseline and cannot be removed.
-      no_run: why its program cannot run here; "" when it can.
-      supposed: what its call is supposed to be in place of what it is; "" where it is that.
+      label: the difference from the other variants, such as `xla_cpu_enable_fast_math=true`.
+      platform: the platform of its compiler: "cpu", "tpu" or "gpu"; "" if the program was not lowered for it.
+      options: all options that were set, by name.
+      stage: the current step of the engine.
+      elapsed_s: seconds since the request; final once the state is.
+      cached: a description of the cache that the program came from; "" if it was compiled for the variant.
+      timing: a description of where the compile time went; "" until the compile succeeds.
+      warnings: warnings of its compile, except those that every compile in this process emits.
+      pinned: whether it is shown directly after the baseline and cannot be removed.
+      no_run: the reason why its program cannot run on this machine; "" if it can.
+      supposed: the changes to the call that the variant assumes; "" if it is the program's own call.
     """
 
     type: Literal["variant"]
@@ -167,17 +167,17 @@ class Variant(TypedDict):
 
 
 class VariantRemoved(TypedDict):
-    """A variant is gone, with all that belongs to it."""
+    """A variant was removed, with everything that belongs to it."""
 
     type: Literal["variant_removed"]
     variant: int
 
 
 class SourceLine(TypedDict):
-    """A place in a source file; lines count from 1, None when unknown.
+    """A position in a source file; lines count from 1, None if unknown.
 
     Attributes:
-      library: the line of a library that it led to, such as `flax/linen/linear.py:287`; "" for none.
+      library: the line of the library code that it calls, such as `flax/linen/linear.py:287`; "" for none.
     """
 
     file: str
@@ -194,7 +194,7 @@ class Page(TypedDict):
 
 
 class Notice(TypedDict):
-    """Something that the user must know and that belongs to no pane."""
+    """Information for the user that belongs to no pane."""
 
     type: Literal["notice"]
     level: Literal["info", "error"]

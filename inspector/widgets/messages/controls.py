@@ -1,4 +1,4 @@
-"""The controls above the panes: what they offer, the flags they find, and what is asked with them."""
+"""The controls above the panes: their choices, the flag search and the requests that they send."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from inspector.widgets.messages.common import Error
 
 
 class Controls(TypedDict):
-    """What the controls offer. Where it does not come, there are none.
+    """The choices that the controls offer. Without this message there are no controls.
 
     Attributes:
-      targets: texts of targets to choose from.
-      target: the baseline's, which an empty field stands for.
-      axes: the axis environment as it is typed.
-      can_lower: whether the program can be lowered under another one.
+      targets: texts of the available targets.
+      target: the baseline's target, used if the field is empty.
+      axes: the axis environment as text, in the form that the user types.
+      can_lower: whether the program can be lowered with a different axis environment.
     """
 
     type: Literal["controls"]
@@ -25,15 +25,15 @@ class Controls(TypedDict):
 
 
 class Flag(TypedDict):
-    """An option of the compilers as the search shows it. All values are texts as they are typed.
+    """A compiler option as the flag search shows it. All values are text, in the form that the user types.
 
     Attributes:
-      default: "" for an empty text or list.
-      values: what can be chosen, [] where anything of the type can be typed.
-      described: false where `description` is the reason why there is none.
-      channel: who reads it when, "" where it cannot be said.
-      targets: those of "cpu", "gpu" and "tpu" whose compiler it is for.
-      is_taken: whether the compiler of the target that was asked about is one of them.
+      default: default value; "" for an empty text or list.
+      values: available values; [] if any value of the type can be typed.
+      described: false if `description` is the reason why there is no description.
+      channel: the component that reads the flag, and when; "" if unknown.
+      targets: the platforms ("cpu", "gpu", "tpu") whose compilers accept the flag.
+      is_taken: whether the compiler of the requested target accepts the flag.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Flag(TypedDict):
 
 
 class Flags(TypedDict):
-    """The reply to `FlagsRequest` number `id`: the best matches of `total`, those that the target takes first.
+    """The reply to `FlagsRequest` number `id`: the best matches of `total`, flags that the target accepts first.
 
     Attributes:
-      note: which flags were not searched and why, "" where all were.
+      note: the flags that were not searched, with the reason; "" if all were searched.
     """
 
     type: Literal["flags"]
@@ -63,17 +63,17 @@ class Flags(TypedDict):
 
 
 class Said(TypedDict):
-    """What is wrong with the last `AddRequest` or `LowerRequest`, None once nothing is."""
+    """The error of the last `AddRequest` or `LowerRequest`; None once there is none."""
 
     type: Literal["said"]
     error: Error | None
 
 
 class FlagsRequest(TypedDict):
-    """Find flags by words of names and descriptions. `id` numbers the request; late replies are dropped.
+    """Searches flags by words of their names and descriptions. `id` numbers the request; late replies are dropped.
 
     Attributes:
-      target: as it is typed, "" for the baseline's.
+      target: target as text; "" for the baseline's.
     """
 
     type: Literal["flags"]
@@ -83,12 +83,12 @@ class FlagsRequest(TypedDict):
 
 
 class AddRequest(TypedDict):
-    """Add a variant; texts as they are typed.
+    """Adds a variant. All values are text, in the form that the user types.
 
     Attributes:
-      flag: a flag's name, or several flags with their values; "" for the defaults.
-      value: of the one flag.
-      target: "" for the baseline's.
+      flag: name of a flag, or several flags with their values; "" for the defaults.
+      value: value of the single flag.
+      target: target as text; "" for the baseline's.
     """
 
     type: Literal["add"]
@@ -98,7 +98,7 @@ class AddRequest(TypedDict):
 
 
 class LowerRequest(TypedDict):
-    """Lower again under another axis environment, such as "i=4, j=2"."""
+    """Lowers the program again with a different axis environment, such as "i=4, j=2"."""
 
     type: Literal["lower"]
     axes: str

@@ -1,19 +1,19 @@
-"""Exceptions as messages."""
+"""Converts exceptions to messages."""
 
 from __future__ import annotations
 
 from inspector.errors import cut
 from inspector.widgets.messages.common import Error, Notice
 
-_SHOWN_CHARACTERS = 8000  # some screens of text
+_SHOWN_CHARACTERS = 8000  # a few screens of text
 
 
 def error_of(error: BaseException) -> Error:
-    """An exception as the panes show it; of a long text the beginning and the end."""
+    """Returns an exception as panes show it; long messages are cut in the middle."""
     return Error(kind=type(error).__name__, message=cut(str(error), _SHOWN_CHARACTERS))
 
 
 def notice_of(error: BaseException) -> Notice:
-    """The same where it belongs to no pane."""
+    """Returns an exception as a notice, for errors that belong to no pane."""
     shown = error_of(error)
     return Notice(type="notice", level="error", message=f"{shown['kind']}: {shown['message']}")

@@ -1,4 +1,4 @@
-"""Pallas kernels: their blocks, memory and parameters, and what a compiler refused."""
+"""Pallas kernels: blocks, memory, compiler parameters and the reasons why a compiler rejected a kernel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class KernelOperand(TypedDict):
     """An input or output of a Pallas kernel.
 
     Attributes:
-      block: its shape as text; `block_shape` as numbers, 1 where a dimension is squeezed.
-      index_map: JAX's text of it.
+      block: block shape as text; `block_shape` has it as numbers, with 1 for squeezed dimensions.
+      index_map: text of the index map, as JAX prints it.
       starts: first element of each distinct block, in the order of the first visit.
       steps: index into `starts` for each grid step that is shown.
       revisited, overlapping: indices into `starts`.
-      copies, copied_bytes: of its blocks, over the whole grid; None when they are not known.
-      reason: why there are no blocks, "" when there are.
+      copies, copied_bytes: number and size of block copies over the whole grid; None if unknown.
+      reason: the reason why the blocks are unknown; "" if they are known.
     """
 
     name: str
@@ -40,7 +40,7 @@ class KernelOperand(TypedDict):
 
 
 class KernelAllocation(TypedDict):
-    """A piece of fast memory: `buffers` times `size_bytes`."""
+    """An allocation in fast memory: `buffers` times `size_bytes`."""
 
     name: str
     what: str
@@ -49,14 +49,14 @@ class KernelAllocation(TypedDict):
 
 
 class KernelMemory(TypedDict):
-    """The fast memory that a kernel takes on a chip, against its limit.
+    """The fast memory that a kernel needs on a chip, compared with its limit.
 
     Attributes:
-      allocations: blocks and scratch, and what the compiler counts beside them.
-      how_sure: what stands before the total: "", "about " or "at least ".
-      fits: whether the total is within the limit, and the kernel was not refused; None where only the compiler knows.
+      allocations: blocks, scratch and the compiler's own allocations.
+      how_sure: the qualifier before the total: "", "about " or "at least ".
+      fits: whether the total is within the limit and the kernel was not rejected; None if only the compiler can determine it.
       verdict: the same in words.
-      remark: what the total covers.
+      remark: a description of what the total includes.
     """
 
     chip: str
@@ -72,11 +72,11 @@ class KernelMemory(TypedDict):
 
 
 class KernelParam(TypedDict):
-    """A field of Pallas's CompilerParams; values are texts as they are typed.
+    """A field of Pallas's CompilerParams; values are text, in the form that the user types.
 
     Attributes:
-      overridden: the value was put in place of the program's own.
-      reason: why this JAX does not take it, "" when it does.
+      overridden: whether the value replaces the program's own.
+      reason: the reason why the installed JAX does not accept the field; "" if it does.
     """
 
     name: str
@@ -90,14 +90,14 @@ class KernelParam(TypedDict):
 
 
 class Kernel(TypedDict):
-    """One Pallas kernel of a variant's program.
+    """A Pallas kernel of a variant's program.
 
     Attributes:
-      grid: steps along each dimension, None where only a run knows.
-      semantics: of each grid dimension.
-      steps_shown: of the grid, from the first; `step_count` None where only a run knows.
+      grid: steps along each dimension; None for dimensions that are only known at run time.
+      semantics: the semantics of each grid dimension.
+      steps_shown: number of grid steps that are shown, from the first; `step_count` is None if it is only known at run time.
       facts: pairs of name and text, such as scratch, aliases and cost.
-      memory: None where it is not known; then `memory_reason` says why.
+      memory: None if unknown; then `memory_reason` has the reason.
     """
 
     number: int
@@ -117,14 +117,14 @@ class Kernel(TypedDict):
 
 
 class KernelTrouble(TypedDict):
-    """Why the compiler refused a kernel, in numbers; the error's own text stands with the variant.
+    """The reason why the compiler rejected a kernel, in numbers; the variant shows the original error message.
 
     Attributes:
-      kernel: the number of the kernel, None where the compiler does not say.
-      advice: what can be done, one sentence each.
-      asked_bytes, limit_bytes: of a memory that is too small, else None.
-      source: the place in the kernel, if it is known.
-      help_url: the compiler's own page on it, or "".
+      kernel: number of the kernel; None if the compiler does not report it.
+      advice: possible remedies, one sentence each.
+      asked_bytes, limit_bytes: requested and available bytes of a memory that is too small, else None.
+      source: position in the kernel's source; None if unknown.
+      help_url: the compiler's documentation page about the error, or "".
     """
 
     summary: str
@@ -138,7 +138,7 @@ class KernelTrouble(TypedDict):
 
 
 class Kernels(TypedDict):
-    """The Pallas kernels of a variant's program, and what its compiler had against them."""
+    """The Pallas kernels of a variant's program, and the compiler's reason for rejecting one."""
 
     type: Literal["kernels"]
     variant: int
@@ -147,7 +147,7 @@ class Kernels(TypedDict):
 
 
 class Tuned(TypedDict):
-    """The reply to `TuneRequest` number `id`: the new variant, or what is wrong."""
+    """The reply to `TuneRequest` number `id`: the new variant, or an error."""
 
     type: Literal["tuned"]
     id: int
@@ -156,13 +156,13 @@ class Tuned(TypedDict):
 
 
 class TuneRequest(TypedDict):
-    """Lower again with other compiler parameters of a kernel, and compile that as a new variant.
+    """Lowers the program again with different compiler parameters of a kernel, and compiles it as a new variant.
 
     Attributes:
-      id: numbers the request; late replies are dropped.
-      variant: whose program is tuned, with its options and target.
-      values: texts by field, those that were changed only.
-      interpret: instead, let JAX's interpreter run all kernels on the CPU.
+      id: number of the request; late replies are dropped.
+      variant: the variant whose program is tuned, with its options and target.
+      values: texts of the changed fields, by field name.
+      interpret: runs all kernels in JAX's interpreter on the CPU instead.
     """
 
     type: Literal["tune"]

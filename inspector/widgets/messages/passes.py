@@ -1,4 +1,4 @@
-"""What the Passes and the Graph pane say of recorded compiler passes."""
+"""Messages of the Passes and Graph panes about recorded compiler passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inspector.widgets.messages.common import Error
 
 
 class ModuleCounts(TypedDict):
-    """What is in a module between two passes; see `inspector.compilation.records.pass_counts.Counts`."""
+    """Totals of a module between two passes; see `inspector.compilation.records.pass_counts.Counts`."""
 
     instructions: int
     fusions: int
@@ -17,14 +17,14 @@ class ModuleCounts(TypedDict):
 
 
 class PassRow(TypedDict):
-    """A compiler pass; `duration_s` is None exactly when `reason` says why.
+    """A compiler pass; `duration_s` is None exactly when `reason` explains why.
 
     Attributes:
-      counts: what is in the module after it, None where nobody counted.
-      is_step: whether it changed the module itself, and not a pass within it.
-      without: why it cannot be left out, "" where it can.
-      until: why the passes after it cannot be left out, "" where they can.
-      kept: of the passes after it those that would still run.
+      counts: totals of the module after the pass; None if they were not counted.
+      is_step: whether the pass changed the module itself, rather than through a nested pass.
+      without: the reason why the pass cannot be left out; "" if it can.
+      until: the reason why the later passes cannot be left out; "" if they can.
+      kept: later passes that would still run.
     """
 
     pipeline: str
@@ -40,7 +40,7 @@ class PassRow(TypedDict):
 
 
 class CompileTimePart(TypedDict):
-    """A part of the time from a Python function to machine code; `duration_s` is None exactly when `reason` says why."""
+    """A part of the time from a Python function to machine code; `duration_s` is None exactly when `reason` explains why."""
 
     name: str
     where: str
@@ -49,11 +49,11 @@ class CompileTimePart(TypedDict):
 
 
 class PassList(TypedDict):
-    """The compiler passes of a variant, in order; `note` explains an empty or a short list.
+    """The compiler passes of a variant, in order; `note` explains an empty or incomplete list.
 
     Attributes:
-      start: what is in the module before all passes.
-      times: where the time of the compile that recorded them went.
+      start: totals of the module before all passes.
+      times: breakdown of the time of the compile that recorded the passes.
     """
 
     type: Literal["passes"]
@@ -65,12 +65,12 @@ class PassList(TypedDict):
 
 
 class PassRequest(TypedDict):
-    """Tell what a recorded pass changed. `id` numbers the request; late replies are dropped.
+    """Requests the changes of a recorded pass. `id` numbers the request; late replies are dropped.
 
     Attributes:
-      since: what to compare the module after it with: None for the one before it, else the one after the pass of this
-        index, -1 for the one before all passes.
-      whole: whether to give the whole module, not only what changed with some lines around.
+      since: the module to compare with: None for the one directly before the pass, -1 for the one before all passes, else
+        the one after the pass of this index.
+      whole: whether to return the whole module, not only the changed lines with some context.
     """
 
     type: Literal["pass"]
@@ -82,7 +82,7 @@ class PassRequest(TypedDict):
 
 
 class PassEvent(TypedDict):
-    """One thing that a pass did; of many instructions the first, with how many there are."""
+    """A single action of a pass; of many instructions, only the first are listed, with the total count."""
 
     word: str
     before: list[str]
@@ -94,17 +94,17 @@ class PassEvent(TypedDict):
 
 
 class PassChange(TypedDict):
-    """The reply to `PassRequest` number `id`: what a pass changed, or an error.
+    """The reply to `PassRequest` number `id`: the changes of a pass, or an error.
 
     Without an error there are six buffers: the five of a `Document`, of the text after the pass or an excerpt of it, and
-    gzip of the lines that the hunks took out of the text before, in order.
+    the gzip-compressed lines that the hunks removed from the text before, in order.
 
     Attributes:
-      index, since, whole: of the request.
+      index, since, whole: as in the request.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of before (a) and after (b).
-      summary: in words.
-      events: what was done, the first of `event_count`.
-      left_out: hunks that the excerpt has not.
+      summary: the changes in words.
+      events: the actions of the pass, the first of `event_count`.
+      left_out: number of hunks that are not in the excerpt.
     """
 
     type: Literal["pass_change"]
@@ -122,13 +122,13 @@ class PassChange(TypedDict):
 
 
 class FollowRequest(TypedDict):
-    """Tell the story of an instruction, an operation or a Python line; the first of these that is not empty.
+    """Requests the history of an instruction, an operation or a Python line, whichever comes first and is not empty.
 
     Attributes:
-      instruction: a name.
-      index: of the pass after which it is called so, -1 for before all; None for its name in the compiled program.
+      instruction: name of the instruction.
+      index: the pass after which the instruction has this name, -1 for before all passes; None for its name in the compiled program.
       op_name: JAX's name stack.
-      file, line: as documents name them.
+      file, line: source position as in documents.
     """
 
     type: Literal["follow"]
@@ -142,7 +142,7 @@ class FollowRequest(TypedDict):
 
 
 class PassTouch(TypedDict):
-    """What a pass did to what is followed; `index` is None for what was there before all of them."""
+    """The effect of a pass on the followed instruction; `index` is None for the state before all passes."""
 
     index: int | None
     name: str
@@ -157,9 +157,9 @@ class Story(TypedDict):
     """The reply to `FollowRequest` number `id`, or an error.
 
     Attributes:
-      what: what is followed.
-      fate: what it is at the end.
-      note: what is left out, or "".
+      what: the followed instruction, operation or line.
+      fate: its form in the compiled program.
+      note: a description of omitted parts, or "".
     """
 
     type: Literal["story"]
@@ -174,7 +174,7 @@ class Story(TypedDict):
 
 
 class PassVariantRequest(TypedDict):
-    """Compile a variant without a recorded pass, or without those after it."""
+    """Compiles a variant without a recorded pass, or without the passes after it."""
 
     type: Literal["pass_variant"]
     variant: int
@@ -183,7 +183,7 @@ class PassVariantRequest(TypedDict):
 
 
 class PassGraphRequest(TypedDict):
-    """Send the graph of the module before or after a recorded pass. `id` numbers the request; late replies are dropped."""
+    """Requests the graph of the module before or after a recorded pass. `id` numbers the request; late replies are dropped."""
 
     type: Literal["pass_graph"]
     id: int
@@ -195,13 +195,13 @@ class PassGraphRequest(TypedDict):
 class PassGraph(TypedDict):
     """The reply to `PassGraphRequest` number `id`, or an error.
 
-    Buffers, each gzip: the four of a `Graph`, then uint8 of the instructions: 0 for what the pass left alone, else what it
-    did to that, a place in `words` from 1.
+    Buffers, each compressed with gzip: the four of a `Graph`, then one uint8 per instruction: 0 if the pass left it unchanged,
+    else the effect of the pass, an index into `words` from 1.
 
     Attributes:
-      index, is_before: of the request.
-      instructions: nodes from there on are boxes.
-      words: what passes do.
+      index, is_before: as in the request.
+      instructions: number of instructions; later nodes are boxes.
+      words: names of the possible effects.
     """
 
     type: Literal["pass_graph"]

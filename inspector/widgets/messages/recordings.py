@@ -1,4 +1,4 @@
-"""How a recording fares."""
+"""The progress of a recording."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inspector.widgets.messages.common import Error, Product, State
 
 
 class Recording(TypedDict):
-    """The state of what is recorded of a variant on demand, by a compile of its own."""
+    """The state of a product that is recorded for a variant on request, by a separate compile."""
 
     type: Literal["recording"]
     variant: int

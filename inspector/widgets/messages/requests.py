@@ -1,4 +1,4 @@
-"""What the browser asks of the Explorer itself; what it asks of a pane stands with the pane."""
+"""Requests of the browser to the Explorer itself. Requests to a pane are in the pane's file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from inspector.widgets.messages.common import Pane, Product
 
 
 class Ready(TypedDict):
-    """A browser is there and knows nothing yet.
+    """A browser has connected and has no data yet.
 
     Attributes:
-      browser: names the browser's model; replies to it carry the name as `to`.
+      browser: identifier of the browser's model; replies carry it as `to`.
     """
 
     type: Literal["ready"]
@@ -19,20 +19,20 @@ class Ready(TypedDict):
 
 
 class AppCode(TypedDict):
-    """The page has not the app's code yet. The reply has the same type, and the code as a buffer."""
+    """Requests the app's code, if the page does not have it yet. The reply has the same type, with the code in a buffer."""
 
     type: Literal["app_code"]
 
 
 class PageRequest(TypedDict):
-    """Make one HTML file of the whole exploration."""
+    """Requests a single HTML file of the whole exploration."""
 
     type: Literal["page"]
     id: int
 
 
 class RecordRequest(TypedDict):
-    """Record something of a variant, by compiling it once more."""
+    """Records a product of a variant, by compiling it again."""
 
     type: Literal["record"]
     variant: int
@@ -40,21 +40,21 @@ class RecordRequest(TypedDict):
 
 
 class CancelRequest(TypedDict):
-    """Stop what is under way for a variant: its compile, its run, its recordings."""
+    """Stops the running work of a variant: its compile, its run and its recordings."""
 
     type: Literal["cancel"]
     variant: int
 
 
 class RemoveRequest(TypedDict):
-    """Take a variant away."""
+    """Removes a variant."""
 
     type: Literal["remove"]
     variant: int
 
 
 class PinRequest(TypedDict):
-    """Keep a variant right after the baseline, where it cannot be removed; or no more."""
+    """Pins a variant directly after the baseline, where it cannot be removed, or unpins it."""
 
     type: Literal["pin"]
     variant: int
@@ -62,7 +62,7 @@ class PinRequest(TypedDict):
 
 
 class Selection(TypedDict):
-    """What is selected: a line, its origin's operation name, the instruction it defines."""
+    """The selection: a line, the operation name of its origin, and the instruction that it defines."""
 
     pane: Pane
     variant: int | None
@@ -73,7 +73,7 @@ class Selection(TypedDict):
 
 
 class SelectionChanged(TypedDict):
-    """The selection in the browser changed. Throttled; None when it was cleared."""
+    """The selection in the browser changed; None if it was cleared. Throttled."""
 
     type: Literal["select"]
     selection: Selection | None

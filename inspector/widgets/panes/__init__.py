@@ -1,1 +1,1 @@
-"""One file a pane, and `registry`, which names them all. `pane` says what a pane is given and asked for."""
+"""The panes, one file each, and `registry`, which lists them. `framework/pane.py` defines their inputs and requests."""

@@ -1,4 +1,4 @@
-"""The back-end's code of a variant, recorded when asked for: kernels at stages."""
+"""The Code pane: the backend's code of a variant, recorded on request, for each kernel and stage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIRST_SEEN = 4
 
 
 class CodeList(TypedDict):
-    """What code there is of a variant. One buffer: gzip of a `CodeTable` as JSON; `note` says what is missing."""
+    """The available code of a variant. One buffer: a `CodeTable` as gzip-compressed JSON; `note` describes missing code."""
 
     type: Literal["code"]
     variant: int
@@ -28,7 +28,7 @@ class CodeList(TypedDict):
 
 
 class CodeEntry(TypedDict):
-    """One kernel at one stage; the kernel is "" for what belongs to the whole program."""
+    """A kernel at one stage; the kernel is "" for code of the whole program."""
 
     stage: str
     kernel: str
@@ -39,8 +39,8 @@ class CodeTable(TypedDict):
     """The code by kernel and stage.
 
     Attributes:
-      entries: in order of stages.
-      instructions: by kernel the optimized HLO's instructions that it computes, the one it is named after
+      entries: entries in the order of stages.
+      instructions: for each kernel, the instructions of the optimized HLO that it computes, the one that it is named after
         first.
     """
 
@@ -49,7 +49,7 @@ class CodeTable(TypedDict):
 
 
 class CodeRequest(TypedDict):
-    """Send the text of a recorded entry. `id` numbers the request; late replies are dropped."""
+    """Requests the text of a recorded entry. `id` numbers the request; late replies are dropped."""
 
     type: Literal["code"]
     id: int
@@ -58,11 +58,11 @@ class CodeRequest(TypedDict):
 
 
 class CodeText(TypedDict):
-    """The reply to `CodeRequest` number `id`: one buffer, gzip of the text, or why there is none.
+    """The reply to `CodeRequest` number `id`: one buffer, the gzip-compressed text, or the reason why there is none.
 
     Attributes:
-      index: of the entry in the table.
-      reason, remedy: why the text cannot be shown here and what would help, or "".
+      index: index of the entry in the table.
+      reason, remedy: the reason why the text cannot be shown on this machine, and the remedy, or "".
     """
 
     type: Literal["code_text"]
@@ -75,36 +75,36 @@ class CodeText(TypedDict):
 
 
 class CodePane(ProductPane[Assembly | Unavailable]):
-    """See the module."""
+    """Lists the code of each variant and sends its texts."""
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """What code there is."""
+        """Returns the list of the available code."""
         self.keep(variant, compiled.assembly)
         message, table = _code_list(variant.number, compiled)
         return [PackedMessage(message, [packed(json.dumps(table, separators=(",", ":")))])]
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[CodeRequest]:
-        """The texts, where the code is recorded; of many only the first."""
-        found = self.known(variant.number)
-        count = 0 if found is None or isinstance(found, Unavailable) else len(found)
+        """Yields the requests for the recorded texts; only the first ones unless `is_whole`."""
+        assembly = self.known(variant.number)
+        count = 0 if assembly is None or isinstance(assembly, Unavailable) else len(assembly)
         for index in range(count if is_whole else min(count, _FIRST_SEEN)):
             yield CodeRequest(type="code", id=0, variant=variant.number, index=index)
 
     def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
-        """What there is, and the first kernel's code at the last stage that has a text here."""
-        found = self.known(variant.number)
-        if found is None or isinstance(found, Unavailable) or not found:
+        """Yields the list of stages, with the first kernel's code at the last stage that has a text on this machine."""
+        assembly = self.known(variant.number)
+        if assembly is None or isinstance(assembly, Unavailable) or not assembly:
             return
-        kernels = f" of {len(found.kernels):,} kernels" if len(found.kernels) > 1 else ""
-        firsts = [next(code for code in found if code.stage == stage) for stage in reversed(found.stages)]
-        # Of cubins the disassembler is a process that takes seconds.
+        kernels = f" of {len(assembly.kernels):,} kernels" if len(assembly.kernels) > 1 else ""
+        firsts = [next(code for code in assembly if code.stage == stage) for stage in reversed(assembly.stages)]
+        # Disassembling cubins starts a process that takes seconds.
         texts = ((code, code.text) for code in firsts if code.form != "cubin")
         code, text = next((each for each in texts if isinstance(each[1], str)), (firsts[-1], ""))
         about = f"; {code.stage} {code.kernel}".rstrip() if text else ""
-        yield Excerpt(f"Code: {', '.join(found.stages)}{kernels}{about}", str(text))
+        yield Excerpt(f"Code: {', '.join(assembly.stages)}{kernels}{about}", str(text))
 
     def answer(self, request: CodeRequest) -> None:
-        """The text of one kernel at one stage."""
+        """Sends the text of one kernel at one stage."""
         self.context.later(lambda: self._text(request))
 
     def _text(self, request: CodeRequest) -> None:
@@ -115,12 +115,12 @@ class CodePane(ProductPane[Assembly | Unavailable]):
         )  # fmt: skip
         buffers: list[bytes] = []
         try:
-            text = assembly[request["index"]].text  # type: ignore[index]  # of Unavailable the browser has no entries
+            text = assembly[request["index"]].text  # type: ignore[index]  # the browser has no entries if this is Unavailable
             if isinstance(text, Unavailable):
                 reply |= {"reason": text.reason, "remedy": text.remedy}
             else:
                 buffers = [packed(text)]
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         self.context.publish(PackedMessage(reply, buffers))
 

@@ -1,4 +1,4 @@
-"""Collectives and their replica groups."""
+"""The Collectives pane: collectives and their replica groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal, TypedDict
 
-from inspector.analysis.collectives.collectives import Collectives as Found
+from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
 from inspector.analysis.collectives.collectives import collectives
 from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.cost.peaks import peak_of
@@ -39,13 +39,14 @@ from inspector.widgets.panes.framework.counted import CountedPane
 from inspector.widgets.panes.framework.pane import Context, Entry
 from inspector.widgets.variants import Variant
 
-# Members of a group whose blocks can be followed, and of one in which each has another block for each.
+# Largest group whose exchange can be followed, and largest group for all-to-all, where each member has a different block for
+# each other member.
 _MOST_FOLLOWED = 16
 _MOST_SENT = 8
 
 
 class Resharding(TypedDict):
-    """A change of how an array is split, as `inspector.analysis.sharding.reshardings.Resharding`."""
+    """A change of an array's sharding, as `inspector.analysis.sharding.reshardings.Resharding`."""
 
     name: str
     had: str
@@ -56,7 +57,10 @@ class Resharding(TypedDict):
 
 
 class Transfer(TypedDict):
-    """What one member of a group sends to another at once, as `inspector.analysis.collectives.exchanges.textbook.Transfer`."""
+    """The blocks that one member of a group sends to another in one step.
+
+    The same as `inspector.analysis.collectives.exchanges.textbook.Transfer`.
+    """
 
     sender: int
     receiver: int
@@ -65,11 +69,11 @@ class Transfer(TypedDict):
 
 
 class Exchange(TypedDict):
-    """How a textbook's algorithm does a collective among so many members, who are positions in a group.
+    """A textbook algorithm for a collective among a number of members, which are positions in a group.
 
     Attributes:
-      parts: of a block that travel apart.
-      steps: what happens at once.
+      parts: number of parts of a block that travel separately.
+      steps: the transfers of each step.
     """
 
     opcode: str
@@ -80,12 +84,12 @@ class Exchange(TypedDict):
 
 
 class Collectives(TypedDict):
-    """The collectives of a variant's program before optimization or after.
+    """The collectives of a variant's program before or after optimization.
 
     Attributes:
-      note: explains an empty list.
-      exchanges: textbooks' algorithms for groups of these sizes.
-      networks: targets whose links a collective can be priced on; the first suits the program best.
+      note: explanation of an empty list.
+      exchanges: textbook algorithms for the group sizes of the program.
+      networks: targets whose links are available for cost estimates; the first fits the program best.
     """
 
     type: Literal["collectives"]
@@ -99,7 +103,11 @@ class Collectives(TypedDict):
 
 
 class FullRematerializations(TypedDict):
-    """Arrays of a variant that the partitioner copies whole to every device, as it warned; `unheard` if nobody heard it."""
+    """Arrays of a variant that the partitioner copies whole to every device, from its warnings.
+
+    Attributes:
+      unheard: the reason why warnings were not recorded; "" if they were.
+    """
 
     type: Literal["full_rematerializations"]
     variant: int
@@ -108,60 +116,60 @@ class FullRematerializations(TypedDict):
 
 
 class CollectivesPane(CountedPane):
-    """Those of a variant's program before optimization and after, their price, and what they take and give where somebody asks."""
+    """Shows the collectives of a variant's program before and after optimization, their cost, and on request their inputs and outputs."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Observes nothing yet."""
+        """Creates the pane; nothing is observed yet."""
         super().__init__(name, context)
         self._observing = Observing(context)
         self._programs: dict[int, PricedProgram] = {}
 
     def answer(self, request: ObserveRequest | PriceRequest) -> None:
-        """Prices one, or runs the function."""
+        """Estimates the cost of a collective, or runs the function."""
         if request["type"] == "observe":
             self._observing.answer(request)
         else:
             super().answer(request)
 
     def reply(self, request: PriceRequest) -> Priced:
-        """The price of a collective."""
+        """Returns the cost estimate of a collective."""
         return priced(request, self._programs.get(request["variant"]))
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[PriceRequest]:
-        """Prices of the first collectives."""
+        """Returns the requests for the costs of the first collectives."""
         program = self._programs.get(variant.number)
         return iter(()) if program is None else recordable(program, variant.number, is_whole=is_whole)
 
     def cancel(self, variant: Variant) -> None:
-        """Stops what runs of it."""
+        """Stops the variant's observation."""
         self._observing.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops what runs of it."""
+        """Drops the variant's observation."""
         self._programs.pop(variant.number, None)
         rest, stop = super().forget(variant), self._observing.forget(variant)
         return lambda: (rest(), stop())
 
     def close(self) -> None:
-        """Stops all that runs."""
+        """Stops all observations."""
         super().close()
         self._programs.clear()
         self._observing.close()
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
-        """Both stages."""
+        """Returns the collectives of both stages."""
         options = build_options_of(program)
-        assert variant.lowered is not None, "what has a program was lowered"
+        assert variant.lowered is not None, "a variant with a program was lowered"
         before = variant.lowered.module()
         peak = peak_of(program.target, program.devices)
-        found = partial(
+        read = partial(
             collectives,
             mesh=placed_mesh(program),
             num_replicas=options.num_replicas or 1,
             num_partitions=options.num_partitions or 1,
             devices=device_ids(program.devices),
         )
-        known = PricedProgram(found(before), found(module), variant.target)
+        known = PricedProgram(read(before), read(module), variant.target)
         with self.context.lock:
             if self.context.holds(variant):
                 self._programs[variant.number] = known
@@ -169,7 +177,7 @@ class CollectivesPane(CountedPane):
         yield _message(variant.number, "optimized", known, peak, WholeArrays(module, shardings(program)))
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
-        """What the partitioner inserted each for, once it is known what that took."""
+        """Returns the reason for each collective that the partitioner inserted, once its input module is recorded."""
         known, whole = self._programs.get(variant.number), whole_program(compiled)
         if known is not None and whole is not None:
             arrays = WholeArrays(compiled.module(), shardings(compiled))
@@ -179,10 +187,10 @@ class CollectivesPane(CountedPane):
             )
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
-        """What XLA warned of."""
-        found = full_rematerializations(compiled)
-        unheard = found.reason if isinstance(found, Unavailable) else ""
-        rows = [] if isinstance(found, Unavailable) else [_resharding(each) for each in found]
+        """Returns the full rematerializations that XLA warned about."""
+        arrays = full_rematerializations(compiled)
+        unheard = arrays.reason if isinstance(arrays, Unavailable) else ""
+        rows = [] if isinstance(arrays, Unavailable) else [_resharding(each) for each in arrays]
         yield FullRematerializations(type="full_rematerializations", variant=variant.number, unheard=unheard, rows=rows)
 
 
@@ -205,22 +213,25 @@ def _message(
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,
 ) -> Collectives:
-    found = program.stage(stage)
+    program_collectives = program.stage(stage)
     return Collectives(
         type="collectives",
         variant=variant,
         program=stage,
-        mesh=mesh_of(found.mesh),
-        note="" if len(found) else _why_none(found, stage),
-        rows=rows_of(found, peak, arrays, inside),
-        exchanges=list(_exchanges(found)),
-        networks=list(networks_for(program)) if len(found) else [],
+        mesh=mesh_of(program_collectives.mesh),
+        note="" if len(program_collectives) else _why_none(program_collectives, stage),
+        rows=rows_of(program_collectives, peak, arrays, inside),
+        exchanges=list(_exchanges(program_collectives)),
+        networks=list(networks_for(program)) if len(program_collectives) else [],
     )
 
 
-def _exchanges(found: Found) -> Iterator[Exchange]:
-    """Of each opcode and size of a group that can be followed on a screen; sizes that differ in one collective are not."""
-    kinds = {(one.opcode, one.who.group_sizes) for one in found if one.form is not None}
+def _exchanges(program_collectives: ProgramCollectives) -> Iterator[Exchange]:
+    """Yields an exchange for each opcode and group size that is small enough for a screen.
+
+    Collectives with groups of different sizes are skipped.
+    """
+    kinds = {(one.opcode, one.who.group_sizes) for one in program_collectives if one.form is not None}
     for opcode, (smallest, largest) in sorted(kinds):
         if smallest != largest or not 1 < largest <= (_MOST_SENT if opcode == "all-to-all" else _MOST_FOLLOWED):
             continue
@@ -240,16 +251,16 @@ def _exchanges(found: Found) -> Iterator[Exchange]:
             )
 
 
-def _why_none(found: Found, stage: messages.Stage) -> str:
-    devices = found.num_replicas * found.num_partitions
+def _why_none(program_collectives: ProgramCollectives, stage: messages.Stage) -> str:
+    devices = program_collectives.num_replicas * program_collectives.num_partitions
     if devices == 1:
         return (
-            "The program runs on one device, so nothing is exchanged. Give it an axis environment"
-            " (axis_env=[('i', 4)]), or shard it over a mesh."
+            "The program runs on one device, so it has no collectives. Pass an axis environment"
+            " (axis_env=[('i', 4)]), or shard the arguments over a mesh."
         )
     if stage == "hlo":
         return (
-            f"The program has no collective before optimization. It runs on {devices:,} devices: what the partitioner"
-            " adds stands in the optimized HLO."
+            f"The program has no collectives before optimization. It runs on {devices:,} devices: the collectives that the"
+            " partitioner inserts are in the optimized HLO."
         )
-    return f"The program runs on {devices:,} devices that exchange nothing."
+    return f"The program runs on {devices:,} devices and has no collectives."

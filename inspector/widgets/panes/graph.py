@@ -1,4 +1,4 @@
-"""A variant's optimized HLO as boxes in boxes, and what each costs: all of it, once; laid out in the browser."""
+"""The Graph pane: a variant's optimized HLO as nested boxes with their costs. It is sent completely, once, and laid out in the browser."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _GZIP_LEVEL = 1
 
 
 class GraphRequest(TypedDict):
-    """Send a variant's graph, and its costs once it is compiled; what was sent is not sent again."""
+    """Requests a variant's graph, and its costs once it is compiled; nothing is sent twice."""
 
     type: Literal["graph"]
     variant: int
 
 
 class GraphTable(TypedDict):
-    """What the numbers of a graph stand for.
+    """The texts and values that the indices of a graph refer to.
 
     Attributes:
       operations: JAX's names of operations, "" for none.
-      shape_bytes: of each of `shapes`.
-      edge_bytes: what goes along edges.
-      kinds, titles, phases: of each box; the first is the module's.
-      unscheduled: why there are no spans; "" where there are.
+      shape_bytes: size of each of `shapes`.
+      edge_bytes: distinct sizes of the values on edges.
+      kinds, titles, phases: properties of each box; the first box is the module's.
+      unscheduled: the reason why there are no live ranges; "" if there are.
     """
 
     opcodes: list[str]
@@ -59,12 +59,12 @@ class GraphTable(TypedDict):
 
 
 class Graph(TypedDict):
-    """The nodes and edges of a variant, or why there are none.
+    """The nodes and edges of a variant, or the reason why there are none.
 
-    Buffers, each gzip: `GraphTable` as JSON; the instructions' names, a line each; int32 of the nodes, which are the
-    instructions and then the boxes: what each is in, -1 of the first box, then of the instructions opcode, operation,
-    shape, and from where to where in its computation's schedule its value is alive; int32 of the edges: the instructions
-    that make, those that take, places in `edge_bytes`.
+    Buffers, each compressed with gzip: `GraphTable` as JSON; the instructions' names, one per line; int32 columns of the nodes, which are
+    the instructions followed by the boxes: the containing box, -1 for the first box; then for the instructions their opcode, operation,
+    shape, and the start and end of their live range in their computation's schedule; int32 columns of the edges: the
+    producing instructions, the consuming instructions, and indices into `edge_bytes`.
     """
 
     type: Literal["graph"]
@@ -74,10 +74,10 @@ class Graph(TypedDict):
 
 
 class GraphCosts(TypedDict):
-    """What the nodes of a graph cost, or why nobody knows.
+    """The costs of a graph's nodes, or an error.
 
-    Buffers, each gzip: float32 of the nodes, NaN where nothing is known: flops, bytes accessed, least seconds; uint8
-    of the nodes in the same order: 1 where a part of the number is not known.
+    Buffers, each compressed with gzip: float32 columns of the nodes, NaN if unknown: FLOPs, bytes accessed, seconds at the roof; uint8
+    columns of the nodes in the same order: 1 if part of the number is unknown.
     """
 
     type: Literal["graph_costs"]
@@ -86,7 +86,7 @@ class GraphCosts(TypedDict):
 
 
 class GraphBeforeRequest(TypedDict):
-    """Send what the nodes of a variant's graph cost in another variant; what was sent is not sent again."""
+    """Requests the costs of a graph's nodes in another variant; nothing is sent twice."""
 
     type: Literal["graph_before"]
     variant: int
@@ -94,10 +94,10 @@ class GraphBeforeRequest(TypedDict):
 
 
 class GraphBefore(TypedDict):
-    """What the counterparts of a graph's nodes cost in another variant, or why nobody knows.
+    """The costs that the counterparts of a graph's nodes have in another variant, or an error.
 
-    Boxes are found by their titles, instructions by what they compute. Buffer, gzip: float32 of the nodes, NaN where
-    there is no counterpart or nothing is known of it: flops, bytes accessed, least seconds.
+    Boxes are matched by their titles, instructions by their computation. One buffer, compressed with gzip: float32 columns of the nodes,
+    NaN if there is no counterpart or its cost is unknown: FLOPs, bytes accessed, seconds at the roof.
     """
 
     type: Literal["graph_before"]
@@ -107,10 +107,10 @@ class GraphBefore(TypedDict):
 
 
 class GraphPane(CountedPane):
-    """See the module."""
+    """Sends the graph of each variant and its costs."""
 
     def answer(self, request: GraphRequest | GraphBeforeRequest) -> None:
-        """Sends what was not sent: the app keeps it for browsers that come later."""
+        """Sends data that was not sent before; the app stores it for browsers that connect later."""
         with contextlib.suppress(RuntimeError):  # closed
             if request["type"] == "graph_before":
                 both = request["variant"], request["baseline"]
@@ -119,7 +119,7 @@ class GraphPane(CountedPane):
                 self._counting.submit(lambda: self._send(request["variant"]))
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[GraphRequest | GraphBeforeRequest]:
-        """The graph; what is compared with another variant's too."""
+        """Yields the requests for the graph, and for the comparison with the baseline if `is_whole`."""
         yield GraphRequest(type="graph", variant=variant.number)
         if is_whole and (baseline := self.context.variants()[0]) is not variant and baseline.state == "done":
             yield GraphBeforeRequest(type="graph_before", variant=variant.number, baseline=baseline.number)
@@ -127,11 +127,11 @@ class GraphPane(CountedPane):
     def _send(self, number: int) -> None:
         try:
             variant = self.context.variant(number)
-        except ValueError:  # gone
+        except ValueError:  # removed
             return
         try:
             self.once(variant, "graph", lambda: self._graph(variant))
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             failed = Graph(type="graph", variant=number, instructions=0, error=messages.error_of(error))
             self.context.publish(PackedMessage(failed, []))
             return
@@ -151,7 +151,7 @@ class GraphPane(CountedPane):
         error, buffers = None, list[bytes]()
         try:
             buffers = _cost_buffers(self._counted(variant)[1])
-        except Exception as reason:  # whatever it is, it belongs in the pane
+        except Exception as reason:  # the pane shows any error
             error = messages.error_of(reason)
         self.context.publish(
             PackedMessage(GraphCosts(type="graph_costs", variant=variant.number, error=error), buffers)
@@ -160,32 +160,32 @@ class GraphPane(CountedPane):
 
     def _counted(self, variant: Variant) -> tuple[Hierarchy, HierarchyCosts]:
         module, compiled = self._module(variant), variant.compiled_now
-        found, points = hierarchy(module), compiled.roofline().points
-        return found, hierarchy_costs(found, module, instruction_costs(compiled), points)
+        tree, points = hierarchy(module), compiled.roofline().points
+        return tree, hierarchy_costs(tree, module, instruction_costs(compiled), points)
 
     def _send_before(self, number: int, baseline: int) -> None:
-        with contextlib.suppress(ValueError):  # one is gone
+        with contextlib.suppress(ValueError):  # one was removed
             variant, before = self.context.variant(number), self.context.variant(baseline)
             self.once(variant, ("before", before), lambda: self._before(variant, before))
 
     def _before(self, variant: Variant, before: Variant) -> bool:
         error, buffers = None, list[bytes]()
         try:
-            found, (other, costs) = hierarchy(self._module(variant)), self._counted(before)
-            matched = counterparts(found, self._module(variant), other, self._module(before))
+            tree, (other, costs) = hierarchy(self._module(variant)), self._counted(before)
+            matched = counterparts(tree, self._module(variant), other, self._module(before))
             known = (sums.known for sums in (costs.flops, costs.bytes_accessed, costs.least_s))
             buffers = [numbers("<f4", *(np.append(each, np.nan)[matched] for each in known))]
-        except Exception as reason:  # whatever it is, it belongs in the pane
+        except Exception as reason:  # the pane shows any error
             error = messages.error_of(reason)
         message = GraphBefore(type="graph_before", variant=variant.number, baseline=before.number, error=error)
         self.context.publish(PackedMessage(message, buffers))
         return True
 
 
-def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
-    """The four of a `Graph`."""
+def graph_buffers(tree: Hierarchy, module: Module) -> list[bytes]:
+    """Returns the four buffers of a `Graph`."""
     columns, alive = module.columns, spans(module)
-    edge_bytes, sizes = np.unique(found.edge_bytes, return_inverse=True)
+    edge_bytes, sizes = np.unique(tree.edge_bytes, return_inverse=True)
     shapes, codes = _numbered([str(shape.without_layout()) for shape in module.known_shapes])
     byte_sizes = dict(zip(codes.tolist(), [shape.byte_size for shape in module.known_shapes], strict=True))
     operations, of_origins = _numbered([*(operation_of(origin.op_name) for origin in module.known_origins), ""])
@@ -195,14 +195,14 @@ def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
         shapes=shapes,
         shape_bytes=[byte_sizes[number] for number in range(len(shapes))],
         edge_bytes=edge_bytes.tolist(),
-        kinds=[box.kind for box in found.boxes],
-        titles=[box.title for box in found.boxes],
-        phases=[box.phase for box in found.boxes],
+        kinds=[box.kind for box in tree.boxes],
+        titles=[box.title for box in tree.boxes],
+        phases=[box.phase for box in tree.boxes],
         unscheduled=alive.reason if isinstance(alive, Unavailable) else "",
     )
     ends = (alive.start, alive.end) if isinstance(alive, LiveSpans) else ()
     nodes = [
-        found.parents,
+        tree.parents,
         columns.opcodes.codes,
         of_origins[columns.metadata.codes],
         codes[columns.shapes.codes],
@@ -212,7 +212,7 @@ def graph_buffers(found: Hierarchy, module: Module) -> list[bytes]:
         packed(json.dumps(table, separators=(",", ":"), ensure_ascii=False)),
         packed("\n".join(columns.names)),
         numbers("<i4", *nodes),
-        numbers("<i4", found.sources, found.targets, sizes),
+        numbers("<i4", tree.sources, tree.targets, sizes),
     ]
 
 
@@ -222,11 +222,11 @@ def _cost_buffers(counted: HierarchyCosts) -> list[bytes]:
 
 
 def _numbered(texts: list[str]) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Each text once, and which each is."""
+    """Returns the distinct texts, and the index of each text among them."""
     known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return list(known), np.array([known[text] for text in texts], np.int64)
 
 
 def numbers(kind: str, *columns: npt.NDArray[np.generic]) -> bytes:
-    """Columns of one type as a buffer, gzip."""
+    """Returns columns of one type as a gzip-compressed buffer."""
     return gzip.compress(np.concatenate(columns).astype(kind).tobytes(), _GZIP_LEVEL, mtime=0)

@@ -1,4 +1,4 @@
-"""The same program in XLA's own language, before any pass."""
+"""The HLO pane: the program in HLO, before any compiler pass."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from inspector.widgets.panes.framework.text import TextPane
 
 
 class HloPane(TextPane):
-    """See the module."""
+    """Shows the HLO of the program."""
 
     language = "hlo"
 
     def listing(self, lowered: Lowered) -> Listing:
-        """As XLA prints it."""
+        """Returns the text as XLA prints it."""
         return hlo_listing(lowered.hlo, lowered.module(), lowered.root)

@@ -1,4 +1,4 @@
-"""The instructions of a variant's optimized HLO with what each costs, sorted by any column."""
+"""The Instructions pane: the instructions of a variant's optimized HLO with their costs, sorted by any column."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_accessed", "executions", "source"]
 
-# More than anybody reads: the rest is found by another order.
+# More than a user reads. A different sort order shows other rows.
 _SHOWN_ROWS = 400
 _FIRST_SEEN: tuple[InstructionColumn, ...] = ("order", "bytes_accessed", "flops")
 _LARGEST_FIRST: tuple[InstructionColumn, ...] = ("flops", "bytes_accessed", "executions")
 
 
 class InstructionsRequest(TypedDict):
-    """Send the first rows of a variant by a column. `id` numbers the request; late replies are dropped.
+    """Requests the first rows of a variant, sorted by a column. `id` numbers the request; late replies are dropped.
 
     Attributes:
-      column: what the rows are sorted by; "order" for the order of the text.
+      column: the column to sort by; "order" for the order of the text.
       is_descending: whether the largest come first.
-      has_fused: whether instructions inside of fusions are wanted too.
+      has_fused: whether to include instructions inside fusions.
     """
 
     type: Literal["instructions"]
@@ -42,11 +42,11 @@ class InstructionsRequest(TypedDict):
 
 
 class InstructionRow(TypedDict):
-    """An instruction; its numbers are of one execution, with all that it calls, None where `unknown` says why.
+    """An instruction. Its numbers are per execution and include all computations that it calls; None where `unknown` has the reason.
 
     Attributes:
       executions: how often it runs in one execution of the program.
-      unknown: what is not known or known in part, and why; "" where all is known.
+      unknown: the unknown or partly known values, with the reason; "" if all are known.
     """
 
     name: str
@@ -72,10 +72,10 @@ class InstructionTable(TypedDict):
 
 
 class InstructionsPane(CountedPane):
-    """See the module."""
+    """Shows the table of instructions."""
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[InstructionsRequest]:
-        """The orders of the text and of what costs most; all others too, of large programs those that a first click gives."""
+        """Yields the requests for the initial sort orders; all orders if `is_whole`, but only one direction for large programs."""
         module = self.context.module(variant)
         is_large = module is not None and len(module.columns) > _SHOWN_ROWS
         for has_fused in (False, True) if is_whole else (False,):
@@ -88,7 +88,7 @@ class InstructionsPane(CountedPane):
                     )  # fmt: skip
 
     def reply(self, request: InstructionsRequest) -> InstructionTable:
-        """The rows."""
+        """Returns the requested rows."""
         reply = InstructionTable(
             type="instruction_table", id=request["id"], variant=request["variant"], rows=[], total=0, error=None
         )
@@ -98,10 +98,10 @@ class InstructionsPane(CountedPane):
             keys = self.once(
                 variant, (request["column"], request["has_fused"]), lambda: _sort_keys(table, request["column"])
             )
-            order = np.argsort(-keys if request["is_descending"] else keys, kind="stable")  # what is unknown comes last
+            order = np.argsort(-keys if request["is_descending"] else keys, kind="stable")  # unknown values come last
             reply["rows"] = [_row(row) for row in table.iloc[order[:_SHOWN_ROWS]].to_dict("records")]
             reply["total"] = len(table)
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         return reply
 
@@ -113,7 +113,7 @@ class InstructionsPane(CountedPane):
 
 
 def _sort_keys(table: pd.DataFrame, column: InstructionColumn) -> npt.NDArray[np.float64]:
-    """A number for each row, in the order of the column; NaN where its cell is not known."""
+    """Returns a sort key for each row; NaN if its cell is unknown."""
     if column == "order":
         return np.arange(len(table), dtype=np.float64)
     if column in _LARGEST_FIRST:
@@ -128,7 +128,7 @@ def _sort_keys(table: pd.DataFrame, column: InstructionColumn) -> npt.NDArray[np
 
 
 def _places(texts: pd.Series[Any]) -> npt.NDArray[np.float64]:
-    """Of each text among the different ones in order."""
+    """Returns the rank of each text among the distinct texts."""
     import pandas as pd
 
     codes, _ = pd.factorize(texts, sort=True)
@@ -156,7 +156,7 @@ def _row(row: dict[Any, Any]) -> InstructionRow:
 
 
 def _plain(row: dict[Any, Any]) -> dict[str, Any]:
-    """The cells that may be missing as Python's own values."""
+    """Returns the optional cells as plain Python values."""
     import pandas as pd
 
     kinds = {"flops": float, "bytes_accessed": float, "executions": int, "source_file": str, "source_line": int}

@@ -1,4 +1,4 @@
-"""The traced program."""
+"""The jaxpr pane: the traced program."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from inspector.widgets.panes.framework.text import TextPane
 
 
 class JaxprPane(TextPane):
-    """See the module."""
+    """Shows the jaxpr of the program."""
 
     language = "jaxpr"
     is_shared = True
 
     def listing(self, lowered: Lowered) -> Listing | Unavailable:
-        """As JAX prints it."""
+        """Returns the text as JAX prints it."""
         return lowered.jaxpr_listing

@@ -1,4 +1,4 @@
-"""What each line of a variant's texts costs, for the margins of the panes that show them."""
+"""The costs of each line of a variant's texts, for the margins of the panes that show them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from inspector.widgets.panes.framework.pane import PackedMessage
 
 
 class LineCostsRequest(TypedDict):
-    """Send what the lines of a variant cost.
+    """Requests the costs of a variant's lines.
 
     Attributes:
-      is_measured: whether this machine's CPU is measured for its roofs, where none are published.
+      is_measured: whether to measure the roofs of this machine's CPU if none are published.
     """
 
     type: Literal["line_costs"]
@@ -25,11 +25,11 @@ class LineCostsRequest(TypedDict):
 
 
 class LineCostTotals(TypedDict):
-    """Of the whole program; None where `LineCosts.reasons` says why.
+    """The costs of the whole program; None where `LineCosts.reasons` has the reason.
 
     Attributes:
-      least_s: the kernels' least times, one behind the other.
-      peak_bytes: of temporaries, when most live.
+      least_s: the kernels' times at the roof, in sequence, in seconds.
+      peak_bytes: peak memory of temporaries.
     """
 
     least_s: float | None
@@ -39,11 +39,11 @@ class LineCostTotals(TypedDict):
 
 
 class LineCostColumns(TypedDict):
-    """The lines of a text that cost something, in order, one row for each part of a differentiated program.
+    """The lines of a text that have a cost, in order, one row for each part of a differentiated program.
 
     Attributes:
-      line: from 0; -1 for what no line stands for.
-      phase: "" where nothing tells.
+      line: line number from 0; -1 for costs that belong to no line.
+      phase: "" if unknown.
     """
 
     line: list[int]
@@ -55,12 +55,12 @@ class LineCostColumns(TypedDict):
 
 
 class LineCosts(TypedDict):
-    """What the lines of a variant cost, or an error. One buffer: gzip of JSON, `LineCostColumns` by text.
+    """The costs of a variant's lines, or an error. One buffer: `LineCostColumns` by text, as gzip-compressed JSON.
 
     Attributes:
-      reasons: why there is no time, and no memory at the peak.
+      reasons: the reasons why there is no time or no memory at the peak.
       can_measure: whether this machine's CPU can be measured for the time.
-      unknown: what the numbers leave out; "" for nothing.
+      unknown: the costs that the numbers do not include; "" for none.
     """
 
     type: Literal["line_costs"]
@@ -72,26 +72,28 @@ class LineCosts(TypedDict):
     error: messages.Error | None
 
 
-def message_of(variant: int, found: Costs, *, can_measure: bool) -> PackedMessage:
-    """The costs as a message."""
-    reasons = {"least_s": found.least_s, "peak_bytes": found.peak}
-    least_s, flops, moved, peak = found.total.values
+def message_of(variant: int, line_costs: Costs, *, can_measure: bool) -> PackedMessage:
+    """Returns the costs as a message."""
+    reasons = {"least_s": line_costs.least_s, "peak_bytes": line_costs.peak}
+    least_s, flops, moved, peak = line_costs.total.values
     total = LineCostTotals(
-        least_s=least_s if found.least_s is True else None,
+        least_s=least_s if line_costs.least_s is True else None,
         flops=flops,
         main_memory_bytes=moved,
-        peak_bytes=peak if found.peak is True else None,
+        peak_bytes=peak if line_costs.peak is True else None,
     )
     message = LineCosts(
         type="line_costs", variant=variant, total=total,
         reasons={name: why.reason for name, why in reasons.items() if isinstance(why, Unavailable)},
-        can_measure=can_measure, unknown=About(0, found.unknown).reason if found.unknown else "", error=None,
+        can_measure=can_measure, unknown=About(0, line_costs.unknown).reason if line_costs.unknown else "", error=None,
     )  # fmt: skip
-    return PackedMessage(message, [packed(json.dumps({text: _columns(found, text) for text in found.listings}))])
+    return PackedMessage(
+        message, [packed(json.dumps({text: _columns(line_costs, text) for text in line_costs.listings}))]
+    )
 
 
 def failed(variant: int, error: BaseException) -> PackedMessage:
-    """Why there are none."""
+    """Returns the message for costs that are not available, with the error."""
     message = LineCosts(
         type="line_costs", variant=variant, total=None, reasons={}, can_measure=False,
         unknown="", error=messages.error_of(error),
@@ -99,8 +101,8 @@ def failed(variant: int, error: BaseException) -> PackedMessage:
     return PackedMessage(message, [packed("{}")])
 
 
-def _columns(found: Costs, text: str) -> LineCostColumns:
-    costs = found.on(text)
+def _columns(line_costs: Costs, text: str) -> LineCostColumns:
+    costs = line_costs.on(text)
     least_s, flops, moved, peak = zip(*(cost.amounts.values for cost in costs), strict=True) if costs else ((),) * 4
     return LineCostColumns(
         line=[-1 if cost.line is None else cost.line for cost in costs],

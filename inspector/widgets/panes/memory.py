@@ -1,4 +1,4 @@
-"""What lies in which memory of a variant, and when: recorded when asked for, and then all in the browser."""
+"""The Memory pane: the contents of a variant's memory spaces over time, recorded on request and analyzed in the browser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inspector.widgets.panes.framework.pane import Entry, PackedMessage, Pane
 from inspector.widgets.panes.framework.product import sentence
 from inspector.widgets.variants import Variant
 
-# The rest of a program's buffers is smaller than what anybody looks for.
+# The remaining buffers of a program are too small to be of interest.
 _MOST = 20_000
 
 
@@ -28,12 +28,12 @@ class MemoryRoom(TypedDict):
     """A memory space, in bytes of one device.
 
     Attributes:
-      capacity_bytes: of the whole memory; None where its size is not published.
-      alias_bytes: outputs in donated arguments, counted as both.
-      live_bytes: the most temporaries that live at one time; `temp_bytes` is what is allocated for them.
-      untraced_bytes: of temporaries of which XLA wrote down no step.
-      peak: the position in the schedule where `live_bytes` is reached.
-      curve: pairs of a position and the most temporaries that live there and until the next pair's.
+      capacity_bytes: size of the memory; None if it is not published.
+      alias_bytes: outputs in donated arguments, counted in both.
+      live_bytes: peak memory of temporaries; `temp_bytes` is the memory allocated for them.
+      untraced_bytes: temporaries for which XLA recorded no step.
+      peak: position in the schedule where `live_bytes` is reached.
+      curve: pairs of a position and the largest size of live temporaries from there to the next pair's position.
     """
 
     name: str
@@ -50,19 +50,19 @@ class MemoryRoom(TypedDict):
 
 
 class MemoryBuffers(TypedDict):
-    """The buffers as columns of equal length, the largest first, of equal ones the latest; texts are places in `texts`.
+    """The buffers as columns of equal length, the largest first, and the latest first among equal ones. Texts are indices into `texts`.
 
     Attributes:
-      schedule: the instructions' names in the order in which they run.
-      texts: those of the columns, each once.
+      schedule: names of the instructions in execution order.
+      texts: distinct texts of the columns.
       name: the instruction, or the argument's path.
-      start, end: positions in the schedule, both in the buffer's life.
-      room: place in `MemoryTimeline.rooms`.
-      allocation, offset: where it lies.
-      kind: what the allocation is for.
-      line: the innermost line of the user's own code as `file:line`, "" where it is unknown.
-      padding: of `bytes`, what no element is in.
-      left_out: buffers beyond those that are here, all smaller.
+      start, end: first and last position in the schedule where the buffer is live.
+      room: index into `MemoryTimeline.rooms`.
+      allocation, offset: location of the buffer.
+      kind: purpose of the allocation.
+      line: innermost line of the user's own code as `file:line`, "" if unknown.
+      padding: part of `bytes` that contains no element.
+      left_out: number of further buffers, all smaller.
     """
 
     schedule: list[str]
@@ -84,12 +84,12 @@ class MemoryBuffers(TypedDict):
 
 
 class MemoryTimeline(TypedDict):
-    """What lies in the memories of a variant. One buffer: gzip of `MemoryBuffers` as JSON.
+    """The contents of a variant's memory spaces. One buffer: `MemoryBuffers` as gzip-compressed JSON.
 
     Attributes:
-      rooms: the memory spaces, that with most temporaries first.
-      note: why there are none.
-      unused: arguments that were donated and that no output reuses.
+      rooms: the memory spaces, the largest first.
+      note: the reason why there are none.
+      unused: donated arguments that no output reuses.
     """
 
     type: Literal["memory"]
@@ -103,33 +103,37 @@ _NO_BUFFERS = packed(json.dumps({name: 0 if name == "left_out" else [] for name 
 
 
 class MemoryPane(Pane):
-    """See the module."""
+    """Sends the buffers of each variant."""
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """All of it: what is asked of it is answered in the browser."""
+        """Returns all buffers; the browser answers every question about them."""
         try:
-            found = as_compiled(compiled).timeline()
+            timeline = as_compiled(compiled).timeline()
         except ModuleError as error:
-            found = Unavailable(str(error))
-        if isinstance(found, Unavailable):
-            message = MemoryTimeline(type="memory", variant=variant.number, rooms=[], note=sentence(found), unused=[])
+            timeline = Unavailable(str(error))
+        if isinstance(timeline, Unavailable):
+            message = MemoryTimeline(
+                type="memory", variant=variant.number, rooms=[], note=sentence(timeline), unused=[]
+            )
             return [PackedMessage(message, [_NO_BUFFERS])]
-        return [_entry(variant, found, compiled.program.arguments)]
+        return [_entry(variant, timeline, compiled.program.arguments)]
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
-        """What was to lie there, of a program that does not fit or that fails behind the buffer assignment."""
+        """Returns the planned buffers of a program that does not fit into memory or that failed after buffer assignment."""
         if variant.lowered is None or not isinstance(error, (CompilationError, WorkerDiedError)):
             return []
-        found = timeline_until(variant.lowered, error, variant.target)
-        return [] if isinstance(found, Unavailable) else [_entry(variant, found, variant.lowered.program.arguments)]
+        timeline = timeline_until(variant.lowered, error, variant.target)
+        return (
+            [] if isinstance(timeline, Unavailable) else [_entry(variant, timeline, variant.lowered.program.arguments)]
+        )
 
 
-def _entry(variant: Variant, found: Timeline, arguments: Sequence[Argument]) -> Entry:
+def _entry(variant: Variant, timeline: Timeline, arguments: Sequence[Argument]) -> Entry:
     message = MemoryTimeline(
-        type="memory", variant=variant.number, rooms=_rooms(found), note="",
-        unused=[str(argument) for argument in found.unused_donations(arguments)],
+        type="memory", variant=variant.number, rooms=_rooms(timeline), note="",
+        unused=[str(argument) for argument in timeline.unused_donations(arguments)],
     )  # fmt: skip
-    return PackedMessage(message, [packed(json.dumps(_buffers(found, arguments), separators=(",", ":")))])
+    return PackedMessage(message, [packed(json.dumps(_buffers(timeline, arguments), separators=(",", ":")))])
 
 
 def _rooms(timeline: Timeline) -> list[MemoryRoom]:
@@ -140,7 +144,7 @@ def _rooms(timeline: Timeline) -> list[MemoryRoom]:
             argument_bytes=space.argument_bytes,
             output_bytes=space.output_bytes,
             alias_bytes=space.alias_bytes,
-            constant_bytes=_told(space.constant_bytes),
+            constant_bytes=_known_bytes(space.constant_bytes),
             temp_bytes=space.temp_bytes,
             live_bytes=space.live_bytes,
             untraced_bytes=space.untraced_bytes,
@@ -152,17 +156,17 @@ def _rooms(timeline: Timeline) -> list[MemoryRoom]:
     return sorted(rooms, key=lambda room: -(room["live_bytes"] + room["argument_bytes"] + room["output_bytes"]))
 
 
-def _told(count: int | Unavailable) -> int:
-    """An assignment tells all sums, which other sources of `MemorySpace` do not."""
+def _known_bytes(count: int | Unavailable) -> int:
+    """Returns a sum, which a buffer assignment always has, unlike other sources of `MemorySpace`."""
     assert not isinstance(count, Unavailable), count
     return count
 
 
-def _buffers(timeline: Timeline, given: Sequence[Argument]) -> MemoryBuffers:
+def _buffers(timeline: Timeline, program_arguments: Sequence[Argument]) -> MemoryBuffers:
     texts = _Texts()
     lives = sorted(timeline.lives, key=lambda life: (-life.byte_size, -life.start))
     rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))}
-    arguments = {a.parameter: a.path for a in given}
+    arguments = {a.parameter: a.path for a in program_arguments}
     shown = lives[:_MOST]
     origins = [timeline.origin(life) for life in shown]
     return MemoryBuffers(
@@ -194,7 +198,7 @@ def _name(life: Life, arguments: dict[int | None, str]) -> str:
 
 
 class _Texts:
-    """Texts by number, each once."""
+    """Assigns numbers to distinct texts."""
 
     def __init__(self) -> None:
         self.listed: list[str] = []

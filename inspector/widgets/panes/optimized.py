@@ -1,6 +1,6 @@
-"""The optimized HLO: its text, and how it differs from that of variants that came before.
+"""The Optimized HLO pane: the text, and its differences from earlier variants.
 
-Programs are matched and their texts aligned aside from the Explorer's thread, as large ones take seconds.
+Programs are matched and their texts aligned on a separate thread, as large ones take seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from inspector.widgets.panes.framework.pane import Context, Entry, PackedMessage
 from inspector.widgets.panes.framework.text import TextPane
 from inspector.widgets.variants import Variant
 
-# More than anybody reads; the table of `Compiled.diff` has all.
+# More than a user reads; the table of `Compiled.diff` lists all.
 _MOST_CHANGES = 2000
 _MOST_NAMES = 6
 
@@ -38,14 +38,14 @@ Pair = tuple[int, int]
 
 
 class Change(TypedDict):
-    """A thing that differs.
+    """A difference between two programs.
 
     Attributes:
-      kind: what happened, one of `inspector.analysis.diff.changes.KINDS`.
-      before, after: the instructions that it is about, of baseline and variant; the first few.
-      names: how many there are on both sides.
-      what: what differs, in words.
-      line: of the variant's text at which it shows, -1 for none.
+      kind: kind of the change, one of `inspector.analysis.diff.changes.KINDS`.
+      before, after: affected instructions of the baseline and the variant; the first few.
+      names: number of affected instructions on both sides.
+      what: description of the difference.
+      line: line of the variant's text where it is visible, -1 for none.
     """
 
     kind: str
@@ -58,18 +58,18 @@ class Change(TypedDict):
 
 
 class Diff(TypedDict):
-    """How the optimized HLO of `variant` differs from that of `baseline`, matched by structure.
+    """The differences between the optimized HLO of `variant` and that of `baseline`, matched by structure.
 
-    One buffer: gzip of the lines that the hunks took out of the baseline's text, in order. The baseline is in the order
-    and with the names of the variant, as far as they are the same.
+    One buffer: gzip of the lines that the hunks removed from the baseline's text, in order. The baseline's text has the order
+    and the names of the variant's as far as they match.
 
     Attributes:
-      baseline: the Explorer's, or the first variant for the same target.
+      baseline: the Explorer's baseline, or the first variant for the same target.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of baseline (a) and variant (b).
-      following: the hunks, by number, that only follow from others.
-      summary: in words, such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB"; where the optimized HLO is the
-        same, with whether the machine code differs.
-      changes: the first of `count`, the most telling first.
+      following: indices of the hunks that are only consequences of others.
+      summary: description such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB"; if the optimized HLO is
+        equal, it also states whether the machine code differs.
+      changes: the first of `count` changes, the most significant first.
     """
 
     type: Literal["diff"]
@@ -83,7 +83,7 @@ class Diff(TypedDict):
 
 
 class DiffCostsRequest(TypedDict):
-    """Tell what the changes of a `Diff` cost. `id` numbers the request; late replies are dropped."""
+    """Requests the costs of the changes of a `Diff`. `id` numbers the request; late replies are dropped."""
 
     type: Literal["diff_costs"]
     id: int
@@ -95,8 +95,8 @@ class DiffCosts(TypedDict):
     """The reply to `DiffCostsRequest` number `id`, or an error.
 
     Attributes:
-      costs: of each change flops before and after, bytes before and after, of one execution; None where not known.
-      unknown: for each why something is not known; "" where all is.
+      costs: for each change FLOPs before and after, and bytes before and after, of one execution; None if unknown.
+      unknown: for each change the reason for unknown values; "" if all are known.
     """
 
     type: Literal["diff_costs"]
@@ -110,7 +110,7 @@ class DiffCosts(TypedDict):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Shown:
-    """An optimized program, for comparisons."""
+    """An optimized program that is available for comparisons."""
 
     variant: Variant
     program: Preview | CompiledProgram
@@ -126,19 +126,19 @@ class _Compared:
 
 
 class OptimizedPane(TextPane):
-    """See the module."""
+    """Shows the optimized HLO of each variant and its differences."""
 
     language = "hlo"
 
     def __init__(self, name: str, context: Context) -> None:
-        """Compares nothing yet."""
+        """Creates the pane; nothing is compared yet."""
         super().__init__(name, context)
         self._shown: dict[int, _Shown] = {}
         self._compared: dict[Pair, _Compared] = {}
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
-        """Its text; what sets it apart follows, and of later variants too when it came after them."""
-        assert variant.lowered is not None, "what has a program was lowered"
+        """Yields the text; its differences follow, also those of later variants that were available first."""
+        assert variant.lowered is not None, "a variant with a program was lowered"
         listing = hlo_listing(program.hlo, module, variant.lowered.root)
         yield document(self.name, listing, variant.number, language=self.language)
         with self.context.lock:
@@ -147,7 +147,7 @@ class OptimizedPane(TextPane):
         self._compare(variant)
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """What the whole program costs may not have been known of its preview."""
+        """Updates the comparison with the costs of the whole program, which the preview may not have had."""
         shown = self._shown.get(variant.number)
         if shown is not None and isinstance(shown.program, Preview):
             self._shown[variant.number] = dataclasses.replace(shown, program=compiled)
@@ -155,24 +155,24 @@ class OptimizedPane(TextPane):
         return ()
 
     def answer(self, request: DiffCostsRequest) -> None:
-        """What changes cost, once it is counted."""
+        """Sends the costs of changes, once they are counted."""
         self.context.aside(lambda: self.context.publish(self._costs(request)))
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[DiffCostsRequest]:  # noqa: ARG002
-        """What the changes cost against those that it is compared with."""
+        """Yields the requests for the costs of changes against each compared variant."""
         for before, after in list(self._compared):
             if after == variant.number and self.context.variant(before).state == "done":
                 yield DiffCostsRequest(type="diff_costs", id=0, baseline=before, variant=after)
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Compares with it no more."""
+        """Drops the variant and its comparisons."""
         self._shown.pop(variant.number, None)
         for pair in [pair for pair in self._compared if variant.number in pair]:
             del self._compared[pair]
         return super().forget(variant)
 
     def close(self) -> None:
-        """Compares no more, and lets go of all programs."""
+        """Stops comparing, and releases all programs."""
         self._shown.clear()
         self._compared.clear()
 
@@ -182,27 +182,27 @@ class OptimizedPane(TextPane):
         for before, after in compared(variants):
             pair = before.number, after.number
             if variant.number in pair and shown.issuperset(pair):
-                self.context.aside(functools.partial(self._tell, pair))
+                self.context.aside(functools.partial(self._publish_diff, pair))
 
-    def _tell(self, pair: Pair) -> None:
-        """Compares two programs and says how they differ, unless one of them is gone."""
+    def _publish_diff(self, pair: Pair) -> None:
+        """Compares two programs and publishes the differences, unless one of the variants was removed."""
         with self.context.lock:
             before, after = (self._shown.get(number) for number in pair)
         if before is None or after is None:
             return
         known = self._compared.get(pair)
-        found = _compared(before, after) if known is None else _updated(known, before, after)
+        comparison = _compared(before, after) if known is None else _updated(known, before, after)
         if known is None:
-            memory_release.give_back()  # what matching took besides
-        elif known.diff.totals == found.diff.totals and known.diff.other_code == found.diff.other_code:
+            memory_release.give_back()  # temporary memory of matching
+        elif known.diff.totals == comparison.diff.totals and known.diff.other_code == comparison.diff.other_code:
             return
-        self._keep(pair, found)
-        self.context.publish(_message(pair, found))
+        self._keep(pair, comparison)
+        self.context.publish(_message(pair, comparison))
 
-    def _keep(self, pair: Pair, found: _Compared) -> None:
+    def _keep(self, pair: Pair, comparison: _Compared) -> None:
         with self.context.lock:
             if self._shown.keys() >= set(pair):
-                self._compared[pair] = found
+                self._compared[pair] = comparison
 
     def _costs(self, request: DiffCostsRequest) -> DiffCosts:
         pair = request["baseline"], request["variant"]
@@ -211,21 +211,21 @@ class OptimizedPane(TextPane):
         )
         try:
             programs = [self.context.variant(number).compiled_now for number in pair]
-            found = self._compared[pair].diff.counted(
+            comparison = self._compared[pair].diff.counted(
                 lambda: (instruction_costs(programs[0]), instruction_costs(programs[1]))
             )
-            for change in found.changes[:_MOST_CHANGES]:
-                numbers = found.cost(change).values()
+            for change in comparison.changes[:_MOST_CHANGES]:
+                numbers = comparison.cost(change).values()
                 reply["costs"].append([None if isinstance(each, Unavailable) else float(each) for each in numbers])
                 reasons = dict.fromkeys(each.reason for each in numbers if isinstance(each, Unavailable))
                 reply["unknown"].append("; ".join(reasons))
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         return reply
 
 
 def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
-    """Which are compared: each with the first one for its own target, and with the baseline."""
+    """Yields the pairs to compare: each variant with the first one for its own target, and with the baseline."""
     first: dict[Target, Variant] = {}
     baseline = None
     for variant in variants:
@@ -238,49 +238,49 @@ def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
 
 
 def _compared(before: _Shown, after: _Shown) -> _Compared:
-    found = diff(before.module, after.module)
-    texts = aligned(found, *(display_text(each.program.hlo) for each in (before, after)))
-    return _updated(_Compared(found, texts), before, after)
+    comparison = diff(before.module, after.module)
+    texts = aligned(comparison, *(display_text(each.program.hlo) for each in (before, after)))
+    return _updated(_Compared(comparison, texts), before, after)
 
 
-def _updated(found: _Compared, before: _Shown, after: _Shown) -> _Compared:
-    """The same with what is known of both programs as a whole."""
-    difference = dataclasses.replace(found.diff, totals=totals(before.program, after.program))
+def _updated(comparison: _Compared, before: _Shown, after: _Shown) -> _Compared:
+    """Adds the totals of both programs to a comparison."""
+    difference = dataclasses.replace(comparison.diff, totals=totals(before.program, after.program))
     if not difference.changes:
         difference = difference.with_code(_code(before, after))
-    return dataclasses.replace(found, diff=difference)
+    return dataclasses.replace(comparison, diff=difference)
 
 
 def _code(before: _Shown, after: _Shown) -> bool | Unavailable:
-    """Reports whether the machine code differs, where both have been compiled to the end."""
+    """Reports whether the machine code differs, if both programs are compiled completely."""
     programs = before.program, after.program
     if isinstance(programs[0], Preview) or isinstance(programs[1], Preview):
         return NO_CODE
     return machine_code.differ(programs[0], programs[1])
 
 
-def _message(pair: Pair, found: _Compared) -> PackedMessage:
-    told, texts = found.diff.changes, found.texts
+def _message(pair: Pair, comparison: _Compared) -> PackedMessage:
+    changes, texts = comparison.diff.changes, comparison.texts
     message = Diff(
         type="diff",
         baseline=pair[0],
         variant=pair[1],
         hunks=list(texts.hunks),
         following=list(texts.following),
-        summary=found.diff.headline,
-        changes=[_change(*each) for each in zip(told[:_MOST_CHANGES], texts.lines, strict=False)],
-        count=len(told),
+        summary=comparison.diff.headline,
+        changes=[_change(*each) for each in zip(changes[:_MOST_CHANGES], texts.lines, strict=False)],
+        count=len(changes),
     )
     return PackedMessage(message, [packed("\n".join(texts.removed))])
 
 
-def _change(told: Changed, line: int) -> Change:
+def _change(changed: Changed, line: int) -> Change:
     return Change(
-        kind=told.kind,
-        opcode=told.opcode or "module",
-        before=[instruction.name for instruction in told.before[:_MOST_NAMES]],
-        after=[instruction.name for instruction in told.after[:_MOST_NAMES]],
-        names=len(told.before) + len(told.after),
-        what=told.what,
+        kind=changed.kind,
+        opcode=changed.opcode or "module",
+        before=[instruction.name for instruction in changed.before[:_MOST_NAMES]],
+        after=[instruction.name for instruction in changed.after[:_MOST_NAMES]],
+        names=len(changed.before) + len(changed.after),
+        what=changed.what,
         line=line,
     )

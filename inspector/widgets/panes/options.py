@@ -1,4 +1,4 @@
-"""Options: which flags matter for a variant's program, and a variant with other build options and flags."""
+"""The Options pane: scans which flags matter for a variant's program, and adds variants with other build options and flags."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from inspector.widgets.typed_options import read_fields
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import FlagEffect, ScanJob, ScanLimits
 
-_EVERY_S = 0.4  # rows are told so often while a scan goes on
+_EVERY_S = 0.4  # interval between messages while a scan runs
 _SHOWN = 300
 
 
 class FlagRow(TypedDict):
-    """A flag with a value that was tried; differences are None where `unknown` says why.
+    """A flag with a value that was tried; differences are None where `unknown` has the reason.
 
     Attributes:
       outcome: one of `inspector.api.flag_effects.OUTCOMES`.
-      words: what changed, or how it failed.
-      warning: what its request was warned of, "" for nothing.
+      words: description of the change or the failure.
+      warning: warnings of the compile request, "" for none.
     """
 
     flag: str
@@ -46,16 +46,16 @@ class FlagRow(TypedDict):
 
 
 class Scan(TypedDict):
-    """How far a scan of a variant's flags is: `done` of `total` values.
+    """The progress of a scan of a variant's flags: `done` of `total` values.
 
     Attributes:
-      rows: that changed something or failed, those that matter first.
-      count: how many such there are.
+      rows: flags that changed something or failed, the most relevant first.
+      count: number of such flags.
       same: flags with their values that changed nothing.
-      unknown: those that changed nothing but the machine code, if that: it was not compared.
-      left: how many were not tried, once it ended.
-      left_out: why other flags are not tried, in words.
-      machine_code: whether it compiles to that.
+      unknown: flags that changed nothing except possibly the machine code, which was not compared.
+      left: number of values that were not tried, once the scan has ended.
+      left_out: the reasons why other flags are not tried.
+      machine_code: whether the scan compiles to machine code.
     """
 
     type: Literal["scan"]
@@ -76,7 +76,7 @@ class Scan(TypedDict):
 
 
 class ScanRequest(TypedDict):
-    """Try the flags that may matter for a variant's program, go on with that for as long again, or stop it."""
+    """Starts, resumes or stops trying the flags that may matter for a variant's program. Resuming grants the same time limit again."""
 
     type: Literal["scan"]
     variant: int
@@ -86,7 +86,7 @@ class ScanRequest(TypedDict):
 
 
 class ScanAddRequest(TypedDict):
-    """Add a variant like the one that was scanned, with one of the flags that were tried."""
+    """Adds a variant like the scanned one, with one of the flags that were tried."""
 
     type: Literal["scan_add"]
     variant: int
@@ -95,12 +95,12 @@ class ScanAddRequest(TypedDict):
 
 
 class BuildOption(TypedDict):
-    """An option besides flags; texts as they are typed.
+    """An option that is not a flag. Values are text, in the form that the user types.
 
     Attributes:
-      usual: what holds where nothing is said: of the program, or XLA's default.
-      values: what can be chosen, [] where anything of the type can be typed.
-      said: the variant's own.
+      usual: the value if the option is not set: the program's, or XLA's default.
+      values: available values; [] if any value of the type can be typed.
+      said: the variant's own value, "" if it sets none.
     """
 
     name: str
@@ -123,7 +123,7 @@ class BuildOptions(TypedDict):
 
 
 class BuildOptionsRequest(TypedDict):
-    """Which options there are besides flags, and what a variant says of them."""
+    """Requests the options that are not flags, with a variant's values."""
 
     type: Literal["build_options"]
     id: int
@@ -131,7 +131,7 @@ class BuildOptionsRequest(TypedDict):
 
 
 class Built(TypedDict):
-    """The reply to `BuildRequest`: what is wrong, None where the variant is on its way."""
+    """The reply to `BuildRequest`: an error, or None if the variant was started."""
 
     type: Literal["built"]
     id: int
@@ -139,7 +139,7 @@ class Built(TypedDict):
 
 
 class BuildRequest(TypedDict):
-    """Add a variant for the target of another one; texts as they are typed, empty ones unsaid."""
+    """Adds a variant for the target of another one. Values are text, in the form that the user types; empty values are not set."""
 
     type: Literal["build"]
     id: int
@@ -149,18 +149,18 @@ class BuildRequest(TypedDict):
 
 
 class OptionsPane(Pane):
-    """One scan a variant. Its own thread starts scans and variants, and reads the catalog."""
+    """Runs one scan per variant. A separate thread starts scans and variants, and reads the catalog."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Nothing is tried yet."""
+        """Creates the pane; nothing is tried yet."""
         super().__init__(name, context)
         self._scans: dict[int, _Followed] = {}
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-options")
 
     def answer(self, request: Any) -> None:
-        """Starts it, and returns."""
+        """Starts the requested action and returns."""
         act: Mapping[str, Callable[[Any], object]] = {
-            "scan": self._scan, "scan_add": self._add, "build_options": self._tell, "build": self._build,
+            "scan": self._scan, "scan_add": self._add, "build_options": self._send_options, "build": self._build,
         }  # fmt: skip
         if request["type"] == "scan" and request["do"] == "stop":
             return self.cancel(self.context.variant(request["variant"]))
@@ -169,13 +169,13 @@ class OptionsPane(Pane):
         return None
 
     def cancel(self, variant: Variant) -> None:
-        """Stops its scan, and keeps what was found."""
+        """Stops the variant's scan; the results so far remain."""
         followed = self._scans.get(variant.number)
         if followed is not None:
             followed.job.cancel()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops its scan."""
+        """Drops the variant's scan."""
         followed = self._scans.pop(variant.number, None)
         return (lambda: None) if followed is None else followed.job.cancel
 
@@ -205,15 +205,15 @@ class OptionsPane(Pane):
                 job, limits = known.job.resume(), known.limits
             else:
                 job = self._started(variant, limits)
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             self.context.publish(_failed(variant.number, error, limits))
             return
         followed = _Followed(variant.number, job, limits, self.context.publish)
         with self.context.lock:
-            held = self.context.holds(variant)
-            if held:
+            is_current = self.context.holds(variant)
+            if is_current:
                 self._scans[variant.number] = followed
-        if held:
+        if is_current:
             followed.begin()
         else:
             job.cancel()
@@ -221,11 +221,11 @@ class OptionsPane(Pane):
     def _started(self, variant: Variant, limits: ScanLimits) -> ScanJob:
         scan = self.context.work().scan
         if scan is None or variant.lowered is None:
-            raise ExecutionError(f"{variant.label} cannot be compiled, so no flags can be tried. Scan another variant.")
+            raise ExecutionError(f"{variant.label} cannot be compiled, so flags cannot be tried. Scan another variant.")
         return scan(variant.lowered, variant.target, variant.options, limits)
 
     def _add(self, request: ScanAddRequest) -> None:
-        """Only what was tried: a page may ask for nothing else here."""
+        """Adds a variant with a flag that was tried; a page may not request any other flag here."""
         variant = self.context.variant(request["variant"])
         followed = self._scans.get(variant.number)
         tried = followed.job.ranked if followed is not None else ()
@@ -233,15 +233,17 @@ class OptionsPane(Pane):
             if (effect.flag, options_text.value_text(effect.value)) == (request["flag"], request["value"]):
                 self.context.tune(variant.options.merge({effect.flag: effect.value}), variant.target, variant.tuning)
                 return
-        raise OptionError(f"{request['flag']}={request['value']} was not tried on {variant.label}. Add it above.")
+        raise OptionError(
+            f"{request['flag']}={request['value']} was not tried on {variant.label}. Add it with the controls above."
+        )
 
-    def _tell(self, request: BuildOptionsRequest) -> None:
+    def _send_options(self, request: BuildOptionsRequest) -> None:
         reply = BuildOptions(
             type="build_options", id=request["id"], variant=request["variant"], rows=[], flags="", error=None
         )
         try:
             reply["rows"], reply["flags"] = build_options(self.context.variant(request["variant"]))
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         self.context.publish(reply)
 
@@ -250,47 +252,45 @@ class OptionsPane(Pane):
         try:
             variant = self.context.variant(request["variant"])
             names = {row["name"] for row in build_options(variant)[0]}
-            if strangers := sorted(request["values"].keys() - names):
-                raise OptionError(
-                    f"{', '.join(strangers)} is none of the fields. There are {', '.join(sorted(names))}."
-                )
-            asked = read_fields(request["values"], request["flags"])
-            asked.check()
-            self.context.tune(asked, variant.target, variant.tuning)
-        except Exception as error:  # it belongs beside what was typed
+            if unknown := sorted(request["values"].keys() - names):
+                raise OptionError(f"Unknown option {', '.join(unknown)}. Available: {', '.join(sorted(names))}.")
+            requested = read_fields(request["values"], request["flags"])
+            requested.check()
+            self.context.tune(requested, variant.target, variant.tuning)
+        except Exception as error:  # shown next to the input
             reply["error"] = messages.error_of(error)
         self.context.publish(reply)
 
 
 class _Followed:
-    """A scan, told as it goes on: one message at a time, so that none overtakes the last."""
+    """Publishes the progress of a scan, one message at a time, so that messages stay in order."""
 
     def __init__(self, variant: int, job: ScanJob, limits: ScanLimits, publish: Callable[[Any], None]) -> None:
         self.job, self.limits = job, limits
         self._variant, self._publish = variant, publish
-        self._told_s = 0.0
+        self._published_s = 0.0
         self._lock = threading.Lock()
 
     def begin(self) -> None:
-        """Tells where it is, now and whenever that changes."""
-        self._tell()
-        self.job.add_progress_callback(lambda _: self._tell_now_and_then())
-        self.job.add_done_callback(lambda _: self._tell())
+        """Publishes the progress immediately and whenever it changes."""
+        self._publish_now()
+        self.job.add_progress_callback(lambda _: self._publish_if_due())
+        self.job.add_done_callback(lambda _: self._publish_now())
 
-    def _tell(self) -> None:
+    def _publish_now(self) -> None:
         with self._lock:
-            self._told_s = time.monotonic()
+            self._published_s = time.monotonic()
             self._publish(scan_message(self._variant, self.job, self.limits))
 
-    def _tell_now_and_then(self) -> None:
-        if time.monotonic() - self._told_s >= _EVERY_S:
-            self._tell()
+    def _publish_if_due(self) -> None:
+        if time.monotonic() - self._published_s >= _EVERY_S:
+            self._publish_now()
 
 
 def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
-    """How far a scan is, for the pane."""
+    """Returns the progress of a scan, for the pane."""
     ranked, state = job.ranked, _state(job)
-    telling = [effect for effect in ranked if effect.outcome not in ("nothing", "unknown")]
+    notable = [effect for effect in ranked if effect.outcome not in ("nothing", "unknown")]
     error = job.exception() if state == "failed" else None
     others = [f"{count:,} {reason}" for reason, count in job.left_out.items()]
     return Scan(
@@ -302,8 +302,8 @@ def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
         error=None if error is None else messages.error_of(error),
         done=len(ranked),
         total=job.total,
-        rows=[_row(effect) for effect in telling[:_SHOWN]],
-        count=len(telling),
+        rows=[_row(effect) for effect in notable[:_SHOWN]],
+        count=len(notable),
         same=_named(ranked, "nothing"),
         unknown=_named(ranked, "unknown"),
         left=len(job.not_tried) if job.done() else 0,
@@ -313,7 +313,7 @@ def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
 
 
 def _named(effects: Iterable[FlagEffect], outcome: str) -> list[str]:
-    """The flags with their values that came to an outcome."""
+    """Returns the flags with their values that have an outcome."""
     return [f"{e.flag}={options_text.value_text(e.value)}" for e in effects if e.outcome == outcome]
 
 
@@ -332,15 +332,15 @@ def _failed(variant: int, error: Exception, limits: ScanLimits) -> Scan:
 
 
 _CHANGED: Mapping[str, str] = {
-    "hlo": "the HLO is configured or ordered otherwise",
-    "memory": "the memory only",
-    "cost": "the cost only",
-    "code": "the machine code only",
+    "hlo": "HLO configuration or order only",
+    "memory": "memory only",
+    "cost": "cost only",
+    "code": "machine code only",
 }
 
 
 def _row(effect: FlagEffect) -> FlagRow:
-    deltas = {name: effect.deltas.get(name, Unavailable("it could not be compiled")) for name in _DELTAS}
+    deltas = {name: effect.deltas.get(name, Unavailable("compilation failed")) for name in _DELTAS}
     known = {name: None if isinstance(delta, Unavailable) else float(delta) for name, delta in deltas.items()}
     reasons = dict.fromkeys(delta.reason for delta in deltas.values() if isinstance(delta, Unavailable))
     return FlagRow(
@@ -361,44 +361,44 @@ def _row(effect: FlagEffect) -> FlagRow:
 _DELTAS = ("peak_bytes", "flops", "bytes_accessed", "kernels", "collectives")
 
 _MEANINGS: Mapping[str, str] = {
-    "num_replicas": "Copies of the program that run together",
-    "num_partitions": "Devices that one copy is split over",
-    "device_assignment": "Device ids: a comma within a replica, a semicolon between replicas, such as 0,1;2,3",
+    "num_replicas": "Number of copies of the program that run together",
+    "num_partitions": "Number of devices that each copy is split over",
+    "device_assignment": "Device ids, with commas within a replica and semicolons between replicas, e.g. 0,1;2,3",
     "use_spmd_partitioning": "Partition one program over the devices",
-    "use_shardy_partitioner": "Partition with Shardy; must be the partitioner of the lowering",
-    "allow_spmd_sharding_propagation_to_parameters": "One boolean a parameter, or one for all",
-    "allow_spmd_sharding_propagation_to_output": "One boolean an output, or one for all",
-    "parameter_is_tupled_arguments": "The program takes one tuple",
-    "optimization_level": "How much XLA does for a fast program",
-    "memory_fitting_level": "How much XLA does for one that fits into memory",
+    "use_shardy_partitioner": "Partition with Shardy; must match the partitioner used for lowering",
+    "allow_spmd_sharding_propagation_to_parameters": "One boolean per parameter, or one for all",
+    "allow_spmd_sharding_propagation_to_output": "One boolean per output, or one for all",
+    "parameter_is_tupled_arguments": "The program takes a single tuple as its argument",
+    "optimization_level": "How much effort XLA spends on execution speed",
+    "memory_fitting_level": "How much effort XLA spends on fitting into memory",
 }
 
 
 def build_options(variant: Variant) -> tuple[list[BuildOption], str]:
-    """The options besides flags with what a variant says of them, those of the replicas first; and its flags as a text.
+    """Returns the options that are not flags with a variant's values, those of the replicas first, and its flags as text.
 
     Raises:
-      ExecutionError: there is no program.
+      ExecutionError: the variant has no program.
     """
     if variant.lowered is None:
-        raise ExecutionError(f"{variant.label} was not lowered, so nothing holds for it. Choose another variant.")
-    usual, said = variant.lowered.program.options.as_dict(), variant.options.as_dict()
+        raise ExecutionError(f"{variant.label} was not lowered, so it has no build options. Choose another variant.")
+    usual, own = variant.lowered.program.options.as_dict(), variant.options.as_dict()
     rows = [
-        _build_option(option, usual, said)
+        _build_option(option, usual, own)
         for option in catalog.options()
         if option.group in ("build", "compile") and (option.name in flags.OPTION_FIELDS or _is_plain(option))
     ]
     order = {name: number for number, name in enumerate(_MEANINGS)}
     rows.sort(key=lambda row: (order.get(row["name"], len(order)), row["name"]))
     names = {row["name"] for row in rows}
-    return rows, options_text.write({name: value for name, value in said.items() if name not in names})
+    return rows, options_text.write({name: value for name, value in own.items() if name not in names})
 
 
 def _is_plain(option: catalog.Option) -> bool:
     return not flags.flag_type(option.name).is_opaque and not option.type.endswith("message")
 
 
-def _build_option(option: catalog.Option, usual: Mapping[str, Any], said: Mapping[str, Any]) -> BuildOption:
+def _build_option(option: catalog.Option, usual: Mapping[str, Any], own: Mapping[str, Any]) -> BuildOption:
     name, text = option.name, options_text.value_text
     default = "" if isinstance(option.default, Unavailable) else text(option.default)
     return BuildOption(
@@ -406,6 +406,6 @@ def _build_option(option: catalog.Option, usual: Mapping[str, Any], said: Mappin
         type="device ids" if name == "device_assignment" else option.type,
         usual=text(usual[name]) if name in usual else default,
         values=["true", "false"] if option.type == "bool" else list(option.choices),
-        description=_MEANINGS.get(name, "A field of XLA's build options, which XLA does not describe"),
-        said=text(said[name]) if name in said else "",
+        description=_MEANINGS.get(name, "A field of XLA's build options without a description"),
+        said=text(own[name]) if name in own else "",
     )

@@ -1,4 +1,4 @@
-"""The computations of the optimized HLO as a tree: made in the browser of the text and of what its lines cost."""
+"""The Outline pane: the computations of the optimized HLO as a tree. The browser builds it from the text and the costs of its lines."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from inspector.widgets.panes.framework.pane import Pane
 
 
 class OutlinePane(Pane):
-    """See the module."""
+    """The pane; the browser builds its content."""

@@ -1,4 +1,4 @@
-"""Pallas kernels: grid and blocks, fast memory, compiler parameters, and what their compiler said."""
+"""The Pallas pane: grids and blocks, fast memory, compiler parameters and compiler errors of Pallas kernels."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ from inspector.stages.kernel import Kernel
 from inspector.support.units import format_bytes, format_count
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
-from inspector.widgets.messages import kernels as told
+from inspector.widgets.messages import kernels as kernel_messages
 from inspector.widgets.panes.framework.pane import Entry, Pane
 from inspector.widgets.tuning import requested, write_value
 from inspector.widgets.variants import Variant
 
-# Of a grid, and of the blocks of an array, that the browser gets: more than an eye can follow.
+# Limits for the grid steps and the blocks of an array that the browser receives: more than a user can follow.
 _SHOWN_STEPS = 8192
 _SHOWN_BLOCKS = 4096
 
 
 class PallasPane(Pane):
-    """See the module."""
+    """Shows the Pallas kernels of each variant."""
 
     def kernels(self, variant: Variant, error: BaseException | None) -> Iterable[Entry]:
-        """All of a variant's program, and what the compiler had against them."""
+        """Returns all kernels of a variant's program, with the compiler's reason if it rejected one."""
         lowered = variant.lowered
         if lowered is None or not lowered.kernels:
             return []
         fields = [self.context.work().kernel_fields(kernel, lowered.program.platform) for kernel in lowered.kernels]
-        # Of what came before there was code, the optimized HLO says of every kernel that it has no memory.
+        # Before code generation, the optimized HLO reports that no kernel has memory.
         module = variant.compiled_now.module() if variant.state == "done" else None
         return [kernels_message(variant.number, lowered.kernels, fields, variant.target, error, module)]
 
-    def answer(self, request: told.TuneRequest) -> None:
-        """A variant like another one, its kernels with other parameters or interpreted."""
+    def answer(self, request: kernel_messages.TuneRequest) -> None:
+        """Starts a variant whose kernels have other parameters or are interpreted."""
         self.context.later(lambda: self._tune(request))
 
-    def _tune(self, request: told.TuneRequest) -> None:
-        reply = told.Tuned(type="tuned", id=request["id"], variant=None, error=None)
+    def _tune(self, request: kernel_messages.TuneRequest) -> None:
+        reply = kernel_messages.Tuned(type="tuned", id=request["id"], variant=None, error=None)
         try:
             variant = self.context.variant(request["variant"])
-            made = self.context.tune(*requested(request, variant, self.context.work()))
-            reply["variant"] = made.number
-        except Exception as error:  # user code ran: whatever it is, it belongs beside what was asked
+            tuned = self.context.tune(*requested(request, variant, self.context.work()))
+            reply["variant"] = tuned.number
+        except Exception as error:  # user code can raise anything; shown next to the request
             reply["error"] = messages.error_of(error)
         self.context.publish(reply)
 
@@ -72,20 +72,20 @@ def kernels_message(
     target: Target,
     error: BaseException | None = None,
     module: Module | None = None,
-) -> told.Kernels:
-    """The kernels of a variant's program.
+) -> kernel_messages.Kernels:
+    """Returns the message about the kernels of a variant's program.
 
     Args:
-      variant: its number.
-      kernels: of the program.
-      fields: the compiler parameters that each kernel can have.
-      target: for what it is compiled.
-      error: why that failed.
-      module: the optimized HLO, once there is one.
+      variant: number of the variant.
+      kernels: kernels of the program.
+      fields: available compiler parameters of each kernel.
+      target: target of the compile.
+      error: error of the compile, if it failed.
+      module: the optimized HLO, if it is available.
     """
     chip = chip_of(target)
     refused = refused_bytes(error, kernels)
-    return told.Kernels(
+    return kernel_messages.Kernels(
         type="kernels",
         variant=variant,
         rows=[
@@ -97,24 +97,24 @@ def kernels_message(
 
 
 def refused_bytes(error: BaseException | None, kernels: Sequence[Kernel]) -> dict[int, int]:
-    """By the number of a kernel what the compiler had counted when it refused it for its limit."""
-    found = None if error is None else explain(str(error))
-    if not isinstance(found, MemoryOverflow) or (found.space, found.limit) != ("vmem", "scoped"):
+    """Returns the bytes that the compiler counted for a kernel that it rejected because of the memory limit, by kernel number."""
+    overflow = None if error is None else explain(str(error))
+    if not isinstance(overflow, MemoryOverflow) or (overflow.space, overflow.limit) != ("vmem", "scoped"):
         return {}
-    kernel = kernel_of(found.kernel, kernels)
-    return {} if kernel is None else {kernel.number: found.asked_bytes}
+    kernel = kernel_of(overflow.kernel, kernels)
+    return {} if kernel is None else {kernel.number: overflow.asked_bytes}
 
 
 def chip_of(target: Target) -> str:
-    """Whose fast memory a budget is held against: the target's TPU, else the usual one."""
+    """Returns the chip whose fast memory is the budget: the target's TPU, else the default TPU."""
     return target.chip if target.chip in VMEM else TPU.usual_chip
 
 
-def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> told.Kernel:
+def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> kernel_messages.Kernel:
     ids = kernel.program_ids
     shown = 0 if isinstance(ids, Unavailable) else min(len(ids), _SHOWN_STEPS)
     operands = [_operand(o, v, shown) for o, v in zip(kernel.operands, visits(kernel), strict=True)]
-    return told.Kernel(
+    return kernel_messages.Kernel(
         number=kernel.number,
         name=kernel.name,
         function=kernel.function,
@@ -132,20 +132,20 @@ def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | U
     )
 
 
-def _memory(budget: VmemBudget) -> told.KernelMemory:
+def _memory(budget: VmemBudget) -> kernel_messages.KernelMemory:
     parts = [
-        told.KernelAllocation(
+        kernel_messages.KernelAllocation(
             name=a.name,
-            what=f"{a.role}, {_shape(a.dtype, a.shape)}" + ("" if a.buffer_count else ", in VMEM whole"),
+            what=f"{a.role}, {_shape(a.dtype, a.shape)}" + ("" if a.buffer_count else ", entirely in VMEM"),
             buffers=a.buffer_count,
             size_bytes=a.padded_bytes,
         )
         for a in budget.allocations
     ]
     if budget.own_bytes:
-        own = told.KernelAllocation(name="the compiler", what="its own", buffers=1, size_bytes=budget.own_bytes)
+        own = kernel_messages.KernelAllocation(name="compiler", what="internal", buffers=1, size_bytes=budget.own_bytes)
         parts.append(own)
-    return told.KernelMemory(
+    return kernel_messages.KernelMemory(
         chip=budget.chip,
         allocations=parts,
         total_bytes=budget.total_bytes,
@@ -159,11 +159,11 @@ def _memory(budget: VmemBudget) -> told.KernelMemory:
     )
 
 
-def _operand(operand: Operand, found: Visits | Unavailable, shown: int) -> told.KernelOperand:
-    known = None if isinstance(found, Unavailable) else found
+def _operand(operand: Operand, visited: Visits | Unavailable, shown: int) -> kernel_messages.KernelOperand:
+    known = None if isinstance(visited, Unavailable) else visited
     steps = [] if known is None else _shown_steps(known, shown)
     starts = [] if known is None else known.starts[: max(steps, default=-1) + 1].tolist()
-    return told.KernelOperand(
+    return kernel_messages.KernelOperand(
         name=operand.name,
         role=operand.role,
         shape=list(operand.shape),
@@ -180,13 +180,13 @@ def _operand(operand: Operand, found: Visits | Unavailable, shown: int) -> told.
         copies=known.copy_count if known is not None and operand.is_windowed and known.is_whole else None,
         copied_bytes=known.copied_bytes if known is not None and operand.is_windowed and known.is_whole else None,
         remarks=[] if known is None else list(known.remarks),
-        reason=found.reason if isinstance(found, Unavailable) else "",
+        reason=visited.reason if isinstance(visited, Unavailable) else "",
     )
 
 
-def _shown_steps(found: Visits, shown: int) -> list[int]:
-    """The blocks of the first steps, up to the first block that is one too many."""
-    steps = found.block_of_step[:shown]
+def _shown_steps(visited: Visits, shown: int) -> list[int]:
+    """Returns the blocks of the first steps, up to the first block beyond the limit."""
+    steps = visited.block_of_step[:shown]
     beyond = np.flatnonzero(steps >= _SHOWN_BLOCKS)
     listed: list[int] = steps[: beyond[0] if len(beyond) else None].tolist()
     return listed
@@ -195,12 +195,12 @@ def _shown_steps(found: Visits, shown: int) -> list[int]:
 def _indices(marks: Any, count: int) -> list[int]:
     if isinstance(marks, Unavailable):
         return []
-    found: list[int] = np.flatnonzero(marks[:count]).tolist()
-    return found
+    indices: list[int] = np.flatnonzero(marks[:count]).tolist()
+    return indices
 
 
 def _facts(kernel: Kernel) -> list[tuple[str, str]]:
-    facts: list[tuple[str, str]] = [("backend", kernel.backend or "as the platform")]
+    facts: list[tuple[str, str]] = [("backend", kernel.backend or "platform default")]
     if kernel.prefetch:
         facts.append(("scalar prefetch", ", ".join(f"{s.name} {_shape(s.dtype, s.shape)}" for s in kernel.prefetch)))
     if kernel.scratch:
@@ -221,7 +221,7 @@ def _facts(kernel: Kernel) -> list[tuple[str, str]]:
     if not isinstance(kernel.cost, Unavailable):
         cost = kernel.cost
         facts.append(
-            ("cost estimate", f"{format_count(cost.flops, 'flop')}, {format_bytes(cost.bytes_accessed)} accessed")
+            ("cost estimate", f"{format_count(cost.flops, 'FLOP')}, {format_bytes(cost.bytes_accessed)} accessed")
         )
     return facts
 
@@ -230,9 +230,9 @@ def _shape(dtype: str, shape: Sequence[int]) -> str:
     return f"{dtype}[{','.join(map(str, shape))}]"
 
 
-def _param(kernel: Kernel, field: ParamField) -> told.KernelParam:
+def _param(kernel: Kernel, field: ParamField) -> kernel_messages.KernelParam:
     value = dict(kernel.params).get(field.name, field.default)
-    return told.KernelParam(
+    return kernel_messages.KernelParam(
         name=field.name,
         type=field.type,
         value=write_value(value),
@@ -244,37 +244,37 @@ def _param(kernel: Kernel, field: ParamField) -> told.KernelParam:
     )
 
 
-# ---------------------------------------------------------------- what the compiler said
+# ---------------------------------------------------------------- compiler errors
 
 
-def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> told.KernelTrouble | None:
-    found = explain_kernel(text)
-    if found is None:
+def _trouble(text: str, kernels: Sequence[Kernel], chip: str) -> kernel_messages.KernelTrouble | None:
+    failure = explain_kernel(text)
+    if failure is None:
         return None
-    kernel = kernel_of(found.kernel, kernels)
+    kernel = kernel_of(failure.kernel, kernels)
     number = None if kernel is None else kernel.number
-    if isinstance(found, KernelRefused):
-        frames = found.frames or (kernel.origins[0].frames if kernel is not None and kernel.origins else ())
-        return told.KernelTrouble(
-            summary=str(found), kernel=number, advice=[], asked_bytes=None, limit_bytes=None, allocations=[],
-            source=source_line(frames), help_url=found.help_url,
+    if isinstance(failure, KernelRefused):
+        frames = failure.frames or (kernel.origins[0].frames if kernel is not None and kernel.origins else ())
+        return kernel_messages.KernelTrouble(
+            summary=str(failure), kernel=number, advice=[], asked_bytes=None, limit_bytes=None, allocations=[],
+            source=source_line(frames), help_url=failure.help_url,
         )  # fmt: skip
-    return told.KernelTrouble(
-        summary=str(found),
+    return kernel_messages.KernelTrouble(
+        summary=str(failure),
         kernel=number,
-        advice=list(advice(found, kernels, chip)),
-        asked_bytes=found.asked_bytes,
-        limit_bytes=found.limit_bytes,
-        allocations=_listed(found),
+        advice=list(advice(failure, kernels, chip)),
+        asked_bytes=failure.asked_bytes,
+        limit_bytes=failure.limit_bytes,
+        allocations=_listed(failure),
         source=None,
         help_url="",
     )
 
 
-def _listed(found: MemoryOverflow) -> list[told.KernelAllocation]:
+def _listed(overflow: MemoryOverflow) -> list[kernel_messages.KernelAllocation]:
     return [
-        told.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
-        for a in found.allocations
+        kernel_messages.KernelAllocation(name=a.tag or "allocation", what=a.shape, buffers=1, size_bytes=a.size_bytes)
+        for a in overflow.allocations
     ]
 
 
@@ -282,12 +282,12 @@ def _listed(found: MemoryOverflow) -> list[told.KernelAllocation]:
 
 
 def kernels_html(kernels: Sequence[Kernel], target: Target, error: BaseException | None = None) -> str:
-    """The kernels for a page without a kernel of its own: blocks, memory, remarks, and what the compiler had against them."""
+    """Returns the kernels as HTML for a page without a notebook kernel: blocks, memory, remarks and compiler errors."""
     parts, chip, refused = list[str](), chip_of(target), refused_bytes(error, kernels)
     trouble = None if error is None else _trouble(str(error), kernels, chip)
     if trouble is not None:
-        said = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in trouble["advice"])
-        parts.append(f"<p>✗ The compiler refused: {html.escape(trouble['summary'])}</p><ul>{said}</ul>")
+        items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in trouble["advice"])
+        parts.append(f"<p>✗ Compiler error: {html.escape(trouble['summary'])}</p><ul>{items}</ul>")
     for kernel in kernels:
         budget = vmem_budget(kernel, chip, refused_bytes=refused.get(kernel.number, 0))
         remarks = "".join(f"<li>{html.escape(r)}</li>" for r in kernel.remarks())

@@ -1,4 +1,4 @@
-"""The compiler passes of a variant, recorded when asked for: what each did, and the story of an instruction through them."""
+"""The Passes pane: the recorded compiler passes of a variant with their changes, and the history of an instruction through them."""
 
 from __future__ import annotations
 
@@ -52,40 +52,40 @@ _FIRST_SEEN = 20
 
 
 class PassesPane(ProductPane[CompilerPasses | Unavailable]):
-    """See the module."""
+    """Lists the passes of each variant and sends their changes."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Nothing is recorded yet."""
+        """Creates the pane; nothing is recorded yet."""
         super().__init__(name, context)
         self._waiting: dict[str, set[int]] = {}
         self._modules: dict[tuple[int, int], Module] = {}
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """The list of passes."""
+        """Returns the list of passes."""
         passes = compiled.passes
-        found = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes)
-        self.keep(variant, found)
+        known = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes)
+        self.keep(variant, known)
         lowering = {} if variant.lowered is None else variant.lowered.timings
-        return [_pass_list(variant.number, found, compile_time(compiled, lowering))]
+        return [_pass_list(variant.number, known, compile_time(compiled, lowering))]
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[PassRequest]:
-        """What each pass changed, where they are recorded; of many only the first."""
-        found = self.known(variant.number)
-        steps = () if found is None or isinstance(found, Unavailable) else found.steps
+        """Yields the requests for the changes of recorded passes; only the first ones unless `is_whole`."""
+        known = self.known(variant.number)
+        steps = () if known is None or isinstance(known, Unavailable) else known.steps
         for step in steps if is_whole else steps[:_FIRST_SEEN]:
             yield PassRequest(
                 type="pass", id=0, variant=variant.number, index=step.index, since=None, whole=False
             )  # fmt: skip
 
     def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
-        """Those that changed the module, one a line."""
-        found = self.known(variant.number)
-        if found is not None and not isinstance(found, Unavailable):
-            lines = "\n".join(_line(step, found) for step in found.steps)
-            yield Excerpt(f"Passes: {len(found):,}, {len(found.changed):,} changed the module", lines)
+        """Yields the passes that changed the module, one per line."""
+        known = self.known(variant.number)
+        if known is not None and not isinstance(known, Unavailable):
+            lines = "\n".join(_line(step, known) for step in known.steps)
+            yield Excerpt(f"Passes: {len(known):,}, {len(known.changed):,} changed the module", lines)
 
     def answer(self, request: PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest) -> None:
-        """What one pass changed, the story of an instruction, a variant without a pass, the graph of a module."""
+        """Sends the changes of a pass, the history of an instruction or the graph of a module, or starts a variant without a pass."""
         if request["type"] == "pass_variant":
             chosen = request
             self.context.later(lambda: self._start(chosen))
@@ -96,11 +96,11 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             drawn = request
             self._once("graph", drawn["id"], lambda: self._draw(drawn))
         else:
-            asked = request
-            self._once("detail", asked["id"], lambda: self._change(asked))
+            selected = request
+            self._once("detail", selected["id"], lambda: self._change(selected))
 
     def _once(self, what: str, number: int, do: Callable[[], object]) -> None:
-        """Does what was asked for, unless the same browser has asked for something else of that meanwhile."""
+        """Runs a request's task, unless the same browser sent a newer request of this kind in the meantime."""
         waiting = self._waiting.setdefault(what, set())
         waiting.add(number)
 
@@ -129,24 +129,24 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             error=None,
         )  # fmt: skip
         try:
-            buffers = self._told(request, passes, reply)
-        except Exception as error:  # whatever it is, it belongs in the pane
+            buffers = self._fill(request, passes, reply)
+        except Exception as error:  # the pane shows any error
             reply["error"], buffers = messages.error_of(error), []
         self.context.publish(PackedMessage(reply, buffers))
         if request["since"] is None and self._is_idle:
             self.context.later(lambda: self._prepare(request["variant"], request["index"]))
 
     def _prepare(self, number: int, index: int) -> None:
-        """Compares the modules around the next pass, which is asked for next by whoever steps through them."""
-        with contextlib.suppress(InspectorError):  # the variant is gone
+        """Compares the modules around the next pass in advance, for users who step through the passes."""
+        with contextlib.suppress(InspectorError):  # the variant was removed
             passes = self._recorded_passes(number)
             following = next((step for step in passes.steps if step.index > index), None)
             if following is not None and self._is_idle:
                 passes.history.compared(following.before_index, following.after_index)
 
-    def _told(self, request: PassRequest, passes: CompilerPasses, reply: PassChange) -> list[bytes]:
+    def _fill(self, request: PassRequest, passes: CompilerPasses, reply: PassChange) -> list[bytes]:
         lowered = self.context.variant(request["variant"]).lowered
-        assert lowered is not None, "what was compiled was lowered"
+        assert lowered is not None, "a compiled variant was lowered"
         since = request["since"]
         if since is None:
             change = passes.change(request["index"])
@@ -164,7 +164,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
         return [*document("optimized", listing).buffers(), packed(removed)]
 
     def _draw(self, request: PassGraphRequest) -> None:
-        """What the pass did here, where the snapshots are compared; the module, which takes longer, on another thread."""
+        """Compares the snapshots on this thread; builds the graph of the module, which takes longer, on another thread."""
         reply = PassGraph(
             type="pass_graph", id=request["id"], variant=request["variant"], index=request["index"],
             is_before=request["is_before"], instructions=0, words=[*WORDS], error=None,
@@ -173,7 +173,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             passes = self._recorded_passes(request["variant"])
             one = passes.at(request["index"])
             events = passes.history.compared(one.before_index, one.after_index)[1].events
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
             self.context.publish(PackedMessage(reply, []))
             return
@@ -191,7 +191,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
         self.context.aside(send)
 
     def _module(self, request: PassGraphRequest, passes: CompilerPasses) -> Module:
-        """The module of a snapshot; the last ones are kept, as one before a pass is that after another."""
+        """Returns the module of a snapshot. The latest ones are cached, as the module before a pass is the one after the previous pass."""
         one = passes.at(request["index"])
         key = request["variant"], one.before_index if request["is_before"] else one.after_index
         module = self._modules.pop(key, None) or passes.module(one, before=request["is_before"])
@@ -201,7 +201,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
         return module
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops its modules too."""
+        """Drops the variant's modules as well."""
         for key in [key for key in self._modules if key[0] == variant.number]:
             self._modules.pop(key, None)
         return super().forget(variant)
@@ -218,17 +218,22 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             touches=[], error=None,
         )  # fmt: skip
         try:
-            found = _followed(request, passes)
+            history = _followed(request, passes)
         except Exception as error:
             reply["error"] = messages.error_of(error)
         else:
-            reply |= {"what": found.what, "fate": found.fate, "certainty": str(found.certainty), "note": found.note}
+            reply |= {
+                "what": history.what,
+                "fate": history.fate,
+                "certainty": str(history.certainty),
+                "note": history.note,
+            }
             reply["touches"] = [
                 PassTouch(
                     index=t.index, name=t.name, word=t.word, text=t.text, before=list(t.before[:MOST_NAMES]),
                     after=list(t.after[:MOST_NAMES]), certainty=str(t.certainty),
                 )
-                for t in found.touches
+                for t in history.touches
             ]  # fmt: skip
         self.context.publish(reply)
 
@@ -243,7 +248,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
 
 
 _MOST_MODULES = 2
-_OF_ONE_BROWSER = 10_000  # browsers begin to count at a random number
+_OF_ONE_BROWSER = 10_000  # each browser starts to count at a random number
 
 
 def _followed(request: FollowRequest, passes: CompilerPasses) -> Following:
@@ -279,7 +284,9 @@ def _pass_list(number: int, passes: CompilerPasses | Unavailable, times: Sequenc
             counts=_counts(passes.counts_at(p.after_index)),
             is_step=p.index in steps,
             without=_refusal(passes.without(p.index)) if p.changed else "it changed nothing",
-            until=_refusal(passes.until(p.index)) if p.changed else "it changed nothing: choose one that did",
+            until=_refusal(passes.until(p.index))
+            if p.changed
+            else "it changed nothing. Choose a pass that changed the module",
             kept=list(pass_switches.later_passes(passes, p.index)[1]) if p.changed else [],
         )
         for p in passes
@@ -334,7 +341,7 @@ def _event(event: StepEvent) -> PassEvent:
 
 
 def _done(module: Module, events: Iterable[StepEvent], is_before: bool) -> bytes:
-    """Of each instruction what the pass did to it, as `PassGraph` has it."""
+    """Returns the effect of the pass on each instruction, in the format of `PassGraph`."""
     words: dict[str, int] = {}
     for event in events:
         for name in event.before if is_before else event.after:

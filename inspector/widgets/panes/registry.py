@@ -1,7 +1,7 @@
-"""Every pane: what it is called, where it stands, what it needs, says, hears, and when it is drawn anew.
+"""The registry of panes: their names, titles, places, inputs, messages and redraw topics.
 
-The browser's half of each is `frontend/src/panes/NAME.ts`, which exports `pane`. What the browser knows of this table
-is generated from it, as the messages are: `frontend/generate_messages.py`.
+The browser's half of each is `frontend/src/panes/NAME.ts`, which exports `pane`. The browser's copy of this table is
+generated from it by `frontend/generate_messages.py`, like the messages.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from inspector.widgets.panes.collective_parts import observed, price
 from inspector.widgets.panes.framework.pane import Need, Pane
 
 Place = Literal["left", "middle", "right", "dock"]
-"""One of three columns, or the panel below them."""
+"""One of three columns, or the dock below them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaneEntry:
-    """A pane.
+    """The registry entry of a pane.
 
     Attributes:
-      name: of its files, in messages, and in the layouts that browsers keep.
-      title: on its tab.
-      place: where it stands at first, behind those that come before it here.
-      make: its class.
-      needs: what it is given of a variant when that becomes known.
-      says: the classes of its messages, besides `Document`.
-      hears: the classes of the requests that it answers.
-      topics: the types of the messages at which the browser draws it anew, besides a change of the connection.
-      only: what a program must have for it to be offered: Pallas kernels, or several partitions.
+      name: name in file names, messages and saved layouts.
+      title: title of its tab.
+      place: initial place, after the panes that precede it in the registry.
+      make: class of the pane.
+      needs: inputs that the pane receives as they become available for a variant.
+      says: classes of the messages that it sends, except `Document`.
+      hears: classes of the requests that it answers.
+      topics: types of messages that make the browser redraw it; a change of the connection always does.
+      only: what the program must have for the pane to be offered: Pallas kernels, or several partitions.
     """
 
     name: str
@@ -98,12 +98,12 @@ PANES: tuple[PaneEntry, ...] = (
 # fmt: on
 
 ToBrowser: Any = Union[(messages.OfExplorer, *(kind for line in PANES for kind in line.says))]
-"""Every message that Python may send."""
+"""Every message that Python can send."""
 FromBrowser: Any = Union[(messages.ToExplorer, *(kind for line in PANES for kind in line.hears))]
-"""Every message that a browser may send."""
+"""Every message that a browser can send."""
 
 
 def offered(*, has_kernels: bool, has_partitions: bool) -> tuple[PaneEntry, ...]:
-    """The panes of a program, in order."""
+    """Returns the panes that are offered for a program, in order."""
     has = {"": True, "kernels": has_kernels, "partitions": has_partitions}
     return tuple(line for line in PANES if has[line.only])

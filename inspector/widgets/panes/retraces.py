@@ -1,4 +1,4 @@
-"""Why JAX traced and compiled again: what differed from the closest call before, of this process while it is watched."""
+"""The Retraces pane: why JAX traced or compiled a function again. Shows the difference from the closest earlier call while watching."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from inspector.widgets.panes.framework.pane import Context, Entry, Pane
 from inspector.widgets.work import Retrace
 
 _MOST = 200
-"""Different retraces that are shown; the same ones of a loop are one."""
+"""Distinct retraces that are shown; identical ones, as in a loop, count as one."""
 _LONGEST = 300
 _PAUSE_S = 0.2
-"""Between two messages, however fast a program is traced again."""
+"""Minimum time between two messages, however often a program is traced again."""
 
 
 class RetraceChange(TypedDict):
-    """What a call has other than the closest one before; see `inspector._jax.caches.retraces.Changed`."""
+    """A difference between a call and the closest earlier call; see `inspector._jax.caches.retraces.Changed`."""
 
     what: str
     where: str
@@ -39,10 +39,10 @@ class RetraceRow(TypedDict):
     Attributes:
       event: "trace" or "compile"; see `inspector._jax.caches.retraces.Retrace`.
       is_explored: whether the function is the Explorer's.
-      call: the text of the line of the call; "" where it cannot be read.
-      remark: what the cause means where nothing else is known; "" beside changes.
-      count: how many there were.
-      explanation: JAX's words of the last.
+      call: source line of the call; "" if it cannot be read.
+      remark: explanation of the cause if no change is known; "" if there are changes.
+      count: number of such calls.
+      explanation: JAX's explanation of the latest call.
     """
 
     function: str
@@ -59,14 +59,14 @@ class RetraceRow(TypedDict):
 
 
 class Retraces(TypedDict):
-    """What was traced again while somebody watched, the latest first.
+    """The functions that were traced again while watching, the latest first.
 
     Attributes:
-      watching: whether the process is watched now.
-      was_watched: whether it ever was.
-      first_calls: functions that were traced for the first time meanwhile.
-      left_out: rows that there are besides.
-      note: why nothing can be watched; "" where it can.
+      watching: whether the process is being watched.
+      was_watched: whether it has ever been watched.
+      first_calls: number of functions that were traced for the first time while watching.
+      left_out: number of rows that are not listed.
+      note: the reason why watching is not possible; "" if it is.
     """
 
     type: Literal["retraces"]
@@ -79,17 +79,17 @@ class Retraces(TypedDict):
 
 
 class WatchRetracesRequest(TypedDict):
-    """Watch the process of the user's Python, or no longer."""
+    """Starts or stops watching the process of the user's Python."""
 
     type: Literal["watch_retraces"]
     on: bool
 
 
 class RetracesPane(Pane):
-    """See the module."""
+    """Shows the retraces of this process."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Watches nothing yet."""
+        """Creates the pane; nothing is watched yet."""
         super().__init__(name, context)
         self._root, self._explored = Root(), ""
         self._was_watched = False
@@ -97,14 +97,14 @@ class RetracesPane(Pane):
         self._pause: threading.Timer | None = None
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
-        """What there is to watch; the same for all variants."""
+        """Returns the initial state, which all variants share."""
         if variant is not None:
             return []
         self._root, self._explored = lowered.root, lowered.program.name.removeprefix("jit_")
         return [self._message()]
 
     def answer(self, request: WatchRetracesRequest) -> None:
-        """Starts to listen, or stops."""
+        """Starts or stops watching."""
         watch = self.context.work().retraces
         if watch is None:
             return
@@ -116,7 +116,7 @@ class RetracesPane(Pane):
         self._publish()
 
     def close(self) -> None:
-        """Listens no longer."""
+        """Stops watching."""
         watch = self.context.work().retraces
         if watch is not None:
             watch.stop()
@@ -125,14 +125,14 @@ class RetracesPane(Pane):
                 self._pause.cancel()
 
     def _on_retrace(self) -> None:
-        """On the thread that traces: what comes meanwhile is told together."""
+        """Schedules a message, on the thread that traces; retraces in the meantime go into the same message."""
         with self._lock:
             if self._pause is None:
-                self._pause = threading.Timer(_PAUSE_S, self._tell)
+                self._pause = threading.Timer(_PAUSE_S, self._publish_later)
                 self._pause.daemon = True
                 self._pause.start()
 
-    def _tell(self) -> None:
+    def _publish_later(self) -> None:
         with self._lock:
             self._pause = None
         self.context.later(self._publish)
@@ -142,8 +142,8 @@ class RetracesPane(Pane):
 
     def _message(self) -> Retraces:
         watch = self.context.work().retraces
-        found = [] if watch is None else [*watch.found]
-        again = [each for each in found if each.cause != "first call"]
+        retraces = [] if watch is None else [*watch.found]
+        again = [each for each in retraces if each.cause != "first call"]
         counts = collections.Counter(map(_key, again))
         latest: dict[tuple[object, ...], Retrace] = {}
         for each in reversed(again):
@@ -153,10 +153,10 @@ class RetracesPane(Pane):
             type="retraces",
             watching=watch is not None and watch.is_on,
             was_watched=self._was_watched,
-            first_calls=len(found) - len(again),
+            first_calls=len(retraces) - len(again),
             rows=[self._row(latest[key], counts[key]) for key in shown],
             left_out=len(latest) - len(shown),
-            note="" if watch is not None else _NOT_HERE,
+            note="" if watch is not None else _NO_FUNCTION,
         )
 
     def _row(self, retrace: Retrace, count: int) -> RetraceRow:
@@ -181,14 +181,14 @@ class RetracesPane(Pane):
         )
 
 
-_NOT_HERE = "This was loaded from a file, without its function. What this process compiles again says inspector.watch_retraces()."
+_NO_FUNCTION = "This exploration was loaded from a file, without its function. To watch this process, use inspector.watch_retraces()."
 _REMARKS: Mapping[str, str] = {
-    "defined again": "A new function object of the same source, as in a loop or a factory. Define and jit it once.",
+    "defined again": "A new function object with the same source, as in a loop or a factory. Define and jit it once.",
     "cache cleared": "jax.clear_caches() or clear_cache() removed the trace.",
-    "placement": "Other shardings, devices or committed arguments.",
-    "arguments": "other types of arguments",
-    "structure": "another pytree or static value",
-    "context": "other settings of JAX, such as a mesh or a precision",
+    "placement": "Different shardings, devices or committed arguments.",
+    "arguments": "Different argument types.",
+    "structure": "Different pytree structure or static value.",
+    "context": "Different JAX settings, such as a mesh or a precision.",
     "unknown": "The difference is not recorded.",
 }
 
@@ -198,10 +198,10 @@ def _key(retrace: Retrace) -> tuple[object, ...]:
     return retrace.fun_name, retrace.defined_at, retrace.called_at, retrace.event, retrace.cause, changes
 
 
-def _place(said: str) -> tuple[str, int] | None:
-    """File and line of `file:3`, `file:3:4 (name)`; None of anything else."""
-    found = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \(.*\))?", said)
-    return (found[1], int(found[2])) if found else None
+def _place(text: str) -> tuple[str, int] | None:
+    """Returns file and line of `file:3` or `file:3:4 (name)`; None for any other text."""
+    match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \(.*\))?", text)
+    return (match[1], int(match[2])) if match else None
 
 
 def _line(place: tuple[str, int] | None) -> messages.SourceLine | None:
@@ -212,25 +212,25 @@ def _cut(text: str, most: int = _LONGEST) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def retraces_html(told: Retraces) -> str:
-    """What was told of retraces for a page without an app; "" where nobody watched."""
-    if not told["was_watched"]:
+def retraces_html(retraces: Retraces) -> str:
+    """Returns the retraces as HTML for a page without the app; "" if the process was never watched."""
+    if not retraces["was_watched"]:
         return ""
-    if not told["rows"]:
-        return "<p>Nothing was compiled again while it was watched.</p>"
-    head = "".join(f"<th>{name}</th>" for name in ("function", "call", "times", "event", "what differed"))
+    if not retraces["rows"]:
+        return "<p>No recompilations while watching.</p>"
+    head = "".join(f"<th>{name}</th>" for name in ("function", "call", "times", "event", "difference"))
     rows = "".join(
         f"<tr><td>{html.escape(row['function'])}</td><td>{html.escape(_text(row['called_at']))}</td>"
-        f"<td>{row['count']}</td><td>{html.escape(row['event'])}</td><td>{html.escape(_said(row))}</td></tr>"
-        for row in told["rows"]
+        f"<td>{row['count']}</td><td>{html.escape(row['event'])}</td><td>{html.escape(_difference_text(row))}</td></tr>"
+        for row in retraces["rows"]
     )
-    return f"<details><summary>Compiled again</summary><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
+    return f"<details><summary>Recompilations</summary><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
 
 
 def _text(line: messages.SourceLine | None) -> str:
     return "" if line is None else f"{line['file']}:{line['line']}"
 
 
-def _said(row: RetraceRow) -> str:
-    changes = (f"{c['what']} of {c['where']}: {c['now']}, before {c['before']}" for c in row["changes"])
+def _difference_text(row: RetraceRow) -> str:
+    changes = (f"{c['what']} of {c['where']}: {c['now']}, previously {c['before']}" for c in row["changes"])
     return "; ".join(changes) or row["remark"]

@@ -1,4 +1,4 @@
-"""The roofline of a variant: each kernel under the roofs of its chip, and the kernels summed by what they share."""
+"""The Roofline pane: each kernel of a variant under the roofs of its chip, and the kernels grouped by a property."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from inspector.widgets.panes.framework.pane import Context, Entry, PackedMessage
 from inspector.widgets.panes.line_costs import LineCostsRequest, failed, message_of
 from inspector.widgets.variants import Variant
 
-# More than anybody reads or tells apart in a picture.
+# More than a user reads or distinguishes in a picture.
 _SHOWN = 400
-_NAMED = 12  # kernels beside an exchange
+_NAMED = 12  # listed kernels that overlap with an exchange
 
 
 class RooflineRequest(TypedDict):
-    """Send the roofline of a variant. `id` numbers the request; late replies are dropped.
+    """Requests the roofline of a variant. `id` numbers the request; late replies are dropped.
 
     Attributes:
-      by: what the rows of the table are: kernels, or kernels summed by something.
-      is_measured: whether this machine's CPU is measured for its roofs, where none are published.
+      by: rows of the table: kernels, or kernels grouped by a property.
+      is_measured: whether to measure the roofs of this machine's CPU if none are published.
     """
 
     type: Literal["roofline"]
@@ -42,11 +42,11 @@ class RooflineRequest(TypedDict):
 
 
 class RooflinePeak(TypedDict):
-    """The roofs.
+    """The roofs of a chip.
 
     Attributes:
-      flops_per_s: of the arithmetic that most matrix products run by, `name`; None with the `reason`.
-      memory_bytes_per_s: of the main memory.
+      flops_per_s: arithmetic roof of the precision that most matrix products use, `name`; None, with the `reason`.
+      memory_bytes_per_s: bandwidth of the main memory.
     """
 
     chip: str
@@ -58,18 +58,18 @@ class RooflinePeak(TypedDict):
 
 
 class RooflineRow(TypedDict):
-    """A kernel, some kernels, or all; None where `unknown` says why.
+    """A kernel, a group of kernels, or all kernels; values are None where `unknown` has the reason.
 
     Attributes:
-      name: the kernel's instruction, or what the kernels share; None where nothing tells.
-      instruction: of the kernel, the slowest of several; the module's name for the whole program.
-      kernels: how many there are.
-      bound_by: which roof it meets first; "" of several.
-      exposed_s: of the time on the links what no kernel hides, an estimate by least times; None where it is not known.
-      beside: some kernels that run while an exchange is under way.
-      filled: the share of a TPU's matrix unit that its products fill at most; None without any, or where nothing tells.
-      share: of the time of all kernels.
-      unknown: what is not known or known in part, and why; "" where all is known.
+      name: the kernel's instruction, or the property that the kernels share; None if unknown.
+      instruction: instruction of the kernel, of the slowest one in a group; the module's name for the whole program.
+      kernels: number of kernels.
+      bound_by: the roof that limits it; "" for groups.
+      exposed_s: estimated part of the time on the links that overlaps with no kernel, from times at the roof; None if unknown.
+      beside: some kernels that run during an exchange.
+      filled: largest share of a TPU's matrix unit that its products fill; None without products, or if unknown.
+      share: share of the time of all kernels.
+      unknown: unknown or partly known values, with the reason; "" if all are known.
     """
 
     name: str | None
@@ -94,11 +94,11 @@ class Roofline(TypedDict):
     """The reply to `RooflineRequest` number `id`, or an error.
 
     Attributes:
-      peak: the roofs; None with the `reason`.
+      peak: the roofs; None, with the `reason`.
       can_measure: whether this machine's CPU can be measured instead.
-      points: the slowest kernels, for the picture and for a table of kernels.
-      rows: of a table of anything else, the slowest first.
-      count: rows that the table has, those that are not here too.
+      points: the slowest kernels, for the picture and the table of kernels.
+      rows: rows of a table of groups, the slowest first.
+      count: total number of rows in the table, including those that are not sent.
     """
 
     type: Literal["roofline"]
@@ -115,52 +115,52 @@ class Roofline(TypedDict):
 
 
 class RooflinePane(CountedPane):
-    """See the module."""
+    """Sends the roofline of each variant and the costs of its lines."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Measures nothing yet."""
+        """Creates the pane; nothing is measured yet."""
         super().__init__(name, context)
         self._measured: Peak | None = None
         self._recorded: dict[int, CompiledProgram] = {}
-        self._told: set[int] = set()
+        self._has_line_costs: set[int] = set()
 
     def reply(self, request: RooflineRequest | LineCostsRequest) -> Roofline | PackedMessage:
-        """The roofline, or what it means for the lines of the texts."""
+        """Returns the roofline, or the costs of the lines of the texts."""
         return self._roofline(request) if request["type"] == "roofline" else self._line_costs(request)
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[RooflineRequest | LineCostsRequest]:
-        """The kernels, and what the lines cost; the kernels summed in every way too."""
+        """Yields the requests for the kernels and the costs of lines; also for all groups if `is_whole`."""
         for by in ("kernel", *get_args(GroupedBy)) if is_whole else ("kernel",):
             yield RooflineRequest(type="roofline", id=0, variant=variant.number, by=by, is_measured=False)
-        if variant.number not in self._told:
+        if variant.number not in self._has_line_costs:
             yield LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False)
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """Its buffers, for what lives at the peak; whoever looks at the lines is told anew."""
+        """Stores the variant's buffers for the memory at the peak, and updates the costs of lines if they were requested."""
         with self.context.lock:
             if self.context.holds(variant):
                 self._recorded[variant.number] = compiled
-        if variant.number in self._told:
+        if variant.number in self._has_line_costs:
             self.answer(LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False))
         return ()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops its buffers too."""
+        """Drops the variant's buffers as well."""
         self._recorded.pop(variant.number, None)
-        self._told.discard(variant.number)
+        self._has_line_costs.discard(variant.number)
         return super().forget(variant)
 
     def _line_costs(self, request: LineCostsRequest) -> PackedMessage:
         try:
             variant = self.context.variant(request["variant"])
-            assert variant.lowered is not None, "what is compiled was lowered"
-            self._told.add(variant.number)
+            assert variant.lowered is not None, "a compiled variant was lowered"
+            self._has_line_costs.add(variant.number)
             lowered, recorded = variant.lowered, self._recorded.get(variant.number)
             roofs = self._roofs(variant, request["is_measured"] or self._measured is not None)
             compiled = variant.compiled_now if recorded is None else as_compiled(recorded)
-            found = line_costs_under(lowered, roofs, variant.compiled_now, compiled.timeline())
-            return message_of(variant.number, found, can_measure=_can_measure(roofs, variant))
-        except Exception as error:  # whatever it is, it belongs in the panes
+            costs = line_costs_under(lowered, roofs, variant.compiled_now, compiled.timeline())
+            return message_of(variant.number, costs, can_measure=_can_measure(roofs, variant))
+        except Exception as error:  # the panes show any error
             return failed(request["variant"], error)
 
     def _roofline(self, request: RooflineRequest) -> Roofline:
@@ -183,7 +183,7 @@ class RooflinePane(CountedPane):
                 groups = roofs.groups(request["by"])
                 reply["rows"] = [_row_of_group(group) for group in groups[:_SHOWN]]
                 reply["count"] = len(groups)
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         return reply
 

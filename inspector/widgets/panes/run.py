@@ -1,4 +1,4 @@
-"""Measurements: durations, inputs and outputs."""
+"""The Run pane: durations, inputs and outputs of executions."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 _PREVIEW_VALUES = 6
 _PREVIEW_REPLICAS = 16
 _SHOWN_ARRAYS = 40
-_MOST_BYTES = 256 << 20  # of outputs of all variants that are kept to be compared
+_MOST_BYTES = 256 << 20  # limit for the stored outputs of all variants
 _NOT_KEPT = Unavailable(
-    f"those of all variants together are more than the {format_bytes(_MOST_BYTES)} that are kept",
+    f"the outputs of all variants exceed the storage limit of {format_bytes(_MOST_BYTES)}",
     "Compare two runs with inspector.compare_runs(run, other)",
 )
 
 
 class RunRequest(TypedDict):
-    """Run a variant; `repeat` measured executions."""
+    """Runs a variant with `repeat` measured executions."""
 
     type: Literal["run"]
     variant: int
@@ -46,11 +46,11 @@ class RunArray(TypedDict):
     """An input or output of a run.
 
     Attributes:
-      path: how the user would write it, such as `params['w']`.
-      shape: as text, such as `f32[128,64]` without the type: `128,64`.
-      generated: inspector made the values, because only a shape was given.
-      per_replica: every replica has its own values.
-      preview: one line of values a replica (a single one when all hold the same).
+      path: the expression in Python, such as `params['w']`.
+      shape: shape as text without the type, such as `128,64` for `f32[128,64]`.
+      generated: whether inspector generated the values, because only a shape was passed.
+      per_replica: whether every replica has different values.
+      preview: one line of values per replica; a single line if all replicas have the same values.
     """
 
     path: str
@@ -62,7 +62,7 @@ class RunArray(TypedDict):
 
 
 class RunResult(TypedDict):
-    """What was measured: seconds from call to outputs ready, one duration an execution."""
+    """The measurements of a run: seconds from the call until the outputs are ready, one duration per execution."""
 
     device_kind: str
     durations_s: list[float]
@@ -75,7 +75,7 @@ class RunResult(TypedDict):
 
 
 class Run(TypedDict):
-    """The state of a run of a variant; `result` once it is done."""
+    """The state of a variant's run; `result` is set once it is done."""
 
     type: Literal["run"]
     variant: int
@@ -87,13 +87,13 @@ class Run(TypedDict):
 
 
 class OutputDifference(TypedDict):
-    """How an output differs from the baseline's; numbers are None where `unknown` says why.
+    """The difference between an output and the baseline's output; numbers are None where `unknown` has the reason.
 
     Attributes:
-      scaled: the largest difference by the baseline's largest value.
-      ulps: the most floating-point numbers between two elements.
-      first: index of the first element that differs, and what stands there in both; "" where all are equal.
-      nans, infinities: of this and the baseline's elements.
+      scaled: the largest difference divided by the baseline's largest value.
+      ulps: the largest distance between two elements, in floating-point numbers between them.
+      first: index of the first element that differs, with its value in both outputs; "" if all are equal.
+      nans, infinities: number of such elements in this output and in the baseline's.
     """
 
     path: str
@@ -110,14 +110,14 @@ class OutputDifference(TypedDict):
 
 
 class RunComparison(TypedDict):
-    """A variant's run against the baseline's, anew whenever one of them was run.
+    """The comparison of a variant's run with the baseline's run, updated whenever one of them runs.
 
     Attributes:
-      outputs: how far the outputs agree, or why they cannot be compared.
-      verdict: the same in few words.
-      is_same: whether all are equal; None where they cannot be compared.
-      speed: which is faster, or why nothing can be said.
-      is_faster: True, False (slower), or None where the difference is no more than noise.
+      outputs: description of how closely the outputs agree, or the reason why they cannot be compared.
+      verdict: the same in a few words.
+      is_same: whether all outputs are equal; None if they cannot be compared.
+      speed: description of which run is faster, or the reason why this is unknown.
+      is_faster: True, False (slower), or None if the difference is within the noise.
     """
 
     type: Literal["run_comparison"]
@@ -131,23 +131,23 @@ class RunComparison(TypedDict):
 
 
 class RunPane(Pane):
-    """Every variant's latest."""
+    """Shows the latest run of every variant."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Nothing runs yet."""
+        """Creates the pane; nothing is running yet."""
         super().__init__(name, context)
         self._held: dict[int, RunJob] = {}
         self._latest: dict[int, Outcome] = {}
         self._comparing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-comparison")
 
     def answer(self, request: RunRequest) -> None:
-        """Checking and making inputs can take seconds, so not even that is done on the comm's thread."""
+        """Starts a run on the Explorer's thread, as checking and creating the inputs can take seconds."""
         variant = self.context.variant(request["variant"])
         self.context.publish(run_message(variant.number, "queued"))
         self.context.later(lambda: self._run(variant, request["repeat"]))
 
     def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
-        """How long its latest run took."""
+        """Returns the duration of its latest run."""
         if outcome := self.outcome(variant):
             took, count = format_seconds(statistics.median(outcome.durations_s)), len(outcome.durations_s)
             yield Excerpt(
@@ -155,18 +155,18 @@ class RunPane(Pane):
             )
 
     def outcome(self, variant: Variant) -> Outcome | None:
-        """What is kept of the variant's latest run."""
+        """Returns the stored outcome of the variant's latest run, or None."""
         with self.context.lock:
             return self._latest.get(variant.number)
 
     def cancel(self, variant: Variant) -> None:
-        """Stops its run."""
+        """Stops the variant's run."""
         run = self._held.get(variant.number)
         if run is not None:
             run.cancel()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops its run."""
+        """Drops the variant's run."""
         self._latest.pop(variant.number, None)
         run = self._held.pop(variant.number, None)
         return super().forget(variant) if run is None else run.cancel
@@ -184,14 +184,14 @@ class RunPane(Pane):
     def _run(self, variant: Variant, repeat: int) -> None:
         try:
             run = self.context.work().run(variant.compiled_now, repeat)
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             self.context.publish(run_message(variant.number, "failed", error=error))
             return
         with self.context.lock:
-            held = self.context.holds(variant)
-            if held:
+            is_current = self.context.holds(variant)
+            if is_current:
                 self._held[variant.number] = run
-        if not held:
+        if not is_current:
             run.cancel()
             return
         self._advance(variant, run)
@@ -199,7 +199,7 @@ class RunPane(Pane):
         run.add_done_callback(lambda _: self.context.later(lambda: self._show(variant, run)))
 
     def _advance(self, variant: Variant, run: RunJob) -> None:
-        """Tells the stage, of a run whose end was not told."""
+        """Publishes the stage of a run whose end was not published yet."""
         if self._held.get(variant.number) is run:
             self.context.publish(run_message(variant.number, "running", run))
 
@@ -210,7 +210,7 @@ class RunPane(Pane):
             message = run_message(variant.number, "done", run, result=run_result(measured))
         except CancelledError:
             message = run_message(variant.number, "cancelled", run)
-        except Exception as error:  # whatever it is, it belongs in the pane
+        except Exception as error:  # the pane shows any error
             message = run_message(variant.number, "failed", run, error=error)
         if self._held.get(variant.number) is run:
             del self._held[variant.number]
@@ -220,7 +220,7 @@ class RunPane(Pane):
                     self._comparing.submit(self._compare, variant, measured)
 
     def _compare(self, variant: Variant, run: measurement.Run) -> None:
-        """Compares it with the baseline's, and all others where it is the baseline. On a thread of its own."""
+        """Compares a run with the baseline's, or all others with it if it is the baseline. Called on a separate thread."""
         outcome = Outcome.of(run)
         with self.context.lock:
             if not self.context.holds(variant):
@@ -237,18 +237,18 @@ class RunPane(Pane):
 
 
 def run_result(run: measurement.Run) -> RunResult:
-    """A measurement as the pane shows it; long lists of arrays are cut, and the note says so."""
+    """Returns a measurement as the pane shows it; long lists of arrays are truncated, with a note."""
     notes = []
-    if any(given.made for given in run.inputs):
+    if any(array.made for array in run.inputs):
         notes.append(
-            "Inputs marked as generated were made from their shapes: small normal numbers, zeros for integers."
+            "Generated inputs were created from their shapes: small normal random numbers, zeros for integers."
         )
     for name, arrays in (("inputs", run.inputs), ("outputs", run.outputs)):
         if len(arrays) > _SHOWN_ARRAYS:
-            notes.append(f"The first {_SHOWN_ARRAYS} of {len(arrays)} {name} are shown.")
+            notes.append(f"Showing the first {_SHOWN_ARRAYS} of {len(arrays)} {name}.")
     if (size := sum(array.nbytes for array in run.outputs)) > _MOST_BYTES:
         notes.append(
-            f"Outputs of {format_bytes(size)} are not kept: compare two runs with inspector.compare_runs(run, other)."
+            f"Outputs of {format_bytes(size)} are too large to store. Compare two runs with inspector.compare_runs(run, other)."
         )
     return RunResult(
         device_kind=run.device_kind,
@@ -256,7 +256,7 @@ def run_result(run: measurement.Run) -> RunResult:
         median_s=run.median_s,
         min_s=run.min_s,
         iqr_s=run.iqr_s,
-        inputs=[_input(given, run.num_replicas) for given in run.inputs[:_SHOWN_ARRAYS]],
+        inputs=[_input(array, run.num_replicas) for array in run.inputs[:_SHOWN_ARRAYS]],
         outputs=[
             _array(f"result{about.path}", about, value, run.num_replicas > 1, run.num_replicas)
             for about, value in zip(run.program.results[:_SHOWN_ARRAYS], run.outputs, strict=False)
@@ -266,18 +266,23 @@ def run_result(run: measurement.Run) -> RunResult:
 
 
 def _within_limit(latest: Mapping[int, Outcome], first: int) -> dict[int, Outcome]:
-    """Outcomes of variants, the latest last: the baseline's outputs are kept, then the latest, as many as there is room for."""
-    left, found = _MOST_BYTES, dict(latest)
+    """Limits the stored outputs of runs to `_MOST_BYTES`: the baseline's outputs first, then the latest.
+
+    Args:
+      latest: outcomes by variant, the latest last.
+      first: number of the baseline.
+    """
+    left, limited = _MOST_BYTES, dict(latest)
     for number in (first, *(each for each in reversed([*latest]) if each != first)):
         if number in latest and latest[number].byte_size <= left:
             left -= latest[number].byte_size
         elif number in latest:
-            found[number] = dataclasses.replace(latest[number], outputs=_NOT_KEPT)
-    return found
+            limited[number] = dataclasses.replace(latest[number], outputs=_NOT_KEPT)
+    return limited
 
 
 def run_comparison(variant: int, run: Outcome, baseline: Outcome) -> RunComparison:
-    """How a variant's run differs from the baseline's, for the pane."""
+    """Returns the comparison of a variant's run with the baseline's, for the pane."""
     faster = speed(run.durations_s, baseline.durations_s)
     message = RunComparison(
         type="run_comparison", variant=variant, outputs="", verdict="not comparable", is_same=None, rows=[],
@@ -285,20 +290,20 @@ def run_comparison(variant: int, run: Outcome, baseline: Outcome) -> RunComparis
         is_faster=None if isinstance(faster, Unavailable) or not faster.is_known else faster.ratio > 1,
     )  # fmt: skip
     try:
-        found = compare_outcomes(run, baseline)
+        comparison = compare_outcomes(run, baseline)
     except ExecutionError as error:
         message["outputs"] = str(error)
         return message
-    message["outputs"], message["is_same"], message["verdict"] = found.words, found.same, _verdict(found)
-    unlike = sorted(found.differences, key=lambda each: not each.differing)
+    message["outputs"], message["is_same"], message["verdict"] = comparison.words, comparison.same, _verdict(comparison)
+    unlike = sorted(comparison.differences, key=lambda each: not each.differing)
     message["rows"] = [_difference(each) for each in unlike[:_SHOWN_ARRAYS]]
     return message
 
 
-def _verdict(found: Comparison) -> str:
-    if found.same:
+def _verdict(comparison: Comparison) -> str:
+    if comparison.same:
         return "equal"
-    return "differ" if isinstance(found.bound, Unavailable) else f"differ by {found.bound}"
+    return "differ" if isinstance(comparison.bound, Unavailable) else f"differ by {comparison.bound}"
 
 
 def _difference(each: Difference) -> OutputDifference:
@@ -321,9 +326,9 @@ def _difference(each: Difference) -> OutputDifference:
     )
 
 
-def _input(given: Any, num_replicas: int) -> RunArray:
-    array = _array(given.argument.path, given.argument, given.value, given.per_replica, num_replicas)
-    return RunArray(**{**array, "generated": given.made})
+def _input(source: Any, num_replicas: int) -> RunArray:
+    array = _array(source.argument.path, source.argument, source.value, source.per_replica, num_replicas)
+    return RunArray(**{**array, "generated": source.made})
 
 
 def _array(path: str, about: Any, value: np.ndarray, per_replica: bool, num_replicas: int) -> RunArray:
@@ -342,7 +347,7 @@ def _array(path: str, about: Any, value: np.ndarray, per_replica: bool, num_repl
 
 
 def _preview(value: np.ndarray) -> str:
-    """A few values on one line."""
+    """Formats the first values on one line."""
     flat = np.asarray(value).reshape(-1)
     words = [_word(v) for v in flat[:_PREVIEW_VALUES]]
     if flat.size > _PREVIEW_VALUES:
@@ -365,7 +370,7 @@ def run_message(
     error: BaseException | None = None,
     result: RunResult | None = None,
 ) -> Run:
-    """The state of a variant's run, for the pane."""
+    """Returns the state of a variant's run, for the pane."""
     return Run(
         type="run",
         variant=variant,

@@ -1,4 +1,4 @@
-"""How the arrays of a partitioned program lie over its devices."""
+"""The Shardings pane: the distribution of a partitioned program's arrays over its devices."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from inspector.widgets.panes.framework.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
 _MOST: Mapping[str, int] = {"argument": 500, "result": 300, "constraint": 200, "value": 500}
-"""Arrays of each kind that are listed."""
+"""Maximum number of listed arrays of each kind."""
 
 
 class ShardedArray(TypedDict):
-    """One array; see `inspector.analysis.sharding.program_shardings.ArraySharding`.
+    """An array; see `inspector.analysis.sharding.program_shardings.ArraySharding`.
 
     Attributes:
       what: dtype and shape.
-      axes: of each dimension, those that split it; None where no axes say it: then `reason`.
-      asked: the user's spec, "" where XLA chose.
-      text: XLA's words.
+      axes: mesh axes that split each dimension; None if the sharding is not expressed by axes, with the `reason`.
+      asked: the user's spec, "" if XLA chose the sharding.
+      text: the sharding in XLA's notation.
     """
 
     kind: Literal["argument", "result", "constraint", "value"]
@@ -47,11 +47,11 @@ class ShardingList(TypedDict):
     """The arrays of a variant's program.
 
     Attributes:
-      axis_names, axis_sizes: of the mesh.
-      ids: of its devices, at each position in row-major order, as JAX gives them.
-      left_out: arrays that there are besides.
-      has_values: whether the values inside are among them, which is known once the passes are recorded.
-      note: why there are none; "" where there are some.
+      axis_names, axis_sizes: axes of the mesh.
+      ids: JAX's ids of the mesh's devices, in row-major order.
+      left_out: number of arrays that are not listed.
+      has_values: whether intermediate values are included, which requires recorded passes.
+      note: the reason why there are none; "" if there are some.
     """
 
     type: Literal["sharding_list"]
@@ -66,23 +66,23 @@ class ShardingList(TypedDict):
 
 
 class ShardingsPane(Pane):
-    """See the module."""
+    """Lists the shardings of each variant."""
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
-        """What XLA made of all at the ends and what the user constrains."""
+        """Yields the shardings of arguments, results and user constraints."""
         yield from self._list(variant, compiled, None)
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
-        """The values inside too."""
+        """Yields the shardings including intermediate values."""
         if (whole := whole_program(compiled)) is not None:
             yield from self._list(variant, compiled, whole)
 
     def _list(self, variant: Variant, compiled: CompiledProgram, whole: Module | None) -> Iterator[Entry]:
-        assert variant.lowered is not None, "what was compiled was lowered"
-        found = shardings(compiled, variant.lowered.module(), whole)
-        mesh = placed_mesh(compiled) if len(found) else None
+        assert variant.lowered is not None, "a compiled variant was lowered"
+        arrays = shardings(compiled, variant.lowered.module(), whole)
+        mesh = placed_mesh(compiled) if len(arrays) else None
         ids = mesh.physical_id_of_position.tolist() if mesh is not None and mesh.size <= MOST_DEVICES else []
-        rows = [row for kind, most in _MOST.items() for row in [each for each in found if each.kind == kind][:most]]
+        rows = [row for kind, most in _MOST.items() for row in [each for each in arrays if each.kind == kind][:most]]
         yield ShardingList(
             type="sharding_list",
             variant=variant.number,
@@ -90,9 +90,9 @@ class ShardingsPane(Pane):
             axis_sizes=[] if mesh is None else list(mesh.axis_sizes),
             ids=ids,
             rows=[_array(each) for each in rows],
-            left_out=len(found) - len(rows),
+            left_out=len(arrays) - len(rows),
             has_values=whole is not None,
-            note="" if len(found) else _NONE,
+            note="" if len(arrays) else _NONE,
         )
 
 
@@ -114,6 +114,6 @@ def _array(each: ArraySharding) -> ShardedArray:
 
 
 _NONE = (
-    "The program runs on one partition, so every array is whole. Give arguments a NamedSharding, or jit with in_shardings over a"
+    "The program runs on one partition, so no array is split. Pass arguments with a NamedSharding, or use jit with in_shardings over a"
     " mesh."
 )

@@ -1,4 +1,4 @@
-"""The user's Python, the lines of several files one below the other."""
+"""The Source pane: the user's Python source, the lines of several files in one text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from inspector.widgets.panes.framework.text import TextPane
 
 
 class SourcePane(TextPane):
-    """See the module."""
+    """Shows the source lines of the program."""
 
     language = "python"
     is_shared = True
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
-        """Begins at the function, below what its cell imports."""
+        """Returns the source, scrolled to the function, below the imports of its cell."""
         for entry in super().lowered(lowered, variant):
             if isinstance(entry, TextDocument) and not isinstance(lowered.source, Unavailable):
                 yield dataclasses.replace(entry, first_line=_line_of(lowered.source, lowered.root))
@@ -30,7 +30,7 @@ class SourcePane(TextPane):
                 yield entry
 
     def listing(self, lowered: Lowered) -> Listing | Unavailable:
-        """The source with each heading of a notebook cell saying which one it is."""
+        """Returns the source with the name of the notebook cell in each heading."""
         listing = lowered.source
         if isinstance(listing, Unavailable):
             return listing
@@ -44,7 +44,7 @@ class SourcePane(TextPane):
 
 
 def _line_of(listing: Listing, root: Root) -> int:
-    """Where a function's definition begins, from 0; 0 where the text has it not."""
+    """Returns the line where a function's definition begins, from 0; 0 if the text does not contain it."""
     for line in range(listing.line_count):
         frames = [frame for origin in listing.origins_of(line) for frame in origin.frames]
         if any((frame.file, frame.line) == (root.file, root.lines[0]) for frame in frames):

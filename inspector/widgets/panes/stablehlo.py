@@ -1,4 +1,4 @@
-"""The lowered program, as JAX hands it to XLA."""
+"""The StableHLO pane: the lowered program, as JAX passes it to XLA."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from inspector.widgets.panes.framework.text import TextPane
 
 
 class StableHloPane(TextPane):
-    """See the module."""
+    """Shows the StableHLO of the program."""
 
     language = "mlir"
 
     def listing(self, lowered: Lowered) -> Listing:
-        """As MLIR prints it."""
+        """Returns the text as MLIR prints it."""
         return lowered.stablehlo_listing

@@ -1,4 +1,4 @@
-"""The numbers of variants: memory, cost, times."""
+"""The Stats pane: memory, costs and times of variants."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from inspector.widgets.variants import Variant
 
 
 class StatsRow(TypedDict):
-    """One number of a variant. With a `reason` it is not known: None, or known in part.
+    """One number of a variant. If there is a `reason`, the value is unknown (None) or partly known.
 
     Attributes:
-      word: precedes a `value` that is known in part: "at least" or "about"; else "".
+      word: qualifier of a partly known `value`: "at least" or "about"; else "".
     """
 
     key: str
@@ -38,19 +38,19 @@ class Stats(TypedDict):
 
 
 class StatsPane(Pane):
-    """See the module."""
+    """Shows the numbers of each variant."""
 
     def preview(self, variant: Variant, preview: Preview) -> Iterable[Entry]:
-        """Those that are known."""
+        """Returns the numbers that are already known."""
         return [_message(variant, stats(preview))]
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """All of them."""
+        """Returns all numbers."""
         return [_message(variant, (*stats(compiled), *_total(compiled), *program_stats(compiled)))]
 
 
 def _message(variant: Variant, rows: Iterable[Stat]) -> Stats:
-    """Rows of the Stats pane; what is unknown, or known in part, carries its reason."""
+    """Returns the rows of the Stats pane; unknown and partly known values have a reason."""
     return Stats(
         type="stats",
         variant=variant.number,
@@ -70,8 +70,8 @@ def _message(variant: Variant, rows: Iterable[Stat]) -> Stats:
 
 
 def _total(compiled: CompiledProgram) -> tuple[Stat, ...]:
-    """What a variant's chip shows, beside the compile's own time; of what came from the cache it was another's."""
+    """Returns the total time as the variant's chip shows it; the compile's own time is a separate row. Cached programs have none."""
     total_s = compiled.timings.get("total_s")
     if total_s is None or is_from_cache(compiled):
         return ()
-    return (Stat("total_s", "total time, with waiting and starting", "seconds", total_s),)
+    return (Stat("total_s", "total time, including queueing and start", "seconds", total_s),)

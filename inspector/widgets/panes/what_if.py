@@ -1,4 +1,4 @@
-"""What a program would take of another call: donated arguments, other dtypes and batches, values computed again.
+"""The What if pane: the program of a different call, with donated arguments, other dtypes and batch sizes, or rematerialization.
 
 Each supposition becomes a variant, so every other pane compares it with the baseline.
 """
@@ -19,17 +19,17 @@ from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Entry, Pane
 
 _MOST = 400
-"""Arguments, and scopes, that can be chosen from a list; of others the name can be typed."""
+"""Number of arguments, and of scopes, that can be chosen from a list; others can be typed by name."""
 
 
 class SupposedArgument(TypedDict):
-    """An argument, or all below a name.
+    """An argument, or all arguments below a name.
 
     Attributes:
-      path: its name.
-      what: the array's dtype and shape, or how many there are below the name.
-      dtype: of those that are floating-point numbers; "" where none is.
-      length: of their first axes; None where these differ or one has none.
+      path: name of the argument.
+      what: dtype and shape of the array, or the number of arrays below the name.
+      dtype: dtypes of the floating-point arrays; "" if there are none.
+      length: length of the first axis; None if the arrays differ or one has no axis.
       donated: whether all of them are donated already.
     """
 
@@ -44,8 +44,8 @@ class SharedDimension(TypedDict):
     """Arrays with the same leading dimension.
 
     Attributes:
-      what: their names, for a list.
-      paths: of all of them.
+      what: their names as a short list.
+      paths: names of all of them.
     """
 
     length: int
@@ -54,12 +54,12 @@ class SharedDimension(TypedDict):
 
 
 class Suppositions(TypedDict):
-    """What can be supposed of a program's call.
+    """The possible suppositions about a program's call.
 
     Attributes:
       shared: leading dimensions of several arrays, those of most arguments first.
-      scopes: name scopes that a forward and a backward pass have.
-      note: why nothing can be; "" where something can.
+      scopes: name scopes that both the forward and the backward pass contain.
+      note: the reason why there are none; "" if there are some.
     """
 
     type: Literal["suppositions"]
@@ -70,7 +70,7 @@ class Suppositions(TypedDict):
 
 
 class Supposed(TypedDict):
-    """The reply to `SupposeRequest` number `id`: the new variant, or what is wrong."""
+    """The reply to `SupposeRequest` number `id`: the new variant, or an error."""
 
     type: Literal["supposed"]
     id: int
@@ -79,12 +79,12 @@ class Supposed(TypedDict):
 
 
 class SupposeRequest(TypedDict):
-    """Lower the program of another call, and compile that as a variant.
+    """Lowers the program for a different call, and compiles it as a variant.
 
     Attributes:
-      id: numbers the request; late replies are dropped.
-      variant: whose call, options and target it is else.
-      donate, dtype, batch, rematerialize: as of `Lowered.what_if`.
+      id: number of the request; late replies are dropped.
+      variant: the variant whose call, options and target are the starting point.
+      donate, dtype, batch, rematerialize: as in `Lowered.what_if`.
     """
 
     type: Literal["suppose"]
@@ -97,42 +97,42 @@ class SupposeRequest(TypedDict):
 
 
 class WhatIfPane(Pane):
-    """See the module."""
+    """Lists the possible suppositions and starts variants with them."""
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
-        """What can be chosen; the same for all variants."""
+        """Returns the possible suppositions, which all variants share."""
         return [] if variant is not None else [suppositions(lowered)]
 
     def answer(self, request: SupposeRequest) -> None:
-        """A variant like another one, of such a call. Lowering runs user code."""
+        """Starts a variant for the changed call, on the Explorer's thread, as lowering runs user code."""
         self.context.later(lambda: self._suppose(request))
 
     def _suppose(self, request: SupposeRequest) -> None:
         reply = Supposed(type="supposed", id=request["id"], variant=None, error=None)
         try:
             variant = self.context.variant(request["variant"])
-            given: Any = {name: request[name] for name in ("donate", "dtype", "batch", "rematerialize")}
-            what_if = variant.tuning.what_if.merge(WhatIf.of(**given))
+            changes: Any = {name: request[name] for name in ("donate", "dtype", "batch", "rematerialize")}
+            what_if = variant.tuning.what_if.merge(WhatIf.of(**changes))
             tuning = dataclasses.replace(variant.tuning, what_if=what_if)
             reply["variant"] = self.context.tune(variant.options, variant.target, tuning).number
-        except Exception as error:  # user code ran: whatever it is, it belongs beside what was asked
+        except Exception as error:  # user code can raise anything; shown next to the request
             reply["error"] = messages.error_of(error)
         self.context.publish(reply)
 
 
 def suppositions(lowered: Lowered) -> Suppositions:
-    """What can be supposed of a program's call."""
+    """Returns the possible suppositions about a program's call."""
     if relowering_of(lowered) is None:
-        note = "The program was given without its function, so it cannot be lowered for another call."
+        note = "The program has no Python function, so it cannot be lowered for a different call."
         return Suppositions(type="suppositions", arguments=[], shared=[], scopes=[], note=note)
     below: dict[str, list[Argument]] = {}
     for argument in lowered.inputs:
         if argument.weak_type and not argument.shape:
-            continue  # a number of Python's
+            continue  # a Python number
         for name in names_above(argument.path):
             below.setdefault(name, []).append(argument)
-    # What holds a single array is that array.
-    names = [name for name, found in below.items() if len(found) > 1 or name == found[0].path]
+    # A name above a single array stands for that array, so only the array is listed.
+    names = [name for name, arrays in below.items() if len(arrays) > 1 or name == arrays[0].path]
     return Suppositions(
         type="suppositions",
         arguments=[_argument(name, below[name]) for name in names[:_MOST]],
@@ -143,38 +143,38 @@ def suppositions(lowered: Lowered) -> Suppositions:
 
 
 def _shared(arguments: Iterable[Argument]) -> list[SharedDimension]:
-    """A batch is the leading dimension of several arguments; that of parameters alone is the layers or a width."""
-    found = leading_dimensions((a.path, a.shape) for a in arguments)
-    groups = [(length, paths) for length, paths in found.items() if len(paths) > 1]
+    """Returns shared leading dimensions. Those of several arguments may be a batch; those of parameters alone are layers or a width."""
+    dimensions = leading_dimensions((a.path, a.shape) for a in arguments)
+    groups = [(length, paths) for length, paths in dimensions.items() if len(paths) > 1]
     groups.sort(key=lambda group: -len({names_above(path)[0] for path in group[1]}))
     return [SharedDimension(length=length, what=listed(paths), paths=paths) for length, paths in groups]
 
 
-def _argument(name: str, found: list[Argument]) -> SupposedArgument:
-    dtypes = {a.dtype for a in found if a.dtype.startswith(("float", "bfloat"))}
-    lengths = {a.shape[0] if a.shape else None for a in found}
+def _argument(name: str, arrays: list[Argument]) -> SupposedArgument:
+    dtypes = {a.dtype for a in arrays if a.dtype.startswith(("float", "bfloat"))}
+    lengths = {a.shape[0] if a.shape else None for a in arrays}
     return SupposedArgument(
         path=name,
-        what=format_array(found[0].dtype, found[0].shape) if len(found) == 1 else f"{len(found)} arrays",
+        what=format_array(arrays[0].dtype, arrays[0].shape) if len(arrays) == 1 else f"{len(arrays)} arrays",
         dtype=" and ".join(sorted(dtypes)),
         length=lengths.pop() if len(lengths) == 1 else None,
-        donated=all(a.donated for a in found),
+        donated=all(a.donated for a in arrays),
     )
 
 
 def _scopes(lowered: Lowered) -> list[str]:
-    """Those that forward and backward operations have, and that no loop hides."""
+    """Returns the name scopes that both forward and backward operations have and that no loop hides."""
     if isinstance(lowered.jaxpr_listing, Unavailable):
         return []
-    found: dict[str, set[str]] = {"forward": set(), "backward": set()}
+    by_phase: dict[str, set[str]] = {"forward": set(), "backward": set()}
     order: dict[str, None] = {}
     for origin in {o.op_name: o for entry in lowered.jaxpr_listing.origins for o in entry}.values():
         scope = scope_of(origin.op_name)
-        if scope.phase in found and not _HIDDEN & {*origin.op_name.split("/")}:
+        if scope.phase in by_phase and not _HIDDEN & {*origin.op_name.split("/")}:
             names = ["/".join(scope.path[:end]) for end in range(1, len(scope.path) + 1)]
             order |= dict.fromkeys(names)
-            found[scope.phase].update(names)
-    return [name for name in order if name in found["forward"] & found["backward"]]
+            by_phase[scope.phase].update(names)
+    return [name for name in order if name in by_phase["forward"] & by_phase["backward"]]
 
 
 _HIDDEN = frozenset({"while", "cond", "body", "custom_vjp_call", "custom_jvp_call", "shard_map"})

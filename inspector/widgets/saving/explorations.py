@@ -1,4 +1,4 @@
-"""An Explorer as a recorded exploration, and a recorded exploration in an Explorer."""
+"""Converts an Explorer to a recorded exploration, and restores a recorded exploration in an Explorer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from inspector.widgets.variants import Variant
 
 
 def record(variants: Sequence[Variant], compiles: Compiles) -> RecordedExploration:
-    """What is known of variants that have ended.
+    """Returns the results of variants that have ended.
 
-    What panes recorded by compiles of their own comes from the cache; where that has it no more, it is compiled again.
+    Products that panes recorded by separate compiles come from the cache; if the cache dropped them, they are compiled again.
     """
     recorded = tuple(_recorded(variant, compiles) for variant in variants)
     return RecordedExploration.now(compiles.lowered, within_limit(recorded), compiles.work.portable)
 
 
 def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
-    """Starts recorded variants where they are not the baseline, which is there, and shows their runs."""
+    """Starts the recorded variants, except the baseline, which exists already, and shows their runs."""
     for number, each in enumerate(recorded):
         variant = compiles.variants[0] if number == 0 else compiles.start(each.options, each.target, each.tuning)
         if each.is_pinned and not variant.is_baseline:
@@ -60,5 +60,5 @@ def _with_products(variant: Variant, compiles: Compiles) -> CompiledProgram:
         CompileRequest(compiled.program, compiled.options, compiled.target, frozenset([name])) for name in missing
     ]
     jobs = [compiles.work.submit(request) for request in requests]
-    found = {name: getattr(job.result(), name) for name, job in zip(missing, jobs, strict=True)}
-    return dataclasses.replace(compiled, **found) if found else compiled
+    products = {name: getattr(job.result(), name) for name, job in zip(missing, jobs, strict=True)}
+    return dataclasses.replace(compiled, **products) if products else compiled

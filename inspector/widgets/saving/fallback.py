@@ -1,4 +1,4 @@
-"""An Explorer without its widget: as text, and as HTML that reads well where no notebook kernel runs."""
+"""An Explorer without its widget: as text, and as HTML that is readable without a notebook kernel."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from inspector.stages.lowered import Lowered
     from inspector.widgets.variants import Variant
 
-# Bounds of a saved notebook: it keeps this form of every Explorer.
+# Limits for a saved notebook, which contains this form of every Explorer.
 _SHOWN_LINES = 120
 _SHOWN_CHARACTERS = 400
 _SHOWN_PROGRAMS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Told:
-    """What else is known of a variant.
+class Details:
+    """Further results of a variant.
 
     Attributes:
-      difference: how its program differs from the baseline's, in a sentence.
-      collectives: as HTML.
-      excerpts: of what was recorded of it besides its compile.
+      difference: sentence about the difference between its program and the baseline's.
+      collectives: table of its collectives, as HTML.
+      excerpts: excerpts of the data that was recorded beyond its compile.
     """
 
     difference: str = ""
@@ -42,11 +42,11 @@ class Told:
     excerpts: Sequence[Excerpt] = ()
 
 
-_NONE: Mapping[int, Told] = types.MappingProxyType({})
+_NONE: Mapping[int, Details] = types.MappingProxyType({})
 
 
-def text_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE) -> str:
-    """A few lines: the program and its variants; arguments as of `html_form`."""
+def text_form(lowered: Lowered, variants: Sequence[Variant], details: Mapping[int, Details] = _NONE) -> str:
+    """Returns a few lines about the program and its variants; arguments as in `html_form`."""
     program = lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
     if lowered.notes:
@@ -61,20 +61,20 @@ def text_form(lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, 
         if variant.failure is not None:
             line += f", {_reason(variant.failure)}"
         lines.append(line)
-        lines += [f"    {_cut(excerpt.title)}" for excerpt in told.get(variant.number, Told()).excerpts]
+        lines += [f"    {_cut(excerpt.title)}" for excerpt in details.get(variant.number, Details()).excerpts]
     return "\n".join(lines)
 
 
 def html_form(
-    lowered: Lowered, variants: Sequence[Variant], told: Mapping[int, Told] = _NONE, *, has_texts: bool = True
+    lowered: Lowered, variants: Sequence[Variant], details: Mapping[int, Details] = _NONE, *, has_texts: bool = True
 ) -> str:
-    """The same with the numbers as a table and the texts folded away. Styles inline: pages strip others.
+    """Returns the numbers as an HTML table and the texts folded. Styles are inline, as pages remove others.
 
     Args:
-      lowered: what is shown.
-      variants: of it, the baseline first.
-      told: what else is known of a variant, by its number.
-      has_texts: whether with Source, jaxpr and StableHLO.
+      lowered: the program.
+      variants: its variants, the baseline first.
+      details: further results of variants, by number.
+      has_texts: whether to include Source, jaxpr and StableHLO.
     """
     program = lowered.program
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
@@ -82,13 +82,13 @@ def html_form(
         f"<p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
         *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [lowered.notes] if notes),
         _numbers(variants),
-        *_changes(variants, told),
+        *_changes(variants, details),
         *_failures(variants),
         *_kernels(variants),
-        *_collectives(variants, told),
+        *_collectives(variants, details),
         *(_folded(title, listing) for title, listing in (_texts(lowered) if has_texts else ())),
         *_programs(variants),
-        *_excerpts(variants, told),
+        *_excerpts(variants, details),
     ]
     return "".join(parts)
 
@@ -115,34 +115,34 @@ def _numbers(variants: Sequence[Variant]) -> str:
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _changes(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
-    """How the programs of variants differ from the baseline's."""
+def _changes(variants: Sequence[Variant], details: Mapping[int, Details]) -> list[str]:
+    """Returns the differences between the programs of variants and the baseline's."""
     return [
-        f"<p>{html.escape(variant.label)}, against the baseline: {html.escape(_cut(told[variant.number].difference))}</p>"
+        f"<p>{html.escape(variant.label)}, compared with the baseline: {html.escape(_cut(details[variant.number].difference))}</p>"
         for variant in variants
-        if variant.number in told and told[variant.number].difference
+        if variant.number in details and details[variant.number].difference
     ]
 
 
-def _collectives(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
-    """Those of the baseline, and of variants that have others."""
-    forms = [told[variant.number].collectives for variant in variants if variant.number in told]
+def _collectives(variants: Sequence[Variant], details: Mapping[int, Details]) -> list[str]:
+    """Returns the distinct collectives of the variants, the baseline first."""
+    forms = [details[variant.number].collectives for variant in variants if variant.number in details]
     return [form for form in dict.fromkeys(forms) if form][:_SHOWN_PROGRAMS]
 
 
-def _excerpts(variants: Sequence[Variant], told: Mapping[int, Told]) -> list[str]:
-    """What was recorded besides the compiles, the texts of the first variants."""
-    found = []
-    for place, variant in enumerate(v for v in variants if v.number in told):
-        for excerpt in told[variant.number].excerpts:
+def _excerpts(variants: Sequence[Variant], details: Mapping[int, Details]) -> list[str]:
+    """Returns the data that was recorded beyond the compiles, with texts for the first variants only."""
+    parts = []
+    for place, variant in enumerate(v for v in variants if v.number in details):
+        for excerpt in details[variant.number].excerpts:
             title = f"{variant.label}: {_cut(excerpt.title)}"
             has_text = excerpt.text and place < _SHOWN_PROGRAMS
-            found.append(_folded(title, excerpt.text) if has_text else f"<p>{html.escape(title)}</p>")
-    return found
+            parts.append(_folded(title, excerpt.text) if has_text else f"<p>{html.escape(title)}</p>")
+    return parts
 
 
 def _failures(variants: Sequence[Variant]) -> list[str]:
-    """Why variants failed; what a compiler had against a Pallas kernel stands with the kernel."""
+    """Returns the errors of failed variants, except errors about Pallas kernels, which are shown with the kernel."""
     return [
         f"<p>✗ {_heading(variant)}: {html.escape(_reason(variant.failure))}</p>"
         for variant in variants
@@ -155,9 +155,9 @@ def _has_kernels(variant: Variant) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """An error on one line; of a TPU's compiler, what it says in numbers."""
-    said = str(explain(str(error)) or error)
-    return _cut(f"{type(error).__name__}: {' '.join(said.split())}")
+    """Returns an error on one line; for a TPU compiler's error, its figures."""
+    text = str(explain(str(error)) or error)
+    return _cut(f"{type(error).__name__}: {' '.join(text.split())}")
 
 
 def _heading(variant: Variant) -> str:
@@ -166,16 +166,16 @@ def _heading(variant: Variant) -> str:
 
 
 def _kernels(variants: Sequence[Variant]) -> list[str]:
-    """The Pallas kernels of the baseline, and of variants whose compiler refused theirs."""
-    found = []
+    """Returns the Pallas kernels of the baseline, and of variants whose compiler rejected theirs."""
+    parts = []
     for variant in variants:
         if (
             variant.lowered is not None
             and _has_kernels(variant)
             and (variant.is_baseline or variant.failure is not None)
         ):
-            found.append(kernels_html(variant.lowered.kernels, variant.target, variant.failure))
-    return found
+            parts.append(kernels_html(variant.lowered.kernels, variant.target, variant.failure))
+    return parts
 
 
 def _texts(lowered: Lowered) -> list[tuple[str, Listing | Unavailable]]:
@@ -183,7 +183,7 @@ def _texts(lowered: Lowered) -> list[tuple[str, Listing | Unavailable]]:
 
 
 def _programs(variants: Sequence[Variant]) -> list[str]:
-    """The optimized HLO of what compiled, from its entry computation on: what that calls stands above."""
+    """Returns the optimized HLO of compiled variants from the entry computation on; the computations that it calls precede it."""
     done = [v for v in variants if v.state == "done"]
     folded = [_folded(_program_title(v), v.compiled.hlo, _entry_line(v.compiled.hlo)) for v in done[:_SHOWN_PROGRAMS]]
     more = len(done) - _SHOWN_PROGRAMS
@@ -196,13 +196,13 @@ def _program_title(variant: Variant) -> str:
 
 
 def _entry_line(hlo: str) -> int:
-    """The line, from 0, at which the entry computation begins."""
+    """Returns the line, from 0, where the entry computation begins."""
     at = 0 if hlo.startswith("ENTRY ") else hlo.find("\nENTRY ") + 1
     return hlo.count("\n", 0, at)
 
 
 def _folded(title: str, listing: Listing | Unavailable | str, first: int = 0) -> str:
-    """A text from a line on, cut to what a saved notebook can hold."""
+    """Returns a folded text from a line on, truncated for a saved notebook."""
     if isinstance(listing, Unavailable):
         return f"<p style='opacity:.6'>{title}: {html.escape(str(listing))}</p>"
     lines = (listing if isinstance(listing, str) else listing.text).split("\n")
@@ -222,14 +222,14 @@ def _cut(line: str) -> str:
 
 
 def _value(stat: Stat) -> str:
-    """As HTML."""
+    """Returns a number as HTML."""
     if isinstance(stat.value, Unavailable):
         return f"<span title='{html.escape(stat.value.reason)}' style='opacity:.5'>unavailable</span>"
     return html.escape(number_text(stat))
 
 
 def number_text(stat: Stat) -> str:
-    """A number with its unit."""
+    """Returns a number with its unit."""
     if isinstance(stat.value, Unavailable):
         return "unavailable"
     formats = {"bytes": format_bytes, "seconds": format_seconds, "count": format_count}

@@ -1,6 +1,6 @@
-"""The collectives of a program as HTML that is read anywhere: a table, and the groups painted on the mesh.
+"""The collectives of a program as portable HTML: a table, and the groups drawn on the mesh.
 
-Letters say what the colors say: some pages keep no colors.
+Groups have letters as well as colors, as some pages remove colors.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _MOST_DEVICES = 64
 _TINTS = ("#4c8df640", "#f2994a50", "#27ae6040", "#bb6bd940", "#eb575750", "#2d9cdb50", "#f2c94c60", "#82828240")
 
 
-def collectives_html(found: Collectives) -> str:
-    """A table of the collectives and a picture of each way in which devices work together; "" where there are none."""
-    if not found.items:
+def collectives_html(collectives: Collectives) -> str:
+    """Returns a table of the collectives and a picture of each distinct grouping of devices; "" if there are none."""
+    if not collectives.items:
         return ""
-    rows = "".join(map(_row, found.items[:_MOST_ROWS]))
-    more = len(found) - _MOST_ROWS
+    rows = "".join(map(_row, collectives.items[:_MOST_ROWS]))
+    more = len(collectives) - _MOST_ROWS
     return (
-        f"<details open><summary>{len(found):,} collective{'s' if len(found) > 1 else ''}"
-        f"{f' on the {html.escape(str(found.mesh))}' if found.mesh else ''}</summary>"
+        f"<details open><summary>{len(collectives):,} collective{'s' if len(collectives) > 1 else ''}"
+        f"{f' on the {html.escape(str(collectives.mesh))}' if collectives.mesh else ''}</summary>"
         "<table><thead><tr><th>instruction</th><th>over</th><th>bytes in</th><th>bytes out</th><th>groups</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>{f'<p>… and {more:,} more.</p>' if more > 0 else ''}{_pictures(found)}</details>"
+        f"<tbody>{rows}</tbody></table>{f'<p>… and {more:,} more.</p>' if more > 0 else ''}{_pictures(collectives)}</details>"
     )
 
 
@@ -51,36 +51,36 @@ def _short(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _pictures(found: Collectives) -> str:
-    mesh = found.mesh
+def _pictures(collectives: Collectives) -> str:
+    mesh = collectives.mesh
     if mesh is None or not 1 < mesh.size <= _MOST_DEVICES:
         return ""
     pictures: dict[str, str] = {}
-    for one in found.items:
+    for one in collectives.items:
         title = f"{one.opcode}{over(one.axes)}"
         if title not in pictures and len(pictures) < _MOST_PICTURES:
-            pictures[title] = _picture(title, mesh, _group_of_id(one, found, mesh))
+            pictures[title] = _picture(title, mesh, _group_of_id(one, collectives, mesh))
     return "".join(f"<div style='display:inline-block;margin:8px 24px 8px 0'>{p}</div>" for p in pictures.values() if p)
 
 
-def _group_of_id(one: Collective, found: Collectives, mesh: Mesh) -> Mapping[int, int]:
-    """Which group each logical id of the mesh is in; {} for pairs, which are no groups, and where nobody knows."""
+def _group_of_id(one: Collective, collectives: Collectives, mesh: Mesh) -> Mapping[int, int]:
+    """Returns the group of each logical id of the mesh; {} for pairs, which do not form groups, and if the participants are unknown."""
     if one.form is None or isinstance(one.participants, Unavailable):
         return {}
     of_id: dict[int, int] = {}
     numbers: dict[tuple[int, ...], int] = {}
     for group in one.participants:
         if mesh.kind == "replica":
-            ids = tuple(d // found.num_partitions for d in group)
+            ids = tuple(d // collectives.num_partitions for d in group)
         else:
-            ids = tuple(d % found.num_partitions for d in group)
+            ids = tuple(d % collectives.num_partitions for d in group)
         number = numbers.setdefault(ids, len(numbers))
         of_id.update(dict.fromkeys(ids, number))
     return of_id
 
 
 def _picture(title: str, mesh: Mesh, groups: Mapping[int, int]) -> str:
-    """The mesh as a table: the last axis from left to right, the others from top to bottom."""
+    """Returns the mesh as a table: the last axis from left to right, the others from top to bottom."""
     if not groups:
         return ""
     ids = range(mesh.size) if mesh.device_ids is None else mesh.device_ids
@@ -93,13 +93,13 @@ def _picture(title: str, mesh: Mesh, groups: Mapping[int, int]) -> str:
         for number, row in enumerate(rows)
     )
     caption = (
-        f"<caption style='white-space:nowrap;text-align:left'>{html.escape(title)}: one letter, one group</caption>"
+        f"<caption style='white-space:nowrap;text-align:left'>{html.escape(title)}: one letter per group</caption>"
     )
     return f"<table>{caption}<thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _place(names: Sequence[str], sizes: Sequence[int], number: int) -> str:
-    """The coordinates of a row along all axes but the last."""
+    """Returns the coordinates of a row along all axes except the last."""
     strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
     return " ".join(f"{n}={number // stride % size}" for n, stride, size in zip(names, strides, sizes, strict=False))
 
@@ -113,7 +113,7 @@ def _cell(number: int, groups: Mapping[int, int]) -> str:
 
 
 def _letters(number: int) -> str:
-    """A, B, ..., Z, AA, AB, ..."""
+    """Returns the letters of a group: A, B, ..., Z, AA, AB, ..."""
     text = ""
     while number >= 0:
         text = chr(ord("A") + number % 26) + text

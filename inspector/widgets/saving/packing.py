@@ -1,8 +1,8 @@
-"""Buffers of messages as small as they get, for files: texts of HLO in a third of what gzip makes of them.
+"""Compresses the buffers of messages for files: HLO texts to a third of their gzip size.
 
-HLO says the same of every layer, under other numbers, and further apart than gzip looks back. So a line is written as
-the number of its template, which is the line without its numbers, and what to add to the numbers of the line before
-that had this template. `frontend/src/lib/packing.ts` reads it.
+HLO repeats similar text for every layer with different numbers, at distances beyond the window of gzip. A line is therefore
+written as the number of its template, which is the line without its numbers, and the differences between its numbers and
+those of the previous line with this template. `frontend/src/lib/packing.ts` decodes it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 Packing = Literal["gzip", "lines", "differences"]
-"""Gzip of what a message says; of `lines`; of int32, each the difference to the one before."""
+"""Gzip of the data itself; of `lines`; of int32 differences between consecutive values."""
 
 _LEVEL = 9
-_LEAST_BYTES = 256  # below, nothing is spared
+_LEAST_BYTES = 256  # smaller buffers gain nothing
 _SLOT = "\0"
-# Nothing that would be written otherwise: no zeros in front, no more than nine digits.
+# Only numbers that are written back unchanged: no leading zeros, at most nine digits.
 _NUMBER = re.compile(r"(?<![0-9])(?:0|[1-9][0-9]{0,8})(?![0-9])")
 
 
 def pack(data: bytes) -> tuple[Packing, bytes]:
-    """What a message says in the least bytes, and how it is packed; JSON may come back with line breaks in it."""
+    """Returns the smallest packing of a buffer and the packed data; unpacked JSON may have additional line breaks."""
     ways: list[tuple[Packing, bytes]] = [("gzip", _gzip(data))]
     if len(data) >= _LEAST_BYTES:
         if (text := _text(data)) is not None and (coded := lines(text)) is not None:
@@ -38,11 +38,11 @@ def pack(data: bytes) -> tuple[Packing, bytes]:
 
 
 def lines(text: str) -> bytes | None:
-    """Gzip of a head, the templates, and columns of int32; None for a text that cannot be written so.
+    """Returns the gzip of a head, the templates, and columns of int32; None if the text cannot be encoded this way.
 
-    The head has three little-endian uint32: the bytes of the templates (UTF-8, a line each, NUL where a number stands),
-    how many lines and how many numbers there are. The columns are the template of each line, and the differences as
-    zigzag; each column has the first bytes of all its numbers first, then the second ones, ...
+    The head has three little-endian uint32: the bytes of the templates (UTF-8, one per line, with NUL for each number),
+    the number of lines and the number of numbers. The columns are the template of each line, and the zigzag-encoded
+    differences; each column has the first bytes of all its numbers first, then the second bytes, ...
     """
     if _SLOT in text:
         return None
@@ -52,18 +52,18 @@ def lines(text: str) -> bytes | None:
     differences: list[int] = []
     for line in text.split("\n"):
         number = templates.setdefault(_NUMBER.sub(_SLOT, line), len(templates))
-        found = list(map(int, _NUMBER.findall(line)))
-        differences += map(int.__sub__, found, before.get(number, [0] * len(found)))
-        before[number] = found
+        line_numbers = list(map(int, _NUMBER.findall(line)))
+        differences += map(int.__sub__, line_numbers, before.get(number, [0] * len(line_numbers)))
+        before[number] = line_numbers
         numbers.append(number)
-    said = "\n".join(templates).encode("utf-8", "surrogatepass")
+    template_bytes = "\n".join(templates).encode("utf-8", "surrogatepass")
     columns = (np.array(numbers, np.int32), _zigzag(np.array(differences, np.int32)))
-    head = struct.pack("<3I", len(said), *map(len, columns))
-    return _gzip(b"".join((head, said, *map(_by_bytes, columns))))
+    head = struct.pack("<3I", len(template_bytes), *map(len, columns))
+    return _gzip(b"".join((head, template_bytes, *map(_by_bytes, columns))))
 
 
 def _text(data: bytes) -> str | None:
-    """A text to write as lines: JSON with one thing a line; None for what is no text."""
+    """Returns a text to encode as lines: JSON with one item per line; None if the data is not text."""
     try:
         text = data.decode()
         if data[:1] in (b"{", b"["):
@@ -78,7 +78,7 @@ def _differences(column: npt.NDArray[np.int32]) -> bytes:
 
 
 def _zigzag(column: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Small numbers of either sign as small ones without."""
+    """Encodes small signed numbers as small unsigned numbers."""
     return (column << 1) ^ (column >> 31)
 
 

@@ -1,6 +1,6 @@
-"""What was recorded as HTML: an element that a notebook keeps, and a page of its own that needs no network.
+"""Recordings as HTML: an element in a notebook's output, and a separate page that needs no network.
 
-Whoever reads it sees a readable form of it. Where scripts run, the app comes to life from the transcript in its place:
+Readers first see a static form. Where scripts run, the app replaces it, starting from the transcript:
 `frontend/src/page.ts`.
 """
 
@@ -18,14 +18,14 @@ _SCRIPT = "application/x-inspector"
 
 
 def element(form: str, transcript: Transcript | None, remedy: str, *, name: str = "", has_code: bool) -> str:
-    """An element that a page without a notebook kernel brings to life.
+    """Returns an element that starts the app on a page without a notebook kernel.
 
     Args:
-      form: what is read where no script runs, HTML.
-      transcript: what the app shows; None where there is only the form.
-      remedy: what a reader can do about what was not recorded.
-      name: a class by which the page finds it.
-      has_code: whether the app's code is in it; one element of a page has it.
+      form: HTML for pages without scripts.
+      transcript: messages that the app shows; None for the static form only.
+      remedy: advice for readers about data that was not recorded.
+      name: CSS class that identifies the element on the page.
+      has_code: whether to include the app's code; one element of a page must have it.
     """
     data = f" data-code='{code_name()}' data-remedy='{html.escape(remedy)}'" + (" data-notebook" if name else "")
     parts = [f"<div class='inspector-stored {html.escape(name)}'{data}><div class='inspector-form'>{form}</div>"]
@@ -38,17 +38,17 @@ def element(form: str, transcript: Transcript | None, remedy: str, *, name: str 
 
 
 def page(title: str, index: str, elements: Sequence[str]) -> str:
-    """A whole page around elements of which the first has the code.
+    """Returns a whole page around elements, of which the first has the code.
 
-    Nothing in it asks a network for anything; scripts run only if they are the app's.
+    The page sends no network requests, and runs only the app's scripts.
 
     Args:
-      title: as text.
-      index: what stands before the elements, HTML.
-      elements: by `element`.
+      title: title as text.
+      index: HTML before the elements.
+      elements: elements created by `element`.
     """
     digest = base64.b64encode(hashlib.sha256(page_script().encode()).digest()).decode()
-    # The app's code becomes a module from a blob, which only a script that runs already can make.
+    # The app's code becomes a module from a blob, which only a running script can create.
     policy = f"default-src 'none'; script-src 'sha256-{digest}' blob:; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -58,7 +58,7 @@ def page(title: str, index: str, elements: Sequence[str]) -> str:
     )
 
 
-# Of a page's readable form; the app brings its own.
+# Styles of a page's static form; the app has its own.
 _STYLE = (
     "body{margin:0;font:14px system-ui,sans-serif;line-height:1.5}"
     ".inspector-form,.inspector-index{padding:16px}"

@@ -1,7 +1,7 @@
-"""What is kept of an Explorer: its output in the saved notebook, and a page of its own.
+"""Saves an Explorer: its output in the notebook, and a separate HTML page.
 
-Both are made of what the app has said, and of the replies to what a reader would ask first. The notebook's is
-brought up to date as compiles end: at once with what is known, and with the replies when nothing more ends.
+Both consist of the app's messages and of the replies to a reader's first requests. The notebook's output is
+updated as compiles end: immediately with the available results, and with the replies once all work has ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.panes.retraces import retraces_html
-from inspector.widgets.saving.fallback import Told, html_form, text_form
+from inspector.widgets.saving.fallback import Details, html_form, text_form
 from inspector.widgets.saving.fallback_collectives import collectives_html
 from inspector.widgets.saving.page import element, page
 from inspector.widgets.saving.stored_output import Bundle, StoredOutput, is_batch
@@ -28,30 +28,30 @@ from inspector.widgets.saving.transcript import SentMessage, Transcript
 from inspector.widgets.variants import Variant
 
 _STORED_BYTES = 150_000
-"""Of the transcript in a notebook, which writes it a third longer."""
+"""Limit for the transcript in a notebook, before base64 adds a third."""
 _MOST_ROWS = 20_000
-"""Instructions of a program of which more than what was said anyway is stored: counting takes time that nobody asked for."""
+"""Largest program, in instructions, whose replies are stored: counting a larger one takes time without a request."""
 _QUICK_BYTES = 1 << 17
-"""Of a lowered module, up to which its texts are written before the panes have them."""
+"""Size of a lowered module up to which its texts are written before the panes receive them."""
 _PAUSE_S = 2.0
 _IN_NOTEBOOK = "Run the cell to get more."
-_IN_PAGE = "This page has what was recorded; inspector.explore in a notebook gives more."
+_IN_PAGE = "This page contains only recorded results. Run inspector.explore in a notebook for more."
 
 _open: weakref.WeakSet[Recorder] = weakref.WeakSet()
 _with_code: weakref.ref[Recorder] | None = None
-"""Whose output has the app's code, which a notebook keeps once."""
+"""The recorder whose output has the app's code, which a notebook saves once."""
 
 
 class Recorder:
-    """Of one Explorer. Thread-safe after `display`."""
+    """Saves one Explorer. Thread-safe after `display`."""
 
     def __init__(self, app: App, compiles: Compiles, drain: Callable[[], object]) -> None:
-        """Nothing is kept yet.
+        """Creates a recorder without any data.
 
         Args:
-          app: what was said.
+          app: the app whose messages are recorded.
           compiles: the program and its variants.
-          drain: waits until the Explorer's threads have done what they were given.
+          drain: waits until the Explorer's threads have finished their pending tasks.
         """
         self._app, self._compiles, self._drain = app, compiles, drain
         self._stored = StoredOutput(self._form)
@@ -65,7 +65,7 @@ class Recorder:
         _open.add(self)
 
     def display(self, widget: Bundle) -> None:
-        """See `StoredOutput.display`; a cell that is run for its outputs gets all at once."""
+        """Displays the stored output, see `StoredOutput.display`; in batch execution it is complete from the start."""
         if is_batch():
             self._ask_new()
         is_large = not is_batch() and len(self._compiles.lowered.program.module) > _QUICK_BYTES
@@ -76,79 +76,82 @@ class Recorder:
             self.refresh()
 
     def refresh(self) -> None:
-        """Brings the notebook's output up to date, on a thread of its own."""
+        """Updates the notebook's output, on a separate thread."""
         if self._stored.is_shown and not self._more.is_set():
             self._more.set()
             with contextlib.suppress(RuntimeError):  # closed
                 self._thread.submit(_refresh, weakref.ref(self), self._more)
 
     def rewrite(self) -> None:
-        """Brings the notebook's output up to date now."""
+        """Updates the notebook's output on the calling thread."""
         self._stored.refresh()
 
     def rewrite_after_panes(self) -> None:
-        """The same once the panes have what they are given, so that nothing is read beside them that they read."""
-        with contextlib.suppress(Exception):  # closed meanwhile
+        """Updates the notebook's output after the panes are filled, so that both do not read the same data at once."""
+        with contextlib.suppress(Exception):  # closed in the meantime
             self._drain()
         self.rewrite()
 
     def complete(self) -> None:
-        """Adds the replies, when nothing more ends."""
+        """Adds the replies, once all work has ended."""
         if self._is_closed or self._compiles.are_busy:
             return
-        with contextlib.suppress(Exception):  # closed meanwhile; what was stored stays
+        with contextlib.suppress(Exception):  # closed in the meantime; the stored output remains
             self._ask_new()
             self._stored.refresh()
 
     def finish(self) -> None:
-        """Where a cell is run for its outputs: brings them up to date before it ends."""
+        """Updates the output before the cell ends, in batch execution."""
         if self._stored.is_shown and is_batch():
             self._ask_new()
             self._stored.refresh()
 
     def page(self) -> str:
-        """The whole exploration as one HTML file."""
+        """Returns the whole exploration as a single HTML file."""
         return page(self._compiles.lowered.program.name, "", [self.element(has_code=True)])
 
     def element(self, *, has_code: bool) -> str:
-        """The same as an element of a page, one of which has the app's code."""
+        """Returns the whole exploration as an element of a page; one element of a page must have the app's code."""
         transcript = self._transcript(self._ask(self._done, is_whole=True)).repacked()
         return element(self.html(), transcript, _IN_PAGE, has_code=has_code)
 
     def text(self) -> str:
-        """A few lines without the app."""
-        told = {variant.number: Told(excerpts=self._compiles.board.excerpts(variant)) for variant in self._done}
-        return text_form(self._compiles.lowered, self._compiles.variants, told)
+        """Returns a few lines that describe the Explorer without the app."""
+        details = {variant.number: Details(excerpts=self._compiles.board.excerpts(variant)) for variant in self._done}
+        return text_form(self._compiles.lowered, self._compiles.variants, details)
 
     def html(self, *, has_texts: bool = True) -> str:
-        """What is known, where no script runs; without texts and collectives where these would take time."""
+        """Returns the available results as static HTML.
+
+        With `has_texts=False` it leaves out texts and collectives, which take time for large programs.
+        """
         variants = self._compiles.variants
         differences = {
-            said.message["variant"]: said.message["summary"]
-            for said in self._app.said()
-            if said.message["type"] == "diff" and said.message["baseline"] == variants[0].number
+            sent.message["variant"]: sent.message["summary"]
+            for sent in self._app.said()
+            if sent.message["type"] == "diff" and sent.message["baseline"] == variants[0].number
         }
-        told = {
-            variant.number: Told(
+        details = {
+            variant.number: Details(
                 differences.get(variant.number, ""),
                 self._collectives_of(variant),
                 self._compiles.board.excerpts(variant),
             )
             for variant in (self._done if has_texts else ())
         }
-        watched: list[Any] = [said.message for said in self._app.said() if said.message["type"] == "retraces"]
-        return html_form(self._compiles.lowered, variants, told, has_texts=has_texts) + "".join(
+        watched: list[Any] = [sent.message for sent in self._app.said() if sent.message["type"] == "retraces"]
+        return html_form(self._compiles.lowered, variants, details, has_texts=has_texts) + "".join(
             map(retraces_html, watched)
         )
 
     def send_page(self, number: int) -> None:
-        """Answers request `number` of a browser with the page, on a thread of its own."""
+        """Answers request `number` of a browser with the page, on a separate thread."""
 
         def answer() -> None:
             reply, buffers = messages.Page(type="page", id=number, error=None), list[bytes]()
             try:
                 buffers = [gzip.compress(self.page().encode(), 1, mtime=0)]
-            except Exception as error:  # whatever it is, it belongs on the screen
+            except Exception as error:  # shown to the user
                 reply["error"] = messages.error_of(error)
             self._app.publish(reply, buffers)
 
@@ -156,10 +159,10 @@ class Recorder:
             self._thread.submit(answer)
 
     def close(self) -> None:
-        """Keeps what there is; another output takes the code over."""
+        """Stops recording; the stored output remains, and another output takes over the app's code."""
         global _with_code
         self._is_closed = True
-        self._more.set()  # what waits for more need not
+        self._more.set()  # ends the pause
         self._thread.shutdown(wait=False, cancel_futures=True)
         _open.discard(self)
         if _with_code is not None and _with_code() in (self, None):
@@ -172,7 +175,7 @@ class Recorder:
         return [variant for variant in self._compiles.variants if variant.state == "done"]
 
     def _ask_new(self) -> None:
-        """Asks of each variant what the notebook keeps of it, and again when more was recorded of it."""
+        """Requests the replies that the notebook stores for each variant, and again when more data was recorded for it."""
         board = self._compiles.board
         for variant in self._done:
             recorded = board.products(variant)
@@ -190,7 +193,7 @@ class Recorder:
         global _with_code
         if _with_code is None or _with_code() is None:
             _with_code = weakref.ref(self)
-        replies = [said for each in list(self._replies.values()) for said in each]
+        replies = [reply for each in list(self._replies.values()) for reply in each]
         transcript = self._transcript(replies).within(_STORED_BYTES, _IN_NOTEBOOK)
         stored = element(
             self.html(has_texts=has_texts),
@@ -215,15 +218,15 @@ class Recorder:
         when = dt.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
         about = f"Recorded {when}" + (f" with {made_by}" if made_by else "")
         numbers = {variant.number for variant in self._compiles.variants}
-        kept = [said for said in replies if said.message.get("variant") in numbers]
-        return Transcript(about, self._app.arrangement, (*self._app.said(), *kept))
+        current = [reply for reply in replies if reply.message.get("variant") in numbers]
+        return Transcript(about, self._app.arrangement, (*self._app.said(), *current))
 
 
 def _refresh(recorder: weakref.ref[Recorder], more: threading.Event) -> None:
-    """Refers to the recorder only while it works: an Explorer that nobody has any more goes at once."""
+    """Updates the output while holding the recorder only briefly, so that an unreferenced Explorer is collected immediately."""
     more.clear()
-    if of := recorder():
-        of.rewrite_after_panes()
-        del of
-    if not more.wait(_PAUSE_S) and (of := recorder()):
-        of.complete()
+    if active := recorder():
+        active.rewrite_after_panes()
+        del active
+    if not more.wait(_PAUSE_S) and (active := recorder()):
+        active.complete()

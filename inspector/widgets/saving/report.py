@@ -1,4 +1,4 @@
-"""Several explorations as one HTML file: a table of what they take, and each of them whole."""
+"""Several explorations in a single HTML file: a table of their memory, cost and compile time, and each complete exploration."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _COLUMNS = ("peak_bytes", "temp_bytes", "flops", "bytes_accessed", "compile_s")
 
 
 def report(path: str | os.PathLike[str], *explorers: Explorer) -> None:
-    """Writes explorations as one HTML file, which opens in any browser without a network; waits for all their compiles.
+    """Writes explorations to a single HTML file that opens in any browser without a network; waits for all their compiles.
 
-    It begins with a table: a row for each variant of each program, with its memory, cost and compile time. See
+    The page begins with a table: a row for each variant of each program, with its memory, cost and compile time. See
     `Explorer.save_html`.
 
     Args:
-      path: where; an older file there is replaced.
-      explorers: in the order of the table.
+      path: path of the file; an existing file is replaced.
+      explorers: the Explorers, in the order of the table.
 
     Raises:
       ParameterError: not Explorers, or none.
-      OSError: the place cannot be written.
-      ClosedError: one of them is closed.
+      OSError: the file cannot be written.
+      ClosedError: one of the Explorers is closed.
     """
-    given: Sequence[object] = explorers  # a user's, whatever the annotation says
-    wrong = next((each for each in given if not isinstance(each, Explorer)), None)
+    arguments: Sequence[object] = explorers  # from the user, so the annotation may be wrong
+    wrong = next((each for each in arguments if not isinstance(each, Explorer)), None)
     if wrong is not None or not explorers:
-        raise ParameterError(f"report takes a path and Explorers, as inspector.explore gives them, got {wrong!r}.")
+        raise ParameterError(f"report expects a path and Explorers that inspector.explore returned, got {wrong!r}.")
     elements = [explorer.wait().page_element(has_code=not i) for i, explorer in enumerate(explorers)]
     sections = [f"<section id='program-{i}'>{element}</section>" for i, element in enumerate(elements)]
     names = [explorer.lowered.program.name for explorer in explorers]
@@ -66,7 +66,7 @@ def _headings(explorers: Sequence[Explorer]) -> list[str]:
 
 
 def _cells(number: int, explorer: Explorer, variant: Variant) -> Iterator[str]:
-    """As HTML."""
+    """Yields the cells of a row, as HTML."""
     name = html.escape(explorer.lowered.program.name)
     yield f"<a href='#program-{number}'>{name}</a>" if variant.is_baseline else name
     yield html.escape(variant.label)

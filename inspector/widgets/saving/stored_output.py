@@ -1,7 +1,7 @@
-"""What a notebook keeps of an Explorer: a second output below the widget, brought up to date as compiles end.
+"""The stored output of an Explorer in a notebook: a second output below the widget, updated as compiles end.
 
-The widget's own output cannot change without being drawn anew, so the stored form stands in one of its own,
-known by a display id. The page hides it while the widget is there (`frontend/src/lib/stored.ts`); a notebook
+Changing the widget's own output would redraw it, so the stored form is in a separate output,
+identified by a display id. The page hides it while the widget is shown (`frontend/src/lib/stored.ts`); a notebook
 that is opened without its notebook kernel shows it.
 """
 
@@ -17,36 +17,36 @@ _Publish = Callable[..., None]
 
 
 class StoredOutput:
-    """Thread-safe after `display`, which a cell calls on the notebook kernel's main thread."""
+    """The stored output. Thread-safe after `display`, which a cell calls on the notebook kernel's main thread."""
 
     def __init__(self, form: Callable[[], Bundle]) -> None:
-        """Nothing is on a page yet.
+        """Creates an output that is not displayed yet.
 
         Args:
-          form: the text and HTML of what is known now.
+          form: returns the current results as text and HTML.
         """
         self._form = form
         self._places: list[tuple[_Publish, str]] = []
 
     @property
     def is_shown(self) -> bool:
-        """Whether it stands on a page."""
+        """True once it was displayed on a page."""
         return bool(self._places)
 
     def display(self, widget: Bundle, form: Bundle) -> None:
-        """Puts the widget and its stored form, for now, below the running cell; outside of a notebook kernel, prints the text."""
+        """Displays the widget and its current stored form below the running cell; outside a notebook kernel, prints the text."""
         shell = _shell()
         if shell is None or not hasattr(shell, "kernel"):
             sys.stdout.write(f"{form['text/plain']}\n")
             return
-        # This very publisher, for what ends while another cell captures its outputs.
+        # Keeps this publisher, as another cell may capture its outputs when a compile ends.
         publish, name = shell.display_pub.publish, uuid.uuid4().hex
         publish(widget)
         publish(form, transient={"display_id": name})
         self._places.append((publish, name))
 
     def refresh(self) -> None:
-        """Replaces the stored form wherever it is."""
+        """Replaces the stored form wherever it is displayed."""
         places = tuple(self._places)
         form = self._form() if places else {}
         for publish, name in places:
@@ -54,7 +54,7 @@ class StoredOutput:
 
 
 def is_batch() -> bool:
-    """Whether the running cell is executed for its outputs, as by nbconvert: nobody could answer a question."""
+    """Reports whether the running cell is executed in batch, as by nbconvert, where no user can answer."""
     return getattr(getattr(_shell(), "kernel", None), "_allow_stdin", True) is False
 
 

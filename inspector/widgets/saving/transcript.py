@@ -1,4 +1,4 @@
-"""What an Explorer has said, kept: enough for a page to show the app again where there is no notebook kernel.
+"""A transcript of an Explorer's messages, enough for a page to show the app without a notebook kernel.
 
 `frontend/src/state/recorded.ts` reads it.
 """
@@ -22,8 +22,8 @@ class SentMessage:
     """A message with its buffers, as it was sent.
 
     Attributes:
-      request: what it answers; None where nobody has to ask for it.
-      packings: of the buffers; () where all are gzip.
+      request: the request that it answers; None for messages without a request.
+      packings: packings of the buffers; () if all are gzip.
     """
 
     message: Mapping[str, Any]
@@ -33,18 +33,18 @@ class SentMessage:
 
     @property
     def size(self) -> int:
-        """Bytes of the buffers, and of the message as JSON; what other entries share with it is not subtracted."""
+        """Bytes of the buffers and of the message as JSON; savings from content shared with other entries are not subtracted."""
         return sum(map(len, self.buffers)) + len(gzip.compress(_json(self.message), 1))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transcript:
-    """All that was said.
+    """The messages of an Explorer.
 
     Attributes:
-      about: when it was recorded and by what, for readers.
-      arrangement: of the panes.
-      said: in the order in which a browser is told.
+      about: time and software versions of the recording, for readers.
+      arrangement: arrangement of the panes.
+      said: messages in the order in which a browser receives them.
     """
 
     about: str
@@ -52,58 +52,58 @@ class Transcript:
     said: tuple[SentMessage, ...]
 
     def to_bytes(self) -> bytes:
-        """Four bytes with the length of a table, the table as JSON that is packed as `lines`, and all buffers."""
+        """Returns four bytes with the length of a table, the table as JSON packed as `lines`, and all buffers."""
         ordered = [s for s in self.said if s.request is None] + [s for s in self.said if s.request is not None]
-        kept = [_entry(s) for s in ordered if s.request is None]
+        entries = [_entry(s) for s in ordered if s.request is None]
         replies = [{**_entry(s), "request": dict(sorted(s.request.items()))} for s in ordered if s.request is not None]
-        table = {"about": self.about, "arrangement": dict(self.arrangement), "kept": kept, "replies": replies}
+        table = {"about": self.about, "arrangement": dict(self.arrangement), "kept": entries, "replies": replies}
         packed = lines(json.dumps(table, separators=(",\n", ":")))
         assert packed is not None, "JSON has no NUL"
         return b"".join((struct.pack("<I", len(packed)), packed, *(b for s in ordered for b in s.buffers)))
 
     def repacked(self) -> Transcript:
-        """The same with all buffers as small as they get: they were packed to be sent soon."""
+        """Returns the transcript with its buffers packed as small as possible; for sending they were packed quickly."""
         return dataclasses.replace(self, said=tuple(map(_repacked, self.said)))
 
     def within(self, limit_bytes: int, remedy: str) -> Transcript:
-        """The same as small as it gets, and in at most so many bytes; of a text that there is no room for, readers are told.
+        """Returns the transcript packed to a maximum size; texts that do not fit are replaced by a notice for readers.
 
-        What is read first is kept first, and what there is no room for leaves it to what is smaller.
+        Messages that are read first have priority. A message that does not fit leaves its space to smaller ones.
 
         Args:
-          limit_bytes: of `to_bytes`, as near as it can be known before.
-          remedy: what a reader can do about what is left out.
+          limit_bytes: limit for `to_bytes`, as far as it can be estimated in advance.
+          remedy: advice for readers about omitted texts.
         """
         optional = {i for i, s in enumerate(self.said) if s.buffers or s.request is not None}
-        kept: dict[int, SentMessage | None] = dict(enumerate(self.said))
+        entries: dict[int, SentMessage | None] = dict(enumerate(self.said))
         room = limit_bytes - sum(s.size for i, s in enumerate(self.said) if i not in optional)
         baseline = min((v for s in self.said if (v := s.message.get("variant")) is not None), default=None)
         for i in sorted(optional, key=lambda i: _rank(self.said[i], baseline)):
-            said = self.said[i]
-            small = _repacked(said) if said.size <= _MOST_GAINED * room else said
+            sent = self.said[i]
+            small = _repacked(sent) if sent.size <= _MOST_GAINED * room else sent
             if small.size <= room:
-                kept[i], room = small, room - small.size
+                entries[i], room = small, room - small.size
             else:
-                kept[i] = _without(said, remedy)
-        return dataclasses.replace(self, said=tuple(s for s in kept.values() if s is not None))
+                entries[i] = _without(sent, remedy)
+        return dataclasses.replace(self, said=tuple(s for s in entries.values() if s is not None))
 
 
 _MOST_GAINED = 4
-"""Times that texts get smaller when they are packed as small as they get; to try larger ones takes seconds."""
+"""Largest factor by which packing is expected to shrink texts; trying larger ones takes seconds."""
 _READ_FIRST = ("optimized", "source")
 
 
-def _rank(said: SentMessage, baseline: int | None) -> tuple[int, bool, int]:
-    """What is kept first has the least: what is read first, what nobody has to ask for, other texts, and replies."""
-    message = said.message
-    kind = 3 if said.request is not None else 2 if message["type"] == "document" else 1
+def _rank(sent: SentMessage, baseline: int | None) -> tuple[int, bool, int]:
+    """Returns the priority of a message, lowest first: first texts, messages without a request, other texts, replies."""
+    message = sent.message
+    kind = 3 if sent.request is not None else 2 if message["type"] == "document" else 1
     kind = 0 if kind == 2 and message["pane"] in _READ_FIRST else kind
-    return kind, message.get("variant") not in (None, baseline), said.size
+    return kind, message.get("variant") not in (None, baseline), sent.size
 
 
-def _without(said: SentMessage, remedy: str) -> SentMessage | None:
-    """What stands for an entry that is left out: of a text why it is not there."""
-    message = said.message
+def _without(sent: SentMessage, remedy: str) -> SentMessage | None:
+    """Returns the replacement of an omitted message: for a text, the reason why it is missing; else None."""
+    message = sent.message
     if message["type"] != "document":
         return None
     return SentMessage(
@@ -111,24 +111,24 @@ def _without(said: SentMessage, remedy: str) -> SentMessage | None:
             type="unavailable",
             pane=message["pane"],
             variant=message["variant"],
-            reason=f"It has {message['line_count']:,} lines, {format_bytes(said.size)} packed, and is not kept here",
+            reason=f"It has {message['line_count']:,} lines, {format_bytes(sent.size)} compressed, and is not saved",
             remedy=remedy,
         )
     )
 
 
-def _repacked(said: SentMessage) -> SentMessage:
-    packed = [pack(gzip.decompress(buffer)) for buffer in said.buffers]
+def _repacked(sent: SentMessage) -> SentMessage:
+    packed = [pack(gzip.decompress(buffer)) for buffer in sent.buffers]
     return dataclasses.replace(
-        said, buffers=tuple(data for _, data in packed), packings=tuple(packing for packing, _ in packed)
+        sent, buffers=tuple(data for _, data in packed), packings=tuple(packing for packing, _ in packed)
     )
 
 
-def _entry(said: SentMessage) -> dict[str, Any]:
+def _entry(sent: SentMessage) -> dict[str, Any]:
     return {
-        "message": dict(said.message),
-        "buffers": [len(b) for b in said.buffers],
-        "packings": said.packings or ["gzip"] * len(said.buffers),
+        "message": dict(sent.message),
+        "buffers": [len(b) for b in sent.buffers],
+        "packings": sent.packings or ["gzip"] * len(sent.buffers),
     }
 
 

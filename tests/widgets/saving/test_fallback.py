@@ -10,7 +10,7 @@ from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes.framework.pane import Excerpt
-from inspector.widgets.saving.fallback import Told, html_form, text_form
+from inspector.widgets.saving.fallback import Details, html_form, text_form
 from inspector.widgets.work import Work
 from tests.widgets.fakes import FakeWork, lowered
 
@@ -154,7 +154,7 @@ def test_what_was_recorded_is_named_and_escaped_and_cut() -> None:
     shown, work = explorer()
     work.finish(0)
     shown.wait(10)
-    told = {0: Told(excerpts=[Excerpt(EVIL + "x" * 10_000), Excerpt(f"Code {EVIL}", f"{EVIL}\n" * 100_000)])}
+    told = {0: Details(excerpts=[Excerpt(EVIL + "x" * 10_000), Excerpt(f"Code {EVIL}", f"{EVIL}\n" * 100_000)])}
     lines = text_form(shown.lowered, shown.variants, told).split("\n")
     assert [line.strip()[: len(EVIL)] for line in lines[-2:]] == [EVIL, f"Code {EVIL}"[: len(EVIL)]]
     assert max(map(len, lines)) < 1000
@@ -173,8 +173,8 @@ def test_the_optimized_hlo_is_shown_from_its_entry_on_and_of_few_variants() -> N
     for index in range(7):
         work.finish(index, hlo=f"HloModule m\n\n{above}\nENTRY %main (p: f32[9]) -> f32[9] {{\n" + "  x\n" * 9_000)
     shown.wait(60)
-    page = html_form(shown.lowered, shown.variants, {0: Told(f"1 fusion {EVIL}", "<b>groups</b>")})
-    assert f"baseline, against the baseline: 1 fusion {EVIL}" in Tags(page).words
+    page = html_form(shown.lowered, shown.variants, {0: Details(f"1 fusion {EVIL}", "<b>groups</b>")})
+    assert f"baseline, compared with the baseline: 1 fusion {EVIL}" in Tags(page).words
     assert "<b>groups</b>" in page
     assert "… 1,002 lines above\nENTRY %main (p: f32[9])" in page
     assert "%fused_" not in page

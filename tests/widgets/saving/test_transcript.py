@@ -65,7 +65,7 @@ def test_what_is_read_first_is_kept_first_and_what_is_left_out_says_so() -> None
     ]  # fmt: skip
     gone = kept.said[1].message
     assert gone["remedy"] == "Run the cell."
-    assert gone["reason"].startswith("It has 7 lines, 4.99 KiB packed")
+    assert gone["reason"].startswith("It has 7 lines, 4.99 KiB compressed")
     assert len(kept.to_bytes()) <= 25_500
     assert kinds(whole.within(20_600, "")) == [
         ("stats", "", 0), ("unavailable", "hlo", 0), ("roofline", "", 0), ("document", "optimized", 0),

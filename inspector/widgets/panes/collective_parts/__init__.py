@@ -1,1 +1,1 @@
-"""Parts of the Collectives pane: rows, prices, and observed values."""
+"""Parts of the Collectives pane: rows, cost estimates and observed values."""

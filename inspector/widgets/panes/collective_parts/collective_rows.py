@@ -1,4 +1,4 @@
-"""A collective, its groups and its members as the browser draws them."""
+"""The rows of the Collectives pane: a collective, its groups and its members, as the browser draws them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Literal, TypedDict
 
 from inspector.analysis.collectives import collective as analysis
-from inspector.analysis.collectives.collectives import Collectives as Found
+from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
 from inspector.analysis.collectives.lower_bound import communication
 from inspector.analysis.collectives.participation import Participation
 from inspector.analysis.sharding import reshardings
@@ -18,20 +18,20 @@ from inspector.platforms import Peak
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 
-# Members are drawn one by one; more than this is no picture any more.
+# Members are drawn individually; a picture with more members is not readable.
 _MAX_MEMBERS = 256
 
 _MOST_DRAWN = 4096
-"""Devices that the browser draws."""
+"""Maximum number of devices that the browser draws."""
 
-# Ids that are drawn as groups. Of more, the browser has the first groups, each with its first ids and its last.
+# Maximum number of ids that are drawn as groups. Beyond it, the browser gets the first groups, each with its first ids and its last.
 _MAX_IDS = 8192
 _MAX_GROUPS = 64
 _MAX_OF_GROUP = 8
 
 
 class Mesh(TypedDict):
-    """Named axes over devices, as `inspector.hlo.devices.mesh.Mesh`; `physical_ids` are those compiled for."""
+    """Named axes over devices, as `inspector.hlo.devices.mesh.Mesh`; `physical_ids` are the devices that the program was compiled for."""
 
     axis_names: list[str]
     axis_sizes: list[int]
@@ -41,14 +41,14 @@ class Mesh(TypedDict):
 
 
 class Member(TypedDict):
-    """One logical id's part in a collective.
+    """The role of one logical id in a collective.
 
     Attributes:
-      group: index of its group, None in a collective-permute, which has pairs.
-      position: its place in the group.
-      logical_id: its place in the program's device assignment.
-      coordinates: its place on each mesh axis, or None without a mesh.
-      before, after: what it holds, in words.
+      group: index of its group; None in a collective-permute, which has pairs.
+      position: position in the group.
+      logical_id: position in the program's device assignment.
+      coordinates: position on each mesh axis; None without a mesh.
+      before, after: description of its data.
     """
 
     group: int | None
@@ -62,12 +62,12 @@ class Member(TypedDict):
 
 
 class SplitChange(TypedDict):
-    """How an array is split before, and how it is needed; and what helps.
+    """The sharding of an array before a collective, the required sharding, and a remedy.
 
     Attributes:
-      arrays: the argument, the result or both that it is; none where it is a value inside.
-      before, after: how the whole of it is split, "" where nobody tells.
-      needed_by: the instructions on whole arrays that it may be there for; none where no passes are recorded.
+      arrays: the argument, the result or both that the array is; empty for an intermediate value.
+      before, after: sharding of the whole array, "" if unknown.
+      needed_by: instructions on whole arrays that may require the change; empty if no passes are recorded.
     """
 
     had: str
@@ -83,21 +83,21 @@ class Collective(TypedDict):
     """A collective instruction.
 
     Attributes:
-      axes: the mesh axes it works over, None when its groups are no axes; then `axes_reason`.
-      groups: lists of ids, or source-target pairs when `is_pairs`.
-      groups_cut: whether these are only the first groups, and of long ones the first ids and the last.
-      group_count: of all groups.
-      group_sizes: how many ids the smallest group has, and the largest.
-      operand_bytes: bytes of all operands on one device, each time that it runs.
-      link_bytes: that one device at least sends each time; None where only a run tells.
-      least_s: the time that this takes at the speed of the links; None where that is not known, with `least_reason`, which
-        also says what is left out.
-      executions: how often it runs in one execution of the program, None when unknown; then `executions_reason`.
-      phases: the parts of a differentiated program that it belongs to.
-      source_from: which instruction `source` is from, or why there is none.
-      inserted_by: the pass or partitioner that made it, "" when the program asked for it.
-      resharding: what it changes, where the partitioner inserted it.
-      members: at most as many as are worth drawing.
+      axes: mesh axes that it works over; None if its groups do not match axes, with `axes_reason`.
+      groups: lists of ids, or source-target pairs if `is_pairs`.
+      groups_cut: whether only the first groups are listed, and of long groups only the first ids and the last.
+      group_count: total number of groups.
+      group_sizes: number of ids in the smallest and in the largest group.
+      operand_bytes: bytes of all operands on one device, per execution.
+      link_bytes: minimum number of bytes that one device sends per execution; None if only known at run time.
+      least_s: time to send them at the speed of the links; None if unknown, with `least_reason`, which
+        also describes omitted parts.
+      executions: number of executions per execution of the program; None if unknown, with `executions_reason`.
+      phases: parts of a differentiated program that it belongs to.
+      source_from: the instruction that `source` was taken from, or the reason why there is none.
+      inserted_by: the pass or partitioner that inserted it, "" if it was in the user's program.
+      resharding: the change of sharding, if the partitioner inserted it.
+      members: members to draw; empty if there are too many.
     """
 
     name: str
@@ -129,18 +129,29 @@ class Collective(TypedDict):
 
 
 def rows_of(
-    found: Found, peak: Peak | Unavailable, arrays: WholeArrays | None = None, inside: SplitInstructions | None = None
+    program_collectives: ProgramCollectives,
+    peak: Peak | Unavailable,
+    arrays: WholeArrays | None = None,
+    inside: SplitInstructions | None = None,
 ) -> list[Collective]:
-    """All, in order; `arrays` are those at the ends of the program, `inside` what its partitioner took."""
-    groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in found}.items()}
-    changes = [reshardings.resharding(each, arrays, inside) for each in found]
+    """Returns all collectives, in order.
+
+    Args:
+      program_collectives: the collectives.
+      peak: published peaks of the chip.
+      arrays: arrays at the ends of the program.
+      inside: instructions of the module that the partitioner received.
+    """
+    groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in program_collectives}.items()}
+    changes = [reshardings.resharding(each, arrays, inside) for each in program_collectives]
     return [
-        _row(each, groups[id(each.who)], found, peak, changed) for each, changed in zip(found, changes, strict=True)
+        _row(each, groups[id(each.who)], program_collectives, peak, changed)
+        for each, changed in zip(program_collectives, changes, strict=True)
     ]
 
 
 def mesh_of(mesh: hlo.Mesh | None) -> Mesh | None:
-    """Of a program, if it has one."""
+    """Converts the mesh of a program, if it has one."""
     if mesh is None:
         return None
     return Mesh(
@@ -155,7 +166,7 @@ def mesh_of(mesh: hlo.Mesh | None) -> Mesh | None:
 def _row(
     collective: analysis.Collective,
     groups: list[list[int]],
-    found: Found,
+    program_collectives: ProgramCollectives,
     peak: Peak | Unavailable,
     changed: reshardings.Resharding | Unavailable,
 ) -> Collective:
@@ -188,7 +199,7 @@ def _row(
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
         inserted_by="" if isinstance(inserted_by, Unavailable) or inserted_by == "user" else inserted_by,
         resharding=None if isinstance(changed, Unavailable) else _split_change(changed),
-        members=_members(collective, found),
+        members=_members(collective, program_collectives),
     )
 
 
@@ -206,7 +217,7 @@ def _split_change(changed: reshardings.Resharding) -> SplitChange:
 
 
 def _known(number: float) -> float | None:
-    """The number, or the known part of it where that is anything."""
+    """Returns the number, or its known part if that is not zero."""
     return float(number) if number or not isinstance(number, Partial) else None
 
 
@@ -225,8 +236,8 @@ def _groups(who: Participation) -> list[list[int]]:
     return [group if len(group) <= _MAX_OF_GROUP else [*group[:_MAX_OF_GROUP], group[-1]] for group in groups]
 
 
-def _members(collective: analysis.Collective, found: Found) -> list[Member]:
-    if found.num_replicas * found.num_partitions > _MAX_MEMBERS:
+def _members(collective: analysis.Collective, program_collectives: ProgramCollectives) -> list[Member]:
+    if program_collectives.num_replicas * program_collectives.num_partitions > _MAX_MEMBERS:
         return []
     return [
         Member(
@@ -239,5 +250,5 @@ def _members(collective: analysis.Collective, found: Found) -> list[Member]:
             before=row["before"],
             after=row["after"],
         )
-        for row in found.members(collective.name).to_dict("records")
+        for row in program_collectives.members(collective.name).to_dict("records")
     ]

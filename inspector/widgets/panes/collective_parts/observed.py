@@ -1,4 +1,4 @@
-"""What every device put into a collective of the function and got out of it, as the pane of collectives shows it."""
+"""The observed inputs and outputs of a function's collectives on every device, as the Collectives pane shows them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from inspector.widgets.cells import display_file
 _MOST_DEVICES = 64
 _MOST_EXECUTIONS = 8
 _MOST_VALUES = 16
-"""Elements of an array that are written out; of more, those at both ends of each axis."""
+"""Maximum number of elements that are shown; larger arrays show both ends of each axis."""
 _MOST_CHARACTERS = 60_000
-"""Of all values together: a saved notebook keeps them."""
+"""Limit for all values together, as a notebook saves them."""
 _CHARACTERS = 200
-"""That an array takes, roughly."""
+"""Approximate number of characters per array."""
 
 
 class ObserveRequest(TypedDict):
-    """Run a variant's function once on virtual CPU devices, and show what its collectives take and give.
+    """Runs a variant's function once on virtual CPU devices, and requests the inputs and outputs of its collectives.
 
     Attributes:
-      apart: whether each replica takes the inputs plus its number, so that their values can be told apart.
+      apart: whether to add each replica's number to its inputs, so that the values of replicas differ.
     """
 
     type: Literal["observe"]
@@ -41,10 +41,10 @@ class ObservedDevice(TypedDict):
     """One device's values of a collective.
 
     Attributes:
-      logical_id: its place in the program's devices; None where one value stands for several devices.
-      device: its own id; None likewise.
-      coordinates: along the axes that the collective can see.
-      before: its operands' values of each execution; after: its result's.
+      logical_id: position in the program's devices; None if one value stands for several devices.
+      device: the device's id; None if one value stands for several devices.
+      coordinates: coordinates along the axes that the collective can see.
+      before, after: values of its operands and of its result, for each execution.
     """
 
     logical_id: int | None
@@ -55,13 +55,13 @@ class ObservedDevice(TypedDict):
 
 
 class Observation(TypedDict):
-    """A collective of the function, as it ran.
+    """An executed collective of the function.
 
     Attributes:
-      hlo: its instruction before optimization; "" where none is, or several could be: then `unnamed` says so.
-      optimized: its instruction after, where that is still the same alone; else "".
-      executions: how often it ran on a device at most.
-      note: what of its values is not shown, and why.
+      hlo: its instruction before optimization; "" if there is none or several match, with the reason in `unnamed`.
+      optimized: its instruction after optimization, if there is exactly one unchanged; else "".
+      executions: largest number of executions on a device.
+      note: description of the values that are not shown, with the reason.
     """
 
     hlo: str
@@ -75,7 +75,7 @@ class Observation(TypedDict):
 
 
 class Observed(TypedDict):
-    """What was observed of a variant's function, or why nothing was; `items` once it is done."""
+    """The observations of a variant's function, or an error; `items` is set once the run is done."""
 
     type: Literal["observed"]
     variant: int
@@ -96,7 +96,7 @@ def observed_message(
     device_kind: str = "",
     items: Iterable[Observation] = (),
 ) -> Observed:
-    """Of a variant."""
+    """Returns the state of a variant's observation."""
     return Observed(
         type="observed",
         variant=variant,
@@ -110,12 +110,18 @@ def observed_message(
 
 
 def observations(
-    found: collective_values.Observed, before: Collectives, after: Collectives | None
+    observed: collective_values.Observed, before: Collectives, after: Collectives | None
 ) -> list[Observation]:
-    """Of a function's collectives, as many values as are worth reading; `before` and `after` optimization."""
+    """Returns the observations of a function's collectives, with a limited number of values.
+
+    Args:
+      observed: the observed values.
+      before: the collectives before optimization.
+      after: the collectives after optimization, if available.
+    """
     optimized = _counterparts(before, after)
     left, items = _MOST_CHARACTERS, list[Observation]()
-    for each in found:
+    for each in observed:
         item = _observation(each, optimized, left)
         left -= sum(len(text) for row in item["rows"] for text in (*row["before"], *row["after"]))
         items.append(item)
@@ -143,7 +149,7 @@ def _observation(each: collective_values.Observation, optimized: Mapping[str, st
 
 
 def _rows(each: collective_values.Observation, executions: int) -> list[ObservedDevice]:
-    assert not isinstance(each.after, Unavailable), "nothing was kept"
+    assert not isinstance(each.after, Unavailable), "nothing was recorded"
     rows = []
     for position, coordinates in enumerate(each.coordinates[:_MOST_DEVICES]):
         ran = range(min(each.executions[position], executions))
@@ -161,46 +167,46 @@ def _rows(each: collective_values.Observation, executions: int) -> list[Observed
 
 def _note(each: collective_values.Observation, executions: int, shown: int) -> str:
     if isinstance(each.after, Unavailable):
-        return f"Its values were not kept: {each.after.reason}."
+        return f"Its values were not recorded: {each.after.reason}."
     if not executions:
-        return "It never ran."
+        return "This collective did not run."
     if not shown:
-        return "Its values are in lowered.observe(...): those of the collectives before it fill what a page keeps."
+        return "Its values do not fit into this page. Call lowered.observe(...) to get them."
     left_out = []
     if len(each.coordinates) > _MOST_DEVICES:
         left_out.append(f"the first {_MOST_DEVICES} of {len(each.coordinates):,} devices")
     if executions > shown:
         left_out.append(f"the first {shown} of {executions:,} executions")
     if left_out:
-        return f"Shown are {' and '.join(left_out)}; lowered.observe(...) has more."
+        return f"Showing {' and '.join(left_out)}; lowered.observe(...) has more."
     return ""
 
 
 def _counterparts(before: Collectives, after: Collectives | None) -> dict[str, str]:
-    """The optimized instruction of each that XLA kept as it was: the only one of its line, groups and shapes on both sides."""
+    """Returns the optimized instruction of each unchanged collective: the only one with its line, groups and shapes on both sides."""
     if after is None:
         return {}
     old, new = _by_kind(before), _by_kind(after)
     return {names[0]: new[kind][0] for kind, names in old.items() if len(names) == 1 and len(new.get(kind, ())) == 1}
 
 
-def _by_kind(found: Collectives) -> dict[tuple[object, ...], list[str]]:
+def _by_kind(collectives: Collectives) -> dict[tuple[object, ...], list[str]]:
     kinds: dict[tuple[object, ...], list[str]] = {}
-    for each in found:
+    for each in collectives:
         kinds.setdefault(_kind(each), []).append(each.name)
     return kinds
 
 
 def _kind(each: analysis.Collective) -> tuple[object, ...]:
     operands = tuple(shape.without_layout() for shape in each.operand_shapes)
-    primitive = each.origin.op_name.rpartition("/")[2]  # what stands before it grows as calls are inlined
+    primitive = each.origin.op_name.rpartition("/")[2]  # the part before it grows as calls are inlined
     return each.opcode, primitive, each.origin.innermost, str(each.participants), operands
 
 
 def _text(value: np.ndarray) -> str:
-    """On one line, long ones cut in the middle of each axis."""
+    """Formats a value on one line; large arrays are shortened in the middle of each axis."""
     shown = np.asarray(value)
-    if shown.dtype.kind not in "biufc":  # bfloat16 and smaller, which NumPy writes digit by digit
+    if shown.dtype.kind not in "biufc":  # bfloat16 and smaller types, which NumPy prints with all digits
         shown = shown.astype(np.int32 if "int" in shown.dtype.name else np.float32)
     if not shown.ndim:
         return f"{float(shown):.5g}" if shown.dtype.kind == "f" else str(shown[()])

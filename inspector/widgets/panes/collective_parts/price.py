@@ -1,4 +1,4 @@
-"""What a collective costs on the links of a slice or a host, by a textbook's algorithm, as its pane shows it."""
+"""The estimated cost of a collective on the links of a slice or a host, with a textbook algorithm, as the Collectives pane shows it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
 from inspector.platforms.chip import Chip, Peak
 from inspector.platforms.topologies import Slices
+from inspector.support.units import counted
 from inspector.widgets import messages
 
 _MOST_CHIPS = 512
-"""That are drawn, with every link."""
+"""Maximum number of chips that are drawn, with every link."""
 _MOST_MESSAGES = 400_000
-"""Of all groups and steps, which take a second or two to walk."""
+"""Maximum number of messages in all groups and steps; these take a second or two to simulate."""
 
 _SMALL = 8
 
-# What a page without a kernel has: so many collectives on so many networks, at first sight and in a whole report.
+# Limits for a page without a notebook kernel: collectives and networks, in a notebook's output and in a complete report.
 _FIRST_SEEN = 4
 _MOST_RECORDED = 12
 _NETWORKS_RECORDED = 3
@@ -36,12 +37,12 @@ _MESSAGES_RECORDED = 30_000
 
 
 class PriceRequest(TypedDict):
-    """Price a collective of a variant. `id` numbers the request; late replies are dropped.
+    """Requests the cost of a variant's collective. `id` numbers the request; late replies are dropped.
 
     Attributes:
-      name: of the instruction in that program.
-      network: the target whose links it loads.
-      algorithm: of a textbook.
+      name: name of the instruction in the program of this stage.
+      network: target whose links are loaded.
+      algorithm: name of a textbook algorithm.
     """
 
     type: Literal["price"]
@@ -54,12 +55,13 @@ class PriceRequest(TypedDict):
 
 
 class PricedChip(TypedDict):
-    """A chip with the devices on it.
+    """A chip and its devices.
 
     Attributes:
-      place: along each axis.
-      devices: their ids there; logical_ids: of the program, None for one that it leaves idle.
-      groups: the group of each, None outside of all.
+      place: coordinates along each axis.
+      devices: ids of its devices.
+      logical_ids: the devices' positions in the program, None for devices that the program does not use.
+      groups: group of each device, None for devices outside all groups.
     """
 
     place: list[int]
@@ -69,23 +71,23 @@ class PricedChip(TypedDict):
 
 
 class Priced(TypedDict):
-    """The reply to `PriceRequest` number `id`, or an error: all groups at once.
+    """The reply to `PriceRequest` number `id`, or an error: the cost of all groups together.
 
     Attributes:
-      algorithm: that was taken: the one that was asked for, if there is such a one for it.
-      algorithms: that there are for it.
-      steps: one after the other.
-      busiest_bytes: on the busiest link of each step, all steps together.
-      most_bytes: that one link carries in all steps.
-      sent_bytes: by the device that sends most; received_bytes: likewise.
-      bus_bytes: what its bus bandwidth counts, None where that is not known.
-      bytes_per_s: of a link one way, None where it is not published.
-      source: where that is from.
+      algorithm: the algorithm that was used: the requested one, if it is available.
+      algorithms: available algorithms for the collective.
+      steps: number of sequential steps.
+      busiest_bytes: bytes on the busiest link of each step, summed over the steps.
+      most_bytes: largest number of bytes that one link carries in all steps.
+      sent_bytes, received_bytes: largest number of bytes that a device sends and receives.
+      bus_bytes: bytes for its bus bandwidth; None if unknown.
+      bytes_per_s: bandwidth of a link in one direction; None if not published.
+      source: source of the bandwidth.
       sizes: chips along each axis of a torus; empty for a host with switches.
-      wraps: whether the last along each is linked to the first.
-      idle_links: that carry nothing, of `link_count`.
-      chips: none where they are too many to draw.
-      links: from one chip to another by their places in `chips`, -1 for the switches, and the bytes.
+      wraps: whether each axis wraps around.
+      idle_links: number of links that carry nothing, of `link_count`.
+      chips: chips to draw; empty if there are too many.
+      links: each link as two indices into `chips`, -1 for the switches, and its bytes.
     """
 
     type: Literal["priced"]
@@ -113,11 +115,11 @@ class Priced(TypedDict):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PricedProgram:
-    """What is known of a variant's collectives.
+    """The collectives of a variant.
 
     Attributes:
-      before, after: optimization.
-      target: for what it is compiled.
+      before, after: collectives before and after optimization.
+      target: target of the compile.
     """
 
     before: Collectives
@@ -125,24 +127,27 @@ class PricedProgram:
     target: Target
 
     def stage(self, stage: messages.Stage) -> Collectives:
-        """Those before optimization or after."""
+        """Returns the collectives before or after optimization."""
         return self.before if stage == "hlo" else self.after
 
     @property
     def device_count(self) -> int:
-        """Replicas and partitions."""
+        """The number of replicas times the number of partitions."""
         return self.after.num_replicas * self.after.num_partitions
 
 
 def networks_for(program: PricedProgram) -> Iterator[str]:
-    """Targets that are large enough: its own, then of each chip whose links are published the smallest, and one that wraps around."""
+    """Yields targets that are large enough for the program.
+
+    First its own target, then for each chip with published links the smallest one, and the smallest one that wraps around.
+    """
     own, count = program.target, program.device_count
-    found = [str(own.by(""))] if own.is_absent else []
+    texts = [str(own.by(""))] if own.is_absent else []
     for platform in platforms.PLATFORMS:
         for chip in platform.chips:
             if chip.peak is not None and not isinstance(chip.peak.interconnect_bytes_per_s, Unavailable):
-                found += (f"{platform.kind}:{chip.name}:{shape}" for shape in _shapes(chip, chip.peak, count))
-    yield from dict.fromkeys(found)
+                texts += (f"{platform.kind}:{chip.name}:{shape}" for shape in _shapes(chip, chip.peak, count))
+    yield from dict.fromkeys(texts)
 
 
 def _shapes(chip: Chip, peak: Peak, count: int) -> Iterator[str]:
@@ -157,7 +162,7 @@ def _shapes(chip: Chip, peak: Peak, count: int) -> Iterator[str]:
 
 
 def recordable(program: PricedProgram, variant: int, *, is_whole: bool) -> Iterator[PriceRequest]:
-    """Of the first collectives of each program, as long as they are quick to price and short to keep; see `Pane.recordable`."""
+    """Yields the requests for the first collectives of each program, limited by time and size; see `Pane.recordable`."""
     networks = [text for text in networks_for(program) if published(text).device_count <= _MOST_DEVICES_RECORDED]
     stages: tuple[messages.Stage, ...] = ("optimized", "hlo")
     left = _MESSAGES_RECORDED
@@ -175,7 +180,7 @@ def recordable(program: PricedProgram, variant: int, *, is_whole: bool) -> Itera
 
 
 def priced(request: PriceRequest, program: PricedProgram | None) -> Priced:
-    """The reply, with the error where it cannot be priced."""
+    """Returns the reply, with the error if the cost cannot be estimated."""
     reply = Priced(
         type="priced", id=request["id"], variant=request["variant"], network=request["network"],
         algorithm=request["algorithm"], algorithms=[], steps=0, busiest_bytes=0.0, most_bytes=0.0, sent_bytes=0.0,
@@ -184,7 +189,7 @@ def priced(request: PriceRequest, program: PricedProgram | None) -> Priced:
     )  # fmt: skip
     try:
         if program is None:
-            raise ModuleError("The program is not known any more.")
+            raise ModuleError("The variant was removed or has no program.")
         collective = program.stage(request["program"])[request["name"]]
         network = published(request["network"])
         reply["algorithms"] = known = _algorithms(collective)
@@ -192,7 +197,7 @@ def priced(request: PriceRequest, program: PricedProgram | None) -> Priced:
         _check_size(collective, algorithm)
         devices = program.stage(request["program"]).devices_on(network)
         _fill(reply, link_loads(collective, algorithm, network, devices), collective, devices)
-    except Exception as error:  # whatever it is, it belongs in the pane
+    except Exception as error:  # the pane shows any error
         reply["error"] = messages.error_of(error)
     return reply
 
@@ -229,39 +234,43 @@ def _chips(network: Network, collective: Collective, devices: Sequence[int] | No
     logical = (
         {device: id_ for id_, device in enumerate(devices)} if devices is not None else {id_: id_ for id_ in groups}
     )
-    found: dict[Place, PricedChip] = {}
+    chips: dict[Place, PricedChip] = {}
     for device in range(network.device_count):
         place = network.place(device)
-        chip = found.setdefault(place, PricedChip(place=list(place), devices=[], logical_ids=[], groups=[]))
+        chip = chips.setdefault(place, PricedChip(place=list(place), devices=[], logical_ids=[], groups=[]))
         id_ = logical.get(device)
         chip["devices"].append(device)
         chip["logical_ids"].append(id_)
         chip["groups"].append(None if id_ is None else groups.get(id_))
-    return found
+    return chips
 
 
 def _algorithms(collective: Collective) -> list[str]:
     if collective.opcode == "collective-permute":
         return ["direct"]
     _, most = collective.who.group_sizes
-    if most > _SMALL:  # whether there is one depends on nothing but this
+    if most > _SMALL:  # only this decides whether an algorithm exists
         most = _SMALL if most & (most - 1) == 0 else _SMALL - 1
     return [name for name in ALGORITHMS if not isinstance(schedule(collective.opcode, name, most), Unavailable)]
 
 
 def _check_size(collective: Collective, algorithm: str) -> None:
-    """Raises ModuleError: too many messages to walk."""
+    """Raises ModuleError if there are too many messages to simulate."""
     count = _message_count(collective, algorithm)
     if count > _MOST_MESSAGES:
         groups, most = collective.who.shape
         raise ModuleError(
-            f"{groups:,} groups of {most:,} send about {count:,} messages by {algorithm}, too many to follow each: at most"
-            f" {_MOST_MESSAGES:,}. `collectives().exchange(...)` prices one group."
+            f"{counted(groups, 'group')} of {most:,} members with algorithm {algorithm!r}: about {count:,} messages, too many to"
+            f" simulate. The limit is"
+            f" {_MOST_MESSAGES:,}. For the cost of a single group, use `collectives().exchange(...)`."
         )
 
 
 def _message_count(collective: Collective, algorithm: str) -> int:
-    """About: members exchange with all others, or pass on what comes, but for those who halve and double."""
+    """Returns the approximate number of messages: one per member and step.
+
+    `halving and doubling` and `tree` take about log2 of the group size steps, other algorithms about as many as members.
+    """
     groups, most = collective.who.shape
     if collective.opcode == "collective-permute":
         return groups

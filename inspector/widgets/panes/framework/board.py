@@ -1,4 +1,4 @@
-"""The panes of one Explorer: what becomes known goes to those that need it, requests to the one that hears them."""
+"""Connects the panes of an Explorer: routes results to the panes that need them, and requests to the pane that answers them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Board:
-    """Publishes to an app what the panes say. Thread-safe, under its Explorer's lock."""
+    """Publishes the messages of panes to an app. Thread-safe, guarded by its Explorer's lock."""
 
     def __init__(
         self,
@@ -44,16 +44,16 @@ class Board:
         tune: Callable[..., Variant],
         recorded: Callable[[], object],
     ) -> None:
-        """Nothing is published yet.
+        """Creates the panes; nothing is published yet.
 
         Args:
-          lines: of the registry, those that are offered.
-          app: the browser's side.
-          work: how to lower, compile and run.
-          lock: guards `variants`.
-          variants: the Explorer's, by number; those that are gone are no longer spoken of.
-          later: does a task on the Explorer's thread.
-          aside: does a task that may take seconds on another.
+          lines: registry entries of the panes to offer.
+          app: the app to publish to.
+          work: returns the functions that lower, compile and run.
+          lock: the lock that guards `variants`.
+          variants: the Explorer's variants by number; messages about removed variants are dropped.
+          later: runs a task on the Explorer's thread.
+          aside: runs a task that may take seconds on another thread.
           tune: see `Context.tune`.
           recorded: see `Context.recorded`.
         """
@@ -84,30 +84,30 @@ class Board:
 
     @property
     def row_count(self) -> int:
-        """Instructions of all programs that are shown."""
+        """The number of instructions in all programs that are shown."""
         with self._lock:
             return sum(len(module.columns) for module in self._modules.values())
 
     def rows_of(self, variant: Variant) -> int:
-        """Instructions of a variant's program; 0 where it is not known."""
+        """Returns the number of instructions in a variant's program, or 0 if unknown."""
         module = self._modules.get(variant.number)
         return 0 if module is None else len(module.columns)
 
     def variant(self, number: int) -> Variant:
-        """A variant by its number.
+        """Returns a variant by its number.
 
         Raises:
-          ValueError: it is gone.
+          ValueError: there is no such variant; it may have been removed.
         """
         with self._lock:
             if number not in self._variants:
-                raise ValueError(f"There is no variant {number} any more.")
+                raise ValueError(f"There is no variant {number}. It may have been removed.")
             return self._variants[number]
 
     def publish(self, entry: Entry) -> None:
-        """Sends a message, unless a variant that it is about is gone: the app would keep it for ever."""
+        """Sends a message, unless it is about a removed variant, as the app would store it forever."""
         content = _content(entry)
-        if (number := content.get("id", 0)) < 0:  # asked by `ask`, not by a browser
+        if (number := content.get("id", 0)) < 0:  # requested by `ask`, not by a browser
             if number in self._replies:
                 self._replies[number] = entry
             return
@@ -117,16 +117,16 @@ class Board:
                 self._send(entry)
 
     def publish_all(self, entries: Iterable[Entry]) -> None:
-        """Sends messages as they are made."""
+        """Sends messages as they are produced."""
         for entry in entries:
             self.publish(entry)
 
     def lowered(self, lowered: Lowered, variant: int | None = None) -> list[Entry]:
-        """What the panes before the compiler show; of one variant only what depends on its platform."""
+        """Returns the messages of panes that show the lowered program; for a variant, only those that depend on its platform."""
         return [entry for pane in self._needing("lowered") for entry in pane.lowered(lowered, variant)]
 
     def show_lowered(self, lowered: Lowered, baseline: Variant) -> None:
-        """Shows the program before the compiler, a pane at a time; behind the baseline where that is read from the cache."""
+        """Shows the lowered program, one pane at a time; after the baseline if the baseline is read from the cache."""
         panes, job = self._needing("lowered"), baseline.job
         tasks: list[Callable[[], object]] = [
             functools.partial(self._show_text, pane, lowered, baseline) for pane in panes
@@ -136,12 +136,14 @@ class Board:
             if job is None or job.stage != READING_CACHE or baseline.shown.is_set():
                 self._go_on(baseline)
         if job is not None:
-            job.add_progress_callback(lambda _: self._go_on(baseline))  # what lay there is damaged, and it is compiled
+            job.add_progress_callback(
+                lambda _: self._go_on(baseline)
+            )  # the cache entry is damaged, so the program is compiled
             if job.stage != READING_CACHE and not job.done():
                 self._go_on(baseline)
 
     def behind(self, baseline: Variant, task: Callable[[], object]) -> None:
-        """Does a task on the Explorer's thread, after the program before the compiler, which may itself wait."""
+        """Runs a task on the Explorer's thread after the lowered program is shown, which may itself be delayed."""
         with self._lock:
             if baseline.number in self._behind:
                 self._behind[baseline.number].append(task)
@@ -149,81 +151,84 @@ class Board:
                 self._context.later(task)
 
     def begin(self, variant: Variant) -> None:
-        """A variant is there; what its kernels are is told later, as it has to be counted."""
+        """Publishes a new variant. Its kernels are published later, as they have to be counted."""
         self.publish(variant.message())
         if variant.lowered is not None and variant.lowered.kernels:
             self._context.later(lambda: self._show_kernels(variant))
 
     def follow(self, variant: Variant, job: Job[CompiledProgram], ended: Callable[[], object]) -> None:
-        """Shows what becomes of a compile, and calls `ended` once nothing more does. Not to be called under the lock."""
+        """Shows the progress and result of a compile, then calls `ended`. Must not be called while holding the lock."""
         later = self._context.later
         job.add_progress_callback(lambda _: self.publish(variant.message()))
         job.add_preview_callback(lambda preview: later(lambda: self._show_preview(variant, preview)))
 
         def end(_: object) -> None:
-            self.publish(variant.message())  # at once: what follows may have to wait for the Explorer's thread
+            self.publish(variant.message())  # immediately, as the Explorer's thread may be busy
             later(lambda: self._show(variant, job))
             ended()
 
         job.add_done_callback(end)
 
     def answer(self, request: Mapping[str, Any]) -> None:
-        """What a browser asks of a pane, on the thread of its comm."""
+        """Passes a browser's request to its pane, on the comm's thread."""
         self._hears[request["type"]].answer(request)
 
     def ask(self, variants: Sequence[Variant], *, is_whole: bool) -> Callable[[], list[SentMessage]]:
-        """Asks the panes what a page without a notebook kernel would; gives what collects the replies once they are there.
+        """Sends the panes the requests of a page without a notebook kernel, and returns a function that waits for the replies.
 
         Args:
-          variants: that ended well.
+          variants: variants that compiled successfully.
           is_whole: see `Pane.recordable`.
         """
-        asked: dict[int, Mapping[str, Any]] = {}
+        requests: dict[int, Mapping[str, Any]] = {}
         for pane in self._panes.values():
             for variant in variants:
                 for request in pane.recordable(variant, is_whole=is_whole):
                     number = next(self._own_ids)
                     if "id" in request:
-                        asked[number] = {name: value for name, value in request.items() if name != "id"}
+                        requests[number] = {name: value for name, value in request.items() if name != "id"}
                         self._replies[number] = None
                     pane.answer({**request, "id": number} if "id" in request else request)
 
         def collect() -> list[SentMessage]:
             for pane in self._panes.values():
                 pane.settle()
-            found = [(request, self._replies.pop(number, None)) for number, request in asked.items()]
-            return [SentMessage(*_parts(entry), request) for request, entry in found if entry is not None]
+            replies = [(request, self._replies.pop(number, None)) for number, request in requests.items()]
+            return [SentMessage(*_parts(entry), request) for request, entry in replies if entry is not None]
 
         return collect
 
     def record(self, variant: Variant, product: str) -> None:
-        """Records something of a variant by a compile of its own.
+        """Records a product of a variant with a separate compile.
 
         Raises:
-          InspectorError: it is not compiled, or there is no such product.
+          InspectorError: the variant is not compiled, or there is no such product.
         """
         self._products.start(variant, product)
 
     def products(self, variant: Variant) -> tuple[str, ...]:
-        """What was recorded of a variant by compiles of their own."""
+        """Returns the products that were recorded for a variant by separate compiles."""
         return self._products.shown(variant)
 
     def excerpts(self, variant: Variant) -> list[Excerpt]:
-        """What was recorded of a variant besides its compile, for pages where no script runs."""
+        """Returns the recorded data of a variant beyond its compile, for pages without scripts."""
         return [excerpt for pane in self._panes.values() for excerpt in pane.excerpts(variant)]
 
     def outcome(self, variant: Variant) -> Outcome | None:
-        """What is kept of a variant's latest run, if there was one."""
+        """Returns the stored outcome of a variant's latest run, or None."""
         return next(filter(None, (pane.outcome(variant) for pane in self._panes.values())), None)
 
     def cancel(self, variant: Variant) -> None:
-        """Stops what is under way for a variant besides its compile."""
+        """Stops all running work for a variant except its compile."""
         for pane in self._panes.values():
             pane.cancel(variant)
         self._products.cancel(variant)
 
     def forget(self, variant: Variant) -> Callable[[], None]:
-        """The variant is gone. Under the lock; the caller then calls what is returned, which stops its work."""
+        """Drops the data of a removed variant. Must be called under the lock.
+
+        The caller then calls the returned function, which stops work.
+        """
         self._modules.pop(variant.number, None)
         self._behind.pop(variant.number, None)
         stops = [self._products.forget(variant.number), *(pane.forget(variant) for pane in self._panes.values())]
@@ -236,7 +241,7 @@ class Board:
         return stop
 
     def close(self) -> None:
-        """Stops everything; nothing is shown any more."""
+        """Stops all work; nothing is shown afterwards."""
         self._products.close()
         for pane in self._panes.values():
             pane.close()
@@ -258,7 +263,7 @@ class Board:
             self._app.publish(entry)
 
     def _show(self, variant: Variant, job: Job[CompiledProgram]) -> None:
-        """Tells how a compile has ended, and fills the panes when well."""
+        """Publishes the end of a compile, and fills the panes if it succeeded."""
         try:
             error = job.exception()
             if error is None and self._holds(variant):
@@ -272,16 +277,16 @@ class Board:
             with self._lock:
                 self._go_on(variant)
                 variant.shown.set()
-            memory_release.give_back()  # what reading a large program took besides what is kept of it
+            memory_release.give_back()  # temporary memory of reading a large program
 
     def _go_on(self, variant: Variant) -> None:
-        """Does what waits for a variant to be shown."""
+        """Starts the tasks that wait for a variant to be shown."""
         with self._lock:
             for task in self._behind.pop(variant.number, ()):
                 self._context.later(task)
 
     def _show_text(self, pane: Pane, lowered: Lowered, baseline: Variant) -> None:
-        if self._holds(baseline):  # not lowered again meanwhile
+        if self._holds(baseline):  # not lowered again in the meantime
             self.publish_all(pane.lowered(lowered, None))
 
     def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
@@ -296,12 +301,12 @@ class Board:
     def _show_preview(self, variant: Variant, preview: Preview) -> None:
         if variant.number not in self._modules:
             self._show_program(variant, preview)
-        if preview.before_code:  # else all of the result comes next
+        if preview.before_code:  # otherwise the complete result follows next
             for pane in self._needing("preview"):
                 self.publish_all(pane.preview(variant, preview))
 
     def _show_program(self, variant: Variant, program: Preview | CompiledProgram) -> None:
-        """The optimized HLO and what follows from it alone; a preview's is the result's."""
+        """Shows the optimized HLO and everything that depends only on it; a preview has the same HLO as the result."""
         if not self._holds(variant):
             return
         module = program.module()
@@ -328,5 +333,5 @@ def _content(entry: Entry) -> Mapping[str, Any]:
 
 
 def _parts(entry: Entry) -> tuple[Mapping[str, Any], Sequence[bytes]]:
-    assert not isinstance(entry, TextDocument), "no request is answered with a text of a pane"
+    assert not isinstance(entry, TextDocument), "a reply to a request is never a pane's text"
     return (entry.content, entry.buffers) if isinstance(entry, PackedMessage) else (entry, ())

@@ -1,4 +1,4 @@
-"""Panes of what XLA counts in a worker process, which takes seconds for large programs: asked for when somebody looks."""
+"""Panes of XLA's counts from a worker process. Counting takes seconds for large programs, so it starts on request."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ T = TypeVar("T")
 
 
 class CountedPane(Pane):
-    """Answers on a thread of its own, and makes what it shows once for each variant."""
+    """Answers requests on a separate thread, and computes its values once per variant."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Counts nothing yet."""
+        """Creates the pane; nothing is counted yet."""
         super().__init__(name, context)
         self._made: dict[int, dict[Hashable, Any]] = {}
         self._counting = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"inspector-{name}")
 
     def reply(self, request: Any) -> Entry:
-        """The reply to a request, with the error where there is one."""
+        """Returns the reply to a request, with the error if there is one."""
         raise NotImplementedError
 
     def answer(self, request: Any) -> None:
-        """Replies once it is counted."""
+        """Replies as soon as the values are counted."""
         with contextlib.suppress(RuntimeError):  # closed
             self._counting.submit(lambda: self.context.publish(self.reply(request)))
 
     def settle(self) -> None:
-        """Waits for the thread of the replies."""
+        """Waits until the reply thread is idle."""
         with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # closed
             self._counting.submit(lambda: None).result()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops what was made for it."""
+        """Drops the variant's values."""
         self._made.pop(variant.number, None)
         return super().forget(variant)
 
     def close(self) -> None:
-        """Counts no more."""
+        """Stops counting."""
         self._counting.shutdown(wait=False, cancel_futures=True)
         self._made.clear()
 
     def once(self, variant: Variant, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gave the first time, as long as the variant is there. On the thread of the replies only."""
+        """Returns the first result of `make`, stored as long as the variant exists. Only called on the reply thread."""
         made = self._made.get(variant.number, {})
         if key in made:
-            found: T = made[key]
-            return found
+            value: T = made[key]
+            return value
         value = make()
-        memory_release.give_back()  # what counting took besides
+        memory_release.give_back()  # temporary memory of counting
         with self.context.lock:
             if self.context.holds(variant):
                 self._made.setdefault(variant.number, {})[key] = value

@@ -1,7 +1,7 @@
-"""What every pane is: values that become known turned into messages, and requests of the browser answered.
+"""The base class of panes: converts results to messages and answers requests of the browser.
 
-A pane names in the registry what it needs. As that becomes known of a variant, it is given to the method of the
-same name below, on the Explorer's thread, and what comes back is sent, unless the variant is gone by then.
+The registry lists the inputs that each pane needs. When an input of a variant becomes available, the method with its
+name below is called on the Explorer's thread. Its messages are sent, unless the variant was removed in the meantime.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from inspector.widgets.work import Work
 
 Need = Literal["lowered", "kernels", "program", "preview", "compiled", "passes", "assembly", "buffers", "failed"]
-"""The program before the compiler, its Pallas kernels (without any, the pane is not offered), the optimized HLO, what
-else is known before there is machine code, all of the result, what a compile records on request: `inspector.compilation.request.PRODUCTS`, and why it failed."""
+"""The lowered program, its Pallas kernels (without any, the pane is not offered), the optimized HLO, the other results
+before code generation, the complete result, recorded products (`inspector.compilation.request.PRODUCTS`) and the error of a failure."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PackedMessage:
-    """A message with the buffers that its class tells of, each gzip."""
+    """A message with the buffers that its class describes, each compressed with gzip."""
 
     content: Mapping[str, Any]
     buffers: Sequence[bytes]
@@ -40,11 +40,11 @@ class PackedMessage:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What the text forms of an Explorer have of a pane, of one variant.
+    """The content of a pane for one variant, as the text forms of an Explorer show it.
 
     Attributes:
       title: one line.
-      text: what is folded away below it, or "".
+      text: content that is folded below the title, or "".
     """
 
     title: str
@@ -52,25 +52,25 @@ class Excerpt:
 
 
 Entry = Mapping[str, Any] | TextDocument | PackedMessage
-"""What a pane sends: a message of those that its line in the registry names, or a text."""
+"""A message that a pane sends: an instance of a class in its registry entry, or a text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Context:
-    """What a pane may ask of its Explorer, from any thread.
+    """The services of the Explorer that a pane can use, from any thread.
 
     Attributes:
-      work: how to lower, compile and run.
-      lock: guards which variants there are.
-      variants: in order, the baseline first.
-      variant: by its number; raises ValueError when it is gone.
-      holds: whether a variant is still there.
-      module: a variant's optimized HLO, None before it is known.
-      publish: sends, unless a variant that the message is about is gone.
-      later: does a task on the Explorer's thread; what it raises is shown.
-      aside: does a task that may take seconds on another thread, one after the other; what it raises is shown.
-      tune: starts a variant with options, target and tuning; raises what lowering raises.
-      recorded: tells that more was recorded of a variant, which a notebook then keeps.
+      work: returns the functions that lower, compile and run.
+      lock: guards the set of variants.
+      variants: returns the variants in order, the baseline first.
+      variant: returns a variant by its number; raises ValueError if it was removed.
+      holds: reports whether a variant still exists.
+      module: returns a variant's optimized HLO, or None before it is available.
+      publish: sends a message, unless it is about a removed variant.
+      later: runs a task on the Explorer's thread; its exceptions are shown.
+      aside: runs a task that may take seconds on another thread, in order; its exceptions are shown.
+      tune: starts a variant with options, target and tuning; raises the errors of lowering.
+      recorded: reports that new data of a variant was recorded, so that the notebook's stored output is updated.
     """
 
     work: Callable[[], Work]
@@ -90,72 +90,72 @@ class Pane:
     """A pane of one Explorer."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Shows nothing yet.
+        """Creates a pane that shows nothing yet.
 
         Args:
-          name: as the registry has it.
-          context: what it may ask for.
+          name: name of the pane in the registry.
+          context: services of the Explorer.
         """
         self.name, self.context = name, context
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
-        """A program before the compiler; `variant` is None for the one that variants share."""
+        """Shows a lowered program; `variant` is None for the one that variants share."""
         raise NotImplementedError
 
     def kernels(self, variant: Variant, error: BaseException | None) -> Iterable[Entry]:
-        """A program with Pallas kernels: when its compile begins, and when it ended, with the error of one that failed."""
+        """Shows a program's Pallas kernels: when its compile begins and when it ends, with the error if it failed."""
         raise NotImplementedError
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterable[Entry]:
-        """The optimized HLO, before there is machine code; a preview's is the result's."""
+        """Shows the optimized HLO, before code generation; a preview has the same HLO as the result."""
         raise NotImplementedError
 
     def preview(self, variant: Variant, preview: Preview) -> Iterable[Entry]:
-        """What is known before there is machine code, and again when its cost follows."""
+        """Shows the results that are available before code generation; called again when the cost is available."""
         raise NotImplementedError
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """All that a compile gave."""
+        """Shows the complete result of a compile."""
         raise NotImplementedError
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
-        """A compile with the product that the pane needs, after the browser asked to record it."""
+        """Shows a compile with the product that the pane needs, after the browser requested the recording."""
         raise NotImplementedError
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
-        """What is known of a compile that failed."""
+        """Shows the available results of a failed compile."""
         raise NotImplementedError
 
     def answer(self, request: Any) -> None:
-        """A request of the browser, on the thread of its comm: start what takes long (`context.later`), and return."""
+        """Answers a request on the comm's thread: starts slow work with `context.later` and returns."""
         raise NotImplementedError
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
-        """Requests whose replies are recorded, so that a page without a notebook kernel has them; an "id" is put in.
+        """Returns the requests whose replies are recorded for pages without a notebook kernel; each "id" is filled in later.
 
         Args:
-          variant: that ended well.
-          is_whole: whether all is recorded that can be asked for, not only what readers see first.
+          variant: a variant that compiled successfully.
+          is_whole: whether to record every possible request, not only those for the initial view.
         """
         return ()
 
     def settle(self) -> None:
-        """Waits until what was asked is answered, where the pane answers on a thread of its own."""
+        """Waits until all requests are answered, for panes that answer on a separate thread."""
 
     def excerpts(self, variant: Variant) -> Iterable[Excerpt]:  # noqa: ARG002
-        """What was recorded of a variant that ended well, for pages where no script runs."""
+        """Returns the recorded data of a variant that compiled successfully, for pages without scripts."""
         return ()
 
     def outcome(self, variant: Variant) -> Outcome | None:  # noqa: ARG002
-        """What is kept of the variant's latest run, by the pane that runs."""
+        """Returns the outcome of the variant's latest run, in the pane that runs variants."""
         return None
 
     def cancel(self, variant: Variant) -> None:
-        """Stops what is under way for a variant."""
+        """Stops the running work for a variant."""
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops what belongs to a variant, under the lock; the caller then calls what is returned, which stops work."""
+        """Drops a variant's data, under the lock; the caller then calls the returned function, which stops work."""
         return lambda: self.cancel(variant)
 
     def close(self) -> None:
-        """Stops everything."""
+        """Stops all work."""

@@ -1,4 +1,4 @@
-"""What the panes have in common that show what a compile records on request."""
+"""The base class of panes that show products recorded on request."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ T = TypeVar("T")
 
 
 class ProductPane(Pane, Generic[T]):
-    """Keeps what was recorded of each variant, to answer what is asked about it."""
+    """Stores the recorded product of each variant, to answer requests about it."""
 
     def __init__(self, name: str, context: Context) -> None:
-        """Nothing is recorded yet."""
+        """Creates the pane; nothing is recorded yet."""
         super().__init__(name, context)
         self._values: dict[int, T] = {}
 
     def keep(self, variant: Variant, value: T) -> None:
-        """Takes what was recorded, unless the variant is gone."""
+        """Stores the recorded product, unless the variant was removed."""
         with self.context.lock:
             if self.context.holds(variant):
                 self._values[variant.number] = value
 
     def known(self, number: int) -> T | None:
-        """What was recorded of a variant; None where nothing was."""
+        """Returns the recorded product of a variant, or None."""
         with self.context.lock:
             return self._values.get(number)
 
     def kept(self, number: int) -> T:
-        """What was recorded of a variant.
+        """Returns the recorded product of a variant.
 
         Raises:
-          ExecutionError: nothing yet, or not any more.
+          ExecutionError: nothing is recorded, or the variant was removed.
         """
         with self.context.lock:
             if number not in self._values:
@@ -43,16 +43,16 @@ class ProductPane(Pane, Generic[T]):
             return self._values[number]
 
     def forget(self, variant: Variant) -> Callable[[], object]:
-        """Drops what was recorded."""
+        """Drops the recorded product."""
         self._values.pop(variant.number, None)
         return super().forget(variant)
 
     def close(self) -> None:
-        """Drops everything."""
+        """Drops all recorded products."""
         self._values.clear()
 
 
 def sentence(unavailable: Unavailable) -> str:
-    """Why there is nothing, as a note of the pane."""
+    """Returns the reason and the remedy as a note of the pane."""
     reason = f"{unavailable.reason[:1].upper()}{unavailable.reason[1:]}."
     return f"{reason} {unavailable.remedy}".strip()

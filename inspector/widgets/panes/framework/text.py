@@ -1,4 +1,4 @@
-"""What the panes of texts have in common."""
+"""The base class of panes that show a text."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from inspector.widgets.panes.framework.pane import Entry, Pane
 
 
 class TextPane(Pane):
-    """A text of the program before the compiler.
+    """A text of the lowered program.
 
     Attributes:
-      language: how it is highlighted.
-      is_shared: whether it is the same for every platform, so that variants of one call share one.
+      language: language for syntax highlighting.
+      is_shared: whether the text is the same for every platform, so that variants of one call share it.
     """
 
     language: ClassVar[messages.Language]
     is_shared: ClassVar[bool] = False
 
     def lowered(self, lowered: Lowered, variant: int | None) -> Iterable[Entry]:
-        """The text, or why there is none."""
+        """Returns the text, or the reason why it is not available."""
         is_known = self.is_shared and variant is not None and not what_if_of(lowered)
         return [] if is_known else [self._entry(self.listing(lowered), variant)]
 
     def listing(self, lowered: Lowered) -> Listing | Unavailable:
-        """The text with what is known of its lines."""
+        """Returns the text with the properties of its lines."""
         raise NotImplementedError
 
     def _entry(self, listing: Listing | Unavailable, variant: int | None) -> Entry:
