@@ -1,4 +1,4 @@
-// What every device put into a collective and got out of it, when the function ran on virtual devices.
+// The inputs and outputs of a collective on every device, observed in a run on virtual devices.
 
 import { type Choice, segments, textButton } from "../lib/controls.ts";
 import { fill, h, update } from "../lib/dom.ts";
@@ -11,19 +11,19 @@ import { failure, loading } from "./states.ts";
 import "../styles/observed.css";
 
 const HOW =
-  "Runs the function once, on virtual CPU devices in another process, and shows what each device puts into its collectives and gets out.";
+  "Runs the function once on virtual CPU devices in another process and shows the inputs and outputs of its collectives on each device.";
 
-const APART = "Else all replicas take the same inputs, and what each gets can hardly be told apart.";
+const APART = "Otherwise all replicas receive identical inputs and cannot be told apart.";
 
 export class ObservedView {
-  readonly element = h("section", { class: "insp-observed", "aria-label": "As it ran" });
-  private readonly run = textButton("Run and look", HOW, () => this.request());
+  readonly element = h("section", { class: "insp-observed", "aria-label": "Observed values" });
+  private readonly run = textButton("Run and observe", HOW, () => this.request());
   private readonly apart = h("input", { type: "checkbox" });
   private readonly apartField = h(
     "label",
     { class: "insp-field", title: APART },
     this.apart,
-    "inputs plus the replica’s number",
+    "Add replica number to inputs",
   );
   private readonly kind = h("span", { class: "insp-dim" });
   private readonly body = h("div", { class: "insp-observed-body" });
@@ -36,7 +36,7 @@ export class ObservedView {
     const head = h(
       "div",
       { class: "insp-observed-head" },
-      h("strong", {}, "As it ran"),
+      h("strong", {}, "Observed values"),
       this.run,
       this.apartField,
       this.kind,
@@ -44,13 +44,13 @@ export class ObservedView {
     this.element.append(head, this.body);
   }
 
-  /** Of a collective; drawn anew where that or what is known of it is another. */
+  /** Shows a collective. Redraws only if it or its observation has changed. */
   show(row: messages.Collective, stage: messages.Stage, mesh: messages.Mesh | null): void {
     const { synced, local } = this.context;
     const told = synced.latest("observed", { variant: local.active });
     update(this.run, { title: synced.remedy || HOW });
     this.run.disabled = synced.isAlone || (told !== null && goesOn(told));
-    this.run.textContent = told?.state === "done" ? "Run again" : "Run and look";
+    this.run.textContent = told?.state === "done" ? "Run again" : "Run and observe";
     this.apartField.hidden = synced.isAlone || mesh?.kind !== "replica";
     const isSame = row === this.row && stage === this.stage && told === this.told;
     if (isSame && told) return;
@@ -67,10 +67,10 @@ export class ObservedView {
   private draw(): void {
     const { told, row } = this;
     if (!told || !row) return fill(this.body, h("div", { class: "insp-dim" }, this.context.synced.remedy || HOW));
-    if (told.state === "failed") return fill(this.body, failure(told.error, "It did not run"));
+    if (told.state === "failed") return fill(this.body, failure(told.error, "The run failed"));
     if (told.state === "cancelled") return fill(this.body, h("div", { class: "insp-dim" }, "Stopped."));
     if (goesOn(told)) {
-      const stop = textButton("Stop", "Stop it", () =>
+      const stop = textButton("Stop", "Stop the run", () =>
         this.context.synced.send({ type: "cancel", variant: told.variant }),
       );
       return fill(this.body, loading("Running on virtual CPU devices", told, stop));
@@ -111,7 +111,7 @@ export class ObservedView {
   private table(item: messages.Observation, row: messages.Collective): HTMLElement {
     const groups = new Map(row.members.map(({ logical_id: id, group }) => [id, group]));
     const hasPlaces = item.rows.some(({ coordinates }) => Object.keys(coordinates).length > 0);
-    const titles = ["device", hasPlaces && "place", "puts in", "gets out"].filter(Boolean) as string[];
+    const titles = ["device", hasPlaces && "position", "input", "output"].filter(Boolean) as string[];
     const head = h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)));
     const rows = item.rows.map((each) => {
       const group = each.logical_id === null ? null : (groups.get(each.logical_id) ?? null);
@@ -134,7 +134,7 @@ export class ObservedView {
     return h("table", { class: "insp-table insp-observed-table" }, h("thead", {}, head), h("tbody", {}, ...rows));
   }
 
-  /** Where the instruction is none that ran as the function has it. */
+  /** Explains why there are no values for an instruction that did not run in this form. */
   private absence(told: messages.Observed): HTMLElement {
     const named = told.items.filter(({ hlo }) => hlo);
     const places = told.items
@@ -145,8 +145,8 @@ export class ObservedView {
       });
     const why =
       this.stage === "optimized" && named.length
-        ? `XLA made this one of others, or inserted it. What the function itself exchanged is under HLO: ${named.map(({ hlo }) => hlo).join(", ")}.`
-        : `This one is none of the ${plural(told.items.length, "collective")} that the function calls.`;
+        ? `XLA inserted this collective or made it from others. The collectives of the function itself are under HLO: ${named.map(({ hlo }) => hlo).join(", ")}.`
+        : `This is not one of the ${plural(told.items.length, "collective")} that the function calls.`;
     return h("div", { class: "insp-dim" }, [why, ...new Set(places)].join(" "));
   }
 }
