@@ -55,7 +55,7 @@ test("a value is alive until its last use, under every name", () => {
   assert.deepEqual(alive("b"), [5, 9]); // leaves with the root's tuple
   assert.deepEqual(alive("out"), [9, 9]);
   assert.equal(alive("exp"), null); // inside of a fusion
-  assert.equal(aliveText(aliveAt(text, line("a"))!), "2 to 6 of 10 in its schedule, 5 steps");
+  assert.equal(aliveText(aliveAt(text, line("a"))!), "steps 2 to 6 of 10 (5 steps)");
 });
 
 test("without a schedule nobody knows", () => {

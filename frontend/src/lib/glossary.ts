@@ -195,7 +195,7 @@ export function ofHlo(opcode: string): Entry | null {
   const base = opcode.replace(/-/g, "_");
   const halves = /^(all_reduce|all_gather|collective_permute)_(start|done)$/.exec(base);
   const words = halves
-    ? `${halves[2] === "start" ? "Starts asynchronously" : "Waits for the result of"}: ${lowered(WORDS[halves[1]!]!)}`
+    ? `${halves[2] === "start" ? "Starts asynchronously" : "Waits for completion"}: ${lowered(WORDS[halves[1]!]!)}`
     : WORDS[base];
   return words ? { words, url: `${XLA}#${(halves?.[1] ?? base).replace(/_/g, "")}` } : null;
 }
