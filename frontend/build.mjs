@@ -1,7 +1,7 @@
 // Bundles the app into inspector/widgets/static, which is committed. The output is reproducible byte by byte.
 //
-// explorer.js is the app, including its styles. loader.js is the widget that a notebook stores. page.js is the script of a
-// page without a notebook kernel.
+// explorer.js is the app, including its styles. loader.js is the widget that a notebook stores. page.js is the script
+// of a page without a notebook kernel.
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { build, context } from "esbuild";

@@ -1,4 +1,5 @@
-// The script of a stored Explorer, in the output of a notebook or on the page of a report: runs the app on the recording.
+// The script of a stored Explorer, in the output of a notebook or on the page of a report: runs the app on the
+// recording.
 //
 // It follows its data, in the element that also contains a readable form of them:
 // <div class="inspector-stored ..." data-code="NAME" data-remedy="...">

@@ -4,7 +4,7 @@ import { axesText, groupsOver, parseAxes } from "../src/lib/axisenv.ts";
 import { blockName, permutation, range, statesOf } from "../src/lib/exchange.ts";
 import type { Exchange, Mesh } from "../src/messages.ts";
 
-/** A ring among `n`: each sends to the next, as the textbook's. */
+/** Returns the textbook ring algorithm for `n` members: each one sends to the next. */
 function ring(opcode: string, n: number): Exchange {
   const adds = opcode === "reduce-scatter";
   const shift = adds ? 1 : 0;

@@ -9,7 +9,9 @@ import type { Shown } from "./shown.ts";
 import { shortened, spoken, subtitle } from "./words.ts";
 
 const ZOOM_STEP = 1.25;
-/** Limits of the scale: SMALLEST to LARGEST when zooming, and at least LEGIBLE, where text is readable, when fitting. */
+/**
+ * Limits of the scale: SMALLEST to LARGEST when zooming, and at least LEGIBLE, where text is readable, when fitting.
+ */
 const SMALLEST = 0.05;
 const LEGIBLE = 0.75;
 const LARGEST = 3;

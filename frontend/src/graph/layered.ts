@@ -1,5 +1,5 @@
-// The layout of the nodes on screen. Each open box is laid out separately, in layers from top to bottom, and is then one
-// node of the box around it. Opening or closing a box therefore moves only the nodes that must make room for it.
+// The layout of the nodes on screen. Each open box is laid out separately, in layers from top to bottom, and is then
+// one node of the box around it. Opening or closing a box therefore moves only the nodes that must make room for it.
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import { isEntry, isExit, order, rank } from "./layers.ts";
@@ -209,8 +209,8 @@ function rowsOf(nodes: readonly number[], sizeOf: (node: number) => Size): { siz
 }
 
 /**
- * Returns the points of a line with its ends attached: below the first node and above the last one, or at the port of an
- * open box.
+ * Returns the points of a line with its ends attached: below the first node and above the last one, or at the port of
+ * an open box.
  */
 function attached(
   { from, to, leaves, enters, isBack }: Stretch,

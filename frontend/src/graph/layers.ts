@@ -1,5 +1,5 @@
-// The layers of a box and the order in each layer, for dagre, which then computes the coordinates. Its own algorithms are
-// slower, do not place ports at the border, and depend on the order in which the graph was built.
+// The layers of a box and the order in each layer, for dagre, which then computes the coordinates. Its own algorithms
+// are slower, do not place ports at the border, and depend on the order in which the graph was built.
 
 import { graphlib } from "@dagrejs/dagre";
 
@@ -10,8 +10,8 @@ export const isExit = (end: string): boolean => end[0] === "o";
 const SWEEPS = 8;
 
 /**
- * Assigns layers by the longest path from the top. Nodes with more outputs than inputs move down to their users. Ports are
- * at the border, above or below everything else.
+ * Assigns layers by the longest path from the top. Nodes with more outputs than inputs move down to their users. Ports
+ * are at the border, above or below everything else.
  */
 export function rank(graph: graphlib.Graph): void {
   const order = graphlib.alg.topsort(graph);

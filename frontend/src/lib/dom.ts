@@ -41,8 +41,8 @@ export function update(element: Element, attributes: Record<string, string>): vo
 }
 
 /**
- * Calls `look` in the next frame if the element is still on the page. For code that reads sizes or positions: reading them
- * now would force a layout of all changes.
+ * Calls `look` in the next frame if the element is still on the page. For code that reads sizes or positions: reading
+ * them now would force a layout of all changes.
  */
 export function whenLaidOut(element: Element, look: () => void): void {
   requestAnimationFrame(() => {

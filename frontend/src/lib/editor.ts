@@ -91,8 +91,8 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     keys(events),
     pointing(events, (view, position) => jump(view, document, events, position)),
     hovering(document, (line) => events.describe?.(line) ?? []),
-    // When it gets the focus at the top, CodeMirror scrolls back to the position of the last scroll event. The event for
-    // scrolling to the top may not have arrived yet, and another line would be under the pointer on release.
+    // When it gets the focus at the top, CodeMirror scrolls back to the position of the last scroll event. The event
+    // for scrolling to the top may not have arrived yet, and another line would be under the pointer on release.
     EditorView.domEventObservers({ mousedown: (_event, view) => view.scrollDOM.dispatchEvent(new Event("scroll")) }),
     // Scrolls inside the editor only. CodeMirror would scroll the notebook as well.
     EditorView.scrollHandler.of((view, range) => {
@@ -181,7 +181,7 @@ function revealPosition(view: EditorView, position: number, place: "middle" | "t
   const write = (top: number): void => {
     measured.add(view);
     scroll(top);
-    requestAnimationFrame(() => (scroll(find()), view.requestMeasure())); // CodeMirror may miss scrolling during its measure phase
+    requestAnimationFrame(() => (scroll(find()), view.requestMeasure())); // it may miss scrolling while measuring
   };
   // Heights are estimates until lines are drawn. Then the editor corrects its position itself.
   view.requestMeasure({ read: find, write });

@@ -54,7 +54,9 @@ export function blockName({ opcode, members: count, parts }: Exchange, block: nu
   return `${ids[Math.floor(whole / count)]}→${ids[whole % count]}${half}`;
 }
 
-/** Returns a block's column in the row of a member: its number or, in an all-to-all, its index among the held blocks. */
+/**
+ * Returns a block's column in the row of a member: its number or, in an all-to-all, its index among the held blocks.
+ */
 export function columnOf({ opcode }: Exchange, held: Held, block: number): number {
   return opcode === "all-to-all" ? [...held.keys()].filter((other) => other < block).length : block;
 }

@@ -31,7 +31,9 @@ interface Alive {
   readonly length: number;
 }
 
-/** Returns the live range of the value of a line, including uses under other names; null if the HLO is not scheduled. */
+/**
+ * Returns the live range of the value of a line, including uses under other names; null if the HLO is not scheduled.
+ */
 export function aliveAt(document: TextDocument, line: number): Alive | null {
   const isScheduled = document.lines[0]?.includes("is_scheduled=true");
   const computation = isScheduled ? computationsOf(document).at(line) : null;

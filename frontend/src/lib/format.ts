@@ -78,7 +78,9 @@ export function baseName(path: string): string {
   return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;
 }
 
-/** 999.6 rounded to three digits is 1000, which belongs to the next unit. The same as in `inspector/support/units.py`. */
+/**
+ * 999.6 rounded to three digits is 1000, which belongs to the next unit. The same as in `inspector/support/units.py`.
+ */
 const ROUNDS_UP = 0.9995;
 
 function scaled(value: number, base: number, units: string[], separator: string): string {

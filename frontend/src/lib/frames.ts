@@ -1,5 +1,5 @@
-// Tables of locations that are folded at first: files and stack frames at the top of HLO, and locations before and after
-// MLIR.
+// Tables of locations that are folded at first: files and stack frames at the top of HLO, and locations before and
+// after MLIR.
 
 import type { TextDocument } from "./documents.ts";
 

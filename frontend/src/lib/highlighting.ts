@@ -93,7 +93,8 @@ function decorated(matcher: MatchDecorator, followsSelection: boolean): Extensio
   );
 }
 
-// Not @codemirror/lang-python: it includes completion, which a read-only text does not need and is a fifth of the bundle.
+// Not @codemirror/lang-python: it includes completion, which a read-only text does not need and is a fifth of the
+// bundle.
 const LANGUAGE = LRLanguage.define({ name: "python", parser: pythonParser });
 const PYTHON = HighlightStyle.define([
   { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], class: "insp-tok-keyword" },

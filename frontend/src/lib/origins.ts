@@ -12,9 +12,9 @@ interface Place {
 }
 
 /**
- * An origin is an operation name and a stack of source lines, innermost first. Its *site* is the operation's own name with
- * the innermost line only, which all documents of a program share. A line may have several origins, for example inside a
- * function that is called twice. One number stands for all origins of a line.
+ * An origin is an operation name and a stack of source lines, innermost first. Its *site* is the operation's own name
+ * with the innermost line only, which all documents of a program share. A line may have several origins, for example
+ * inside a function that is called twice. One number stands for all origins of a line.
  */
 export class Origins {
   readonly files: string[] = [];
@@ -75,8 +75,8 @@ export class Origins {
   }
 
   /**
-   * Returns the line to show: the innermost one in the user's code, with the innermost library line below it. If all lines
-   * are in libraries, the innermost one. Null without lines.
+   * Returns the line to show: the innermost one in the user's code, with the innermost library line below it. If all
+   * lines are in libraries, the innermost one. Null without lines.
    */
   source(origin: number): { file: string; line: number; library: string } | null {
     const places = this.frames(origin).map((frame) => this.places[frame]!);
@@ -153,9 +153,9 @@ function unique(numbers: number[]): number[] {
 }
 
 /**
- * Returns an operation name without the calls around it: `jit(f)/shard_map/psum` in HLO is `psum` in the StableHLO of the
- * same program. Transformations (`jvp`, `transpose`, `vmap`) stay, because they distinguish forward and backward operations
- * of the same line.
+ * Returns an operation name without the calls around it: `jit(f)/shard_map/psum` in HLO is `psum` in the StableHLO of
+ * the same program. Transformations (`jvp`, `transpose`, `vmap`) stay, because they distinguish forward and backward
+ * operations of the same line.
  */
 function ownName(name: string): string {
   const isCall = (part: string): boolean => part === "shard_map" || part === "pjit" || /^jit\([^()]*\)$/.test(part);

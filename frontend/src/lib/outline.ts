@@ -7,7 +7,9 @@ import type { LineCosts } from "./linecosts.ts";
 /** A computation as a branch of the outline. */
 export interface Branch {
   readonly computation: Computation;
-  /** The cost of the computation with everything that it calls; for a fused one, that of the fusion; 0 without costs. */
+  /**
+   * The cost of the computation with everything that it calls; for a fused one, that of the fusion; 0 without costs.
+   */
   readonly amount: number;
   /** The number of instructions in it. */
   readonly count: number;
@@ -142,7 +144,9 @@ function countOf(document: TextDocument, { first, last }: Computation): number {
   return count;
 }
 
-/** Returns the costs of computations with everything that they call. Fused computations get the cost of their fusion. */
+/**
+ * Returns the costs of computations with everything that they call. Fused computations get the cost of their fusion.
+ */
 function amountsOf(document: TextDocument, costs: LineCosts): Map<Computation, number> {
   const computations = computationsOf(document);
   const amounts = new Map(computations.all.map((computation) => [computation, 0]));

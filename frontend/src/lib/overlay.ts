@@ -12,7 +12,9 @@ export const MARGIN_PX = 8;
 /** Top of an overlay, below the toolbar, if the visible part is at least ROOMY_PX high. */
 const USUAL_TOP_PX = 44;
 const ROOMY_PX = 360;
-/** A smaller visible part is too small to read. Then the whole element is used, and the browser scrolls to the focus. */
+/**
+ * A smaller visible part is too small to read. Then the whole element is used, and the browser scrolls to the focus.
+ */
 const LEAST_PX = 120;
 
 /** Returns the intersection of boxes. */

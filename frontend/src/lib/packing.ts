@@ -17,7 +17,10 @@ export async function unpack(bytes: Uint8Array, packing: Packing): Promise<Array
   return packing === "lines" ? decodeLines(unzipped) : decodeDifferences(unzipped);
 }
 
-/** Decodes lines to UTF-8 text. Writes bytes, because joining strings of so many parts is slow due to garbage collection. */
+/**
+ * Decodes lines to UTF-8 text. Writes bytes, because joining strings of so many parts is slow due to garbage
+ * collection.
+ */
 export function decodeLines(bytes: ArrayBuffer): ArrayBuffer {
   const head = new DataView(bytes, 0, HEAD_BYTES);
   const [size, lineCount, numberCount] = [0, 4, 8].map((at) => head.getUint32(at, true)) as [number, number, number];
@@ -41,7 +44,9 @@ export function decodeLines(bytes: ArrayBuffer): ArrayBuffer {
   return text.slice(0, end).buffer;
 }
 
-/** A line without its numbers: its parts in the source, the last values of its numbers, and its largest size in bytes. */
+/**
+ * A line without its numbers: its parts in the source, the last values of its numbers, and its largest size in bytes.
+ */
 interface Template {
   readonly parts: readonly (readonly [start: number, end: number])[];
   readonly before: Int32Array;

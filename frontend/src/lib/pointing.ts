@@ -30,8 +30,8 @@ export function pointing(events: EditorEvents, jump: (view: EditorView, position
       pending = null;
       events.onHover(null);
     },
-    // A notebook scrolls to the pressed cell. At the time of the click, the pointer may be on another line or outside of the
-    // editor. The line that was pressed is the one that counts.
+    // A notebook scrolls to the pressed cell. At the time of the click, the pointer may be on another line or outside
+    // of the editor. The line that was pressed is the one that counts.
     mousedown: (event, view) => {
       if (event.button !== 0 || event.detail > 1) return;
       const position = at(view, event);

@@ -55,8 +55,8 @@ const LEAST_SHARE = 0.12;
 const KEY_SHARE = 0.03;
 
 /**
- * Returns the border between a list and its detail view, side by side in `container`. The width of the list is stored in the
- * property `--insp-width` of the container, so that it is kept when the contents are redrawn.
+ * Returns the border between a list and its detail view, side by side in `container`. The width of the list is stored
+ * in the property `--insp-width` of the container, so that it is kept when the contents are redrawn.
  */
 export function listSplitter(label: string, container: HTMLElement, list: () => HTMLElement): HTMLElement {
   const share = (pixels: number): number => pixels / Math.max(1, container.clientWidth);

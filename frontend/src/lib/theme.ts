@@ -1,4 +1,5 @@
-// The theme, light or dark: that of JupyterLab, Notebook or VS Code, the `color-scheme` of any other page, or the system's.
+// The theme, light or dark: that of JupyterLab, Notebook or VS Code, the `color-scheme` of any other page, or the
+// system's.
 
 /** Keeps `data-theme` of `root` up to date. Returns a function that stops this. */
 export function followTheme(root: HTMLElement): () => void {

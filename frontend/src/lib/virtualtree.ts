@@ -1,4 +1,5 @@
-// A virtual tree: all rows have the same height, and only visible rows have elements. Its keys follow WAI-ARIA's tree view.
+// A virtual tree: all rows have the same height, and only visible rows have elements. Its keys follow WAI-ARIA's tree
+// view.
 
 import { h } from "./dom.ts";
 import { VirtualList } from "./virtuallist.ts";

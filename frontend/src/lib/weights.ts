@@ -82,7 +82,9 @@ class Weights {
     return RANKS[this.computations.at(line)?.kind ?? "run"];
   }
 
-  /** Returns the bytes that a line's instruction reads and writes, plus its FLOPs as bytes; 0 without an instruction. */
+  /**
+   * Returns the bytes that a line's instruction reads and writes, plus its FLOPs as bytes; 0 without an instruction.
+   */
   weight(line: number): number {
     const weight = this.weights[line]!;
     return Number.isNaN(weight) ? (this.weights[line] = this.weighed(line)) : weight;

@@ -146,7 +146,9 @@ class OptimizedPane extends TextPane {
     return [{ view, document: b }];
   }
 
-  /** Selects the instruction that a change produced, so that all panes show it, and scrolls to its place in the text. */
+  /**
+   * Selects the instruction that a change produced, so that all panes show it, and scrolls to its place in the text.
+   */
   private showChange({ after, line }: messages.Change): void {
     const own = this.shown.at(-1);
     if (!own) return;

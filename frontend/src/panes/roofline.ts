@@ -287,7 +287,9 @@ function rowOf(row: Row, by: By, { links, unit }: Optional): InstructionRow {
   };
 }
 
-/** A cell with the part of a collective's time that no kernel hides. Its tooltip lists the kernels that run meanwhile. */
+/**
+ * A cell with the part of a collective's time that no kernel hides. Its tooltip lists the kernels that run meanwhile.
+ */
 function exposedCell(row: messages.RooflineRow): HTMLElement {
   const beside = row.beside.length ? `Overlaps with ${row.beside.join(", ")}` : "No overlapping kernel";
   return numberCell(row.exposed_s, formatSeconds, row.exposed_s === null ? row.unknown || "unknown" : beside);

@@ -12,7 +12,9 @@ export interface Row {
   readonly cells: readonly HTMLElement[];
 }
 
-/** The list. `widths` are CSS lengths of the columns, null for the remaining width; `head` is the head of a `Sorting`. */
+/**
+ * The list. `widths` are CSS lengths of the columns, null for the remaining width; `head` is the head of a `Sorting`.
+ */
 export class RowList {
   readonly element = h("div", { class: "insp-rowlist" });
   readonly filter: HTMLInputElement;
@@ -45,7 +47,7 @@ export class RowList {
       head && h("thead", {}, head),
       this.body,
     );
-    this.scroller = h("div", { class: "insp-scroll" }, this.note, table); // the note scrolls too, so that a long one leaves room for the rows
+    this.scroller = h("div", { class: "insp-scroll" }, this.note, table); // the note scrolls with the rows
     this.element.append(this.scroller);
   }
 

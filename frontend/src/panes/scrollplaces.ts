@@ -33,7 +33,7 @@ export class ScrollPlaces {
         this.restoring = null;
         view.scrollDOM.scrollTop = place.top;
         view.scrollDOM.scrollLeft = place.left;
-        requestAnimationFrame(() => view.requestMeasure()); // CodeMirror may miss scrolling during its measure phase
+        requestAnimationFrame(() => view.requestMeasure()); // it may miss scrolling while measuring
       },
     });
   }

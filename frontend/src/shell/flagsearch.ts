@@ -76,7 +76,7 @@ function flagRow(flag: messages.Flag, words: readonly string[]): HTMLElement[] {
   ];
 }
 
-function flagDetail(flag: messages.Flag, besides: readonly string[]): HTMLElement {
+function flagDetail(flag: messages.Flag, notes: readonly string[]): HTMLElement {
   const choices = flag.values.length > 2 ? h("p", {}, h("b", {}, "Values "), flag.values.join(", ")) : null;
   return h(
     "div",
@@ -91,7 +91,7 @@ function flagDetail(flag: messages.Flag, besides: readonly string[]): HTMLElemen
     ),
     h("p", { class: flag.described ? "insp-flag-said" : "insp-flag-said insp-dim" }, flag.description),
     choices,
-    ...remarks(besides),
+    ...remarks(notes),
   );
 }
 

@@ -96,7 +96,9 @@ export function presetLayout(preset: Preset, available: readonly Pane[], shape: 
   return { ...activate(defaultLayout(available, shape), dock), dockShare: share, dockOpen: isOpen };
 }
 
-/** The layout for a pane with several texts side by side: its column is wide, and the other columns become one stack. */
+/**
+ * The layout for a pane with several texts side by side: its column is wide, and the other columns become one stack.
+ */
 export function widened(layout: Layout, pane: Pane): Layout {
   const wide = layout.columns.find((column) => column.groups.some(({ panes }) => panes.includes(pane)));
   const others = layout.columns.filter((column) => column !== wide);

@@ -148,7 +148,9 @@ export class Local {
     this.signal.emit("reveal");
   }
 
-  /** Steps through the matches of a pane or of all panes (null), and optionally of one variant's column or one phase. */
+  /**
+   * Steps through the matches of a pane or of all panes (null), and optionally of one variant's column or one phase.
+   */
   step(pane: messages.Pane | null, delta: number, variant: number | null = null, phase: string | null = null): void {
     this.stepped = { pane, variant, delta, phase };
     this.signal.emit("step");

@@ -30,7 +30,9 @@ interface Said {
 
 type Listener = (content: unknown, buffers: DataView[]) => void;
 
-/** Requests without a notice if there is no reply: the user did not ask for them, or the pane shows a message itself. */
+/**
+ * Requests without a notice if there is no reply: the user did not ask for them, or the pane shows a message itself.
+ */
 const QUIET: readonly messages.FromBrowser["type"][] = ["select", "line_costs", "graph", "graph_before"];
 
 export class RecordedModel implements Model {

@@ -191,7 +191,9 @@ export class Synced {
     return [...this.variants.keys()].sort((a, b) => rank(a) - rank(b));
   }
 
-  /** Returns the reference of a variant: the first one for its target if their difference is known, else the baseline. */
+  /**
+   * Returns the reference of a variant: the first one for its target if their difference is known, else the baseline.
+   */
   referenceOf(variant: number): number | null {
     const { target } = this.variants.get(variant) ?? {};
     const isReference = (other: messages.Variant): boolean =>
@@ -199,7 +201,10 @@ export class Synced {
     return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;
   }
 
-  /** Returns the reference if it has the same target, so that numbers are comparable; null for the first one of a target. */
+  /**
+   * Returns the reference if it has the same target, so that numbers are comparable; null for the first one of a
+   * target.
+   */
   sameTargetReferenceOf(variant: number): number | null {
     const reference = this.referenceOf(variant);
     if (reference === null || reference === variant) return null;
