@@ -1,5 +1,4 @@
-// The script of a stored Explorer, in the output of a notebook or on the page of a report: runs the app on the
-// recording.
+// The script of a stored Explorer, in a notebook output or on a report's page. It runs the app on the recording.
 //
 // It follows its data, in the element that also contains a readable form of them:
 // <div class="inspector-stored ..." data-code="NAME" data-remedy="...">

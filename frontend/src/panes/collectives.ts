@@ -112,27 +112,27 @@ class CollectivesPane implements Pane {
 
   /** Draws XLA's warnings about arrays that are copied whole to every device. */
   private drawReplicated(): void {
-    const told = this.context.synced.latest("full_rematerializations", { variant: this.context.local.active });
-    this.replicated.hidden = !told?.rows.length && !told?.unheard;
-    this.replicated.classList.toggle("insp-replicated", Boolean(told?.rows.length));
-    if (!told) return;
-    if (!told.rows.length) {
-      const unknown = `Unknown whether arrays are copied whole to every device: ${told.unheard}.`;
-      return fill(this.replicated, h("div", { class: "insp-note" }, told.unheard && unknown));
+    const warnings = this.context.synced.latest("full_rematerializations", { variant: this.context.local.active });
+    this.replicated.hidden = !warnings?.rows.length && !warnings?.unheard;
+    this.replicated.classList.toggle("insp-replicated", Boolean(warnings?.rows.length));
+    if (!warnings) return;
+    if (!warnings.rows.length) {
+      const unknown = `Unknown whether arrays are copied whole to every device: ${warnings.unheard}.`;
+      return fill(this.replicated, h("div", { class: "insp-note" }, warnings.unheard && unknown));
     }
-    const title = `${plural(told.rows.length, "array")} copied whole to every device (full rematerialization)`;
+    const title = `${plural(warnings.rows.length, "array")} copied whole to every device (full rematerialization)`;
     const row = (each: messages.Resharding): HTMLElement => {
       const size = each.operand_bytes === null ? "" : `, ${format(each.operand_bytes, "bytes")} per device before`;
       const way = `: from ${each.had} to ${each.needed}${size} `;
       return h("li", {}, h("code", {}, each.name), way, each.source && sourceLink(this.context, each.source));
     };
-    const [first, rest] = [told.rows.slice(0, 3), told.rows.slice(3)];
+    const [first, rest] = [warnings.rows.slice(0, 3), warnings.rows.slice(3)];
     fill(
       this.replicated,
       h("strong", {}, title),
       h("ul", {}, ...first.map(row)),
       rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} more`), h("ul", {}, ...rest.map(row))),
-      h("div", { class: "insp-dim" }, told.rows[0]!.advice),
+      h("div", { class: "insp-dim" }, warnings.rows[0]!.advice),
     );
   }
 
@@ -229,14 +229,14 @@ class CollectivesPane implements Pane {
     if (synced.isAlone || variant?.state !== "done") return fill(this.reason);
     const recording = synced.latest("recording", { variant: variant.variant, product: "passes" });
     if (recording && goesOn(recording)) return fill(this.reason, spinner(), " Recording the compiler passes.");
-    const told =
+    const words =
       recording?.state === "done"
         ? ["The instruction that needs it is unknown: the compiler merged several instructions, or named none."]
         : [
             "Record the compiler passes to see which instruction needs it. ",
             recordButton(this.context, variant, "passes", "Record"),
           ];
-    fill(this.reason, h("span", { class: "insp-dim" }, ...told));
+    fill(this.reason, h("span", { class: "insp-dim" }, ...words));
   }
 
   private drawStages(): void {

@@ -29,7 +29,7 @@ export class ObservedView {
   private readonly body = h("div", { class: "insp-observed-body" });
   private row: messages.Collective | null = null;
   private stage: messages.Stage = "hlo";
-  private told: Timed<messages.Observed> | null = null;
+  private observation: Timed<messages.Observed> | null = null;
   private execution = 0;
 
   constructor(private readonly context: Context) {
@@ -47,15 +47,15 @@ export class ObservedView {
   /** Shows a collective. Redraws only if it or its observation has changed. */
   show(row: messages.Collective, stage: messages.Stage, mesh: messages.Mesh | null): void {
     const { synced, local } = this.context;
-    const told = synced.latest("observed", { variant: local.active });
+    const observation = synced.latest("observed", { variant: local.active });
     update(this.run, { title: synced.remedy || HOW });
-    this.run.disabled = synced.isAlone || (told !== null && goesOn(told));
-    this.run.textContent = told?.state === "done" ? "Run again" : "Run and observe";
+    this.run.disabled = synced.isAlone || (observation !== null && goesOn(observation));
+    this.run.textContent = observation?.state === "done" ? "Run again" : "Run and observe";
     this.apartField.hidden = synced.isAlone || mesh?.kind !== "replica";
-    const isSame = row === this.row && stage === this.stage && told === this.told;
-    if (isSame && told) return;
-    [this.row, this.stage, this.told, this.execution] = [row, stage, told, 0];
-    this.kind.textContent = told?.state === "done" ? `on ${told.device_kind}, before optimization` : "";
+    const isSame = row === this.row && stage === this.stage && observation === this.observation;
+    if (isSame && observation) return;
+    [this.row, this.stage, this.observation, this.execution] = [row, stage, observation, 0];
+    this.kind.textContent = observation?.state === "done" ? `on ${observation.device_kind}, before optimization` : "";
     this.draw();
   }
 
@@ -65,18 +65,19 @@ export class ObservedView {
   }
 
   private draw(): void {
-    const { told, row } = this;
-    if (!told || !row) return fill(this.body, h("div", { class: "insp-dim" }, this.context.synced.remedy || HOW));
-    if (told.state === "failed") return fill(this.body, failure(told.error, "The run failed"));
-    if (told.state === "cancelled") return fill(this.body, h("div", { class: "insp-dim" }, "Stopped."));
-    if (goesOn(told)) {
+    const { observation, row } = this;
+    if (!observation || !row)
+      return fill(this.body, h("div", { class: "insp-dim" }, this.context.synced.remedy || HOW));
+    if (observation.state === "failed") return fill(this.body, failure(observation.error, "The run failed"));
+    if (observation.state === "cancelled") return fill(this.body, h("div", { class: "insp-dim" }, "Stopped."));
+    if (goesOn(observation)) {
       const stop = textButton("Stop", "Stop the run", () =>
-        this.context.synced.send({ type: "cancel", variant: told.variant }),
+        this.context.synced.send({ type: "cancel", variant: observation.variant }),
       );
-      return fill(this.body, loading("Running on virtual CPU devices", told, stop));
+      return fill(this.body, loading("Running on virtual CPU devices", observation, stop));
     }
-    const found = told.items.filter((item) => item[this.stage] === row.name);
-    if (!found.length) return fill(this.body, this.absence(told));
+    const found = observation.items.filter((item) => item[this.stage] === row.name);
+    if (!found.length) return fill(this.body, this.absence(observation));
     const most = Math.max(...found.flatMap(({ rows }) => rows.map(({ after }) => after.length)));
     fill(
       this.body,
@@ -135,9 +136,9 @@ export class ObservedView {
   }
 
   /** Explains why there are no values for an instruction that did not run in this form. */
-  private absence(told: messages.Observed): HTMLElement {
-    const named = told.items.filter(({ hlo }) => hlo);
-    const places = told.items
+  private absence(observation: messages.Observed): HTMLElement {
+    const named = observation.items.filter(({ hlo }) => hlo);
+    const places = observation.items
       .filter(({ hlo }) => !hlo)
       .map(({ primitive, source, unnamed }) => {
         const where = source ? ` in ${baseName(source.file)}:${source.line}` : "";
@@ -146,7 +147,7 @@ export class ObservedView {
     const why =
       this.stage === "optimized" && named.length
         ? `XLA inserted this collective or made it from others. The collectives of the function itself are under HLO: ${named.map(({ hlo }) => hlo).join(", ")}.`
-        : `This is not one of the ${plural(told.items.length, "collective")} that the function calls.`;
+        : `This is not one of the ${plural(observation.items.length, "collective")} that the function calls.`;
     return h("div", { class: "insp-dim" }, [why, ...new Set(places)].join(" "));
   }
 }

@@ -37,13 +37,13 @@ class ShardingsPane implements Pane {
     () => this.element.firstElementChild as HTMLElement,
   );
   private readonly ends: (() => void)[];
-  private told: messages.ShardingList | null = null;
+  private list: messages.ShardingList | null = null;
   private rows: readonly Row[] = [];
   private chosen: Row | null = null;
 
   constructor(private readonly context: Context) {
     this.sorting.show(COLUMNS);
-    const copied = (): string => (this.told ? this.sorting.text(this.rows) : "");
+    const copied = (): string => (this.list ? this.sorting.text(this.rows) : "");
     this.tools.append(copyButton(copied, "lowered.shardings(compiled).table()"));
     this.ends = [follow(context, "shardings", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
@@ -58,18 +58,18 @@ class ShardingsPane implements Pane {
 
   private draw(): void {
     const { synced, local } = this.context;
-    const told = synced.latest("sharding_list", { variant: local.active });
-    if (!told?.rows.length) {
-      this.told = null;
+    const list = synced.latest("sharding_list", { variant: local.active });
+    if (!list?.rows.length) {
+      this.list = null;
       const absence =
         unfinished(local.variant, "shardings") ?? awaited(synced, "Reading shardings", "Shardings not received");
-      return fill(this.element, told ? empty("No sharded arrays", told.note) : absence);
+      return fill(this.element, list ? empty("No sharded arrays", list.note) : absence);
     }
-    this.drawMore(told);
-    if (this.told === told) return;
+    this.drawMore(list);
+    if (this.list === list) return;
     const before = this.chosen?.name;
-    this.told = told;
-    this.chosen = told.rows.find(({ name }) => name === before) ?? told.rows[0]!;
+    this.list = list;
+    this.chosen = list.rows.find(({ name }) => name === before) ?? list.rows[0]!;
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     fill(
       this.element,
@@ -100,8 +100,8 @@ class ShardingsPane implements Pane {
   }
 
   private drawRows(): void {
-    if (!this.told) return;
-    this.rows = this.sorting.sorted(this.told.rows);
+    if (!this.list) return;
+    this.rows = this.sorting.sorted(this.list.rows);
     fill(this.body, ...this.rows.map((row, i) => this.row(row, i)));
   }
 
@@ -149,7 +149,7 @@ class ShardingsPane implements Pane {
   }
 
   private splitOf({ shape, axes }: Row): Split {
-    const { axis_names: axisNames, axis_sizes: axisSizes, ids } = this.told!;
+    const { axis_names: axisNames, axis_sizes: axisSizes, ids } = this.list!;
     return { shape, axes: axes!, axisNames, axisSizes, ids };
   }
 

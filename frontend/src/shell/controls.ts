@@ -50,7 +50,7 @@ export class Controls {
     const frame = (): HTMLElement => this.element.closest<HTMLElement>(".insp")!;
     const onEnter = (): void => this.add();
     this.target = new Combobox({
-      label: "Target, e.g. attached, cpu:8, tpu:v5e:2x4 or gpu:h100:8. Default: the baseline's target",
+      label: "Target: attached, cpu:8, tpu:v5e:2x4, gpu:h100:8, …; default: the baseline's target",
       placeholder: "Target",
       frame,
       onInput: (text) => this.offerTargets(text),
