@@ -1,7 +1,7 @@
-// Bundles the app into inspector/widgets/static, which is committed. Same input, same bytes.
+// Bundles the app into inspector/widgets/static, which is committed. The output is reproducible byte by byte.
 //
-// explorer.js has the styles in it, so that it is all that a page needs; loader.js is what a notebook keeps of the
-// widget, page.js what stands on a page without a notebook kernel.
+// explorer.js is the app, including its styles. loader.js is the widget that a notebook stores. page.js is the script
+// of a page without a notebook kernel.
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { build, context } from "esbuild";
@@ -18,7 +18,7 @@ const options = {
   write: false,
 };
 
-/** Writes the scripts: the styles are in them. */
+/** Writes the scripts, but not the style sheets, which are included in them. */
 const writing = {
   name: "writing",
   setup: ({ onEnd }) =>

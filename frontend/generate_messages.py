@@ -1,6 +1,6 @@
-"""Writes what the browser knows of Python's messages and panes: `src/messages.ts` and `src/panes.ts`.
+"""Generates the TypeScript types of the messages and the table of panes: `src/messages.ts` and `src/panes.ts`.
 
-Use: `python frontend/generate_messages.py`.
+Usage: `python frontend/generate_messages.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCALARS: dict[Any, str] = {
     NoneType: "null",
     Any: "unknown",
 }
-# Names that are texts in Python, where the registry has them.
+# Types that are plain strings in Python, with their values from the registry.
 _NAMES: dict[str, Iterable[str]] = {
     "Pane": [line.name for line in PANES],
     "TextPane": [line.name for line in PANES if issubclass(line.make, TextPane)],
@@ -38,12 +38,12 @@ _GENERATED = "// Generated from {} by generate_messages.py. Do not edit.\n"
 
 
 def files() -> dict[Path, str]:
-    """The texts by the files that they belong into."""
+    """Returns the generated texts by file."""
     return {SOURCE / "messages.ts": _messages(), SOURCE / "panes.ts": _makers()}
 
 
 def _messages() -> str:
-    """Types of all messages, and the panes' table without the code."""
+    """Returns the types of all messages and the table of panes, without the code that makes them."""
     unions = {"ToBrowser": get_args(ToBrowser), "FromBrowser": get_args(FromBrowser)}
     parts_of = (part for kinds in unions.values() for kind in kinds for part in _parts(kind))
     modules = list(dict.fromkeys(part.__module__ for part in parts_of))
@@ -62,7 +62,7 @@ def _messages() -> str:
     return "\n".join(parts)
 
 
-_LINE = """/** A pane: where it stands at first, and the messages at which it is drawn anew. */
+_LINE = """/** A pane: its default place, and the messages at which it is redrawn. */
 export interface Line {
   readonly name: Pane;
   readonly title: string;
@@ -86,7 +86,7 @@ def _table() -> str:
 
 
 def _makers() -> str:
-    """What makes each pane."""
+    """Returns the table of functions that make the panes."""
     imports = "".join(f'import {{ pane as {line.name} }} from "./panes/{line.name}.ts";\n' for line in PANES)
     return (
         _GENERATED.format("inspector/widgets/panes/registry.py")
@@ -98,34 +98,34 @@ def _makers() -> str:
 
 
 def _parts(cls: Any) -> list[Any]:
-    """A message's class behind those that its fields are made of."""
-    found: list[Any] = []
+    """Returns the classes in the fields of a message, recursively, followed by its own class."""
+    classes: list[Any] = []
 
     def visit(kind: Any) -> None:
         if is_typeddict(kind):
             for hint in get_type_hints(kind).values():
                 visit(hint)
-            found.append(kind)
+            classes.append(kind)
         else:
             for argument in get_args(kind):
                 visit(argument)
 
     visit(cls)
-    return found
+    return classes
 
 
-def _defined(module: str, wanted: Callable[[Any], bool]) -> list[Any]:
-    """What a module defines, not what it imports."""
+def _defined(module: str, is_wanted: Callable[[Any], bool]) -> list[Any]:
+    """Returns the wanted values that a module defines, without imported ones."""
     values = vars(sys.modules[module]).values()
-    return [value for value in values if wanted(value) and getattr(value, "__module__", module) == module]
+    return [value for value in values if is_wanted(value) and getattr(value, "__module__", module) == module]
 
 
 def _aliases(modules: Iterable[str]) -> dict[str, Any]:
-    """The literals that have a name in the modules of messages."""
-    found: dict[str, Any] = {}
+    """Returns the named literals in the modules of messages."""
+    aliases: dict[str, Any] = {}
     for module in modules:
-        found |= {name: kind for name, kind in vars(sys.modules[module]).items() if get_origin(kind) is Literal}
-    return found
+        aliases |= {name: kind for name, kind in vars(sys.modules[module]).items() if get_origin(kind) is Literal}
+    return aliases
 
 
 def _interface(cls: Any, aliases: dict[Any, str]) -> str:
@@ -156,7 +156,7 @@ def _type(kind: Any, aliases: dict[Any, str]) -> str:
         return f"[{', '.join(arguments)}]"
     if origin is dict:
         return f"Record<{', '.join(arguments)}>"
-    raise TypeError(f"No TypeScript for {kind!r}: add it to generate_messages.py.")
+    raise TypeError(f"No TypeScript type for {kind!r}. Add it to generate_messages.py.")
 
 
 def _words(words: Iterable[Any]) -> str:

@@ -1,4 +1,4 @@
-// Bundles test/*.test.ts (TypeScript, no browser) and runs them with node:test.
+// Bundles test/*.test.ts and runs them with node:test, without a browser.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

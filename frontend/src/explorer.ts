@@ -1,5 +1,5 @@
-// The widget for anywidget: one `Synced` and one `Local` a model, so that its views are in step, one `View` a view; and
-// the same without a notebook kernel.
+// The entry points of the app: the widget for anywidget, and the same app without a notebook kernel. Each model has one
+// `Synced` and one `Local`, which its views share.
 
 import type { Model } from "./lib/transport.ts";
 import { View } from "./shell/view.ts";
@@ -16,7 +16,7 @@ interface Render extends Initialize {
   el: HTMLElement;
 }
 
-/** Called by anywidget once a model; the two hooks share what Python sent. */
+/** Called by anywidget once per model. The two hooks share the state that Python sent. */
 export default function createExplorer(): {
   initialize(context: Initialize): void;
   render(context: Render): () => void;
@@ -38,7 +38,7 @@ export default function createExplorer(): {
   };
 }
 
-/** Shows what was recorded in an element. `remedy` says what a reader can do who wants more. */
+/** Shows a recording in an element. `remedy` explains how to get what was not recorded. */
 export async function mount(el: HTMLElement, transcript: Uint8Array, remedy: string): Promise<void> {
   const synced = new Synced(await RecordedModel.read(transcript, remedy));
   const local = new Local(synced);

@@ -1,4 +1,5 @@
-// The widget as a notebook keeps it: a few hundred bytes, which find the app's code on the page, or ask the notebook kernel.
+// The widget as a notebook stores it: a few hundred bytes that find the app's code on the page, or request it from the
+// notebook kernel.
 
 import type { Model } from "./lib/transport.ts";
 import { appOnPage, runApp } from "./lib/modules.ts";
@@ -7,7 +8,7 @@ type Module = typeof import("./explorer.ts");
 type App = ReturnType<Module["default"]>;
 type Rendering = Parameters<App["render"]>[0];
 
-/** The code's name, put in by Python. */
+/** The name of the code, inserted by Python. */
 const CODE = "$CODE";
 const FIRST_PAUSE_MS = 250;
 const LAST_PAUSE_MS = 8000;
@@ -21,12 +22,12 @@ export default function createLoader(): {
   const begin = (model: Model): Promise<App> => (app ??= load(model).then((module) => module.default()));
   return {
     async initialize({ model }) {
-      // Not awaited: a notebook that is opened without its kernel has views all the same.
+      // Not awaited: a notebook that is opened without a kernel still has views.
       void begin(model).then((app) => app.initialize({ model }));
     },
     async render(context) {
       const silent = setTimeout(
-        () => (context.el.textContent = "Waiting for the notebook kernel, which is busy or gone."),
+        () => (context.el.textContent = "Waiting for the notebook kernel. It may be busy or gone."),
         SILENT_MS,
       );
       const loaded = await begin(context.model);
@@ -44,7 +45,7 @@ async function load(model: Model): Promise<Module> {
     if (content.type === "app_code" && buffers[0]) arrive(buffers[0]);
   };
   model.on("msg:custom", listen);
-  // A question may be lost, as while the notebook kernel makes the widget; and while it runs cells it answers none.
+  // A request may be lost while the notebook kernel creates the widget. While it runs cells, it does not reply.
   let app = appOnPage(CODE);
   for (let pause = FIRST_PAUSE_MS; !app; pause = Math.min(2 * pause, LAST_PAUSE_MS)) {
     model.send({ type: "app_code" });

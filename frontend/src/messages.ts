@@ -1182,7 +1182,7 @@ export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | Cancel
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
-/** A pane: where it stands at first, and the messages at which it is drawn anew. */
+/** A pane: its default place, and the messages at which it is redrawn. */
 export interface Line {
   readonly name: Pane;
   readonly title: string;

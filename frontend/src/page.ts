@@ -1,20 +1,20 @@
-// What a notebook keeps of an Explorer, and a report's page: brings the app to life from what was recorded.
+// The script of a stored Explorer, in a notebook output or on a report's page. It runs the app on the recording.
 //
-// Stands behind its data, in the element that has the same as a readable form:
+// It follows its data, in the element that also contains a readable form of them:
 // <div class="inspector-stored ..." data-code="NAME" data-remedy="...">
 //   <div class="inspector-form">...</div>
 //   <script type="application/x-inspector-transcript">BASE64</script>
-//   <script type="application/x-inspector-code" data-code="NAME">BASE64</script>   once a page
+//   <script type="application/x-inspector-code" data-code="NAME">BASE64</script>   once per page
 //   <script>this</script>
 // </div>
 
 import { appOnPage, decoded, type runApp } from "./lib/modules.ts";
 
-/** The widget itself, where there is a notebook kernel, comes by then and hides the element. */
+/** If there is a notebook kernel, the widget itself appears within this time and hides the element. */
 const PATIENCE_MS = 1500;
 const POLL_MS = 500;
 
-/** The app's code may be in an output of the notebook that is not on the page yet. */
+/** Waits for the app's code, which may be in an output of the notebook that is not on the page yet. */
 async function appNamed(name: string): ReturnType<typeof runApp> {
   for (;;) {
     const app = appOnPage(name);
@@ -40,7 +40,7 @@ async function revive(stored: HTMLElement): Promise<void> {
   if (isNotebook) settle(stored);
 }
 
-/** Leaves the look that Jupyter gives to the HTML of outputs, and hides its word for a widget without a kernel above. */
+/** Removes Jupyter's style for HTML outputs, and hides its "model not found" message of the widget above. */
 function settle(stored: HTMLElement): void {
   stored.closest(".jp-RenderedHTMLCommon")?.classList.remove("jp-RenderedHTMLCommon");
   const output = stored.closest(".jp-OutputArea-child")?.previousElementSibling;
@@ -71,7 +71,7 @@ function wait(ms: number): Promise<void> {
 }
 
 const script = document.currentScript;
-// VS Code runs a copy of the script behind the output in place of the one in it.
+// VS Code runs a copy of the script that follows the output, instead of the script in the output.
 const stored =
   script?.closest<HTMLElement>(".inspector-stored") ??
   script?.parentElement?.querySelector<HTMLElement>(".inspector-stored");

@@ -47,15 +47,15 @@ test("both sides are named in one line", () => {
   assert.equal(namesOf(change("altered", [], [])), "");
 });
 
-test("what a change costs is said by bytes, else by flops, else not", () => {
+test("the cost of a change is given in bytes, else in FLOPs, else not at all", () => {
   assert.equal(costOf([10, 10, 1024, 3072]), "+2 KiB");
-  assert.equal(costOf([1000, 3000, null, null]), "+2k flop");
+  assert.equal(costOf([1000, 3000, null, null]), "+2k FLOPs");
   assert.equal(costOf([1000, 1000, 8, 8]), "");
   assert.equal(costOf(undefined), "");
   assert.equal(costOf([null, 5, null, 5]), "");
   assert.equal(
     costWords([1, 2, null, 1024], "within a fusion"),
-    "flops 1 → 2\nbytes not known → 1 KiB (one execution)\nwithin a fusion",
+    "FLOPs 1 → 2\nBytes unknown → 1 KiB (per execution)\nwithin a fusion",
   );
 });
 

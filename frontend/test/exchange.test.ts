@@ -4,7 +4,7 @@ import { axesText, groupsOver, parseAxes } from "../src/lib/axisenv.ts";
 import { blockName, permutation, range, statesOf } from "../src/lib/exchange.ts";
 import type { Exchange, Mesh } from "../src/messages.ts";
 
-/** A ring among `n`: each sends to the next, as the textbook's. */
+/** Returns the textbook ring algorithm for `n` members: each one sends to the next. */
 function ring(opcode: string, n: number): Exchange {
   const adds = opcode === "reduce-scatter";
   const shift = adds ? 1 : 0;
@@ -46,7 +46,7 @@ test("blocks are named by their numbers, halves by letters, and what is for one 
   assert.equal(blockName({ ...exchange, opcode: "all-to-all", parts: 1, members: 2 }, 1, [3, 7]), "3→7");
 });
 
-test("an axis environment is read, or said to be none", () => {
+test("an axis environment is parsed, or reported as invalid", () => {
   assert.deepEqual(parseAxes("i=4, j = 2"), {
     axis_names: ["i", "j"],
     axis_sizes: [4, 2],
@@ -57,11 +57,11 @@ test("an axis environment is read, or said to be none", () => {
   assert.equal(axesText(parseAxes("i=4,j=2") as Mesh), "i=4, j=2");
   const why = (text: string): string => parseAxes(text) as string;
   assert.match(why(""), /at least one axis/);
-  assert.match(why("i"), /no axis: write a name and a size/);
+  assert.match(why("i"), /not an axis. Enter a name and a size/);
   assert.match(why("i=two"), /whole number/);
-  assert.match(why("i=0"), /1 or more/);
+  assert.match(why("i=0"), /at least 1/);
   assert.match(why("i=2,i=3"), /twice/);
-  assert.match(why("i=4097"), /4.?097 devices are more/);
+  assert.match(why("i=4097"), /4.?097 devices are too many/);
 });
 
 test("groups over axes are those whose ids differ along them alone, in their order", () => {

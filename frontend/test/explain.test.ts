@@ -15,23 +15,23 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 
 const at = (text: string, line: number, what: string): number => text.split("\n")[line]!.indexOf(what) + 1;
 
-test("a name leads to its definition, without what is at its end for others", () => {
+test("a name leads to its definition, without locations and metadata", () => {
   const doc = document(new Origins(), "hlo", HLO);
   const found = explain(doc, 5, at(HLO, 5, "%ag.1"))!;
   assert.equal(found.code, "%ag.1 = f32[32]{0} all-gather(%x), dimensions={0}");
-  assert.match(found.title, /^%ag\.1, defined in line 5$/);
+  assert.match(found.title, /^%ag\.1, defined on line 5$/);
   assert.equal(HLO.split("\n")[5]!.slice(found.from, found.to), "%ag.1");
 });
 
-test("an operation is said in words, with the specification's section", () => {
+test("an operation has a description and a link to the specification", () => {
   const doc = document(new Origins(), "hlo", HLO);
   const found = explain(doc, 4, at(HLO, 4, "all-gather("))!;
-  assert.match(found.words, /gets the parts of all/);
+  assert.match(found.words, /^Concatenates the parts of all/);
   assert.equal(found.url, "https://openxla.org/xla/operation_semantics#allgather");
   assert.equal(HLO.split("\n")[4]!.slice(found.from, found.to), "all-gather");
 });
 
-test("nothing is said of a definition itself, of shapes and of empty places", () => {
+test("definitions, shapes and empty places have no explanation", () => {
   const doc = document(new Origins(), "hlo", HLO);
   assert.equal(explain(doc, 4, at(HLO, 4, "%ag.1")), null);
   assert.equal(explain(doc, 4, at(HLO, 4, "f32[32]")), null);
@@ -39,11 +39,11 @@ test("nothing is said of a definition itself, of shapes and of empty places", ()
   assert.equal(explain(doc, 99, 3), null);
 });
 
-test("StableHLO and jaxprs have the same words under their own names", () => {
+test("StableHLO and jaxprs have the same descriptions under their own names", () => {
   assert.equal(ofStablehlo("all_gather")!.words, ofHlo("all-gather")!.words);
   assert.equal(ofJaxpr("psum")!.words, ofHlo("all-reduce")!.words);
   assert.equal(ofJaxpr("mul")!.words, ofStablehlo("multiply")!.words);
-  assert.match(ofHlo("all-reduce-start")!.words, /^Begins, and goes on: every device/);
+  assert.match(ofHlo("all-reduce-start")!.words, /^Starts asynchronously: computes the sum/);
   assert.match(ofHlo("all-gather-done")!.words, /^Waits/);
   assert.equal(ofHlo("no-such-thing"), null);
   const mlir = "func.func @main(%arg0: tensor<8xf32>) {\n  %0 = stablehlo.sine %arg0 : tensor<8xf32>\n}";

@@ -49,13 +49,13 @@ test("a value is alive until its last use, under every name", () => {
     const found = aliveAt(text, line(name));
     return found && [found.from, found.to];
   };
-  assert.deepEqual(alive("a"), [2, 6]); // its part is multiplied
+  assert.deepEqual(alive("a"), [2, 6]); // a part of its tuple is an operand of multiply
   assert.deepEqual(alive("x"), [0, 5]);
   assert.deepEqual(alive("c"), [6, 7]);
-  assert.deepEqual(alive("b"), [5, 9]); // leaves with the root's tuple
+  assert.deepEqual(alive("b"), [5, 9]); // returned in the root tuple
   assert.deepEqual(alive("out"), [9, 9]);
-  assert.equal(alive("exp"), null); // inside of a fusion
-  assert.equal(aliveText(aliveAt(text, line("a"))!), "2 to 6 of 10 in its schedule, 5 steps");
+  assert.equal(alive("exp"), null); // inside a fusion
+  assert.equal(aliveText(aliveAt(text, line("a"))!), "steps 2 to 6 of 10 (5 steps)");
 });
 
 test("without a schedule nobody knows", () => {

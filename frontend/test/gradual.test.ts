@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Gradual, whenIdle } from "../src/lib/gradual.ts";
 
-/** Counts to `end`, a piece a number; `counted` has what was done so far. */
+/** Counts to `end`, one number per piece. `counted` contains the numbers so far. */
 function counting(end: number) {
   const counted: number[] = [];
   const pieces = function* (): Generator<void, string> {

@@ -1,4 +1,4 @@
-// The graph without a browser: what is open, what is drawn between what, and where it goes.
+// The graph without a browser: folding, links and layout.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ import { sceneOf } from "../src/graph/levels.ts";
 import { GraphModel, NOWHERE } from "../src/graph/model.ts";
 import type { Collective } from "../src/messages.ts";
 
-/** Instructions by what they are in and what they take; boxes by what they are in, the first the module's. */
+/** Instructions with their parents and operands, and boxes with their parents; the first box is the module. */
 interface Described {
   rows: Record<string, { in: string; takes?: string[]; opcode?: string }>;
   boxes: Record<string, { in: string; kind?: "module" | "scope" | "inputs" | "part" | "computation"; phase?: string }>;
@@ -92,7 +92,7 @@ function folded(model: GraphModel, ...open: string[]): Folding {
 const SIZE = { width: 80, height: 36 };
 const laidOut = (folding: Folding): Layout => new Layouts(() => SIZE).of(sceneOf(folding));
 
-/** Boxes in a row of a flat module, each with so many instructions. */
+/** Makes a flat module with boxes that have the given numbers of instructions. */
 function wide(boxes: number, each: number): GraphModel {
   const described: Described = { boxes: { main: { in: "" } }, rows: {} };
   for (let box = 0; box < boxes; box++) {

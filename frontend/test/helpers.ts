@@ -1,4 +1,4 @@
-// Documents without a browser.
+// Documents for tests without a browser.
 
 import { type Lines, TextDocument } from "../src/lib/documents.ts";
 import { Origins } from "../src/lib/origins.ts";
@@ -20,13 +20,13 @@ export function document(
   return new TextDocument(message, text, interned, lines);
 }
 
-/** Of lines as they are in HLO: those inside of a computation that name something define it. */
+/** Returns line data for HLO text. Indented lines of the form `name = ...` define an instruction. */
 export function definingOf(text: string): Lines {
   const isDefining = (line: string): boolean => /^\s+(ROOT )?%?[\w.-]+ = /.test(line);
   return { labels: null, defining: Uint8Array.from(text.split("\n"), (line) => Number(isDefining(line))) };
 }
 
-/** A table whose lines have one origin each. */
+/** Returns a table whose lines have one origin each. */
 export function single(
   table: { files: string[]; origins: [string, [number, number][]][] },
   phases: string[] = [],

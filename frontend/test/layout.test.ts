@@ -34,7 +34,7 @@ function panesOf(layout: Layout): Pane[] {
     .sort();
 }
 
-/** The panes of each column, the one at the front of each group first. */
+/** Returns the panes of each column, the active one of each group first. */
 function columnsOf(layout: Layout): string[] {
   return layout.columns.map(({ groups }) =>
     groups.map(({ panes, active }) => [active, ...panes.filter((each) => each !== active)].join(" ")).join(" / "),

@@ -31,7 +31,7 @@ test("bars are of the longest's length, shares of the whole program's", () => {
   assert.equal(costs.length(costs.of(2)!), 1);
   assert.equal(costs.length(costs.of(9)!), 0.5 / 3);
   assert.equal(costs.share(costs.of(9)!.amount), "13 %");
-  assert.equal(costs.describe(costs.of(9)!), "no phase known: 500 ms, 13 % of the program");
+  assert.equal(costs.describe(costs.of(9)!), "unknown phase: 500 ms, 13 % of the program");
   assert.equal(
     costs.describe(costs.of(2)!),
     "3 s, 75 % of the program\nforward: 1 s, 25 % of the program\nbackward: 2 s, 50 % of the program",

@@ -160,7 +160,7 @@ test("nearestIndex finds the nearest entry, the lower of two equally near", () =
   assert.equal(nearestIndex(new Int32Array(), 3), -1);
 });
 
-/** A program of `count` operations, one a line, of 2,000 source lines; and what of it is read from now on. */
+/** Makes a program of `count` operations from 2,000 source lines. `read` collects the origins that are looked up. */
 function large(count: number) {
   const origins = new Origins();
   const table = single({

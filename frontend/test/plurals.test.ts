@@ -1,4 +1,4 @@
-// One of something is told in the singular.
+// Counts of one use the singular.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// The order of tables, and what of them goes to the clipboard.
+// The order of tables, and their text for the clipboard.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

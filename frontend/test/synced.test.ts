@@ -69,7 +69,7 @@ function documentMessage(pane: messages.TextPane, variantNumber: number | null, 
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
 
-/** Waits for what is unpacked, however busy the machine is. */
+/** Waits until buffers are unpacked, also on a busy machine. */
 async function until(holds: () => boolean): Promise<void> {
   for (let round = 0; round < 400 && !holds(); round++) await settled();
 }
@@ -362,5 +362,5 @@ test("back and forward go through what was selected, steps to the next line apar
   assert.equal(line(), 4);
   at(1);
   local.forward();
-  assert.equal(line(), 1); // nothing lies ahead of what was chosen anew
+  assert.equal(line(), 1); // a new selection has no next one
 });

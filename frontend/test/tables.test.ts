@@ -169,5 +169,5 @@ test("a device of a permute is told the pairs that it is in", () => {
   ];
   assert.equal(pairsText(pairs, 0), "pair 0: 3 → 0 · pair 1: 0 → 1");
   assert.equal(pairsText(pairs, 1), "pair 1: 0 → 1");
-  assert.equal(pairsText(pairs, 2), "in no pair");
+  assert.equal(pairsText(pairs, 2), "not in any pair");
 });

@@ -1,11 +1,11 @@
-// Which parts of a line are comments, operations and names, in each language.
+// Tokens of lines in each language: comments, operations, names.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TOKENS } from "../src/lib/tokens.ts";
 import type { Language } from "../src/messages.ts";
 
-/** The texts of a line's tokens of one kind. */
+/** Returns the texts of a line's tokens of one kind. */
 function tokens(language: Language, line: string, kind: string): string[] {
   return [...line.matchAll(TOKENS[language]!)].map(({ groups }) => groups?.[kind]).filter((text) => text !== undefined);
 }

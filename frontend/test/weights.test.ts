@@ -40,7 +40,7 @@ function hlo(text = HLO) {
   );
 }
 
-/** The name of the line that is chosen among those of some instructions. */
+/** Returns the name of the heaviest line among those of some instructions. */
 function chosen(...names: string[]): string | null {
   const text = hlo();
   const lines = Int32Array.from(names.map((name) => text.lineOfInstruction(name)).sort((a, b) => a - b));
@@ -102,7 +102,7 @@ test("a long text is weighed in little time", () => {
   assert.notEqual(heaviest(text, lines), -1);
 });
 
-/** Seconds of processor time for a text of so many fusions, all of whose lines are asked about. */
+/** Returns the CPU seconds for weighing all lines of a text with `count` fusions. */
 function secondsFor(count: number): number {
   const body = (i: number): string[] => [
     `%fused.${i} (p.${i}: f32[8,8]) -> f32[8,8] {`,

@@ -85,7 +85,7 @@ def test_a_saved_notebook_keeps_the_optimized_hlo_and_is_read_without_a_kernel(
     expect(stored).to_have_count(1)
     expect(stored).to_be_hidden()
     explorer = page.locator(".inspector-explorer")
-    explorer.get_by_placeholder(re.compile("^flag")).fill("xla_cpu_enable_fast_math")
+    explorer.get_by_placeholder(re.compile("^Flag")).fill("xla_cpu_enable_fast_math")
     explorer.get_by_role("button", name="Add variant").click()
     expect(explorer.locator(".insp-chip-done")).to_have_count(2, timeout=LIMIT_MS)
     expect(stored).to_contain_text("Optimized HLO of xla_cpu_enable_fast_math=true")
@@ -110,7 +110,7 @@ def test_an_explorer_that_is_shown_while_the_kernel_is_busy_is_there_afterwards(
     expect(explorers).to_have_count(4)
     for index in range(4):
         done(explorers.nth(index))
-    expect(page.locator(".insp-notices", has_text="does not answer")).to_have_count(0)
+    expect(page.locator(".insp-notices", has_text="does not respond")).to_have_count(0)
     assert seen == Seen()
 
 
@@ -130,12 +130,12 @@ def test_a_dead_kernel_leaves_nothing_spinning(explored: Explored) -> None:
     explorer.scroll_into_view_if_needed()
     os.kill(pid, 19)  # what is asked for now is not answered
     explorer.locator("[data-tab=roofline]").click()
-    expect(explorer.get_by_text("Counting flops and bytes")).to_be_visible()
+    expect(explorer.get_by_text("Computing FLOPs and bytes")).to_be_visible()
     explorer.locator("[data-tab=run]").click()
     explorer.get_by_role("button", name="Run baseline").click()
     explorer.locator("[data-tab=roofline]").click()
     os.kill(pid, 9)
-    expect(explorer.locator(".insp-notices")).to_contain_text("The kernel is gone", timeout=LIMIT_MS)
+    expect(explorer.locator(".insp-notices")).to_contain_text("The notebook kernel is gone", timeout=LIMIT_MS)
     expect(explorer.get_by_text("Not received")).to_be_visible()
     expect(explorer.locator(".insp-spinner")).to_have_count(0)
     expect(explorer.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
@@ -149,14 +149,14 @@ def test_a_restarted_kernel_leaves_nothing_spinning_and_the_cell_runs_again(
     explorer.scroll_into_view_if_needed()
     explorer.locator("[data-tab=roofline]").click()
     page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart() }")
-    expect(explorer.locator(".insp-notices")).to_contain_text("The kernel is gone", timeout=LIMIT_MS)
+    expect(explorer.locator(".insp-notices")).to_contain_text("The notebook kernel is gone", timeout=LIMIT_MS)
     expect(explorer.locator(".insp-spinner")).to_have_count(0)
     expect(explorer.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
     explorer.locator("[data-tab=run]").click()
     expect(explorer.get_by_role("button", name="Run baseline")).to_be_disabled()
     assert [cell.error for cell in run_all()] == [None]
     done(explorer)
-    expect(explorer.locator(".insp-notices", has_text="The kernel is gone")).to_have_count(0)
+    expect(explorer.locator(".insp-notices", has_text="The notebook kernel is gone")).to_have_count(0)
 
 
 def test_combinations_are_the_notebooks_and_letters_the_apps(explored: Explored, jupyter: Jupyter, seen: Seen) -> None:

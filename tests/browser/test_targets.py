@@ -81,7 +81,7 @@ def test_numbers_of_devices_side_by_side(explored: Explore, seen: Seen) -> None:
     explorer = explored(
         'explore(total, jnp.ones((8, 8)), axis_env=[("i", 2)], target="cpu:2", compare=["--xla_cpu_enable_fast_math"])'
     )
-    target = explorer.get_by_placeholder("target: cpu:2")
+    target = explorer.get_by_placeholder("Target: cpu:2")
     target.fill("cpu:4")
     explorer.get_by_role("button", name="Add variant").click()
     expect(explorer.locator(".insp-chip .insp-label")).to_have_text(

@@ -49,8 +49,8 @@ def explorer_below(page: Page, source: str) -> Locator:
 
 
 def add_variant(explorer: Locator, flag: str, value: str = "") -> None:
-    explorer.get_by_placeholder(re.compile("^flag")).fill(flag)
-    explorer.get_by_role("combobox", name="The flag's value").fill(value)
+    explorer.get_by_placeholder(re.compile("^Flag")).fill(flag)
+    explorer.get_by_role("combobox", name="Flag value").fill(value)
     explorer.get_by_role("button", name="Add variant").click()
 
 
@@ -151,7 +151,7 @@ def test_a_flag_is_found_and_turned_by_keyboard(
     assert [cell.error for cell in run_all()] == [None]
     explorer = explorer_below(page, "explore(total")
     cells = page.locator(".jp-Cell").count()
-    explorer.get_by_placeholder(re.compile("^flag")).click()
+    explorer.get_by_placeholder(re.compile("^Flag")).click()
     page.keyboard.type("fas")
     found = explorer.locator(".insp-suggestion:visible")
     expect(found.first.locator("mark")).to_have_text("fas", timeout=COMPILE_LIMIT_MS)

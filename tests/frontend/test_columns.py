@@ -102,7 +102,7 @@ def test_columns_scroll_apart_and_keep_their_place(demo: OpenDemo) -> None:
     scroller(page, 1).evaluate("e => e.scrollTop = 300")
     assert [scroller(page, v).evaluate("e => Math.round(e.scrollTop)") for v in range(3)] == [700, 300, begin]
     page.get_by_label("Maximize").last.click()
-    page.get_by_label("Back to all columns").click()
+    page.get_by_label("Restore layout").click()
     page.wait_for_timeout(200)
     places = [scroller(page, v).evaluate("e => e.scrollTop") for v in range(3)]
     assert places == pytest.approx([700, 300, begin], abs=20)
@@ -208,13 +208,13 @@ def test_what_was_there_before_does_not_come_to_the_front(demo: OpenDemo) -> Non
 
 def test_a_column_goes_and_comes_back(demo: OpenDemo) -> None:
     page = demo("targets")
-    column(page, 1).get_by_label("Take this column away").click()
+    column(page, 1).get_by_label("Hide this column").click()
     expect(page.locator(".insp-column")).to_have_count(2)
-    expect(page.locator("[aria-label='Take this column away']:visible")).to_have_count(0)  # of two, none can go
+    expect(page.locator("[aria-label='Hide this column']:visible")).to_have_count(0)  # of two, none can go
     page.get_by_role("button", name="1 more").click()
     page.get_by_role("menuitem", name="tpu:v5e:2x4").click()
     assert names(page) == TARGETS
-    column(page, 2).get_by_label("Take this column away").click()
+    column(page, 2).get_by_label("Hide this column").click()
     page.locator(".insp-chip-main").nth(2).click()  # choosing a variant shows its column
     assert names(page) == TARGETS
 
@@ -223,7 +223,7 @@ def test_each_column_tells_how_its_variant_fares(demo: OpenDemo) -> None:
     page = demo("compiling")
     expect(column(page, 1).locator(".insp-state-loading")).to_contain_text(re.compile(r"Compiling\d"))
     expect(column(page, 2).locator(".insp-state-failed")).to_contain_text("split_count=-5")
-    expect(column(page, 3).locator(".insp-state-empty")).to_contain_text("This variant was cancelled")
+    expect(column(page, 3).locator(".insp-state-empty")).to_contain_text("This variant was canceled")
     wide = page.evaluate(
         """() => [...document.querySelectorAll('.insp-state, .insp-column-head, .insp-column')]
                   .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.className)"""
@@ -233,7 +233,7 @@ def test_each_column_tells_how_its_variant_fares(demo: OpenDemo) -> None:
         """() => demo.emit({ type: 'variant', variant: 1, label: 'tpu:v5e:2x4', target: 'tpu:v5e:2x4', platform: 'tpu',
                  options: {}, state: 'cancelled', stage: '', elapsed_s: 2, error: null, cached: '', timing: '', pinned: false, no_run: '' })"""
     )
-    expect(column(page, 1).locator(".insp-state-empty")).to_contain_text("This variant was cancelled")
+    expect(column(page, 1).locator(".insp-state-empty")).to_contain_text("This variant was canceled")
 
 
 def test_a_variant_that_is_added_gets_a_column(demo: OpenDemo) -> None:
@@ -281,7 +281,7 @@ def test_the_layouts_with_and_without_columns_are_apart(demo: OpenDemo) -> None:
     page.get_by_role("button", name="Side by side").click()
     expect(groups).to_have_count(2)
     assert width() > 1.3 * before
-    page.locator("[data-group='0.0']").get_by_label("Choose what is shown here").click()
+    page.locator("[data-group='0.0']").get_by_label("Pane menu").click()
     page.get_by_role("menuitem", name="Graph", exact=True).click()
     page.get_by_role("button", name="Side by side").click()
     expect(page.locator("[data-group='0.0'] [role=tab]")).to_have_text(["Source", "Outline"])

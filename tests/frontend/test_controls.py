@@ -25,7 +25,7 @@ class Row:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.flag = page.get_by_role("combobox", name="Flag: search")
-        self.value = page.get_by_role("combobox", name="The flag's value")
+        self.value = page.get_by_role("combobox", name="Flag value")
         self.target = page.get_by_role("combobox", name="Target: ")
         self.active = page.locator(".insp-suggestion[aria-selected=true]")
 
@@ -140,7 +140,7 @@ def test_the_list_stays_inside_and_moves_nothing(demo: OpenDemo) -> None:
 def test_what_is_not_found_is_said(row: Row) -> None:
     row.search("zzzzqqqq")
     expect(row.suggestions).to_have_count(0)
-    nothing = "No flag of the installed compilers has “zzzzqqqq” in its name or description."
+    nothing = "No flag of the installed compilers matches “zzzzqqqq”."
     expect(row.detail.locator("p").first).to_have_text(nothing)
 
 
@@ -190,7 +190,7 @@ def test_another_flag_does_not_inherit_the_value(row: Row) -> None:
 
 
 def test_a_target_is_chosen_or_typed(row: Row) -> None:
-    expect(row.target).to_have_attribute("placeholder", "target: cpu")
+    expect(row.target).to_have_attribute("placeholder", "Target: cpu")
     row.target.click()
     expect(row.suggestions).to_have_text(["attached", "cpu", "tpu:v5e:2x4", "gpu:h100:8"])
     row.page.keyboard.type("tpu")
@@ -200,7 +200,7 @@ def test_a_target_is_chosen_or_typed(row: Row) -> None:
     row.page.keyboard.type("xla_gpu")
     assert row.sent("flags")[-1]["target"] == "tpu:v5e:2x4"
     row.answer("tpu")
-    expect(row.page.locator(".insp-suggestions .insp-menu-title")).to_have_text("Not for tpu:v5e:2x4")
+    expect(row.page.locator(".insp-suggestions .insp-menu-title")).to_have_text("Not available for tpu:v5e:2x4")
     row.page.get_by_role("button", name="Add variant").click()
     assert row.sent("add")[-1] == {"type": "add", "flag": "xla_gpu", "value": "", "target": "tpu:v5e:2x4"}
 
@@ -243,6 +243,6 @@ def test_axes_are_asked_for_where_they_can_be(row: Row) -> None:
 def test_without_a_kernel_nothing_can_be_asked(row: Row) -> None:
     row.page.evaluate("() => { demo.model.send = () => { throw new Error('closed') } }")
     row.page.get_by_role("button", name="Add variant").click()
-    expect(row.page.get_by_text("The kernel is gone")).to_be_visible()
+    expect(row.page.get_by_text("The notebook kernel is gone")).to_be_visible()
     for part in (row.flag, row.value, row.target, row.page.get_by_role("button", name="Add variant")):
         expect(part).to_be_disabled()

@@ -114,9 +114,9 @@ def test_hovering_lights_softly_and_leaving_ends_it(demo: OpenDemo) -> None:
 def test_a_line_that_vanished_says_so(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "def dense").click(position=AT)
-    expect(page.locator(".insp-vanished")).to_contain_text("folded or fused away")
+    expect(page.locator(".insp-vanished")).to_contain_text("folded or fused")
     line(page, "optimized", "HloModule").click(position=AT)
-    expect(page.locator(".insp-status")).to_contain_text("carries no source location")
+    expect(page.locator(".insp-status")).to_contain_text("No source location")
 
 
 def test_steps_go_through_the_matches_of_a_pane(demo: OpenDemo) -> None:
@@ -345,7 +345,7 @@ def test_a_variant_says_what_it_changed(demo: OpenDemo) -> None:
     change = page.locator(".insp-change")
     expect(change).to_have_count(0)  # of the baseline
     page.locator(".insp-chip-main").nth(1).click()
-    expect(change).to_contain_text("Against the baseline: ")
+    expect(change).to_contain_text("Compared with the baseline: ")
     expect(change).to_contain_text("fusions split")
     change.get_by_role("button", name="Compare").click()
     expect(page.locator(".insp-diff .cm-insertedLine, .insp-diff .cm-changedLine").first).to_be_visible()
@@ -515,7 +515,7 @@ def test_a_press_counts_though_messages_come_meanwhile(demo: OpenDemo) -> None:
 def test_a_run_shows_durations_inputs_and_outputs(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=run]")
-    page.get_by_label("Executions to measure").fill("7")
+    page.get_by_label("Number of executions").fill("7")
     page.get_by_role("button", name="Run baseline").click()
     row = page.locator(".insp-runs tbody tr").first
     expect(row.locator(".insp-value")).to_contain_text(re.compile(r"\d (µs|ms)"))
@@ -551,7 +551,7 @@ def test_a_textbook_does_a_collective_step_by_step(demo: OpenDemo) -> None:
     page.click("[data-tab=collectives]")
     page.locator(".insp-rows tbody tr", has_text="all-gather").click()
     player = page.locator(".insp-exchange")
-    expect(player).to_contain_text("Which one a runtime takes, nobody tells")
+    expect(player).to_contain_text("Runtimes do not document which algorithm they use")
     blocks = player.locator(".insp-exchange-block text:first-of-type")
     expect(blocks).to_have_text(["0", "1"])
     player.get_by_role("button", name="Step", exact=True).press("Enter")
@@ -563,7 +563,7 @@ def test_a_textbook_does_a_collective_step_by_step(demo: OpenDemo) -> None:
     expect(blocks).to_have_text(["0a", "0b", "1a", "1b"])
     player.get_by_role("button", name="1 (B)").click()
     expect(player.locator(".insp-exchange-member")).to_have_text(["id 2", "id 3"])
-    player.get_by_role("button", name="faster").click()
+    player.get_by_role("button", name="Fast").click()
     player.get_by_role("button", name="Play").click()
     expect(player).to_contain_text("Step 1 of 1")
 
@@ -594,12 +594,12 @@ def test_groups_follow_an_axis_environment_while_it_is_typed(demo: OpenDemo) -> 
     expect(field).to_have_value("data=4, model=2")
     field.fill("model=2, data=3")
     expect(page.locator(".insp-cell-group")).to_have_text(list("ABCABC"))
-    expect(said).to_have_text("What model=2, data=3 would make of it; the program is compiled for data=4, model=2.")
+    expect(said).to_have_text("Groups for model=2, data=3. The program is compiled for data=4, model=2.")
     field.fill("data=3, model=")
-    expect(said).to_contain_text("write a whole number")
+    expect(said).to_contain_text("not a whole number")
     expect(page.locator(".insp-cell-group")).to_have_count(6)
     field.fill("data=3")
-    expect(said).to_contain_text("The collective is over model: the environment must have it")
+    expect(said).to_contain_text("Missing axis model: the collective uses it")
     assert page.evaluate(EDITED, "data=64, model=64") < 400, "milliseconds, on a busy machine; 100 on an idle one"
     expect(page.locator(".insp-mesh-svg > .insp-cell")).to_have_count(16)  # looks: eight colors, two edges
     box = page.locator(".insp-mesh-svg").bounding_box()
@@ -614,7 +614,7 @@ def test_the_list_of_collectives_can_be_made_wider(demo: OpenDemo) -> None:
     page.get_by_role("tab", name="Collectives").click()
     table = page.locator(".insp-collective-list")
     before = table.evaluate("e => e.offsetWidth")
-    border = page.get_by_label("Width of the list of collectives")
+    border = page.get_by_label("Collectives list width")
     border.press("ArrowRight")
     assert table.evaluate("e => e.offsetWidth") > before
     page.locator(".insp-collective-list tbody tr").last.click()  # it is drawn anew
@@ -637,10 +637,10 @@ def test_no_collectives_says_why(demo: OpenDemo) -> None:
     [
         ("loading", "[data-pane=optimized] .insp-state-loading", r"Compiling\d"),
         ("failed", "[data-pane=optimized] .insp-state-failed", "CompilationError.*split_count=-5.*To do:"),
-        ("cancelled", "[data-pane=optimized] .insp-state-empty", "This variant was cancelled"),
+        ("cancelled", "[data-pane=optimized] .insp-state-empty", "This variant was canceled"),
         ("unavailable", "[data-pane=source] .insp-state-empty", r"has no Python.*Give explore\(\) the function"),
-        ("waiting", ".insp-state-loading", "Waiting for the kernel"),
-        ("gone", ".insp-notice-error", "The kernel is gone"),
+        ("waiting", ".insp-state-loading", "Waiting for the notebook kernel"),
+        ("gone", ".insp-notice-error", "The notebook kernel is gone"),
     ],
 )
 def test_a_state_says_what_is_so_and_overflows_nothing(demo: OpenDemo, scenario: str, until: str, said: str) -> None:
@@ -796,16 +796,16 @@ def test_a_targets_name_fits_into_its_field(demo: OpenDemo) -> None:
 
 def test_panes_move_between_columns_and_the_layout_is_remembered(demo: OpenDemo) -> None:
     page = demo()
-    page.locator("[data-group='0.0']").get_by_label("Choose what is shown here").click()
+    page.locator("[data-group='0.0']").get_by_label("Pane menu").click()
     page.get_by_role("menuitem", name="Graph", exact=True).click()
     expect(page.locator("[data-group='0.0'] [role=tab]")).to_have_text(["Source", "Outline", "Graph"])
     page.locator("[data-group='0.1']").get_by_label("Maximize").click()
     expect(page.locator(".insp-group")).to_have_count(1)
-    page.get_by_label("Back to all columns").click()
-    page.get_by_label("Close the panel").click()
+    page.get_by_label("Restore layout").click()
+    page.get_by_label("Close panel").click()
     expect(page.locator(".insp-stats")).to_have_count(0)
     page = demo(until="[data-group='0.0'] [data-tab=graph]")
-    expect(page.get_by_label("Open the panel")).to_be_visible()
+    expect(page.get_by_label("Open panel")).to_be_visible()
 
 
 def dragged(page: Page, tab: str, x: float, y: float) -> None:
@@ -870,7 +870,7 @@ def test_there_are_as_many_columns_as_the_width_has_room_for(demo: OpenDemo) -> 
 def test_splitters_move_by_pointer_and_by_key(demo: OpenDemo) -> None:
     page = demo()
     column = page.locator("[data-group='0.0']")
-    splitter = page.get_by_label("Width of the columns").first
+    splitter = page.get_by_label("Column width").first
     width = lambda: column.evaluate("e => e.offsetWidth")  # noqa: E731 - asked three times
     before, box = width(), splitter.bounding_box()
     assert box is not None
@@ -883,13 +883,13 @@ def test_splitters_move_by_pointer_and_by_key(demo: OpenDemo) -> None:
     assert width() < before + 110
     splitter.dblclick()
     assert width() == before
-    between = page.get_by_label("Height of what is stacked")
+    between = page.get_by_label("Group height")
     height_of = column.evaluate("e => e.offsetHeight")
     between.press("ArrowDown")
     assert column.evaluate("e => e.offsetHeight") > height_of
     between.dblclick()
     assert column.evaluate("e => e.offsetHeight") == height_of
-    handle = page.get_by_label("Height of the Explorer")
+    handle = page.get_by_label("Explorer height")
     height = page.locator(".insp").evaluate("e => e.offsetHeight")
     handle.press("ArrowDown")
     assert page.locator(".insp").evaluate("e => e.offsetHeight") > height
@@ -897,7 +897,7 @@ def test_splitters_move_by_pointer_and_by_key(demo: OpenDemo) -> None:
     assert page.locator(".insp").evaluate("e => e.offsetHeight") == height
     panel = page.locator("[data-group='dock']")
     high = panel.evaluate("e => e.offsetHeight")
-    border = page.get_by_label("Height of the panel")
+    border = page.get_by_label("Panel height")
     border.press("ArrowUp")
     assert panel.evaluate("e => e.offsetHeight") > high
     border.dblclick()

@@ -23,7 +23,7 @@ def test_a_card_says_what_stands_there(demo: OpenDemo, theme: str, tmp_path: Any
     card = page.locator(".insp-card")
     expect(card).to_contain_text("Several operations as one kernel")
     link = card.get_by_role("link", name="Specification")
-    expect(card).to_contain_text("Alive: ")
+    expect(card).to_contain_text("Live range: ")
     expect(card).to_contain_text("Source: programs.py:")
     expect(card).to_contain_text(re.compile(r"%[\w.]+: f32\["))
     assert link.get_attribute("href") == "https://openxla.org/xla/operation_semantics#fusion"
@@ -33,4 +33,4 @@ def test_a_card_says_what_stands_there(demo: OpenDemo, theme: str, tmp_path: Any
     page.locator("[data-tab=stablehlo]").click()
     dot = page.locator("[data-pane=stablehlo] .cm-line", has_text="stablehlo.dot_general").first
     dot.locator("span", has_text="dot_general").first.hover()
-    expect(card).to_contain_text("A product of matrices with batch and contracting dimensions")
+    expect(card).to_contain_text("A matrix product with any batch and contracting dimensions")

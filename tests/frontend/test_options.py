@@ -45,11 +45,11 @@ def test_what_matters_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.Monk
     expect(of).to_have_text("of baseline cpu")
     row.get_by_role("button", name="Add xla_disable_all_hlo_passes=true as a variant").click()
     status = page.locator(".insp-status-text")
-    until(page, exchange, status.filter(has_text="xla_disable_all_hlo_passes=true on cpu is already a variant"))
+    until(page, exchange, status.filter(has_text="xla_disable_all_hlo_passes=true on cpu already exists"))
     expect(page.locator(".insp-chip")).to_have_count(2)
     expect(page.locator(".insp-chip-main").nth(1)).to_have_attribute("aria-pressed", "true")
     page.locator(".insp-chip-main").nth(0).click()
-    expect(status).not_to_contain_text("already a variant")
+    expect(status).not_to_contain_text("already exists")
     explorer.close()
 
 
@@ -68,7 +68,7 @@ def test_a_form_says_what_is_wrong(demo: OpenDemo) -> None:
     expect(page.get_by_label("num_replicas")).to_have_value("none")
     page.get_by_label("num_replicas").fill("2")
     page.get_by_label("optimization_level").select_option("EFFORT_O1")
-    page.get_by_label("Flags as in XLA_FLAGS").fill("--xla_cpu_ftz\n--xla_hlo_profile=false")
+    page.get_by_label("XLA flags").fill("--xla_cpu_ftz\n--xla_hlo_profile=false")
     page.locator(".insp-build-head .insp-button-main").click()
     until(page, exchange, page.locator(".insp-chip").nth(1))
     made = explorer.variants[1].options

@@ -76,10 +76,10 @@ def test_computations_are_sorted_by_what_they_cost(demo: OpenDemo) -> None:
     explorer.wait()
     page = demo("waiting", until=".insp")
     exchange = behind(page, explorer, tab="outline")
-    order = page.get_by_label("Sorted by")
+    order = page.get_by_label("Sort by")
     order.select_option("flops")
     until(page, exchange, page.locator("[data-pane=outline] .insp-share"))
-    expect(page.locator("[data-pane=outline] .insp-note")).to_contain_text("Flops: ")
+    expect(page.locator("[data-pane=outline] .insp-note")).to_contain_text("FLOPs: ")
     entry = rows(page, 1).first
     if entry.get_attribute("aria-expanded") == "true":
         entry.locator(".insp-tree-sign").click()

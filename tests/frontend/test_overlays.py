@@ -59,7 +59,7 @@ def test_search_and_keys_stay_in_the_window(
     page.keyboard.press("Escape")
     scrolled(page, above_px)
     page.keyboard.press("?")
-    keys = page.get_by_role("dialog", name="Keys")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect_whole(page, keys)
     page.screenshot(path=tmp_path / f"keys-{size[0]}-{above_px}.png")
     keys.locator("p").last.scroll_into_view_if_needed()
@@ -72,7 +72,7 @@ def test_a_menu_stays_in_the_window(demo: OpenDemo, size: tuple[int, int], tmp_p
     page = demo("mlp")
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.evaluate("document.body.style.minHeight = '2000px'")
-    buttons = page.get_by_role("button", name="Choose what is shown here")
+    buttons = page.get_by_role("button", name="Pane menu")
     for i in range(buttons.count()):
         if not buttons.nth(i).is_visible():
             continue

@@ -33,7 +33,7 @@ def test_one_field_finds_lines_of_every_pane_and_commands(
     page.keyboard.press("/")
     field = page.get_by_role("combobox", name="Search all panes")
     expect(field).to_be_focused()
-    expect(page.get_by_role("option", name="Keys and words")).to_be_visible()
+    expect(page.get_by_role("option", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.type("dot")
     titles = page.locator(".insp-palette .insp-menu-title")
     for pane in ("Optimized HLO: ", "StableHLO: ", "HLO: "):
@@ -58,7 +58,7 @@ def test_one_field_finds_lines_of_every_pane_and_commands(
 def test_commands_work_by_key_and_by_name_and_not_while_somebody_writes(demo: OpenDemo, tmp_path: Any) -> None:
     page = opened(demo)
     page.keyboard.press("?")
-    help_ = page.get_by_role("dialog", name="Keys")
+    help_ = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(help_).to_contain_text("Users of the selected instruction")
     page.screenshot(path=tmp_path / "help.png")
     page.keyboard.press("Escape")
@@ -88,7 +88,7 @@ def test_what_leads_to_an_instruction_is_one_press_away(demo: OpenDemo) -> None:
     page.keyboard.press("/")
     page.keyboard.type("op:parameter param_0")
     page.keyboard.press("Enter")
-    crumbs = page.get_by_role("navigation", name="Where it is called").get_by_role("button")
+    crumbs = page.get_by_role("navigation", name="Call path").get_by_role("button")
     expect(crumbs).to_have_count(2)
     crumbs.first.click()
     expect(chosen(page)).to_contain_text(" fusion(")

@@ -74,11 +74,11 @@ def test_the_grid_plays_to_its_end(pane: Page) -> None:
 
 
 def test_only_changed_fields_are_asked_for_and_what_is_wrong_is_said(pane: Page) -> None:
-    pane.get_by_text("Compile with these").click()
-    expect(pane.locator(".insp-refused")).to_have_text("Nothing is changed. Change a field first.")
+    pane.get_by_text("Compile as variant").click()
+    expect(pane.locator(".insp-refused")).to_have_text("No field is changed. Change a field first.")
     pane.get_by_label("vmem_limit_bytes").fill("20 MiB")
     pane.get_by_label("disable_bounds_checks").select_option("true")
-    pane.get_by_text("Compile with these").click()
+    pane.get_by_text("Compile as variant").click()
     request = pane.evaluate("demo.sent.at(-1)")
     assert {k: request[k] for k in ("type", "variant", "kernel", "values", "interpret")} == {
         "type": "tune", "variant": 0, "kernel": 1, "interpret": False,

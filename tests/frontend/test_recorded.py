@@ -40,11 +40,11 @@ def test_nothing_is_compiled_before_it_is_asked_for(demo: OpenDemo) -> None:
     assert sent(page, "record") == [{"type": "record", "variant": 0, "product": "passes"}]
 
 
-@pytest.mark.parametrize(("pane", "name"), [("passes", "passes"), ("code", "kernels")])
+@pytest.mark.parametrize(("pane", "name"), [("passes", "Pass"), ("code", "Kernel")])
 def test_the_list_can_be_made_wider_and_stays_so(demo: OpenDemo, pane: str, name: str) -> None:
     page = demo("recorded")
     record(page, pane)
-    border = page.get_by_label(f"Width of the list of {name}")
+    border = page.get_by_label(f"{name} list width")
     width = lambda: page.locator(f"[data-pane={pane}] .insp-rowlist").evaluate("e => e.offsetWidth")  # noqa: E731
     before, box = width(), border.bounding_box()
     assert box is not None
@@ -89,7 +89,7 @@ def test_all_passes_can_be_listed_filtered_and_walked_by_keys(demo: OpenDemo) ->
     filtered = rows(page, "passes")
     assert 0 < len(filtered) < changed
     page.get_by_label("Filter passes").fill("nosuchpass")
-    expect(page.locator("[data-pane=passes] tbody")).to_contain_text("Nothing matches")
+    expect(page.locator("[data-pane=passes] tbody")).to_contain_text("No matches")
     page.get_by_label("Filter passes").fill("")
     page.locator("[data-pane=passes] tr[aria-selected=true]").focus()
     page.keyboard.press("ArrowDown")
@@ -167,7 +167,7 @@ def test_recording_can_be_cancelled_and_asked_for_again(demo: OpenDemo) -> None:
     page.get_by_role("button", name="Record", exact=True).click()
     page.get_by_role("button", name="Cancel", exact=True).click()
     assert sent(page, "cancel") == [{"type": "cancel", "variant": 0}]
-    expect(page.locator("[data-pane=code]")).to_contain_text("Recording was cancelled", timeout=5000)
+    expect(page.locator("[data-pane=code]")).to_contain_text("Recording was canceled", timeout=5000)
     expect(page.get_by_role("button", name="Record", exact=True)).to_be_visible()
 
 
@@ -176,7 +176,7 @@ def test_a_refusal_is_shown_with_its_words(demo: OpenDemo) -> None:
     page.click("[data-tab=passes]")
     page.get_by_role("button", name="Record", exact=True).click()
     pane = page.locator("[data-pane=passes]")
-    expect(pane).to_contain_text("Passes could not be recorded")
+    expect(pane).to_contain_text("Recording passes failed")
     expect(pane.get_by_role("button", name="Try again")).to_be_visible()
     expect(pane.locator(".insp-state-message")).to_contain_text("XLA refused the request")
 
@@ -312,7 +312,7 @@ def test_a_selected_instruction_is_followed_and_each_step_leads_to_its_pass(demo
     last.evaluate("e => e.click()")
     expect(page.locator("[data-pane=passes] tr[aria-selected=true] th")).to_have_text(name)
     expect(story.locator("li.insp-chosen")).to_have_count(1)
-    page.get_by_role("button", name="Follow no more").click()
+    page.get_by_role("button", name="Stop following").click()
     expect(story).to_have_count(0)
 
 
@@ -335,10 +335,10 @@ def test_a_variant_without_a_pass_or_what_follows_it_is_one_press(demo: OpenDemo
     record(page, "passes")
     page.locator("[data-pane=passes] tr", has_text=re.compile("^●?algsimp")).first.click()
     expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text("algsimp")
-    page.get_by_role("button", name="Without it", exact=True).click()
-    page.get_by_role("button", name="Stop after it", exact=True).click()
+    page.get_by_role("button", name="Without pass", exact=True).click()
+    page.get_by_role("button", name="Stop after pass", exact=True).click()
     assert [message["which"] for message in sent(page, "pass_variant")] == ["without", "until"]
     page.locator("[data-pane=passes] tr", has_text="pipeline-start").first.click()
-    button = page.get_by_role("button", name="Without it", exact=True)
+    button = page.get_by_role("button", name="Without pass", exact=True)
     expect(button).to_be_disabled()
     expect(button).to_have_attribute("title", re.compile("between two pipelines"))

@@ -139,20 +139,20 @@ def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:
     explorer.close()
     page = opened(tmp_path / "x.html")
     page.get_by_role("tab", name="Collectives").click()
-    seen = page.get_by_role("region", name="What it costs")
+    seen = page.get_by_role("region", name="Link cost")
     expect(seen.locator("dl")).to_contain_text("14 steps × 0 s + 28 KiB / 50 GB/s")
     seen.get_by_label("Latency in µs").fill("1")
     expect(seen.locator("dl")).to_contain_text("14 steps × 1 µs")
-    seen.get_by_label("Algorithm of a textbook").select_option("tree")
+    seen.get_by_label("Textbook algorithm").select_option("tree")
     expect(seen.locator("dl")).to_contain_text("6 steps × 1 µs")
     seen.get_by_label("Slice or host").select_option("gpu:b200:8")
-    expect(seen).to_contain_text("Its price is not kept here")
+    expect(seen).to_contain_text("Cost not saved")
 
 
 def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Passes").click()
-    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes are not kept here")
+    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes not saved")
     expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("inspector.explore")
     expect(page.locator(".insp-spinner")).to_have_count(0)
     expect(page.get_by_role("button", name="Add variant")).to_have_count(0)
@@ -183,7 +183,7 @@ def test_a_failed_compile_reads_as_one(tmp_path: Path, chromium: Browser) -> Non
         panel = page.get_by_role("tabpanel", name=name, exact=True)
         expect(panel).to_contain_text("this variant failed")
         expect(panel).to_contain_text("XLA refused the program: no such layout")
-        expect(panel).not_to_contain_text(re.compile("not kept|not received"))
+        expect(panel).not_to_contain_text(re.compile("not saved|not received"))
     expect(page.locator(".insp-chip-failed")).to_have_count(1)
     page.close()
 
@@ -224,17 +224,17 @@ def test_the_button_saves_what_save_html_writes(demo: OpenDemo, opened: Open, tm
     page = demo("waiting", until=".insp")
     explorer = finished()
     exchange = behind(page, explorer)
-    button = page.get_by_role("button", name="Save all of this as one HTML file")
+    button = page.get_by_role("button", name="Save as HTML file")
     until(page, exchange, button)
     with page.expect_download() as download:
         button.click()
         expect(button).to_have_class(BUSY)
-        until(page, exchange, page.locator("button:not(.insp-busy)[aria-label^='Save all of this']"))
+        until(page, exchange, page.locator("button:not(.insp-busy)[aria-label^='Save as HTML file']"))
     assert download.value.suggested_filename == "jit_step.html"
     download.value.save_as(tmp_path / "x.html")
     again = opened(tmp_path / "x.html")
     expect(again.locator(".insp-title")).to_have_text("jit_step")
-    expect(again.get_by_role("button", name="Save all of this")).to_have_count(0)
+    expect(again.get_by_role("button", name="Save as HTML file")).to_have_count(0)
 
 
 def test_names_that_are_markup_do_not_run(tmp_path: Path, opened: Open) -> None:

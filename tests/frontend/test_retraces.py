@@ -38,14 +38,14 @@ def test_what_is_called_again_comes_while_it_is_watched(demo: OpenDemo, theme: s
     page.set_viewport_size({"width": width, "height": 900})
     exchange = behind(page, explorer, tab="retraces")
     pane = page.locator(".insp-retraces")
-    until(page, exchange, pane.get_by_text("Nothing is watched yet"))
+    until(page, exchange, pane.get_by_text("Not watching yet"))
     page.screenshot(path=tmp_path / f"retraces-empty-{theme}.png")
     watch = page.get_by_role("button", name="Watch", exact=True)
     watch.click()
     until(page, exchange, pane.get_by_text("Watching. Call the function again"))
 
     call_again(params, x)
-    until(page, exchange, page.get_by_text(re.compile(r"^[56] again")))
+    until(page, exchange, page.get_by_text(re.compile(r"^[56] retraces")))
     texts = [" ".join(text.split()) for text in pane.locator("tbody tr").all_inner_texts()]
     assert re.search("defined again .*Define and jit it once", texts[0])
     assert "structure" in texts[1]

@@ -59,7 +59,7 @@ def test_kernels_stand_under_the_published_roofs(demo: OpenDemo, theme: str, wid
     ).to_contain_text(found.points[0].name)
     page.get_by_role("button", name="Scopes").click()
     until(page, exchange, page.locator("th", has_text="slowest kernel"))
-    names = [group.name or "not known" for group in found.groups("scope")]
+    names = [group.name or "unknown" for group in found.groups("scope")]
     assert rows.locator("th").all_inner_texts() == names
     assert any("attention" in name for name in names)
     page.screenshot(path=tmp_path / f"roofline-scopes-{theme}.png")

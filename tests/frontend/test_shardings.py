@@ -57,7 +57,7 @@ def test_arrays_are_listed_and_drawn(demo: OpenDemo, theme: str, width: int, tmp
         f"[{', '.join(f'{a}:{b}' for a, b in part)}] on {', '.join(map(str, ids))}" for part, ids in told.parts.items()
     }
     page.screenshot(path=tmp_path / f"shardings-{theme}.png")
-    page.get_by_label("across").select_option("1")
+    page.get_by_label("Horizontal").select_option("1")
     expect(page.locator(".insp-parts")).to_contain_text("→ dimension 1, whole")
     assert parts.count() == 2
     page.get_by_label("Index of dimension 2").fill("11")
@@ -73,7 +73,7 @@ def test_values_inside_come_with_the_recorded_passes(demo: OpenDemo, tmp_path: A
     rows, record = page.locator(".insp-shardings tbody tr"), page.locator(".insp-shardings .insp-note button")
     until(page, exchange, rows)
     count = rows.count()
-    expect(page.locator(".insp-shardings .insp-note")).to_contain_text("Values inside are known once")
+    expect(page.locator(".insp-shardings .insp-note")).to_contain_text("Record the compiler passes to see the shardings of inner values")
     record.click()
     until(page, exchange, rows.filter(has_text="value"))
     expect(record).to_have_count(0)
@@ -102,7 +102,7 @@ def test_short_parts_and_devices_of_a_permuted_mesh(demo: OpenDemo, tmp_path: An
     rows = page.locator(".insp-shardings tbody tr")
     until(page, exchange, rows)
     rows.filter(has_text="constraint").click()
-    expect(page.locator(".insp-parts")).to_contain_text("nothing on 0; dashed ones are short")
+    expect(page.locator(".insp-parts")).to_contain_text("no elements on 0; dashed parts are smaller")
     texts = page.locator(".insp-part > title").all_text_contents()
     assert texts[0] == "[0:2] on 7"
     assert texts[6] == "[12:13], short, on 1"

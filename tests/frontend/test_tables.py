@@ -16,7 +16,7 @@ from tests.frontend.test_roofline import arguments, step
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-COPY = "Copy the rows"
+COPY = "Copy rows"
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,6 @@ def test_a_page_that_may_not_copy_says_the_call(demo: OpenDemo) -> None:
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.click("[data-tab=collectives]")
     page.locator(".insp-group:has(.insp-collectives)").get_by_label(COPY).click()
-    expect(page.get_by_role("button", name="does not let this page copy")).to_have_attribute(
-        "title", "The browser does not let this page copy. In Python: compiled.collectives().table()"
+    expect(page.get_by_role("button", name="Copying is blocked")).to_have_attribute(
+        "title", "Copying is blocked by the browser. In Python: compiled.collectives().table()"
     )

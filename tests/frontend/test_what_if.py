@@ -32,7 +32,7 @@ def test_suppositions_are_compiled_and_compared(demo: OpenDemo, theme: str, widt
     page.set_viewport_size({"width": width, "height": 900})
     exchange = behind(page, explorer, tab="what_if")
     pane = page.locator(".insp-what-if")
-    compile_it = pane.get_by_role("button", name="Compile as a variant")
+    compile_it = pane.get_by_role("button", name="Compile as variant")
     until(page, exchange, compile_it)
     page.screenshot(path=tmp_path / f"what-if-empty-{theme}.png")
 
@@ -75,7 +75,7 @@ def test_a_batch_of_several_arrays_is_one_choice(demo: OpenDemo) -> None:
     page = demo("waiting", until=".insp-state")
     exchange = behind(page, explorer, tab="what_if")
     pane = page.locator(".insp-what-if")
-    compile_it = pane.get_by_role("button", name="Compile as a variant")
+    compile_it = pane.get_by_role("button", name="Compile as variant")
     until(page, exchange, compile_it)
     pane.get_by_role("button", name="Batch", exact=True).click()
     options = pane.get_by_label("Argument").locator("option")

@@ -1,17 +1,17 @@
-// What stays where it is on screen when another graph takes the place of one, such as that after the next pass.
+// The node that keeps its place on screen when another graph replaces the shown one, such as after the next pass.
 
-import type { Shown } from "./canvas.ts";
+import type { Shown } from "./shown.ts";
 import { counterpart, type Folding } from "./folding.ts";
 import type { Place } from "./layered.ts";
 import { type GraphModel, NOWHERE } from "./model.ts";
 
 interface Anchor {
-  /** In the graph to come, and in the one before. */
+  /** The node in the new graph, and the same node in the old one. */
   readonly node: number;
   readonly was: number;
 }
 
-/** The node nearest to the middle of what is seen that both graphs show; null for none. */
+/** Returns the node nearest to the center of the visible part that both graphs show; null if there is none. */
 export function anchorIn(folding: Folding, before: Shown, seen: Place): Anchor | null {
   const { folding: here, scene, layout } = before;
   const there = new Set(folding.shown());
@@ -29,7 +29,7 @@ export function anchorIn(folding: Folding, before: Shown, seen: Place): Anchor |
   return nearest;
 }
 
-/** Passes keep the names of instructions that they leave alone, wherever these come to stand. */
+/** Returns the same node in another graph. Passes keep the names of unchanged instructions, even if they move them. */
 function sameIn(model: GraphModel, other: GraphModel, node: number): number {
   const row = other.isBox(node) ? NOWHERE : model.rowOf(other.name(node));
   return row === NOWHERE ? counterpart(model, other, node) : row;

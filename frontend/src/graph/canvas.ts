@@ -1,41 +1,37 @@
-// A layout on screen: drawn, moved, zoomed, and walked through with the keyboard.
+// The canvas that draws a layout, with moving, zooming and keyboard navigation.
 
 import { drag, h, isForElement, oncePerFrame, svg, update } from "../lib/dom.ts";
 import { type Coloring, amountOf, amountText, heat, isParty, kindOf } from "./colors.ts";
-import type { Folding } from "./folding.ts";
-import type { Layout, Place, Point } from "./layered.ts";
-import type { Scene } from "./levels.ts";
+import type { Place, Point } from "./layered.ts";
 import { Lines } from "./lines.ts";
 import { type GraphModel, NOWHERE } from "./model.ts";
+import type { Shown } from "./shown.ts";
 import { shortened, spoken, subtitle } from "./words.ts";
 
 const ZOOM_STEP = 1.25;
-/** Where letters can still be read, and where they are larger than the app's. */
+/**
+ * Limits of the scale: SMALLEST to LARGEST when zooming, and at least LEGIBLE, where text is readable, when fitting.
+ */
 const SMALLEST = 0.05;
 const LEGIBLE = 0.75;
 const LARGEST = 3;
-export interface Shown {
-  readonly folding: Folding;
-  readonly scene: Scene;
-  readonly layout: Layout;
-}
 
 interface Listeners {
-  /** A node is pointed at or reached with the keyboard; NOWHERE for none. */
+  /** Called when the pointer or the keyboard reaches a node; NOWHERE for none. */
   readonly onPoint: (node: number) => void;
   readonly onChoose: (node: number) => void;
   readonly onToggle: (node: number) => void;
-  /** Leaves the box that a node is in. */
+  /** Called when the user leaves the box that contains a node. */
   readonly onLeave: (node: number) => void;
   readonly onMove: () => void;
 }
 
 export class GraphCanvas {
   readonly element: HTMLElement;
-  /** Which part of the layout is seen: its upper left corner, and CSS pixels a unit. */
+  /** The visible part of the layout: its upper left corner, and CSS pixels per unit. */
   private view = { x: 0, y: 0, scale: 1 };
   private shown: Shown | null = null;
-  /** Where the keyboard is. */
+  /** The node that has the keyboard focus. */
   current = NOWHERE;
   private isMoved = false;
   private pointed = NOWHERE;
@@ -61,7 +57,7 @@ export class GraphCanvas {
         tabindex: 0,
         role: "tree",
         "aria-label":
-          "Graph. Arrow keys go from node to node, Enter opens and selects, Escape closes, plus and minus zoom",
+          "Graph. Arrow keys move between nodes, Enter opens and selects, Escape closes, plus and minus zoom",
       },
       this.picture,
     );
@@ -69,9 +65,9 @@ export class GraphCanvas {
   }
 
   /**
-   * Draws a layout, without colors; what stays is moved to its place, and `anchor` stays where it is on screen.
+   * Draws a layout without colors. Nodes that are kept move to their new places; `anchor` keeps its place on screen.
    *
-   * @param was the anchor in the layout before, where that was of another graph.
+   * @param was the anchor's node in the previous layout, if that belongs to another graph.
    */
   show(shown: Shown, anchor: number | null, was: number | null = anchor): void {
     const before = was === null ? null : (this.shown?.layout.places.get(was) ?? null);
@@ -87,7 +83,7 @@ export class GraphCanvas {
     this.apply();
   }
 
-  /** Colors by what the nodes do, or by how much of something they have. */
+  /** Colors the nodes by kind or by an amount. Returns the largest amount. */
   color(coloring: Coloring): number {
     const { folding, scene } = this.shown!;
     const { model } = folding;
@@ -112,7 +108,7 @@ export class GraphCanvas {
     return most;
   }
 
-  /** Gives nodes the classes that `of` says; those that are not on screen are not asked about. */
+  /** Sets the classes that `of` returns on the nodes on screen. */
   mark(of: (node: number) => string): void {
     for (const [node, element] of this.elements) {
       const wanted = of(node);
@@ -125,7 +121,7 @@ export class GraphCanvas {
     }
   }
 
-  /** Puts the keyboard on a node. */
+  /** Moves the keyboard focus to a node. */
   reach(node: number, isMoving = false): void {
     this.elements.get(this.current)?.classList.remove("insp-g-current");
     this.current = node;
@@ -139,7 +135,7 @@ export class GraphCanvas {
     }
   }
 
-  /** Moves a node to where it is seen, unless it is. */
+  /** Scrolls a node into view, unless it is visible. */
   bringIntoView(node: number): void {
     const place = this.shown?.layout.places.get(node);
     const seen = this.seen();
@@ -154,7 +150,7 @@ export class GraphCanvas {
     this.lookAt({ x: place.x + width / 2, y: place.y + height / 2 });
   }
 
-  /** Puts a point of the layout into the middle. */
+  /** Centers the view on a point of the layout. */
   lookAt({ x, y }: Point): void {
     const { width, height } = this.seen();
     this.isMoved = true;
@@ -162,7 +158,7 @@ export class GraphCanvas {
     this.apply();
   }
 
-  /** The part of the layout that is seen. */
+  /** Returns the visible part of the layout. */
   seen(): Place {
     const { x, y, scale } = this.view;
     return { x, y, width: this.element.clientWidth / scale, height: this.element.clientHeight / scale };
@@ -180,7 +176,7 @@ export class GraphCanvas {
   zoomIn = (): void => this.zoom(ZOOM_STEP);
   zoomOut = (): void => this.zoom(1 / ZOOM_STEP);
 
-  /** All of it, or the top where letters would be too small to read. */
+  /** Shows the whole layout, or its top if the text would be too small to read. */
   fit(smallest = LEGIBLE): void {
     const { size } = this.shown!.layout;
     const [width, height] = [this.element.clientWidth, this.element.clientHeight];
@@ -189,7 +185,7 @@ export class GraphCanvas {
     const [isWide, isTall] = [size.width * scale > width, size.height * scale > height];
     const seen = { width: width / scale, height: isTall ? height / scale : size.height };
     this.view = {
-      x: isWide ? this.fullest(seen) : (size.width - width / scale) / 2,
+      x: isWide ? this.densest(seen) : (size.width - width / scale) / 2,
       y: isTall ? 0 : (size.height - height / scale) / 2,
       scale,
     };
@@ -197,8 +193,8 @@ export class GraphCanvas {
     this.apply();
   }
 
-  /** From where most is seen at the top, of a layout that is wider than the pane. */
-  private fullest({ width, height }: { width: number; height: number }): number {
+  /** Returns the x position with the most visible nodes at the top, for a layout wider than the pane. */
+  private densest({ width, height }: { width: number; height: number }): number {
     const { layout, folding, scene } = this.shown!;
     const closed = scene.shown.filter((node) => !folding.isOpen(node)).map((node) => layout.places.get(node)!);
     const top = closed.filter((place) => place.y + place.height <= height);
@@ -213,12 +209,12 @@ export class GraphCanvas {
     return best;
   }
 
-  /** After the pane has got another size. */
+  /** Called after the size of the pane has changed. */
   resize(): void {
     if (this.shown && !this.isMoved) this.fit();
   }
 
-  /** Another graph numbers its nodes otherwise. */
+  /** Removes all nodes, because another graph numbers its nodes differently. */
   private forget(): void {
     this.nodes.replaceChildren();
     this.elements.clear();
@@ -268,7 +264,7 @@ export class GraphCanvas {
       svg("rect", { rx: model.isBox(node) ? 3 : 7 }),
       svg("text", { class: "insp-g-sign", x: 8, y: 15 }, ""),
       svg("text", { class: "insp-g-title", y: 15, x: model.canOpen(node) ? 20 : 9 }, shortened(model.label(node))),
-      " ", // between what is read out
+      " ", // separates the texts for screen readers
       svg("text", { class: "insp-g-words" }, ""),
     );
   }
@@ -354,7 +350,7 @@ export class GraphCanvas {
     if (model.canOpen(node)) this.listeners.onToggle(node);
   }
 
-  /** Goes to the nearest node in a direction. */
+  /** Moves to the nearest node in a direction. */
   private step({ x, y }: Point): void {
     const { layout, folding, scene } = this.shown!;
     const here = layout.places.get(this.current);
@@ -383,7 +379,7 @@ export class GraphCanvas {
   }
 }
 
-/** Of a kind of groups of devices, by its place among all. */
+/** Returns the color of a party, by its index among all. */
 export function partyColor(place: number): string {
   return `var(--insp-group-${place % 8})`;
 }

@@ -1,26 +1,26 @@
-// What a node's color says: what it does, or how much of something it has beside all others on screen.
+// The meaning of a node's color: its kind, or an amount relative to the other nodes on screen.
 
 import { format, formatSeconds, plural } from "../lib/format.ts";
 import type { GraphModel, Metric } from "./model.ts";
 
-/** A cost, or how it differs from that in another variant. */
-export type Change = `change:${Metric}`;
+/** The change of a cost from another variant. */
+type Change = `change:${Metric}`;
 export type Coloring = "kind" | Party | Metric | "alive" | Change;
-/** What is told apart and not measured: who works together, what a pass did. */
-export type Party = "devices" | "pass";
+/** Colorings by category: devices that work together, effects of a pass. */
+type Party = "devices" | "pass";
 
 export function isParty(coloring: Coloring): coloring is Party {
   return coloring === "devices" || coloring === "pass";
 }
 
-/** The cost whose change a coloring shows; null for one that shows none. */
+/** Returns the cost whose change a coloring shows; null for other colorings. */
 export function changeOf(coloring: Coloring): Metric | null {
   return coloring.startsWith("change:") ? (coloring.slice("change:".length) as Metric) : null;
 }
 
-/** What instructions do, by their opcodes: the rest makes new values of old ones. */
+/** Kinds of instructions by opcode; "other" covers the rest, such as elementwise operations. */
 export const KINDS = ["product", "fusion", "collective", "flow", "input", "moves", "call", "other"] as const;
-export type Kind = (typeof KINDS)[number];
+type Kind = (typeof KINDS)[number];
 
 export const KIND_WORDS: Readonly<Record<Kind, string>> = {
   product: "products",
@@ -28,7 +28,7 @@ export const KIND_WORDS: Readonly<Record<Kind, string>> = {
   collective: "collectives",
   flow: "loops, branches, calls",
   input: "inputs",
-  moves: "moves data",
+  moves: "data movement",
   call: "custom calls",
   other: "other",
 };
@@ -52,7 +52,7 @@ export function kindOf(opcode: string): Kind {
   return COLLECTIVE.test(opcode) ? "collective" : (OF_OPCODES.get(opcode) ?? "other");
 }
 
-/** How much of it a node has, or has more than before; NaN where nobody knows. */
+/** Returns the amount of a node, or its change; NaN if unknown. */
 export function amountOf(model: GraphModel, node: number, coloring: Coloring): number {
   const change = changeOf(coloring);
   if (change) return model.change(node, change);
@@ -60,7 +60,7 @@ export function amountOf(model: GraphModel, node: number, coloring: Coloring): n
   return coloring === "kind" || isParty(coloring) ? NaN : model.cost(node, coloring as Metric).value;
 }
 
-/** For how many steps of the schedule a value is alive; of a box the longest of its own instructions. */
+/** Returns the length of a live range in schedule steps; for a box, the longest of its instructions. */
 function aliveIn(model: GraphModel, node: number): number {
   if (!model.isBox(node)) {
     const span = model.span(node);
@@ -77,7 +77,7 @@ function aliveIn(model: GraphModel, node: number): number {
 export function amountText(model: GraphModel, node: number, coloring: Coloring): string {
   if (isParty(coloring)) return model.parties(node).join("; ");
   const amount = amountOf(model, node, coloring);
-  if (Number.isNaN(amount)) return changeOf(coloring) ? "new, or not known" : "";
+  if (Number.isNaN(amount)) return changeOf(coloring) ? "new or unknown" : "";
   const isCost = coloring === "flops" || coloring === "bytes" || coloring === "seconds";
   return (isCost && model.cost(node, coloring).isAtLeast ? "≥ " : "") + textOf(amount, coloring);
 }
@@ -86,11 +86,11 @@ export function textOf(amount: number, coloring: Coloring): string {
   const change = changeOf(coloring);
   if (change) return amount ? `${amount < 0 ? "−" : "+"}${textOf(Math.abs(amount), change)}` : "no change";
   if (coloring === "bytes") return format(amount, "bytes");
-  if (coloring === "flops") return `${format(amount, "count")} flop`;
+  if (coloring === "flops") return `${format(amount, "count")} FLOPs`;
   return coloring === "seconds" ? formatSeconds(amount) : plural(amount, "step");
 }
 
-/** The share of the color from 0 to 1: areas as the eye takes them, so that small ones still show. */
+/** Returns the intensity of the color from 0 to 1, as a square root, so that small amounts are visible. */
 export function heat(amount: number, most: number): number {
   return most > 0 && amount ? Math.sqrt(Math.min(1, Math.abs(amount) / most)) : 0;
 }

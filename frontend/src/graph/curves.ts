@@ -1,10 +1,10 @@
-// Lines of a layout as paths of SVG.
+// Lines of a layout as SVG paths.
 
 import type { Point } from "./layered.ts";
 
 const HEAD = 5;
 
-/** A line through points that runs straight up or down at each of them. */
+/** Returns a curve through points that is vertical at each of them. */
 export function curve(points: readonly Point[]): string {
   let path = `M${at(points[0]!)}`;
   for (let i = 1; i < points.length; i++) {
@@ -15,14 +15,14 @@ export function curve(points: readonly Point[]): string {
   return path;
 }
 
-/** The head of an arrow at the end of a line, up or down as it arrives. */
+/** Returns the arrow head at the end of a line, pointing up or down. */
 export function head(points: readonly Point[]): string {
   const [from, to] = [points[points.length - 2]!, points[points.length - 1]!];
   const back = to.y < from.y ? HEAD : -HEAD;
   return `M${at(to)}l${-HEAD / 2},${back}h${HEAD}Z`;
 }
 
-/** Pixels, thicker for more bytes, by their power of ten. */
+/** Returns the width of a line in pixels, which grows with the logarithm of the bytes. */
 export function thickness(bytes: number): number {
   return Math.min(6, 0.9 + 0.55 * Math.max(0, Math.log10(Math.max(1, bytes)) - 3));
 }

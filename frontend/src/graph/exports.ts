@@ -1,6 +1,6 @@
-// What is on screen as a file: SVG and PNG as it looks, DOT for Graphviz.
+// Exports of the shown graph: SVG and PNG with its appearance, DOT for Graphviz.
 
-import type { Shown } from "./canvas.ts";
+import type { Shown } from "./shown.ts";
 
 const COPIED = [
   "fill",
@@ -15,7 +15,7 @@ const COPIED = [
 const PIXELS = 2;
 const MOST_PIXELS = 8000;
 
-/** A picture with all that its style sheets say written into it. */
+/** Returns a picture as SVG text, with the computed styles as attributes. */
 export function svgText(picture: SVGSVGElement, { layout }: Shown): string {
   const copy = picture.cloneNode(true) as SVGSVGElement;
   const [from, to] = [picture.querySelectorAll("*"), copy.querySelectorAll("*")];
@@ -50,7 +50,7 @@ export async function pngBlob(text: string, { layout }: Shown): Promise<Blob> {
   return await canvas.convertToBlob({ type: "image/png" });
 }
 
-/** Open boxes as clusters. An edge to an open box goes to the first node in it, up to the cluster's border. */
+/** Returns the graph in DOT, with open boxes as clusters. An edge to an open box ends at the border of its cluster. */
 export function dotText({ folding, scene }: Shown): string {
   const { model } = folding;
   const quoted = (text: string): string => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;

@@ -1,17 +1,17 @@
-// Which boxes are open: never more nodes on screen than a reader takes in, and every node within reach.
+// The open and closed boxes of a graph. It limits the number of nodes on screen, and every node can be reached.
 
 import { type GraphModel, NOWHERE } from "./model.ts";
 
-/** Nodes on screen at most. */
+/** Largest number of nodes on screen. */
 export const MOST_SHOWN = 150;
-/** What a reader sees first, where the module is not of fewer boxes. */
+/** Number of nodes that are shown at first, if the module has that many. */
 const FIRST_SHOWN = 40;
 const FEWEST_SHOWN = 12;
 
 export class Folding {
-  /** What fills the pane: the module, or a box in it. */
+  /** The node that fills the pane: the module, or a box in it. */
   top: number;
-  /** The open ones, the one that was opened last at the end. */
+  /** The open nodes, in the order in which they were opened. */
   private readonly opened = new Set<number>();
 
   constructor(readonly model: GraphModel) {
@@ -24,7 +24,7 @@ export class Folding {
     return this.opened.has(node);
   }
 
-  /** Nodes on screen, each before those in it; the one that fills the pane left out. */
+  /** Returns the nodes on screen, each before its children, without the one that fills the pane. */
   shown(): number[] {
     const found: number[] = [];
     const waiting = [...this.model.children(this.top)].reverse();
@@ -36,7 +36,7 @@ export class Folding {
     return found;
   }
 
-  /** What stands for a node on screen: itself, or the closed box that it is in; NOWHERE outside of what fills the pane. */
+  /** Returns the node on screen that stands for a node: itself or a closed box around it; NOWHERE outside of `top`. */
   standIn(node: number): number {
     let found = node;
     let at = node;
@@ -58,20 +58,20 @@ export class Folding {
     if (node !== this.top) this.opened.delete(node);
   }
 
-  /** Opens what a node is in. */
+  /** Opens the boxes around a node. */
   reveal(node: number): void {
     const parent = this.model.parents[node]!;
     if (parent !== NOWHERE) this.open(parent);
   }
 
-  /** Fills the pane with a box, or with the module. */
+  /** Fills the pane with a box or with the module. */
   enter(node: number): void {
     if (!this.model.canOpen(node)) return;
     this.top = node;
     this.open(node);
   }
 
-  /** Opens what another graph has open, by the titles of the boxes, so that both look alike. */
+  /** Opens the same boxes as in another graph, matched by title, so that both look alike. */
   openLike(other: Folding): void {
     this.opened.clear();
     this.opened.add(this.model.root);
@@ -84,7 +84,7 @@ export class Folding {
     this.makeRoom(this.top);
   }
 
-  /** Closes what was not opened lately, and at last leaves what is around a box out of sight. */
+  /** Closes the boxes that were opened first. If that is not enough, hides the surroundings of `kept`. */
   private makeRoom(kept: number): void {
     let count = this.shown().length;
     for (const node of [...this.opened]) {
@@ -101,7 +101,7 @@ export class Folding {
     }
   }
 
-  /** Opens what holds most, as long as a reader still takes it in. */
+  /** Opens the boxes with the most instructions, up to `FIRST_SHOWN` nodes. */
   private openFirst(): void {
     const { model } = this;
     for (;;) {
@@ -118,7 +118,7 @@ export class Folding {
   }
 }
 
-/** The node with the same titles around it as one of another graph; NOWHERE for none. */
+/** Returns the node with the same path of titles as a node of another graph; NOWHERE if there is none. */
 export function counterpart(model: GraphModel, other: GraphModel, node: number): number {
   let found = model.root;
   for (const step of [...other.path(node), node].slice(1)) {

@@ -1,5 +1,5 @@
-// Where everything on screen goes: each open box is laid out by itself, in layers from top to bottom, and then is one
-// node of the box that it is in. So what is opened or closed moves nothing but what must make room for it.
+// The layout of the nodes on screen. Each open box is laid out separately, in layers from top to bottom, and is then
+// one node of the box around it. Opening or closing a box therefore moves only the nodes that must make room for it.
 
 import { graphlib, layout } from "@dagrejs/dagre";
 import { isEntry, isExit, order, rank } from "./layers.ts";
@@ -17,34 +17,34 @@ export interface Size {
 
 export interface Place extends Point, Size {}
 
-/** A stretch of links as it is drawn. */
-export interface Line {
+/** A drawn stretch of links. */
+interface Line {
   readonly stretch: Stretch;
   readonly points: readonly Point[];
 }
 
 export interface Layout {
-  /** Of each node on screen; x and y are of its upper left corner. */
+  /** The place of each node on screen; x and y are those of its upper left corner. */
   readonly places: ReadonlyMap<number, Place>;
   readonly lines: readonly Line[];
   readonly size: Size;
 }
 
-/** Around what is in an open box, and above it for its title. */
-export const HEADER = 22;
+/** Space above the contents of an open box for its title, and around them. */
+const HEADER = 22;
 const MARGIN = 12;
 const NODE_GAP = 14;
 const LAYER_GAP = 30;
 const LINE_GAP = 8;
-/** From that many nodes on, those that nothing connects with others stand in rows. */
+/** From this number on, unconnected nodes are arranged in rows. */
 const FEWEST_LOOSE = 4;
 const BLOCK = "b";
-/** How near the corner of a node a line may end. */
+/** Smallest distance between the end of a line and the corner of a node. */
 const TOUCH = 10;
-/** Of rows, as wide as high would be too high for a screen. */
+/** Aspect ratio of rows: a square would be too high for a screen. */
 const ASPECT = 2;
 
-/** An open box, laid out by itself: places relative to its upper left corner. */
+/** The layout of one open box, with places relative to its upper left corner. */
 interface Inner {
   readonly key: string;
   readonly size: Size;
@@ -52,7 +52,7 @@ interface Inner {
   readonly lines: readonly Line[];
 }
 
-/** Lays out scenes of one module; what is as it was before is not laid out again. */
+/** Lays out scenes of one module. Unchanged boxes are not laid out again. */
 export class Layouts {
   private readonly known = new Map<number, Inner>();
 
@@ -80,24 +80,24 @@ export class Layouts {
     const key = keyOf(level, open);
     const known = this.known.get(level.box);
     if (known?.key === key) return { ...known, lines: renewed(known.lines, level) };
-    const found = { key, ...arranged(level, (node) => open.get(node)?.size ?? this.sizeOf(node), open) };
-    this.known.set(level.box, found);
-    return found;
+    const inner = { key, ...arranged(level, (node) => open.get(node)?.size ?? this.sizeOf(node), open) };
+    this.known.set(level.box, inner);
+    return inner;
   }
 }
 
-/** All that the layout of a box depends on. */
+/** Returns a key of everything that the layout of a box depends on. */
 function keyOf({ nodes, ports, stretches }: Level, open: ReadonlyMap<number, Inner>): string {
   const inside = nodes.map((node) => (open.has(node) ? `${node}(${open.get(node)!.key})` : node));
   return [inside.join(), ports.join(), [...stretches.keys()].join()].join("|");
 }
 
-/** The same lines for stretches that were made anew. */
+/** Returns the same lines for the new stretches. */
 function renewed(lines: readonly Line[], { stretches }: Level): Line[] {
   return lines.map(({ stretch, points }) => ({ stretch: stretches.get(`${stretch.from}>${stretch.to}`)!, points }));
 }
 
-/** Parts of a box that nothing connects stand in rows: side by side in layers they would make a strip. */
+/** Arranges unconnected parts of a box in rows, because side by side in layers they would form a long strip. */
 function arranged(level: Level, sizeOf: (node: number) => Size, open: ReadonlyMap<number, Inner>): Omit<Inner, "key"> {
   const parts = level.ports.length ? [level] : partsOf(level);
   if (parts.length < 2) return layered(level, sizeOf, open);
@@ -116,7 +116,7 @@ function arranged(level: Level, sizeOf: (node: number) => Size, open: ReadonlyMa
   return { size: { width: rows.size.width + frame.width, height: rows.size.height + frame.height }, places, lines };
 }
 
-/** What is connected, and all that is alone, each as a level of its own; in the order of the nodes. */
+/** Returns the connected parts as separate levels, and one with all unconnected nodes, in the order of the nodes. */
 function partsOf(level: Level): Level[] {
   const near = new Map<string, string[]>(level.nodes.map((node) => [endOf(node), []]));
   for (const { from, to } of level.stretches.values()) {
@@ -154,7 +154,7 @@ function layered(level: Level, sizeOf: (node: number) => Size, open: ReadonlyMap
     nodesep: NODE_GAP,
     edgesep: LINE_GAP,
     ranksep: LAYER_GAP,
-    ranker: rank as never /* its types do not know that it takes one */,
+    ranker: rank as never /* missing in its types */,
   });
   for (const node of level.nodes) if (!loose.has(node)) graph.setNode(endOf(node), { ...sizeOf(node) });
   for (const port of level.ports) graph.setNode(port, { width: 2, height: 1 });
@@ -182,7 +182,7 @@ function layered(level: Level, sizeOf: (node: number) => Size, open: ReadonlyMap
   return { size, places, lines };
 }
 
-/** The nodes that are connected to no other in the box, where there are several. */
+/** Returns the nodes of a box without connections, if there are at least `FEWEST_LOOSE`. */
 function looseIn({ nodes, stretches }: Level): ReadonlySet<number> {
   const tied = new Set<string>();
   for (const { from, to } of stretches.values()) {
@@ -192,7 +192,7 @@ function looseIn({ nodes, stretches }: Level): ReadonlySet<number> {
   return new Set(loose.length < FEWEST_LOOSE ? [] : loose);
 }
 
-/** Rows of nodes, about as wide as a screen is. */
+/** Arranges nodes in rows with about the aspect ratio of a screen. */
 function rowsOf(nodes: readonly number[], sizeOf: (node: number) => Size): { size: Size; places: Map<number, Place> } {
   const area = nodes.reduce((sum, node) => sum + (sizeOf(node).width + NODE_GAP) * (sizeOf(node).height + NODE_GAP), 0);
   const limit = Math.sqrt(area * ASPECT);
@@ -209,8 +209,8 @@ function rowsOf(nodes: readonly number[], sizeOf: (node: number) => Size): { siz
 }
 
 /**
- * A line's points between its ends: below the one and above the other, where it goes on, and at the port of one that is
- * open.
+ * Returns the points of a line with its ends attached: below the first node and above the last one, or at the port of
+ * an open box.
  */
 function attached(
   { from, to, leaves, enters, isBack }: Stretch,
@@ -235,11 +235,11 @@ function attached(
 
 const bottomOf = ({ y, height }: Place): number => y + height;
 
-/** dagre has the middle of a node. */
+/** Converts dagre's position of a node, which is its center. */
 function cornered({ x, y, width, height }: Place): Place {
   return { x: x - width / 2, y: y - height / 2, width, height };
 }
 
-function moved<T extends Point>(what: T, by: Point): T {
-  return { ...what, x: what.x + by.x, y: what.y + by.y };
+function moved<T extends Point>(point: T, by: Point): T {
+  return { ...point, x: point.x + by.x, y: point.y + by.y };
 }

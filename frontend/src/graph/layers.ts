@@ -1,17 +1,17 @@
-// The layers of a box, and the order in each, for dagre, which then finds the coordinates. Its own ways are slower, do
-// not know that ports are at the border, and answer to the order in which a graph was made.
+// The layers of a box and the order in each layer, for dagre, which then computes the coordinates. Its own algorithms
+// are slower, do not place ports at the border, and depend on the order in which the graph was built.
 
 import { graphlib } from "@dagrejs/dagre";
 
-/** Ends of ports: where links come into a box, and where they leave it. */
+/** Tests for ports: where links enter a box ("i"), and where they leave it ("o"). */
 export const isEntry = (end: string): boolean => end[0] === "i";
 export const isExit = (end: string): boolean => end[0] === "o";
 
 const SWEEPS = 8;
 
 /**
- * Layers by the longest way from the top. What only others take moves down to them; ports are at the border, above or
- * below all else.
+ * Assigns layers by the longest path from the top. Nodes with more outputs than inputs move down to their users. Ports
+ * are at the border, above or below everything else.
  */
 export function rank(graph: graphlib.Graph): void {
   const order = graphlib.alg.topsort(graph);
@@ -30,7 +30,7 @@ export function rank(graph: graphlib.Graph): void {
   for (const end of order) if (isExit(end)) graph.node(end).rank = last;
 }
 
-/** The order of each layer with few crossings: by the middle of what is above, then below, and again. */
+/** Orders each layer with few crossings: repeatedly sorts by the mean position of neighbors above, then below. */
 export function order(graph: graphlib.Graph): void {
   const layers = layersOf(graph);
   const ends = layers.flat();
@@ -81,7 +81,7 @@ function middleOf(near: readonly number[], at: Float64Array): number | null {
   return near.reduce((sum, node) => sum + at[node]!, 0) / near.length;
 }
 
-/** How often the edges between a layer and the next cross: inversions of their ends. */
+/** Counts the crossings of the edges between a layer and the next one, which are the inversions of their ends. */
 function crossingsBelow(layer: readonly number[], below: readonly number[][], at: Float64Array): number {
   const ends = layer.flatMap((node) => below[node]!.map((other) => at[other]!).sort((a, b) => a - b));
   const size = ends.reduce((most, end) => Math.max(most, end), 0) + 1;

@@ -1,9 +1,9 @@
-// The edges on screen, lifted to what stands for their ends, and cut where they pass the border of an open box.
+// The edges on screen, moved to the nodes that stand for their ends, and cut at the borders of open boxes.
 
 import type { Folding } from "./folding.ts";
 import { type GraphModel, NOWHERE } from "./model.ts";
 
-/** An edge between two nodes on screen, for all those that lead from one to the other. */
+/** An edge between two nodes on screen, which combines all edges from one to the other. */
 export interface Link {
   readonly id: number;
   readonly from: number;
@@ -12,44 +12,44 @@ export interface Link {
   count: number;
 }
 
-/** A stretch of links in one open box, between nodes of it, or its ports. */
+/** A stretch of links in one open box, between its nodes or ports. */
 export interface Stretch {
   readonly from: string;
   readonly to: string;
-  /** The ports of the open boxes at its ends, "" where there is none. */
+  /** The ports of open boxes at its ends; "" for none. */
   readonly leaves: string;
   readonly enters: string;
-  /** Whether it leads upwards, as between scopes that feed each other. */
+  /** Whether it leads upward, as between scopes that feed each other. */
   isBack: boolean;
   readonly links: Link[];
 }
 
-/** An open box with what is drawn in it; ends are "n" and a node, or a port: "i" or "o" and the node at the other side. */
+/** An open box with its contents. Ends are "n" and a node, or a port: "i" or "o" and the node on the other side. */
 export interface Level {
   readonly box: number;
   readonly nodes: readonly number[];
-  /** Where links come in at the top, and go out at the bottom. */
+  /** The ports: links enter at the top and leave at the bottom. */
   readonly ports: string[];
   readonly stretches: Map<string, Stretch>;
 }
 
 export const endOf = (node: number): string => `n${node}`;
 
-/** Nodes with more neighbors than that on one side have no edges of their own there. */
+/** Edges on one side of a node are hidden if it has more neighbors there. */
 const MOST_NEIGHBORS = 12;
-/** Ports on one side of a box; the rest share one. */
+/** Largest number of separate ports on one side of a box. The other links share one port. */
 const MOST_PORTS = 3;
 
 export interface Scene {
   readonly top: number;
   readonly shown: readonly number[];
   readonly links: readonly Link[];
-  /** Links that are shown only for the node that is pointed at: those of what is connected to everything. */
+  /** Links of nodes with too many neighbors. They are shown only while the pointer is on one of their ends. */
   readonly hidden: readonly Link[];
   readonly levels: ReadonlyMap<number, Level>;
 }
 
-/** All that is to be laid out. */
+/** Returns everything that must be laid out. */
 export function sceneOf(folding: Folding): Scene {
   const { model, top } = folding;
   const shown = folding.shown();
@@ -71,7 +71,7 @@ export function sceneOf(folding: Folding): Scene {
   return { top, shown, links, hidden: all.filter(crowded), levels };
 }
 
-/** The same order for what has the same name, whatever numbers the compiler gave it. */
+/** Compares nodes by title or opcode, so that the order does not depend on the compiler's numbering. */
 function byTitle(model: GraphModel, a: number, b: number): number {
   if (model.isBox(a) !== model.isBox(b)) return model.isBox(a) ? -1 : 1;
   if (model.isBox(a)) return collate(model.title(a), model.title(b)) || a - b;
@@ -80,7 +80,7 @@ function byTitle(model: GraphModel, a: number, b: number): number {
 
 const { compare: collate } = new Intl.Collator("en", { numeric: true });
 
-/** Of each node what stands for it on screen, or NOWHERE. */
+/** Returns for each node the node on screen that stands for it, or NOWHERE. */
 function standIns(folding: Folding): Int32Array {
   const { model, top } = folding;
   const found = new Int32Array(model.nodeCount).fill(NOWHERE);
@@ -94,7 +94,7 @@ function standIns(folding: Folding): Int32Array {
   return found;
 }
 
-/** The edges between what is on screen, summed. */
+/** Returns the edges between nodes on screen, combined. */
 function linksOf(model: GraphModel, standIn: Int32Array): Link[] {
   const found = new Map<number, Link>();
   const { sources, targets, nodeCount } = model;
@@ -110,7 +110,7 @@ function linksOf(model: GraphModel, standIn: Int32Array): Link[] {
   return [...found.values()];
 }
 
-/** Whether a link belongs to inputs or an instruction that nearly everything is connected to. */
+/** Returns a test for links of inputs or instructions that are connected to nearly everything. */
 function crowdedOf(model: GraphModel, links: readonly Link[]): (link: Link) => boolean {
   const [out, into] = [new Map<number, number>(), new Map<number, number>()];
   const add = (counts: Map<number, number>, node: number): void => void counts.set(node, (counts.get(node) ?? 0) + 1);
@@ -127,7 +127,7 @@ function crowdedOf(model: GraphModel, links: readonly Link[]): (link: Link) => b
     (!isScope(from) && out.get(inputsOf(from))! > MOST_NEIGHBORS) || (!isScope(to) && into.get(to)! > MOST_NEIGHBORS);
 }
 
-/** Cuts a link into stretches: out of the boxes around its start, across, and into those around its end. */
+/** Cuts a link into stretches: out of the boxes around its start, across, and into the boxes around its end. */
 function cut(model: GraphModel, link: Link, levels: ReadonlyMap<number, Level>): void {
   let [from, to] = [link.from, link.to];
   const [starts, ends]: [number[], number[]] = [[], []];
@@ -169,7 +169,7 @@ function add({ stretches }: Level, ends: Omit<Stretch, "links" | "isBack">, link
   else stretches.set(key, { ...ends, isBack: false, links: [link] });
 }
 
-/** Has as little as possible lead upwards: nodes take the place in the schedule's order at which least does. */
+/** Orients stretches with few of them upward: starts with the schedule order and moves each node to its best place. */
 function orient(model: GraphModel, { nodes, stretches }: Level): void {
   const within = [...stretches.values()].filter(({ from, to }) => from[0] === "n" && to[0] === "n");
   const pulls = new Map<number, Map<number, number>>(nodes.map((node) => [node, new Map()]));
@@ -187,7 +187,7 @@ function orient(model: GraphModel, { nodes, stretches }: Level): void {
   for (const stretch of within) stretch.isBack = places.get(stretch.from)! > places.get(stretch.to)!;
 }
 
-/** Moves a node to the best place of a sequence: behind what pulls it there, before what it pulls. */
+/** Moves a node to its best place in a sequence: after its producers and before its users. */
 function sift(sequence: number[], node: number, pulls: ReadonlyMap<number, number>): void {
   const now = sequence.indexOf(node);
   let [best, least] = [now, 0];

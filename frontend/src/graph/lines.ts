@@ -1,13 +1,13 @@
-// The lines of a graph: those that were laid out, and those that are seen only while one of their ends is pointed at.
+// The lines of a graph: laid-out lines, and lines that are visible only while the pointer is on one of their ends.
 
 import { svg } from "../lib/dom.ts";
-import type { Shown } from "./canvas.ts";
+import type { Shown } from "./shown.ts";
 import { curve, head, thickness } from "./curves.ts";
 import type { Layout, Place, Point } from "./layered.ts";
 import type { Link } from "./levels.ts";
 import { NOWHERE } from "./model.ts";
 
-/** What is longer is drawn lighter. */
+/** Lines longer than this are drawn lighter. */
 const FAR = 300;
 
 export class Lines {
@@ -26,7 +26,7 @@ export class Lines {
     this.edges.replaceChildren(...this.drawn.map(({ element }) => element));
   }
 
-  /** Lights the lines of a node, also those that are hidden otherwise; of none for NOWHERE. */
+  /** Highlights the lines of a node, including hidden ones; no lines for NOWHERE. */
   light(node: number, { folding, scene, layout }: Shown): void {
     const { model } = folding;
     const isOf = ({ from, to }: Link): boolean =>
@@ -50,7 +50,7 @@ function parts(points: readonly Point[], bytes: number, hasHead: boolean): (SVGE
   ];
 }
 
-/** A line between nodes for which none was laid out. */
+/** Returns a straight line between nodes, for links that are not laid out. */
 function between(from: Place, to: Place): Point[] {
   const [start, end] = [
     { x: from.x + from.width / 2, y: from.y + from.height },

@@ -1,8 +1,9 @@
-// All of a layout, small, with a frame around the part that is seen.
+// A small picture of the whole layout, with a frame around the visible part.
 
 import { drag, h, svg, update } from "../lib/dom.ts";
-import type { GraphCanvas, Shown } from "./canvas.ts";
+import type { GraphCanvas } from "./canvas.ts";
 import type { Point } from "./layered.ts";
+import type { Shown } from "./shown.ts";
 
 const WIDTH = 150;
 const HEIGHT = 110;
@@ -13,7 +14,7 @@ export class Minimap {
   private readonly picture = svg("svg", {}, this.nodes, this.frame);
   readonly element = h(
     "div",
-    { class: "insp-g-map", "aria-hidden": "true", title: "All of the graph; drag to move" },
+    { class: "insp-g-map", "aria-hidden": "true", title: "Overview; drag to move" },
     this.picture,
   );
   private scale = 1;
@@ -42,7 +43,7 @@ export class Minimap {
     this.move();
   }
 
-  /** After another part is seen. */
+  /** Moves the frame after the visible part has changed. */
   move(): void {
     const { x, y, width, height } = this.canvas.seen();
     update(this.frame, { x: String(x), y: String(y), width: String(width), height: String(height) });

@@ -1,6 +1,5 @@
-// The nodes and edges of a variant's module, as columns: its instructions, then the boxes that hold them.
+// The nodes and edges of a variant's module as columns: its instructions, then the boxes that contain them.
 
-import type { Parties } from "./parties.ts";
 import { Gradual, PIECE } from "../lib/gradual.ts";
 import { decodeJson, decodeText } from "../lib/transport.ts";
 import type { GraphTable } from "../messages.ts";
@@ -11,16 +10,23 @@ export type Metric = "flops" | "bytes" | "seconds";
 
 const PLACES: Readonly<Record<Metric, number>> = { flops: 0, bytes: 1, seconds: 2 };
 
-/** What a node costs: NaN where nothing is known, and whether a part of it is not. */
-export interface Cost {
+/** The cost of a node: NaN if unknown. `isAtLeast` is set if a part of it is unknown. */
+interface Cost {
   readonly value: number;
   readonly isAtLeast: boolean;
 }
 
+/** The categories, and those of each node. A box has the categories of its instructions. */
+export interface Parties {
+  /** Names such as `data, model: 8 devices` or `fused`. */
+  readonly texts: readonly string[];
+  readonly of: ReadonlyMap<number, readonly number[]>;
+}
+
 export class GraphModel {
-  /** Of each node the one that it is in. */
+  /** The parent of each node. */
   readonly parents: Int32Array;
-  /** How often a box can be opened until the node is seen. */
+  /** The number of boxes around each node. */
   readonly depths: Int32Array;
   readonly sources: Int32Array;
   readonly targets: Int32Array;
@@ -35,17 +41,17 @@ export class GraphModel {
   private readonly inside: Int32Array;
   private readonly lineStarts: Int32Array;
   private readonly counts: Int32Array;
-  /** Of each node its place in the schedule, of a box the middle of what is in it. */
+  /** The position of each node in the schedule; for a box, the mean of its instructions. */
   readonly order: Float64Array;
   private readonly rows: Gradual<ReadonlyMap<string, number>>;
-  /** All nodes, each behind what it is in. */
+  /** All nodes, each after its parent. */
   readonly outerFirst: Int32Array;
   private before: Float32Array | null = null;
   private together: Parties = { texts: [], of: new Map() };
   private costs: { readonly known: Float32Array; readonly atLeast: Uint8Array } | null = null;
 
   constructor(
-    /** Instructions of the module; nodes from there on are boxes. */
+    /** The number of instructions. Nodes from this number on are boxes. */
     readonly rowCount: number,
     readonly table: GraphTable,
     private readonly names: string,
@@ -73,7 +79,7 @@ export class GraphModel {
     this.rows = new Gradual(this.indexRows());
   }
 
-  /** Makes what is looked up at a click, piece by piece. */
+  /** Builds the index that a click needs, piece by piece. */
   prepare(): Generator<void> {
     return this.rows.make();
   }
@@ -86,7 +92,7 @@ export class GraphModel {
     this.costs = { known, atLeast };
   }
 
-  /** What the nodes' counterparts in another variant cost, as `setCosts`; null to forget. */
+  /** Sets the costs of the same nodes in another variant, in the format of `setCosts`; null removes them. */
   setBefore(known: Float32Array | null): void {
     this.before = known;
   }
@@ -95,22 +101,22 @@ export class GraphModel {
     this.together = parties;
   }
 
-  /** Of the whole module. */
+  /** The parties of the whole module. */
   get allParties(): Parties {
     return this.together;
   }
 
-  /** Groups of devices that work together in a node, in words. */
+  /** Returns the texts of the parties of a node. */
   parties(node: number): string[] {
     return this.partiesAt(node).map((place) => this.together.texts[place]!);
   }
 
-  /** The same by their places among all. */
+  /** Returns the indices of the parties of a node among all parties. */
   partiesAt(node: number): readonly number[] {
     return this.together.of.get(node) ?? [];
   }
 
-  /** How much more a node costs than its counterpart; NaN where it has none or nobody knows. */
+  /** Returns the change of a node's cost from the other variant; NaN if it is new or its cost is unknown. */
   change(node: number, metric: Metric): number {
     const before = this.before?.[PLACES[metric] * this.nodeCount + node] ?? NaN;
     return this.cost(node, metric).value - before;
@@ -120,7 +126,7 @@ export class GraphModel {
     return this.costs !== null;
   }
 
-  /** The nodes in a node, in the module's order, boxes last. */
+  /** Returns the children of a node in the module's order, boxes last. */
   children(node: number): Int32Array {
     return this.inside.subarray(this.starts[node], this.starts[node + 1]);
   }
@@ -133,7 +139,7 @@ export class GraphModel {
     return this.starts[node + 1]! > this.starts[node]!;
   }
 
-  /** Instructions in a node, itself not counted. */
+  /** Returns the number of instructions in a node, not counting itself. */
   instructionsIn(node: number): number {
     return this.counts[node]!;
   }
@@ -146,7 +152,7 @@ export class GraphModel {
     return this.isBox(node) ? "" : this.table.opcodes[this.opcodes[node]!]!;
   }
 
-  /** What JAX calls what an instruction does; "" where nothing tells. */
+  /** Returns JAX's name of the operation of an instruction; "" if unknown. */
   operation(row: number): string {
     return this.table.operations[this.operations[row]!]!;
   }
@@ -155,7 +161,7 @@ export class GraphModel {
     return this.table.shapes[this.shapes[row]!]!;
   }
 
-  /** Bytes of the value that an instruction makes. */
+  /** Returns the bytes of the value that an instruction produces. */
   valueBytes(row: number): number {
     return this.table.shape_bytes[this.shapes[row]!]!;
   }
@@ -172,21 +178,21 @@ export class GraphModel {
     return this.isBox(node) ? this.table.phases[node - this.rowCount]! : "";
   }
 
-  /** What a node is called: an instruction's name, a scope with its part of a differentiated program. */
+  /** Returns the title of a node: the name of an instruction, or of a scope with its phase. */
   title(node: number): string {
     if (!this.isBox(node)) return this.name(node);
     const [title, phase] = [this.table.titles[node - this.rowCount]!, this.phase(node)];
     return phase && phase !== title ? `${title}, ${phase}` : title;
   }
 
-  /** The title of a node, without what that of the box around it says already. */
+  /** Returns the title of a node, without a phase that the title of its parent shows already. */
   label(node: number): string {
     const parent = this.parents[node]!;
-    const isSaid = this.isBox(node) && parent !== NOWHERE && this.phase(parent) === this.phase(node);
-    return isSaid ? this.table.titles[node - this.rowCount]! : this.title(node);
+    const isShown = this.isBox(node) && parent !== NOWHERE && this.phase(parent) === this.phase(node);
+    return isShown ? this.table.titles[node - this.rowCount]! : this.title(node);
   }
 
-  /** From where to where in the schedule of its computation a value is alive; null where nobody knows. */
+  /** Returns the live range of a value in the schedule of its computation; null if unknown. */
   span(row: number): readonly [number, number] | null {
     return this.spans ? [this.spans[0][row]!, this.spans[1][row]!] : null;
   }
@@ -197,7 +203,7 @@ export class GraphModel {
     return { value: this.costs.known[place]!, isAtLeast: this.costs.atLeast[place] === 1 };
   }
 
-  /** The nodes around a node, the outermost first. */
+  /** Returns the nodes around a node, the outermost first. */
   path(node: number): number[] {
     const found: number[] = [];
     for (let at = this.parents[node]!; at !== NOWHERE; at = this.parents[at]!) found.push(at);
@@ -209,12 +215,12 @@ export class GraphModel {
     return false;
   }
 
-  /** The instruction of a name, or NOWHERE. */
+  /** Returns the instruction with a name, or NOWHERE. */
   rowOf(name: string): number {
     return this.rows.value.get(name) ?? NOWHERE;
   }
 
-  /** Nodes whose title has a text, boxes first, whatever the case of its letters. */
+  /** Returns the nodes whose title contains a text, ignoring case, or whose opcode equals it. Boxes come first. */
   find(text: string): number[] {
     const wanted = text.toLowerCase();
     if (!wanted) return [];
@@ -289,7 +295,7 @@ export class GraphModel {
     return rows;
   }
 
-  /** Of each node how deep it is, and how many instructions are in it. */
+  /** Returns for each node its depth and the number of instructions in it. */
   private measured(): [Int32Array, Int32Array] {
     const [depths, counts] = [new Int32Array(this.nodeCount), new Int32Array(this.nodeCount)];
     const { outerFirst: order, parents } = this;
@@ -302,7 +308,7 @@ export class GraphModel {
   }
 }
 
-/** The model of a `Graph`'s four buffers, unpacked. */
+/** Returns the model of the four unpacked buffers of a `Graph`. */
 export function readGraph(rowCount: number, parts: readonly ArrayBuffer[]): GraphModel {
   const [table, names, nodes, edges] = parts;
   if (!table || !names || !nodes || !edges) throw new Error("a graph has four buffers");
@@ -310,7 +316,7 @@ export function readGraph(rowCount: number, parts: readonly ArrayBuffer[]): Grap
   return new GraphModel(rowCount, decodeJson<GraphTable>(table), text, new Int32Array(nodes), new Int32Array(edges));
 }
 
-/** Where the nodes of each node start in a list of all, by a sort that keeps their order. */
+/** Returns the start of each node's children in a list of all nodes, and that list. Keeps their order. */
 function childrenOf(parents: Int32Array): [Int32Array, Int32Array] {
   const starts = new Int32Array(parents.length + 1);
   for (const parent of parents) if (parent !== NOWHERE) starts[parent + 1]! += 1;

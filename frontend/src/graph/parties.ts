@@ -1,17 +1,10 @@
-// What nodes are told apart by: which devices work together in them, or what a pass did to them.
+// Categories of nodes: the devices that work together in them, or the effects of a pass.
 
 import { plural } from "../lib/format.ts";
 import type { Collective } from "../messages.ts";
-import { type GraphModel, NOWHERE } from "./model.ts";
+import { type GraphModel, NOWHERE, type Parties } from "./model.ts";
 
-/** Kinds, and of each node those of the instructions that it is or has inside. */
-export interface Parties {
-  /** As `data, model: 8 devices`, or `fused`. */
-  readonly texts: readonly string[];
-  readonly of: ReadonlyMap<number, readonly number[]>;
-}
-
-/** Groups of devices, from the collectives; all others work for themselves. */
+/** Returns the device groups of the collectives. All other instructions have none. */
 export function partiesOf(model: GraphModel, collectives: readonly Collective[]): Parties {
   const known = collectives.filter(({ name }) => model.rowOf(name) !== NOWHERE);
   const texts = [...new Set(known.map(textOf))];
@@ -19,7 +12,7 @@ export function partiesOf(model: GraphModel, collectives: readonly Collective[])
   return { texts, of: gathered(model, rows) };
 }
 
-/** What a pass did: of each instruction a place in `words` from 1, 0 for nothing. */
+/** Returns the effects of a pass. `done` has an index into `words` for each instruction, from 1; 0 for no effect. */
 export function doneIn(model: GraphModel, words: readonly string[], done: Uint8Array): Parties {
   const rows = [...done.entries()]
     .filter(([, word]) => word > 0)

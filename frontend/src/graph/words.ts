@@ -1,16 +1,16 @@
-// What a node says, and how large that makes it.
+// The texts of a node, and its size.
 
 import { plural } from "../lib/format.ts";
 import type { Size } from "./layered.ts";
 import type { GraphModel } from "./model.ts";
 
-/** Widths of letters: of titles, of boxes' titles, and of what stands below. */
+/** Character widths in pixels: of titles, of titles of boxes, and of subtitles. */
 const CHARACTER = 6.2;
 const BOLD = 7;
 const SMALL = 5.7;
 const MOST_CHARACTERS = 32;
 
-/** How large a node is that is not open. */
+/** Returns the size of a closed node. */
 export function sizeOf(model: GraphModel, node: number): Size {
   const title = shortened(model.label(node)).length * (model.isBox(node) ? BOLD : CHARACTER);
   const signs = model.canOpen(node) ? 30 : 18;
@@ -21,15 +21,15 @@ export function shortened(text: string): string {
   return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 9)}…${text.slice(-8)}` : text;
 }
 
-/** What stands below a node's title: what is done, and the shape; of a box how many instructions are in it. */
+/** Returns the text below a node's title: the operation and shape, or the number of instructions in a box. */
 export function subtitle(model: GraphModel, node: number): string {
   if (model.isBox(node)) return plural(model.instructionsIn(node), "instruction");
   return shortened([model.operation(node), model.shape(node)].filter(Boolean).join(" "));
 }
 
-/** What is read out: what is seen first, then the rest. */
+/** Returns the text for screen readers: first the visible text, then the rest. */
 export function spoken(model: GraphModel, node: number, words: string): string {
-  const seen = `${shortened(model.label(node))} ${words}`.trim();
-  const what = model.isBox(node) ? model.kind(node) : model.opcode(node);
-  return [seen, what, model.title(node)].join(", ");
+  const visible = `${shortened(model.label(node))} ${words}`.trim();
+  const kind = model.isBox(node) ? model.kind(node) : model.opcode(node);
+  return [visible, kind, model.title(node)].join(", ");
 }

@@ -1,30 +1,30 @@
-// Axis environments that a reader types: are they valid, and which groups do axes make?
+// Axis environments that the user types: parsing, and the device groups of axes.
 
 import type { Mesh } from "../messages.ts";
 import { grouped } from "./format.ts";
 
-export const MOST_DEVICES = 4096;
+const MOST_DEVICES = 4096;
 const MOST_AXES = 6;
 
-/** An axis environment from text such as `i=4, j=2`, or why it is none. */
+/** Parses text such as `i=4, j=2`. Returns an axis environment or an error message. */
 export function parseAxes(text: string): Mesh | string {
   const parts = text.split(",").map((part) => part.trim());
-  if (parts.length === 1 && !parts[0]) return "Name at least one axis, such as i=4.";
-  if (parts.length > MOST_AXES) return `${parts.length} axes are more than the ${MOST_AXES} that are drawn.`;
+  if (parts.length === 1 && !parts[0]) return "Enter at least one axis, such as i=4.";
+  if (parts.length > MOST_AXES) return `${parts.length} axes are too many to draw; the limit is ${MOST_AXES}.`;
   const names: string[] = [];
   const sizes: number[] = [];
   for (const part of parts) {
     const [, name, size] = /^([^=\s]+)\s*=\s*(\S*)$/.exec(part) ?? [];
-    if (name === undefined) return `“${part}” is no axis: write a name and a size, such as i=4.`;
-    if (!/^\d+$/.test(size!)) return `The size of ${name} is “${size}”: write a whole number.`;
-    if (Number(size) < 1) return `No replica is on ${name}=${size}: its size must be 1 or more.`;
-    if (names.includes(name)) return `The axis ${name} is there twice.`;
+    if (name === undefined) return `“${part}” is not an axis. Enter a name and a size, such as i=4.`;
+    if (!/^\d+$/.test(size!)) return `The size of ${name} is “${size}”, not a whole number.`;
+    if (Number(size) < 1) return `The size of ${name} is ${size}. It must be at least 1.`;
+    if (names.includes(name)) return `The axis ${name} is given twice.`;
     names.push(name);
     sizes.push(Number(size));
   }
   const count = sizes.reduce((a, b) => a * b, 1);
   if (count > MOST_DEVICES)
-    return `${grouped(count)} devices are more than the ${grouped(MOST_DEVICES)} that are drawn.`;
+    return `${grouped(count)} devices are too many to draw; the limit is ${grouped(MOST_DEVICES)}.`;
   return { axis_names: names, axis_sizes: sizes, kind: "replica", device_ids: null, physical_ids: null };
 }
 
@@ -32,11 +32,11 @@ export function axesText({ axis_names: names, axis_sizes: sizes }: Mesh): string
   return names.map((name, i) => `${name}=${sizes[i]}`).join(", ");
 }
 
-/** The ids that differ along `axes` alone, in the order of these: the last one varies fastest. */
+/** Returns the groups of ids that differ along `axes` only. In each group, the last axis varies fastest. */
 export function groupsOver({ axis_names: names, axis_sizes: sizes }: Mesh, axes: readonly string[]): number[][] {
   const strides = sizes.map((_, i) => sizes.slice(i + 1).reduce((a, b) => a * b, 1));
-  const ids = (which: readonly number[]): number[] =>
-    which.reduce<number[]>(
+  const ids = (indices: readonly number[]): number[] =>
+    indices.reduce<number[]>(
       (found, axis) => found.flatMap((id) => Array.from({ length: sizes[axis]! }, (_, i) => id + i * strides[axis]!)),
       [0],
     );

@@ -1,10 +1,10 @@
-// What differs between two programs, as the lines of a list: headings by kind, and the changes below those not folded.
+// The differences between two programs as the rows of a list: headings by kind, with the changes below unfolded ones.
 
 import type { Change } from "../messages.ts";
 import { format, formatDelta, plural } from "./format.ts";
 
-/** Flops before and after, bytes before and after, of one execution; null where not known. */
-export type Cost = readonly (number | null)[];
+/** FLOPs before and after, and bytes before and after, per execution; null if unknown. */
+type Cost = readonly (number | null)[];
 
 export interface HeadingItem {
   readonly heading: string;
@@ -19,7 +19,7 @@ export interface ChangeItem {
 
 export type Item = HeadingItem | ChangeItem;
 
-/** The lines of the list; what matches no filter is left out. */
+/** Returns the rows of the list that match the filter. */
 export function itemsOf(changes: readonly Change[], folded: ReadonlySet<string>, filter: string): Item[] {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (change: Change): boolean => {
@@ -41,7 +41,7 @@ export function itemsOf(changes: readonly Change[], folded: ReadonlySet<string>,
   return items;
 }
 
-/** Both sides in one line: `a → b, c`, `+ b`, `− a`, or the one name that both have. */
+/** Returns both sides in one line: `a → b, c`, `+ b`, `− a`, or the name that both share. */
 export function namesOf({ before, after, names }: Change): string {
   const rest = names - before.length - after.length;
   const more = rest > 0 ? `, ${rest} more` : "";
@@ -52,29 +52,29 @@ export function namesOf({ before, after, names }: Change): string {
   return a === b ? a : `${a} → ${b}${more}`;
 }
 
-/** How much more or less it costs, in few words; "" where that is nothing or not known. */
+/** Returns the change of the cost in short form; "" if it is zero or unknown. */
 export function costOf(cost: Cost | undefined): string {
   if (!cost) return "";
   const [flopsBefore, flopsAfter, bytesBefore, bytesAfter] = cost as [number, number, number, number];
   const bytes = bytesAfter - bytesBefore;
   if (bytesBefore !== null && bytesAfter !== null && bytes) return formatDelta(bytes, "bytes");
   const flops = flopsAfter - flopsBefore;
-  return flopsBefore !== null && flopsAfter !== null && flops ? `${formatDelta(flops, "count")} flop` : "";
+  return flopsBefore !== null && flopsAfter !== null && flops ? `${formatDelta(flops, "count")} FLOPs` : "";
 }
 
-/** All that is known of what a change costs, for a tooltip. */
+/** Returns the costs before and after a change, for a tooltip. */
 export function costWords(cost: Cost | undefined, unknown: string | undefined): string {
   if (!cost) return "";
   const side = (value: number | null | undefined, unit: "bytes" | "count"): string =>
-    value === null || value === undefined ? "not known" : format(value, unit);
+    value === null || value === undefined ? "unknown" : format(value, unit);
   const words = [
-    `flops ${side(cost[0], "count")} → ${side(cost[1], "count")}`,
-    `bytes ${side(cost[2], "bytes")} → ${side(cost[3], "bytes")} (one execution)`,
+    `FLOPs ${side(cost[0], "count")} → ${side(cost[1], "count")}`,
+    `Bytes ${side(cost[2], "bytes")} → ${side(cost[3], "bytes")} (per execution)`,
   ];
   return [...words, unknown].filter(Boolean).join("\n");
 }
 
-/** `12, "split"` -> `12 split`. */
+/** `"split", 12` -> `Split · 12 changes`. */
 export function headingWords(heading: string, count: number): string {
   return `${heading[0]!.toUpperCase()}${heading.slice(1)} · ${plural(count, "change")}`;
 }

@@ -1,38 +1,38 @@
-// A text field with a list of suggestions below it, by keyboard and mouse.
+// A text field with a list of suggestions below it, for keyboard and mouse.
 //
-// The field keeps the focus; the list is told to assistive technology by `aria-activedescendant`.
+// The field keeps the focus. `aria-activedescendant` announces the list to assistive technology.
 
 import { fill, h } from "./dom.ts";
 import { MARGIN_PX, visiblePart } from "./overlay.ts";
 
 export interface Suggestion {
-  /** What the field becomes when this one is chosen. */
+  /** The value of the field after this suggestion is chosen. */
   readonly value: string;
   readonly content: (Node | string)[];
-  /** Starts with this suggestion, a heading above it. */
+  /** The heading above this suggestion, if a section begins here. */
   readonly heading?: string;
 }
 
-/** What the list shows. */
+/** The contents of the list. */
 export interface Offer {
   readonly suggestions: readonly Suggestion[];
-  /** Below the list: of the active suggestion, or of none (-1). */
+  /** Returns the details below the list, for the active suggestion or none (-1). */
   readonly detail?: (active: number) => Node | string | null;
-  /** Whether the first suggestion is active, so that Enter takes it. */
+  /** Whether the first suggestion is active, so that Enter chooses it. */
   readonly isFirstActive?: boolean;
 }
 
 interface Settings {
   readonly label: string;
   readonly placeholder: string;
-  /** The element that the list may not leave. */
+  /** The element that bounds the list. */
   readonly frame: () => HTMLElement;
-  /** Of the list; it is never narrower than the field. */
+  /** The width of the list, which is at least as wide as the field. */
   readonly width_px?: number;
-  /** The text changed by hand, or the list should open. */
+  /** Called when the user changes the text or opens the list. */
   readonly onInput: (text: string) => void;
   readonly onChoose?: (value: string) => void;
-  /** Enter, where no suggestion is active. */
+  /** Called on Enter if no suggestion is active. */
   readonly onEnter: () => void;
 }
 
@@ -68,7 +68,7 @@ export class Combobox {
       onclick: () => !this.isOpen && settings.onInput(this.input.value),
     });
     this.list.setAttribute("aria-label", settings.label);
-    // The field keeps the focus, whatever of the list is pressed.
+    // Clicks on the list do not take the focus from the field.
     this.popup.addEventListener("pointerdown", (e) => e.preventDefault());
     this.popup.addEventListener("mousedown", (e) => e.preventDefault());
     this.element = h("div", { class: "insp-combobox" }, this.input, this.popup);
@@ -86,7 +86,7 @@ export class Combobox {
     return !this.popup.hidden;
   }
 
-  /** Opens the list with what there is to choose; closes it where there is nothing to show. */
+  /** Opens the list with suggestions, or closes it if there is nothing to show. */
   show(offer: Offer): void {
     if (document.activeElement !== this.input) return this.close();
     this.offer = offer;
@@ -174,7 +174,7 @@ export class Combobox {
     this.option(this.active)?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Below the field, inside of the part of the frame that is on screen, as wide as wanted and as high as there is room. */
+  /** Places the list below the field, within the visible part of the frame. Its height is limited by the free space. */
   private place(): void {
     const frame = visiblePart(this.settings.frame());
     const box = this.input.getBoundingClientRect();

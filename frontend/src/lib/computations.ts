@@ -1,19 +1,19 @@
-// The computations of a text of HLO: where each stands, what it is, and who calls it.
+// The computations of HLO text: their lines, kinds and callers.
 
 import type { TextDocument } from "./documents.ts";
 import { Gradual, PIECE } from "./gradual.ts";
 
-/** What a computation is: run by itself, a part of a fusion, or applied to pairs of elements. */
+/** The kind of a computation: run by itself, part of a fusion, or applied to pairs of elements. */
 export type Kind = "run" | "fused" | "applied";
 
 export interface Computation {
   readonly name: string;
   readonly isEntry: boolean;
   readonly kind: Kind;
-  /** Its header, and its last line. */
+  /** The lines of its header and of its closing bracket. */
   readonly first: number;
   readonly last: number;
-  /** The first line that calls it, and as what, such as `body`; -1 and "" where none does. */
+  /** The first line that calls it, and its role there, such as `body`; -1 and "" if nothing calls it. */
   readonly caller: number;
   readonly role: string;
 }
@@ -24,36 +24,36 @@ const CALL = /\b(calls|to_apply|body|condition|\w+_computation|\w+_computations)
 
 const known = new WeakMap<TextDocument, Computations>();
 
-/** Those of a text; none of a language that is not HLO. */
+/** Returns the computations of a text. Texts in languages other than HLO have none. */
 export function computationsOf(document: TextDocument): Computations {
-  let found = known.get(document);
-  if (!found) known.set(document, (found = new Computations(document)));
-  return found;
+  let computations = known.get(document);
+  if (!computations) known.set(document, (computations = new Computations(document)));
+  return computations;
 }
 
 export class Computations {
-  private readonly found: Gradual<readonly Computation[]>;
+  private readonly gradual: Gradual<readonly Computation[]>;
 
   constructor(document: TextDocument) {
-    this.found = new Gradual(find(document.language === "hlo" ? document.lines : []));
+    this.gradual = new Gradual(find(document.language === "hlo" ? document.lines : []));
   }
 
-  /** In the order of the text. */
+  /** All computations, in text order. */
   get all(): readonly Computation[] {
-    return this.found.value;
+    return this.gradual.value;
   }
 
   make(): Generator<void> {
-    return this.found.make();
+    return this.gradual.make();
   }
 
-  /** The one that a line belongs to. */
+  /** Returns the computation that contains a line. */
   at(line: number): Computation | null {
-    const found = this.all[lastAtMost(this.all, line)];
-    return found && found.first <= line && line <= found.last ? found : null;
+    const last = this.all[lastAtMost(this.all, line)];
+    return last && last.first <= line && line <= last.last ? last : null;
   }
 
-  /** What leads to a line: the entry computation, then each call and the computation that it calls. */
+  /** Returns the path to a line: the entry computation and the call in it, then each called computation. */
   path(line: number): { readonly computation: Computation; readonly call: number }[] {
     const path = [];
     const seen = new Set<Computation>();
@@ -93,13 +93,13 @@ function kindOf(role: string, text: string): Kind {
   return role === "calls" && text.includes(" fusion(") ? "fused" : "run";
 }
 
-/** The line with the bracket that closes a computation. */
+/** Returns the line with the closing bracket of a computation. */
 function endOf(lines: readonly string[], first: number, next: number): number {
   for (let line = next - 1; line > first; line--) if (lines[line]!.startsWith("}")) return line;
   return next - 1;
 }
 
-/** Index of the last computation that does not begin below a line, else 0. */
+/** Returns the index of the last computation that begins at or above a line, or 0. */
 function lastAtMost(sorted: readonly Computation[], line: number): number {
   let [low, high] = [0, sorted.length];
   while (high - low > 1) {

@@ -1,14 +1,14 @@
-// Buttons that look alike everywhere.
+// Buttons with a consistent look.
 
 import { h, update } from "./dom.ts";
 import { icon, type IconName } from "./icons.ts";
 
-/** A small button with an icon; `label` is its tooltip and its name. */
+/** A small button with an icon. `label` is its tooltip and accessible name. */
 export function toolButton(name: IconName, label: string, onclick: (e: Event) => void): HTMLButtonElement {
   return h("button", { type: "button", class: "insp-tool", title: label, "aria-label": label, onclick }, icon(name));
 }
 
-/** A button with text; `title` explains it. */
+/** A button with text. `title` is its tooltip. */
 export function textButton(text: string, title: string, onclick: (e: Event) => void): HTMLButtonElement {
   return h("button", { type: "button", class: "insp-button", title, onclick }, text);
 }
@@ -19,7 +19,7 @@ export interface Choice<T> {
   readonly title?: string;
 }
 
-/** Buttons of which one is pressed, for `.insp-segments`. */
+/** Returns buttons of which one is pressed, for `.insp-segments`. */
 export function segments<T>(
   choices: readonly Choice<T>[],
   current: T,
@@ -34,7 +34,7 @@ export function segments<T>(
   );
 }
 
-/** One of several values, as buttons that stay while others are chosen, so that the keyboard's focus does. */
+/** A choice of one of several values. Its buttons are kept when the choice changes, which keeps the keyboard focus. */
 export class Switcher<T> {
   readonly element: HTMLElement;
 

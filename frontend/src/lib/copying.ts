@@ -8,27 +8,27 @@ import { icon, type IconName } from "./icons.ts";
 const SHOWN_MS = 2000;
 
 /**
- * @param rows the text of the table, as `tabbed` makes it; "" for none.
- * @param call what gives the whole table in Python.
+ * @param rows returns the text of the table, in the format of `tabbed`; "" for none.
+ * @param call the Python expression for the whole table.
  */
 export function copyButton(rows: () => string, call: string): HTMLButtonElement {
-  const label = `Copy the rows for pandas.read_clipboard(). All of them in Python: ${call}`;
+  const label = `Copy rows for pandas.read_clipboard(). All rows in Python: ${call}`;
   const button = toolButton("copy", label, () => void copy());
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const say = (name: IconName, said: string): void => {
+  const say = (name: IconName, text: string): void => {
     fill(button, icon(name));
-    button.title = said;
-    button.setAttribute("aria-label", said);
+    button.title = text;
+    button.setAttribute("aria-label", text);
   };
   const copy = async (): Promise<void> => {
     const text = rows();
     const count = Math.max(0, text.split("\n").length - 1);
     try {
       await navigator.clipboard.writeText(text);
-      say("done", `Copied ${plural(count, "row")}: pandas.read_clipboard() reads them`);
+      say("done", `Copied ${plural(count, "row")} for pandas.read_clipboard()`);
     } catch {
-      // Browsers let pages write to the clipboard only over HTTPS or on this machine.
-      say("failed", `The browser does not let this page copy. In Python: ${call}`);
+      // Browsers allow writing to the clipboard only on HTTPS pages or localhost.
+      say("failed", `Copying is blocked by the browser. In Python: ${call}`);
     }
     clearTimeout(timer);
     timer = setTimeout(() => say("copy", label), SHOWN_MS);

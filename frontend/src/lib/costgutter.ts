@@ -1,4 +1,4 @@
-// The column beside a text that says what each line costs.
+// The column beside a text with the cost of each line.
 
 import { Compartment, type Extension } from "@codemirror/state";
 import { type EditorView, gutter, GutterMarker } from "@codemirror/view";
@@ -7,7 +7,7 @@ import type { LineCost, LineCosts } from "./linecosts.ts";
 
 const costing = new Compartment();
 
-/** Where `setCosts` puts the column. */
+/** The extension that `setCosts` configures. */
 export const costGutter = (): Extension => costing.of([]);
 
 export function setCosts(view: EditorView, costs: LineCosts | null): void {

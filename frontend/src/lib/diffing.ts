@@ -1,4 +1,4 @@
-// Hunks of lines, which Python computed, as ranges of characters, which CodeMirror wants.
+// Conversion of the hunks of lines that Python computed into the character ranges that CodeMirror needs.
 
 import { diff } from "@codemirror/merge";
 import type { Diff } from "../messages.ts";
@@ -8,12 +8,12 @@ import { NONE } from "./origins.ts";
 
 type Range = [fromA: number, toA: number, fromB: number, toB: number];
 
-// CodeMirror's own diff marks what changed inside a hunk. It is slow on long and unlike texts: a
-// hunk above the first limit, and all after the second, are marked as a whole.
+// CodeMirror's own diff marks the changes inside a hunk. It is slow on long, dissimilar texts. Hunks longer than the
+// first limit, and all hunks after the second limit, are therefore marked as a whole.
 const MAX_HUNK = 20_000;
 const MAX_TOTAL = 200_000;
 
-/** Changes for `diffConfig.override`, in document order. */
+/** Returns the changes for `diffConfig.override`, in document order. */
 export function changesOf(
   hunks: readonly (readonly [number, number, number, number])[],
   a: TextDocument,
@@ -21,7 +21,7 @@ export function changesOf(
 ): Range[] {
   let budget = MAX_TOTAL;
   return hunks.flatMap(([a0, a1, b0, b1]): Range[] => {
-    // At the end of a text the line break before a hunk belongs to it: there is none behind.
+    // At the end of a text, the line break before a hunk belongs to it, because there is none after it.
     const isAtEnd = a0 >= a.text.lines || b0 >= b.text.lines;
     const shift = isAtEnd && a0 > 0 && b0 > 0 ? 1 : 0;
     const fromA = offset(a, a0) - shift;
@@ -36,12 +36,12 @@ export function changesOf(
   });
 }
 
-/** Where a line begins; one past the end of the text for the line after the last. */
+/** Returns the start of a line, or one past the end of the text for the line after the last. */
 function offset(document: TextDocument, line: number): number {
   return line < document.text.lines ? document.text.line(line + 1).from : document.text.length + 1;
 }
 
-/** The lines that hunks were taken from: those after, with the removed ones back in their places. */
+/** Rebuilds the lines before a change from the lines after it, the hunks, and the removed lines. */
 export function linesBefore(after: readonly string[], hunks: Diff["hunks"], removed: readonly string[]): string[] {
   const lines: string[] = [];
   const add = (from: readonly string[], start: number, end: number): void => {
@@ -60,8 +60,8 @@ export function linesBefore(after: readonly string[], hunks: Diff["hunks"], remo
 }
 
 /**
- * The text that another was compared with, in that other's order and names: what both have is the same line with the
- * same origin and instruction, and so is a line that was changed; what went is nothing's.
+ * Rebuilds the text before a change, in the order and with the names of the text after it. Unchanged and changed lines
+ * get the origin and instruction of their counterparts; removed lines get none.
  */
 export function alignedBefore(diff: Pick<Diff, "hunks">, after: TextDocument, removed: string): TextDocument {
   const lines = linesBefore(after.lines, diff.hunks, removed.split("\n"));

@@ -1,4 +1,4 @@
-// A text with what is known of its lines.
+// Texts with data about their lines.
 
 import { Text } from "@codemirror/state";
 import type { Document, Language, LineTable, OriginTable, Pane } from "../messages.ts";
@@ -7,22 +7,22 @@ import { definedInstruction, definedNames, definitionKey } from "./names.ts";
 import { NONE, type Origins } from "./origins.ts";
 import { decodeInt32, decodeJson, decodeText } from "./transport.ts";
 
-/** Who makes a text here knows of no line at which to begin, and maybe of none that defines an instruction. */
+/** Data about lines. Texts made in the browser have no first line, and may have no instructions. */
 export type Lines = Omit<LineTable, "first_line"> & {
   readonly first_line?: number;
-  /** For each line whether it defines an instruction, not 0; what is missing defines none. */
+  /** Nonzero for each line that defines an instruction. Missing entries count as 0. */
   readonly defining?: Uint8Array;
 };
 type About = Pick<Document, "variant" | "language" | "title"> & { readonly pane: Pane };
 
-/** Lines count from 0 throughout. */
+/** A text. Line numbers start at 0 everywhere. */
 export class TextDocument {
   readonly pane: Pane;
   readonly variant: number | null;
   readonly language: Language;
   readonly title: string;
   readonly lines: readonly string[];
-  /** CodeMirror's form; shares the strings of `lines`. */
+  /** CodeMirror's representation, which shares the strings of `lines`. */
   readonly text: Text;
   private readonly instructionLines: Gradual<ReadonlyMap<string, number>>;
   private readonly definitions: Gradual<ReadonlyMap<string, readonly number[]>>;
@@ -47,7 +47,7 @@ export class TextDocument {
     this.definitions = new Gradual(indexDefinitions(this.lines, this.language));
   }
 
-  /** Makes what is looked up at a click, piece by piece. */
+  /** Builds the indices that a click needs, piece by piece. */
   *prepare(): Generator<void> {
     yield void (this.originLines ??= indexOrigins(this.lineOrigins));
     yield* this.instructionLines.make();
@@ -58,17 +58,17 @@ export class TextDocument {
     return this.lineOrigins[line] ?? NONE;
   }
 
-  /** Whether a line defines an instruction. */
+  /** Returns whether a line defines an instruction. */
   defines(line: number): boolean {
     return Boolean(this.table.defining?.[line]);
   }
 
-  /** The name of the instruction that a line defines, or null. */
+  /** Returns the name of the instruction that a line defines, or null. */
   instruction(line: number): string | null {
     return this.defines(line) ? definedInstruction(this.lines[line]!) : null;
   }
 
-  /** The lines of some origins, in order. */
+  /** Returns the lines of some origins, in order. */
   linesOf(origins: readonly number[]): Int32Array {
     const { starts, lines } = (this.originLines ??= indexOrigins(this.lineOrigins));
     const parts = origins.map((origin) => lines.subarray(starts[origin] ?? 0, starts[origin + 1] ?? 0));
@@ -81,24 +81,24 @@ export class TextDocument {
     return parts.length > 1 ? inOrder(found, this.lines.length) : found;
   }
 
-  /** The line that defines an instruction, or -1. */
+  /** Returns the line that defines an instruction, or -1. */
   lineOfInstruction(name: string): number {
     return this.instructionLines.value.get(name) ?? -1;
   }
 
-  /** The line at which a reader begins: of Python the function; of HLO the entry computation, below all that it calls. */
+  /** The line to show first: the function in Python; the entry computation in HLO, which follows all that it calls. */
   get firstLine(): number {
     const find = (): number => this.lines.findIndex((text) => text.startsWith("ENTRY "));
     return (this.beginning ??= this.language === "hlo" ? Math.max(0, find()) : (this.table.first_line ?? 0));
   }
 
-  /** The number to show beside a line; "" for a heading. */
+  /** Returns the line number to show; "" for a heading. */
   label(line: number): string {
     const labels = this.table.labels;
     return labels ? String(labels[line] ?? "") : String(line + 1);
   }
 
-  /** The first line that shows a number; -1 where none does. */
+  /** Returns the first line with a shown line number; -1 if there is none. */
   lineLabeled(label: number): number {
     const labels = this.table.labels;
     return labels ? labels.indexOf(label) : label <= this.lines.length ? label - 1 : -1;
@@ -108,7 +108,7 @@ export class TextDocument {
     return this.table.labels !== null && this.table.labels[line] === null && this.lines[line] !== "";
   }
 
-  /** The line that defines `name` for a use in `line`: the nearest above, else the first; or -1. */
+  /** Returns the line that defines `name` for a use in `line`: the nearest one above, or else the first one, or -1. */
   lineOfDefinition(name: string, line: number): number {
     const lines = this.definitions.value.get(definitionKey(name, this.language)) ?? [];
     let found = lines[0] ?? -1;
@@ -118,14 +118,14 @@ export class TextDocument {
     return found;
   }
 
-  /** The last line of the block that `line` opens by indentation, or `line` when it opens none. */
+  /** Returns the last line of the block that `line` opens by indentation, or `line` if it opens none. */
   foldEnd(line: number): number {
     this.foldEnds ??= foldEndsOf(this.lines);
     return this.foldEnds[line] ?? line;
   }
 }
 
-/** Lines sorted by origin: those of origin `i` are `lines[starts[i]]` to before `lines[starts[i + 1]]`, in order. */
+/** Lines sorted by origin. Those of origin `i` are `lines[starts[i]]` up to but excluding `lines[starts[i + 1]]`. */
 interface OriginLines {
   readonly starts: Int32Array;
   readonly lines: Int32Array;
@@ -144,7 +144,7 @@ function indexOrigins(lineOrigins: Int32Array): OriginLines {
   return { starts, lines };
 }
 
-/** Sorts lines of a text of `count` lines; many of them by a look at every line. */
+/** Sorts lines of a text with `count` lines. Uses a counting sort if there are many. */
 function inOrder(found: Int32Array, count: number): Int32Array {
   if (found.length < count / 16) return found.sort();
   const isFound = new Uint8Array(count);
@@ -154,7 +154,7 @@ function inOrder(found: Int32Array, count: number): Int32Array {
   return found;
 }
 
-/** The text of a `Document`'s five buffers, unpacked; its origins become known to all texts. */
+/** Reads a text from the five unpacked buffers of a `Document`, and adds its origins to `origins`. */
 export function readDocument(about: About, parts: readonly ArrayBuffer[], origins: Origins): TextDocument {
   const [text, lineOrigins, table, lines, defining] = parts;
   if (!text || !lineOrigins || !table || !lines || !defining) throw new Error("a document has five buffers");
@@ -164,7 +164,7 @@ export function readDocument(about: About, parts: readonly ArrayBuffer[], origin
   return new TextDocument(about, decodeText(text), interned, known);
 }
 
-/** A text of which nothing is known. */
+/** Returns a text without data about its lines. */
 export function plainText(about: About, text: string): TextDocument {
   const count = text.split("\n").length;
   return new TextDocument(about, text, new Int32Array(count).fill(NONE), { labels: null });
@@ -194,7 +194,7 @@ function* indexDefinitions(texts: readonly string[], language: Language): Genera
   return found;
 }
 
-/** Blocks by indentation, in one pass: a block ends before the next line that is not deeper. */
+/** Returns the ends of blocks by indentation, in one pass. A block ends before the next line that is not deeper. */
 export function foldEndsOf(lines: readonly string[]): Int32Array {
   const ends = Int32Array.from(lines, (_, i) => i);
   const open: { line: number; indent: number }[] = [];

@@ -1,9 +1,9 @@
-// Elements without a framework.
+// Helpers for DOM elements.
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | EventListener>;
 
-/** An element: attributes (`onclick` and the like are listeners, `true` is an empty attribute) and children. */
+/** Creates an element. Functions (`onclick` etc.) become listeners, and `true` becomes an empty attribute. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -15,7 +15,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** The same for SVG. */
+/** Creates an SVG element in the same way. */
 export function svg<K extends keyof SVGElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -27,13 +27,13 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
-/** Puts `children` in the place of what is there. */
+/** Replaces the contents of an element. */
 export function fill(element: Element, ...children: Child[]): void {
   element.replaceChildren();
   append(element, children);
 }
 
-/** Sets attributes that are others now: what is set again, even to the same, is styled again. */
+/** Sets attributes whose values have changed. Setting an equal value would also recompute styles. */
 export function update(element: Element, attributes: Record<string, string>): void {
   for (const [name, value] of Object.entries(attributes)) {
     if (element.getAttribute(name) !== value) element.setAttribute(name, value);
@@ -41,8 +41,8 @@ export function update(element: Element, attributes: Record<string, string>): vo
 }
 
 /**
- * Does what needs an element's place with the next frame, unless it is gone by then: before, the browser would lay out
- * for it all that was just changed.
+ * Calls `look` in the next frame if the element is still on the page. For code that reads sizes or positions: reading
+ * them now would force a layout of all changes.
  */
 export function whenLaidOut(element: Element, look: () => void): void {
   requestAnimationFrame(() => {
@@ -50,7 +50,7 @@ export function whenLaidOut(element: Element, look: () => void): void {
   });
 }
 
-/** Puts a task off until the next frame; asked for again before, it is done once. */
+/** Returns a function that runs a task in the next frame, once for several calls. */
 export function oncePerFrame(task: () => void): () => void {
   let isWaiting = false;
   return () => {
@@ -63,7 +63,7 @@ export function oncePerFrame(task: () => void): () => void {
   };
 }
 
-/** Whether the wheel is meant for an element: the notebook scrolls with it, and what is in its way must not catch it unasked. */
+/** Returns whether an element should handle a wheel event. Without focus or Ctrl, the event scrolls the notebook. */
 export function isForElement(e: WheelEvent, element: Element): boolean {
   return e.ctrlKey || e.metaKey || element.contains(document.activeElement);
 }
@@ -86,7 +86,7 @@ function append(element: Element, children: Child[]): void {
   }
 }
 
-/** Follows a pointer from a press until its release, as for a splitter. Coordinates in CSS pixels. */
+/** Tracks a pointer from press to release, for example for a splitter. Coordinates are in CSS pixels. */
 export function drag(handle: HTMLElement, start: (e: PointerEvent) => ((e: PointerEvent) => void) | null): void {
   handle.addEventListener("pointerdown", (down) => {
     const move = down.button === 0 ? start(down) : null;

@@ -1,6 +1,6 @@
-// Files that the browser saves.
+// Downloads.
 
-/** Has the browser save a file. */
+/** Makes the browser save a file. */
 export function save(name: string, content: Blob | string): void {
   const blob = typeof content === "string" ? new Blob([content]) : content;
   const url = URL.createObjectURL(blob);

@@ -1,4 +1,4 @@
-// A read-only editor over a TextDocument: linked lines, folding, search, jumps to definitions.
+// A read-only editor for a TextDocument, with linked lines, folding, search, and jumps to definitions.
 
 import { codeFolding, foldEffect, foldGutter, foldKeymap, foldService } from "@codemirror/language";
 import {
@@ -22,6 +22,7 @@ import {
 } from "@codemirror/view";
 import { costGutter } from "./costgutter.ts";
 import type { TextDocument } from "./documents.ts";
+import type { EditorEvents } from "./editorevents.ts";
 import { expandAt } from "./expand.ts";
 import { frameBlocks } from "./frames.ts";
 import { wrapped } from "./hanging.ts";
@@ -30,33 +31,21 @@ import { hovering } from "./hover.ts";
 import { nameAt } from "./names.ts";
 import { pointing } from "./pointing.ts";
 
-/** What an editor tells its owner. Lines count from 0. */
-export interface EditorEvents {
-  onLine(line: number): void;
-  onHover(line: number | null): void;
-  onMove(delta: number): void;
-  onClear(): void;
-  /** What is known of a line besides its text. */
-  describe?(line: number): string[];
-  /** What is searched for has changed. */
-  onSearch?(query: SearchQuery): void;
-}
-
-/** What is lit: levels by interned origin, and the chosen line or -1. */
-export interface Lights {
+/** Highlights: levels by interned origin, and the selected line or -1. */
+interface Lights {
   readonly chosen: number;
   readonly levels: Uint8Array | null;
   readonly hover: Uint8Array | null;
 }
 
-export interface EditorOptions {
+interface EditorOptions {
   readonly wrap: boolean;
   readonly details: boolean;
 }
 
-/** A line of which less is seen, or of a shorter one not all, is scrolled to sideways. */
-/** Editors that know how high lines are, and keep their place when a line drawn is higher than it was taken to be. */
+/** Editors that have measured line heights. They keep their position when a line is higher than estimated. */
 const measured = new WeakSet<EditorView>();
+/** Smallest visible width in pixels of a line that is not scrolled to sideways, or its whole width if it is shorter. */
 const LEAST_SEEN_PX = 160;
 const DARK: Lights = { chosen: -1, levels: null, hover: null };
 const setLights = StateEffect.define<Lights>();
@@ -67,14 +56,14 @@ const lights = StateField.define<Lights>({
 const wrapping = new Compartment();
 const detailing = new Compartment();
 
-/** All that makes an editor show `document`; also for the two sides of a diff. */
+/** Returns the extensions of an editor for `document`, or for one side of a diff. */
 export function editorExtensions(document: TextDocument, events: EditorEvents, options: EditorOptions): Extension {
   return [
     EditorState.readOnly.of(true),
     EditorView.editable.of(false),
     EditorView.contentAttributes.of({
       tabindex: "0",
-      "aria-label": `${document.pane} text, read only`,
+      "aria-label": `${document.pane} text, read-only`,
       "aria-multiline": "true",
     }),
     lineNumbers({
@@ -102,10 +91,10 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     keys(events),
     pointing(events, (view, position) => jump(view, document, events, position)),
     hovering(document, (line) => events.describe?.(line) ?? []),
-    // CodeMirror, focused at the top, goes back to where it last heard of a scroll. The event of the scroll to the top
-    // may be yet to come, and the line under the pointer would be another when the button is let go.
+    // When it gets the focus at the top, CodeMirror scrolls back to the position of the last scroll event. The event
+    // for scrolling to the top may not have arrived yet, and another line would be under the pointer on release.
     EditorView.domEventObservers({ mousedown: (_event, view) => view.scrollDOM.dispatchEvent(new Event("scroll")) }),
-    // Reveals a line inside the editor alone; CodeMirror would scroll the notebook as well.
+    // Scrolls inside the editor only. CodeMirror would scroll the notebook as well.
     EditorView.scrollHandler.of((view, range) => {
       if (!isOwnScroller(view)) return false;
       requestAnimationFrame(() => revealPosition(view, range.head));
@@ -127,7 +116,7 @@ export function createEditor(
   return view;
 }
 
-/** Searches for the same in another editor, where its search is open. */
+/** Sets the query of another editor if its search panel is open. */
 export function searchToo(view: EditorView, query: SearchQuery): void {
   const isOther = searchPanelOpen(view.state) && !getSearchQuery(view.state).eq(query);
   if (isOther) view.dispatch({ effects: setSearchQuery.of(query) });
@@ -145,7 +134,7 @@ export function setDetails(view: EditorView, document: TextDocument, details: bo
   view.dispatch({ effects: detailing.reconfigure(details ? [] : hideDetails(document.language)) });
 }
 
-/** The lines at the top and bottom of what is on screen, from 0. */
+/** Returns the first and last visible line, from 0. */
 export function visibleLines(view: EditorView): { first: number; last: number } {
   const scroller = scrollerOf(view);
   const box = scroller.getBoundingClientRect();
@@ -154,21 +143,21 @@ export function visibleLines(view: EditorView): { first: number; last: number } 
   return { first: lineAt(top + view.defaultLineHeight / 2), last: lineAt(top + box.height - view.defaultLineHeight) };
 }
 
-/** Scrolls a line to the middle of the editor, or to its top, without moving anything around the editor. */
+/** Scrolls a line to the middle or top of the editor, without moving anything around the editor. */
 export function revealLine(view: EditorView, line: number, place: "middle" | "top" = "middle"): void {
   const { doc } = view.state;
   revealPosition(view, doc.line(Math.max(1, Math.min(doc.lines, line + 1))).from, place);
   revealText(view, line);
 }
 
-/** Scrolls sideways where a line's text begins, unless enough of it is seen. */
+/** Scrolls sideways to the start of a line's text, unless enough of it is visible. */
 export function revealText(view: EditorView, line: number): void {
   const { scrollDOM, defaultCharacterWidth: width } = view;
   const text = view.state.doc.line(line + 1).text;
   const from = Math.max(0, text.search(/\S/)) * width;
   const to = text.length * width;
   const left = scrollDOM.scrollLeft;
-  const gutters = view.contentDOM.offsetLeft; // they stay at the left edge, over the text
+  const gutters = view.contentDOM.offsetLeft; // sticky, above the text
   const right = left + scrollDOM.clientWidth - gutters;
   const seen = Math.min(to, right) - Math.max(from, left);
   if (seen < Math.min(to - from, LEAST_SEEN_PX)) scrollDOM.scrollLeft = Math.max(0, from - 2 * width);
@@ -187,14 +176,14 @@ function revealPosition(view: EditorView, position: number, place: "middle" | "t
   const scroll = (top: number): void => {
     if (!isThere(top)) scroller.scrollTop = top;
   };
-  // A new editor that is scrolled before it has measured a line goes elsewhere once it has.
+  // An editor that is scrolled before its first measurement jumps to another position afterward.
   if (measured.has(view)) scroll(find());
   const write = (top: number): void => {
     measured.add(view);
     scroll(top);
-    requestAnimationFrame(() => (scroll(find()), view.requestMeasure())); // what is scrolled while it measures, it may miss
+    requestAnimationFrame(() => (scroll(find()), view.requestMeasure())); // it may miss scrolling while measuring
   };
-  // Heights of lines never drawn are estimates; once drawn they are known, and the editor keeps its own place then.
+  // Heights are estimates until lines are drawn. Then the editor corrects its position itself.
   view.requestMeasure({ read: find, write });
 }
 
@@ -214,7 +203,7 @@ function folding(document: TextDocument): Extension {
   });
 }
 
-/** What a fold of the lines `first` to `last` hides: all but the first line's text. */
+/** Returns the range that a fold of the lines `first` to `last` hides: everything after the first line. */
 function rangeOf(document: TextDocument, first: number, last: number): { from: number; to: number } {
   return { from: document.text.line(first + 1).to, to: document.text.line(last + 1).to };
 }
@@ -231,7 +220,7 @@ function headings(document: TextDocument): Extension {
 
 const LIT: Record<string, Decoration> = {};
 
-/** One class for what a line is, by bits: level, chosen, hovered. */
+/** Returns the decoration of a line with a level, selection and hover state. */
 function litClass(level: number, chosen: boolean, hover: number): Decoration | null {
   if (!level && !chosen && !hover) return null;
   const key = `${level}${chosen}${hover}`;
@@ -253,7 +242,7 @@ function litLines(document: TextDocument): Extension {
   );
 }
 
-/** Decorations of the lines on screen, made anew when the screen or their reason changes. */
+/** Decorates the visible lines. Rebuilds the decorations when the visible lines change or `isStale` returns true. */
 function lineDecorations(
   decorationAt: (state: EditorState, line: number) => Decoration | null,
   isStale: (update: ViewUpdate) => boolean,
@@ -295,7 +284,7 @@ function keys(events: EditorEvents): Extension {
   ];
 }
 
-/** Goes to the definition of the name at a position; false when there is none elsewhere. */
+/** Goes to the definition of the name at a position. Returns false if there is none in another line. */
 function jump(view: EditorView, document: TextDocument, events: EditorEvents, position: number): boolean {
   const line = view.state.doc.lineAt(position);
   const name = nameAt(line.text, position - line.from, document.language);

@@ -1,11 +1,11 @@
-// What every member of a group has after each step of a textbook's algorithm: as `Exchange.held` in Python.
+// The blocks of every member of a group after each step of a textbook algorithm, like `Exchange.held` in Python.
 
 import type { Exchange } from "../messages.ts";
 
-/** By block the positions of the members whose values are in it. */
+/** The blocks of a member, with the positions of the members whose values each block contains. */
 export type Held = ReadonlyMap<number, readonly number[]>;
 
-/** Before the first step, and after each: what each member has, by position. */
+/** Returns the blocks of each member, by position, before the first step and after each step. */
 export function statesOf(exchange: Exchange): Held[][] {
   const states: Held[][] = [beginning(exchange)];
   for (const step of exchange.steps) {
@@ -13,10 +13,10 @@ export function statesOf(exchange: Exchange): Held[][] {
     const after = before.map((held) => new Map(held));
     for (const { sender, receiver, blocks, adds } of step) {
       for (const block of blocks) {
-        const come = before[sender]!.get(block) ?? [];
-        const mine = after[receiver]!.get(block) ?? [];
-        after[receiver]!.set(block, adds ? [...new Set([...mine, ...come])].sort((a, b) => a - b) : come);
-        if (exchange.opcode === "all-to-all") after[sender]!.delete(block); // nobody's but the one's that it is for
+        const sent = before[sender]!.get(block) ?? [];
+        const own = after[receiver]!.get(block) ?? [];
+        after[receiver]!.set(block, adds ? [...new Set([...own, ...sent])].sort((a, b) => a - b) : sent);
+        if (exchange.opcode === "all-to-all") after[sender]!.delete(block); // only the receiver keeps it
       }
     }
     states.push(after);
@@ -35,7 +35,7 @@ function beginning({ opcode, members: count, parts }: Exchange): Held[] {
   });
 }
 
-/** A permutation: one step, each pair at once. */
+/** Returns a permutation: one step in which all pairs exchange at once. */
 export function permutation(pairs: readonly (readonly number[])[], count: number): Exchange {
   const step = pairs.map(([sender, receiver]) => ({
     sender: sender!,
@@ -46,7 +46,7 @@ export function permutation(pairs: readonly (readonly number[])[], count: number
   return { opcode: "collective-permute", algorithm: "direct", members: count, parts: 1, steps: [step] };
 }
 
-/** A block's name: its number, "a" or "b" behind it for a half; of an all-to-all the ids that it is from and for. */
+/** Returns a block's name: its number, plus "a" or "b" for halves. In an all-to-all: the ids of source and target. */
 export function blockName({ opcode, members: count, parts }: Exchange, block: number, ids: readonly number[]): string {
   const whole = Math.floor(block / parts);
   const half = parts > 1 ? "ab"[block % parts]! : "";
@@ -54,7 +54,9 @@ export function blockName({ opcode, members: count, parts }: Exchange, block: nu
   return `${ids[Math.floor(whole / count)]}→${ids[whole % count]}${half}`;
 }
 
-/** Where a block stands in the row of a member: by its number; of an all-to-all, whose blocks are many, among those held. */
+/**
+ * Returns a block's column in the row of a member: its number or, in an all-to-all, its index among the held blocks.
+ */
 export function columnOf({ opcode }: Exchange, held: Held, block: number): number {
   return opcode === "all-to-all" ? [...held.keys()].filter((other) => other < block).length : block;
 }

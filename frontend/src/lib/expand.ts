@@ -1,11 +1,11 @@
-// Opens what hides a position: folds, and the unchanged stretches that a diff leaves out.
+// Expansion of folds and of collapsed unchanged stretches that hide a position.
 
 import { foldedRanges, unfoldEffect } from "@codemirror/language";
 import { getChunks, mergeViewSiblings, uncollapseUnchanged } from "@codemirror/merge";
 import type { StateEffect } from "@codemirror/state";
 import type { EditorView } from "@codemirror/view";
 
-/** Whether a line, from 0, is drawn as itself and not inside a fold or an unchanged stretch. */
+/** Returns whether a line, from 0, is visible and not inside a fold or a collapsed stretch. */
 export function isDrawn(view: EditorView, line: number): boolean {
   const { from, to } = view.state.doc.line(line + 1);
   const block = view.lineBlockAt(from);
@@ -21,7 +21,7 @@ export function expandAt(view: EditorView, position: number): void {
   if (getChunks(view.state)) uncollapse(view, view.lineBlockAt(position).from);
 }
 
-/** Shows the unchanged stretch that begins at `from`, on both sides; without one nothing happens. */
+/** Expands the unchanged stretch that begins at `from`, if there is one, on both sides. */
 function uncollapse(view: EditorView, from: number): void {
   view.dispatch({ effects: uncollapseUnchanged.of(from) });
   const pair = mergeViewSiblings(view);
@@ -30,7 +30,7 @@ function uncollapse(view: EditorView, from: number): void {
   other.dispatch({ effects: uncollapseUnchanged.of(otherSide(view, from)) });
 }
 
-/** The place in the other text of a place that did not change: as far behind the last change. */
+/** Returns the corresponding position in the other text: at the same distance from the last change. */
 function otherSide(view: EditorView, position: number): number {
   const { chunks, side } = getChunks(view.state)!;
   let [own, other] = [0, 0];

@@ -1,4 +1,4 @@
-// What stands at a place of a text, for whoever points at it: a definition, or what an operation does.
+// Explanations for a position in a text: the definition of a name, or the meaning of an operation.
 
 import type { Language } from "../messages.ts";
 import type { TextDocument } from "./documents.ts";
@@ -7,22 +7,22 @@ import { ofHlo, ofJaxpr, ofStablehlo, type Entry } from "./glossary.ts";
 import { nameAt } from "./names.ts";
 import { operationsIn, withoutDetails } from "./tokens.ts";
 
-/** What is said: a heading, code, words, and where more is said; "" for what there is not. */
+/** An explanation: a heading, code, words, and a link to more; "" for missing parts. */
 export interface Explanation {
   readonly title: string;
   readonly code: string;
   readonly words: string;
   readonly url: string;
-  /** The line that it is about, from 0. */
+  /** The explained line, from 0. */
   readonly line: number;
-  /** Columns of what it is about. */
+  /** The columns of the explained text. */
   readonly from: number;
   readonly to: number;
 }
 
 const MOST_CODE = 320;
 
-/** Of the name or operation at a column of a line; null where nothing is to be said. */
+/** Explains the name or operation at a column of a line. Returns null if there is nothing to explain. */
 export function explain(document: TextDocument, line: number, column: number): Explanation | null {
   const text = document.lines[line] ?? "";
   const operation = operationAt(document, line, column);
@@ -32,7 +32,7 @@ export function explain(document: TextDocument, line: number, column: number): E
   const defined = document.lineOfDefinition(name, line);
   if (defined < 0 || defined === line) return null;
   const from = text.lastIndexOf(name, column);
-  const uses = `defined in line ${document.label(defined) || grouped(defined + 1)}`;
+  const uses = `defined on line ${document.label(defined) || grouped(defined + 1)}`;
   return {
     title: `${name}, ${uses}`,
     code: shortened(document, defined),
@@ -52,16 +52,16 @@ const ENTRIES: Partial<Record<Language, (name: string) => Entry | null>> = {
 
 function operationAt(document: TextDocument, line: number, column: number): Explanation | null {
   const text = document.lines[line] ?? "";
-  const say = ENTRIES[document.language];
-  for (const { name, from, to } of say ? operationsIn(text, document.language) : []) {
+  const lookUp = ENTRIES[document.language];
+  for (const { name, from, to } of lookUp ? operationsIn(text, document.language) : []) {
     if (column < from || column > to) continue;
-    const entry = say!(name);
+    const entry = lookUp!(name);
     return entry && { title: name, code: "", ...entry, line, from, to };
   }
   return null;
 }
 
-/** A line of code without what stands at its end for other readers. */
+/** Returns a line of code without its details, shortened. */
 function shortened(document: TextDocument, line: number): string {
   const plain = withoutDetails(document.lines[line]!, document.language).trim();
   return plain.length > MOST_CODE ? `${plain.slice(0, MOST_CODE)} …` : plain;

@@ -1,4 +1,4 @@
-// What is known of an instruction of HLO from the text alone: the shapes of its operands, how long its value is alive.
+// Facts about an HLO instruction from the text only: the shapes of its operands, and its live range.
 
 import { computationsOf } from "./computations.ts";
 import type { TextDocument } from "./documents.ts";
@@ -6,32 +6,34 @@ import { grouped, plural } from "./format.ts";
 import { userTest } from "./search.ts";
 
 const INSTRUCTION = /^\s*(?:ROOT )?%?([\w.-]+) = (.*?) ?([a-z][a-z\d-]*)\(([^)]*)\)/;
-/** Instructions that make no value of their own: they give a part of one, or several, another name. */
+/** Instructions that produce no new value: they only name parts or groups of existing values. */
 const NAMES: ReadonlySet<string> = new Set(["tuple", "get-tuple-element", "bitcast", "opt-barrier", "add-dependency"]);
 const MOST_OPERANDS = 8;
 const LONGEST = 64;
 
-/** The operands of an instruction with their shapes, a line each; of many the first. */
+/** Returns the operands of an instruction with their shapes, one per line, up to `MOST_OPERANDS`. */
 export function operandsOf(document: TextDocument, line: number): string[] {
   const operands = INSTRUCTION.exec(document.lines[line] ?? "")?.[4];
   if (document.language !== "hlo" || operands === undefined) return [];
   const names = operands.match(/%[\w.-]+/g) ?? operands.match(/[a-z_][\w.-]*/gi) ?? [];
-  const told = names.slice(0, MOST_OPERANDS).flatMap((name) => {
+  const rows = names.slice(0, MOST_OPERANDS).flatMap((name) => {
     const shape = INSTRUCTION.exec(document.lines[document.lineOfInstruction(name.replace(/^%/, ""))] ?? "")?.[2];
     return shape === undefined ? [] : [`${name}: ${shape.length > LONGEST ? `${shape.slice(0, LONGEST)} …` : shape}`];
   });
-  return names.length > MOST_OPERANDS ? [...told, `${grouped(names.length - MOST_OPERANDS)} more`] : told;
+  return names.length > MOST_OPERANDS ? [...rows, `${grouped(names.length - MOST_OPERANDS)} more`] : rows;
 }
 
-/** From where to where in the schedule of its computation a value is alive. Places count from 0. */
-export interface Alive {
+/** The live range of a value in the schedule of its computation. Positions start at 0. */
+interface Alive {
   readonly from: number;
   readonly to: number;
-  /** Instructions of the computation. */
+  /** The number of instructions in the computation. */
   readonly length: number;
 }
 
-/** The last use of a value under any name; null where XLA has not said in which order instructions run. */
+/**
+ * Returns the live range of the value of a line, including uses under other names; null if the HLO is not scheduled.
+ */
 export function aliveAt(document: TextDocument, line: number): Alive | null {
   const isScheduled = document.lines[0]?.includes("is_scheduled=true");
   const computation = isScheduled ? computationsOf(document).at(line) : null;
@@ -41,7 +43,7 @@ export function aliveAt(document: TextDocument, line: number): Alive | null {
   return { from: line - first, to: last - first, length: computation.last - first };
 }
 
-/** Instructions of a scheduled computation stand in the order in which they run, a line each. */
+/** Returns the last use of a value. The lines of a scheduled computation are in execution order. */
 function lastUse(document: TextDocument, line: number, end: number): number {
   const tests = [userTest(document.instruction(line)!)];
   if (/^\s*ROOT /.test(document.lines[line]!)) return end;
@@ -58,8 +60,8 @@ function lastUse(document: TextDocument, line: number, end: number): number {
   return last;
 }
 
-/** `120 to 145 of 467 in its schedule, 26 steps`. */
+/** Returns text such as `steps 120 to 145 of 467 (26 steps)`. */
 export function aliveText({ from, to, length }: Alive): string {
   const steps = plural(to - from + 1, "step");
-  return `${grouped(from)} to ${grouped(to)} of ${grouped(length)} in its schedule, ${steps}`;
+  return `steps ${grouped(from)} to ${grouped(to)} of ${grouped(length)} (${steps})`;
 }

@@ -1,4 +1,4 @@
-// Numbers for people, in the same words as inspector/support/units.py.
+// Numbers as text, in the same format as inspector/support/units.py.
 
 export type Unit = "bytes" | "count" | "seconds";
 
@@ -30,19 +30,19 @@ export function formatSeconds(value: number): string {
   return value ? `${significant(value / 1e-9)} ns` : "0 s";
 }
 
-/** A running clock, where digits must not jump: `4.2 s`, `1:05`. */
+/** Returns the text of a running clock, with a stable number of digits: `4.2 s`, `1:05`. */
 export function formatElapsed(value: number): string {
   if (value < 60) return `${value.toFixed(value < 9.95 ? 1 : 0)} s`;
   const whole = Math.floor(value);
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 }
 
-/** A difference with its sign, `+1.5 KiB`, with a true minus. */
+/** Returns a difference with its sign, such as `+1.5 KiB`, with a minus sign (not a hyphen). */
 export function formatDelta(value: number, unit: Unit): string {
   return (value < 0 ? "−" : "+") + format(Math.abs(value), unit);
 }
 
-/** The change from `base` to `value` in percent, `−12.5 %`; "new" where the base is zero. */
+/** Returns the change from `base` to `value` in percent, such as `−12.5 %`; "from 0" if the base is zero. */
 export function formatPercent(value: number, base: number): string {
   if (base === 0) return value === 0 ? "0 %" : "from 0";
   const percent = ((value - base) / Math.abs(base)) * 100;
@@ -52,7 +52,7 @@ export function formatPercent(value: number, base: number): string {
   return `${percent < 0 ? "−" : "+"}${text} %`;
 }
 
-/** `1, "line"` -> `1 line`; thousands are separated. */
+/** `1, "line"` -> `1 line`, with thousands separators. */
 export function plural(count: number, word: string, many = `${word}s`): string {
   return `${grouped(count)} ${count === 1 ? word : many}`;
 }
@@ -62,30 +62,32 @@ export function grouped(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** A place in a file, as a reader names it: `model.py:12`. */
+/** Returns a short form of a source line, such as `model.py:12`. */
 export function shortSource({ file, line, library }: { file: string; line: number | null; library?: string }): string {
   const own = line === null ? baseName(file) : `${baseName(file)}:${line}`;
   return library ? `${own} (${baseName(library)})` : own;
 }
 
-/** A source line with its whole path, and the library's line that it led to. */
+/** Returns a source line with its whole path, and the library line below it in the stack. */
 export function wholeSource({ file, line, library }: { file: string; line: number | null; library?: string }): string {
-  return `${file}:${line ?? "?"}${library ? `\nwhich led to ${library}` : ""}`;
+  return `${file}:${line ?? "?"}${library ? `\ncalls ${library}` : ""}`;
 }
 
-/** The last part of a path, as a reader names a file. */
+/** Returns the last part of a path. */
 export function baseName(path: string): string {
   return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;
 }
 
-/** Three digits of 999.6 are 1000, which belongs to the next unit; the same in `inspector/support/units.py`. */
+/**
+ * 999.6 rounded to three digits is 1000, which belongs to the next unit. The same as in `inspector/support/units.py`.
+ */
 const ROUNDS_UP = 0.9995;
 
 function scaled(value: number, base: number, units: string[], separator: string): string {
   let power = 0;
   let rest = value;
   while (Math.abs(rest) >= base * ROUNDS_UP && power < units.length - 1) {
-    if (power === 0 && Number.isInteger(rest) && Math.abs(rest) < base) break; // counted, not rounded
+    if (power === 0 && Number.isInteger(rest) && Math.abs(rest) < base) break; // small integers are not rounded
     rest /= base;
     power += 1;
   }

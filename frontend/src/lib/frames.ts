@@ -1,11 +1,11 @@
-// The tables that frame a text and say nothing of the program: files and stack frames at the head
-// of HLO, locations around MLIR. They open folded.
+// Tables of locations that are folded at first: files and stack frames at the top of HLO, and locations before and
+// after MLIR.
 
 import type { TextDocument } from "./documents.ts";
 
 const TABLES = ["FileNames", "FunctionNames", "FileLocations", "StackFrames"];
 
-/** First and last line, from 0, of each table longer than a line. */
+/** Returns the first and last line, from 0, of each table with more than one line. */
 export function frameBlocks({ lines, language }: Pick<TextDocument, "lines" | "language">): [number, number][] {
   const blocks = language === "hlo" ? [hloTables(lines)] : language === "mlir" ? [head(lines), tail(lines)] : [];
   return blocks.filter((block) => block !== null && block[1] > block[0]) as [number, number][];

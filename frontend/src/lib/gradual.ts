@@ -1,12 +1,12 @@
-// What takes long to make for a large program, made in pieces while the browser has nothing else to do.
+// Values that take long to build for large programs, built in pieces while the browser is idle.
 
-/** Items of a loop that are a piece: about a millisecond's work. */
+/** Number of loop iterations in a piece, which take about a millisecond. */
 export const PIECE = 500;
-/** Where a browser has no idle time to tell of. */
+/** Pause between turns in browsers without `requestIdleCallback`. */
 const PAUSE_MS = 20;
 const TURN_MS = 5;
 
-/** A value made by a generator; whoever needs it before that has ended waits for the rest. */
+/** A value built by a generator. Reading it early completes the generator first. */
 export class Gradual<T> {
   private made: { readonly value: T } | null = null;
 
@@ -17,7 +17,7 @@ export class Gradual<T> {
     return this.made.value;
   }
 
-  /** Makes it piece by piece. */
+  /** Builds the value piece by piece. */
   *make(): Generator<void> {
     while (!this.made) yield this.next();
   }
@@ -30,7 +30,7 @@ export class Gradual<T> {
 
 const waiting: Iterator<void>[] = [];
 
-/** Goes through the pieces of a task when all earlier tasks are done and nothing else is to be done. */
+/** Runs the pieces of a task while the browser is idle, after all earlier tasks. */
 export function whenIdle(task: Iterator<void>): void {
   if (waiting.push(task) === 1) schedule();
 }
@@ -43,7 +43,7 @@ function schedule(): void {
 function run(turn: Pick<IdleDeadline, "timeRemaining">): void {
   try {
     do {
-      let isDone: boolean | undefined = true; // as one that throws is
+      let isDone: boolean | undefined = true; // a task that throws is done
       try {
         isDone = waiting[0]!.next().done;
       } finally {

@@ -1,8 +1,8 @@
-// The grid of a Pallas kernel: steps and what blocks they work on. Pure functions.
+// The grid of a Pallas kernel: its steps, and the blocks of each step. Pure functions.
 
 import type * as messages from "../messages.ts";
 
-/** `pl.program_id` of a step: row-major, the last dimension innermost. */
+/** Returns `pl.program_id` for a step: row-major, with the last dimension innermost. */
 export function programIds(step: number, grid: readonly (number | null)[]): number[] {
   const ids: number[] = [];
   let rest = step;
@@ -13,27 +13,27 @@ export function programIds(step: number, grid: readonly (number | null)[]): numb
   return ids;
 }
 
-/** The blocks of an operand that were worked on up to a step, that of the step included. */
+/** Returns the blocks of an operand that were visited up to and including a step. */
 export function visitedBlocks(operand: messages.KernelOperand, step: number): Set<number> {
   return new Set(operand.steps.slice(0, step + 1));
 }
 
-/** Whether the pipeline copies the operand's block before this step: it is another one than before. */
+/** Returns whether the pipeline copies the operand's block before a step, because the block has changed. */
 export function isCopied(operand: messages.KernelOperand, step: number): boolean {
   return step === 0 || operand.steps[step] !== operand.steps[step - 1];
 }
 
-export interface Plane {
+interface Plane {
   readonly rows: number;
   readonly columns: number;
 }
 
-/** The last two dimensions of a shape; what there is not has size 1. */
+/** Returns the last two dimensions of a shape. Missing dimensions have size 1. */
 export function planeOf(shape: readonly number[]): Plane {
   return { rows: shape[shape.length - 2] ?? 1, columns: shape[shape.length - 1] ?? 1 };
 }
 
-/** Blocks that lie in the same plane as a given one: equal in all but the last two dimensions. */
+/** Returns the blocks in the same plane as `block`, with equal starts except in the last two dimensions. */
 export function blocksInPlane(operand: messages.KernelOperand, block: number): number[] {
   const leading = Math.max(0, operand.shape.length - 2);
   const at = operand.starts[block]?.slice(0, leading) ?? [];
@@ -46,7 +46,7 @@ export interface Size {
   readonly height: number;
 }
 
-/** Pixels of a plane's drawing: to scale, but never too thin to be seen. */
+/** Returns the size of a plane's drawing in pixels: to scale, but at least `thinnest`. */
 export function sizeOf({ rows, columns }: Plane, longest: number, thinnest: number): Size {
   const larger = Math.max(rows, columns, 1);
   const pixels = (count: number): number => Math.max(thinnest, Math.round((longest * count) / larger));

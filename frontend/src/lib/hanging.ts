@@ -1,13 +1,13 @@
-// Long lines that are wrapped go on below their own text, further in, and break between operands.
+// Hanging indentation of wrapped lines: continuation lines are indented further than the line itself.
 
 import { type Extension, RangeSetBuilder } from "@codemirror/state";
 import { Decoration, type DecorationSet, EditorView, ViewPlugin, type ViewUpdate } from "@codemirror/view";
 
 const FURTHER = 4;
-/** A line that begins far to the right still leaves room for what follows. */
+/** Largest indentation that is kept, so that continuation lines have enough width. */
 const MOST = 40;
 
-/** Columns by which what follows of a line stands to the right of the margin. */
+/** Returns the indentation of continuation lines in columns. */
 export function hang(text: string): number {
   return Math.min(text.length - text.trimStart().length, MOST) + FURTHER;
 }

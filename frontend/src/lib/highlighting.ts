@@ -1,4 +1,4 @@
-// Highlighting of compiler texts by tokens of the visible lines; no grammar, no parse of the whole.
+// Syntax highlighting of compiler texts by tokens of the visible lines, without a grammar.
 
 import { HighlightStyle, LRLanguage, syntaxHighlighting } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
@@ -15,7 +15,7 @@ import { parser as pythonParser } from "@lezer/python";
 import type { Language } from "../messages.ts";
 import { DETAILS, TOKENS } from "./tokens.ts";
 
-// Longer lines (a constant, a backend's configuration) are colored up to here.
+// Longer lines (constants, backend configurations) are colored up to this column.
 const MAX_LENGTH = 4000;
 
 const mark = (name: string): Decoration => Decoration.mark({ class: `insp-tok-${name}` });
@@ -23,7 +23,7 @@ const MARKS: Record<string, Decoration> = Object.fromEntries(
   ["comment", "string", "name", "type", "keyword", "op", "number", "attribute"].map((n) => [n, mark(n)]),
 );
 
-/** Colors for a language. */
+/** Returns the highlighting for a language. */
 export function highlighting(language: Language): Extension {
   if (language === "python") return [LANGUAGE, syntaxHighlighting(PYTHON)];
   const regexp = TOKENS[language];
@@ -34,7 +34,7 @@ export function hasDetails(language: Language): boolean {
   return DETAILS[language] !== undefined;
 }
 
-/** Puts a small mark in the place of locations and metadata, except where text in them is selected. */
+/** Replaces locations and metadata by an ellipsis, unless text in them is selected. */
 export function hideDetails(language: Language): Extension {
   const regexp = DETAILS[language];
   if (!regexp) return [];
@@ -93,7 +93,8 @@ function decorated(matcher: MatchDecorator, followsSelection: boolean): Extensio
   );
 }
 
-// Not @codemirror/lang-python: it brings completion, a fifth of the bundle, to a read-only text.
+// Not @codemirror/lang-python: it includes completion, which a read-only text does not need and is a fifth of the
+// bundle.
 const LANGUAGE = LRLanguage.define({ name: "python", parser: pythonParser });
 const PYTHON = HighlightStyle.define([
   { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], class: "insp-tok-keyword" },

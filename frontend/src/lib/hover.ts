@@ -1,4 +1,4 @@
-// A small card beside the pointer: what stands there.
+// A card beside the pointer that explains the text under it.
 
 import { Compartment, type Extension } from "@codemirror/state";
 import { type EditorView, hoverTooltip, tooltips } from "@codemirror/view";
@@ -10,19 +10,19 @@ import { visiblePart } from "./overlay.ts";
 const DELAY_MS = 350;
 const EDGE_PX = 4;
 
-/** Shows what a name stands for and what an operation does, when the pointer rests there. */
+/** Shows the definition of a name or the meaning of an operation when the pointer rests on it. */
 export function hovering(document: TextDocument, describe: (line: number) => string[]): Extension {
   const card = hoverTooltip(
     (view, position) => {
       const line = view.state.doc.lineAt(position);
-      const found = explain(document, line.number - 1, position - line.from);
-      if (found) layOver(view);
+      const explanation = explain(document, line.number - 1, position - line.from);
+      if (explanation) layOver(view);
       return (
-        found && {
-          pos: line.from + found.from,
-          end: line.from + found.to,
+        explanation && {
+          pos: line.from + explanation.from,
+          end: line.from + explanation.to,
           above: true,
-          create: () => ({ dom: cardOf(found, describe(found.line)) }),
+          create: () => ({ dom: cardOf(explanation, describe(explanation.line)) }),
         }
       );
     },
@@ -34,7 +34,7 @@ export function hovering(document: TextDocument, describe: (line: number) => str
 const layer = new Compartment();
 const layers = new WeakMap<EditorView, HTMLElement>();
 
-/** Has an editor's cards lie over the whole Explorer, of which its pane would cut them off. */
+/** Places an editor's cards in the Explorer's root element, because the pane would clip them. */
 function layOver(view: EditorView): void {
   const root = view.dom.closest<HTMLElement>(".insp");
   if (!root || layers.get(view) === root) return;

@@ -1,4 +1,4 @@
-// What each line of a text costs, by one measure, and how that is shown beside it.
+// The cost of each line of a text by one measure, and its display.
 
 import type * as messages from "../messages.ts";
 import { format } from "./format.ts";
@@ -6,29 +6,29 @@ import { format } from "./format.ts";
 export type Measure = keyof messages.LineCostTotals;
 
 export const MEASURES: readonly { readonly value: Measure; readonly text: string }[] = [
-  { value: "least_s", text: "Least time" },
-  { value: "flops", text: "Flops" },
+  { value: "least_s", text: "Estimated time" },
+  { value: "flops", text: "FLOPs" },
   { value: "main_memory_bytes", text: "Bytes" },
-  { value: "peak_bytes", text: "Memory at the peak" },
+  { value: "peak_bytes", text: "Peak memory" },
 ];
 
-/** An amount of one line, and of each part of a differentiated program that it belongs to. */
+/** The cost of one line, in total and by phase of a differentiated program. */
 export interface LineCost {
   readonly line: number;
   readonly amount: number;
   readonly phases: readonly { readonly phase: string; readonly amount: number }[];
 }
 
-/** The lines of one text by one measure. */
+/** The costs of the lines of one text by one measure. */
 export class LineCosts {
-  /** What no line of the text stands for. */
+  /** The cost that belongs to no line of the text. */
   readonly lost: number;
   private readonly byLine = new Map<number, LineCost>();
   private readonly most: number;
 
   constructor(
     readonly measure: Measure,
-    /** Of the whole program. */
+    /** The cost of the whole program. */
     readonly total: number,
     columns: messages.LineCostColumns,
   ) {
@@ -52,17 +52,17 @@ export class LineCosts {
     return this.byLine.get(line) ?? null;
   }
 
-  /** The lines that cost something. */
+  /** The lines with a cost. */
   get all(): Iterable<LineCost> {
     return this.byLine.values();
   }
 
-  /** The lines that cost most, the costliest first. */
+  /** Returns the lines with the highest cost, in descending order. */
   heaviest(count: number): LineCost[] {
     return [...this.byLine.values()].sort((a, b) => b.amount - a.amount || a.line - b.line).slice(0, count);
   }
 
-  /** How long the bar of a line is, of the longest one's length. */
+  /** Returns the length of a line's bar relative to the longest one. */
   length(cost: LineCost): number {
     return this.most ? cost.amount / this.most : 0;
   }
@@ -75,17 +75,17 @@ export class LineCosts {
     return format(amount, UNITS[this.measure]);
   }
 
-  /** A line's cost in words. */
+  /** Returns a line's cost in words. */
   describe(cost: LineCost): string {
     const of = (amount: number): string => `${this.text(amount)}, ${this.share(amount)} of the program`;
-    const parts = cost.phases.map(({ phase, amount }) => `${phase || "no phase known"}: ${of(amount)}`);
+    const parts = cost.phases.map(({ phase, amount }) => `${phase || "unknown phase"}: ${of(amount)}`);
     return parts.length > 1 ? [of(cost.amount), ...parts].join("\n") : parts.join("\n");
   }
 }
 
 const UNITS = { least_s: "seconds", flops: "count", main_memory_bytes: "bytes", peak_bytes: "bytes" } as const;
 
-/** `0.123` -> `12 %`; what is little is not nothing. */
+/** `0.123` -> `12 %`. Small shares are shown as `<0.1 %`, not 0. */
 export function shareText(share: number): string {
   const percent = 100 * share;
   if (percent > 0 && percent < 0.1) return "<0.1 %";

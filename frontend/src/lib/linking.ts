@@ -1,5 +1,5 @@
-// Which lines belong together. Origins and documents have indices, so that a link is looked up: what it costs
-// grows with what it lights, not with the program.
+// Links between lines of several texts. Origins and documents are indexed, so that the time for a link grows with the
+// number of its lines, not with the size of the program.
 
 import { NONE, type Origins } from "./origins.ts";
 import type { TextDocument } from "./documents.ts";
@@ -7,9 +7,9 @@ import type { TextDocument } from "./documents.ts";
 export const WEAK = 1;
 export const STRONG = 2;
 
-/** How much each origin has to do with the one that was chosen. */
-export class Levels {
-  /** 0, WEAK or STRONG, by origin: painting a screen of lines is one look-up each. */
+/** The relation of each origin to the selected one. */
+class Levels {
+  /** 0, WEAK or STRONG by origin, so that painting needs one lookup per line. */
   readonly of: Uint8Array;
   private readonly lit: number[] = [];
 
@@ -25,20 +25,20 @@ export class Levels {
     }
   }
 
-  /** The origins of a level. */
+  /** Returns the origins of a level. */
   at(level: number): number[] {
     return this.lit.filter((origin) => this.of[origin] === level);
   }
 }
 
 export interface Link {
-  /** For the lines of texts that a compiler made. */
+  /** Levels for lines of compiler texts. */
   readonly text: Levels;
-  /** For the lines of the source pane. */
+  /** Levels for lines of the source pane. */
   readonly source: Levels;
 }
 
-/** Where the chosen origin was found decides what it means: a source line stands for all it made. */
+/** Returns the link of an origin. If it was selected in the source pane, everything from that source line is STRONG. */
 export function linkOf(origins: Origins, origin: number, isSource: boolean): Link {
   const link = { text: new Levels(origins.size), source: new Levels(origins.size) };
   if (origin === NONE) return link;
@@ -54,12 +54,12 @@ export function linkOf(origins: Origins, origin: number, isSource: boolean): Lin
   return link;
 }
 
-/** The levels of a link that apply to a document. */
+/** Returns the levels of a link that apply to a document. */
 export function levelsFor(link: Link, document: TextDocument): Levels {
   return document.pane === "source" ? link.source : link.text;
 }
 
-/** Lines of a document, from 0, in order. */
+/** The linked lines of a document, from 0, in order. */
 export interface Matches {
   readonly strong: Int32Array;
   readonly weak: Int32Array;
@@ -71,12 +71,12 @@ export function matchesIn(document: TextDocument, link: Link): Matches {
   return { strong: lines(STRONG), weak: lines(WEAK) };
 }
 
-/** The lines to step through: the strong ones, or the weak ones where there are no strong ones. */
+/** Returns the lines to step through: the strong ones, or the weak ones if there are no strong ones. */
 export function best(matches: Matches): Int32Array {
   return matches.strong.length ? matches.strong : matches.weak;
 }
 
-/** Index of the entry of a sorted array that is nearest to `value`; -1 in an empty one. */
+/** Returns the index of the entry of a sorted array that is nearest to `value`; -1 if it is empty. */
 export function nearestIndex(sorted: Int32Array, value: number): number {
   let low = 0;
   let high = sorted.length;
@@ -89,7 +89,7 @@ export function nearestIndex(sorted: Int32Array, value: number): number {
   return low > 0 && value - sorted[low - 1]! <= sorted[low]! - value ? low - 1 : low;
 }
 
-/** The position after a step over `lines`, among those that are wanted; -1 where none is. */
+/** Returns the index after a step over the lines that `isWanted` accepts; -1 if there are none. */
 export function stepTo(lines: Int32Array, from: number, delta: number, isWanted: (line: number) => boolean): number {
   const { length } = lines;
   for (let tried = 1, at = from; tried <= length; tried++) {
@@ -99,7 +99,7 @@ export function stepTo(lines: Int32Array, from: number, delta: number, isWanted:
   return -1;
 }
 
-/** How many of the lines belong to each phase of a differentiated program, where they belong to several. */
+/** Returns the number of lines in each phase of a differentiated program; empty if all are in one phase. */
 export function phaseCounts(document: TextDocument, lines: Int32Array, origins: Origins): Map<string, number> {
   const counts = new Map<string, number>();
   for (const line of lines) {

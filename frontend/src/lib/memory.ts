@@ -1,10 +1,10 @@
-// What lies in a memory at a moment of the schedule, and what that sums to.
+// The contents of a memory at a position of the schedule, and their sums.
 
 import type * as messages from "../messages.ts";
 
 export type GroupedBy = "buffer" | "scope" | "line" | "kind" | "phase";
 
-/** Buffers that share something; `row` is the largest one's. */
+/** A group of buffers. `row` is that of the largest one. */
 export interface Share {
   readonly name: string;
   readonly bytes: number;
@@ -13,7 +13,7 @@ export interface Share {
   readonly row: number;
 }
 
-/** A rectangle of a treemap, in the units of the area that was given. */
+/** A rectangle of a treemap, in the units of its width and height. */
 interface Tile {
   readonly x: number;
   readonly y: number;
@@ -23,15 +23,16 @@ interface Tile {
 }
 
 /**
- * Rows of the buffers that live in a room at a position, the largest first; of the arguments and outputs all. One that lies
- * wholly within another, as an operand in whose place the result is made, is left out, as in `Timeline.alive`.
+ * Returns the rows of the buffers that are live in a memory at a position, in the order of the table, including all
+ * arguments and outputs. Leaves out buffers that lie within another one, such as an operand whose memory the result
+ * reuses, as `Timeline.alive` does.
  */
 export function alive(buffers: messages.MemoryBuffers, room: number, position: number): number[] {
   const rows: number[] = [];
   const taken = new Map<number, [number, number][]>();
   for (let row = 0; row < buffers.bytes.length; row++) {
     if (buffers.room[row] !== room || buffers.start[row]! > position || position > buffers.end[row]!) continue;
-    const allocation = buffers.allocation?.[row] ?? -1 - row; // older recordings do not have it
+    const allocation = buffers.allocation?.[row] ?? -1 - row; // older recordings lack this field
     const start = buffers.offset?.[row] ?? 0;
     const end = start + buffers.bytes[row]!;
     const places = taken.get(allocation) ?? [];
@@ -42,7 +43,7 @@ export function alive(buffers: messages.MemoryBuffers, room: number, position: n
   return rows;
 }
 
-/** Buffers summed by what they share, the largest sum first. */
+/** Returns buffers summed by group, the largest sum first. */
 export function shares(buffers: messages.MemoryBuffers, rows: readonly number[], by: GroupedBy): Share[] {
   const found = new Map<number, { bytes: number; count: number; padding: number; row: number }>();
   for (const row of rows) {
@@ -59,10 +60,10 @@ export function shares(buffers: messages.MemoryBuffers, rows: readonly number[],
     .sort((a, b) => b.bytes - a.bytes);
 }
 
-/** A curve as steps `[position, bytes]`, by position. */
-export type Curve = readonly (readonly number[])[];
+/** A curve as steps `[position, bytes]`, sorted by position. */
+type Curve = readonly (readonly number[])[];
 
-/** Live temporaries at a position. */
+/** Returns the bytes of live temporaries at a position. */
 export function liveAt(curve: Curve, position: number): number {
   let [low, high] = [0, curve.length];
   while (low < high) {
@@ -73,7 +74,7 @@ export function liveAt(curve: Curve, position: number): number {
   return curve[low - 1]?.[1] ?? 0;
 }
 
-/** The most of a curve in each of so many equal parts between two positions. */
+/** Returns the maximum of a curve in each of `parts` equal intervals between two positions. */
 export function outline(curve: Curve, from: number, to: number, parts: number): number[] {
   let next = curve.findIndex(([position]) => position! > from);
   if (next < 0) next = curve.length;
@@ -94,7 +95,7 @@ export function outline(curve: Curve, from: number, to: number, parts: number): 
 }
 
 /**
- * A squarified treemap: rectangles of areas in proportion to bytes, as square as they get.
+ * Returns a squarified treemap: rectangles with areas proportional to bytes, as square as possible.
  * Bruls, Huizing, van Wijk, "Squarified Treemaps", 2000.
  */
 export function treemap(all: readonly Share[], width: number, height: number): Tile[] {
@@ -132,7 +133,7 @@ export function treemap(all: readonly Share[], width: number, height: number): T
   return tiles;
 }
 
-/** How far from square the worst rectangle of a row is. */
+/** Returns the largest aspect ratio of the rectangles of a row. */
 function worst(all: readonly Share[], start: number, end: number, sum: number, side: number, scale: number): number {
   const square = (side * side) / (sum * sum);
   const [largest, smallest] = [all[start]!.bytes * scale, all[end - 1]!.bytes * scale];

@@ -1,21 +1,21 @@
-// A menu that drops from a button.
+// A drop-down menu.
 
 import { h } from "./dom.ts";
 import { visiblePart } from "./overlay.ts";
 
-export interface MenuItem {
+interface MenuItem {
   readonly text: string;
   readonly run: () => void;
 }
 
-export interface MenuSection {
+interface MenuSection {
   readonly title: string;
   readonly items: readonly MenuItem[];
 }
 
 const EDGE_PX = 4;
 
-/** Opens a menu below `button` inside `root`; it closes on a choice, Escape, or a press elsewhere. */
+/** Opens a menu below `button` inside `root`. It closes on a choice, Escape, or a click elsewhere. */
 export function openMenu(root: HTMLElement, button: HTMLElement, sections: readonly MenuSection[]): void {
   root.querySelector(".insp-menu")?.remove();
   const menu = h("div", { class: "insp-menu insp-scroll", role: "menu" });
@@ -42,7 +42,7 @@ export function openMenu(root: HTMLElement, button: HTMLElement, sections: reado
   menu.style.maxWidth = `${seen.right - seen.left - 2 * EDGE_PX}px`;
   menu.style.maxHeight = `${seen.bottom - seen.top - 2 * EDGE_PX}px`;
   root.append(menu);
-  // Below the button and flush with its right edge, as far as it is on screen then.
+  // Below the button and aligned with its right edge, but within the visible area.
   const { offsetWidth, offsetHeight } = menu;
   const within = (place: number, least: number, most: number): number => Math.max(least, Math.min(most, place));
   const top = within(box.bottom + 2, seen.top + EDGE_PX, seen.bottom - EDGE_PX - offsetHeight);

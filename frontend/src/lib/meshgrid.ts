@@ -1,10 +1,9 @@
-// Where the positions of a mesh are drawn: the last axis goes right, the one before it down, and
-// the others make panels.
+// The drawn positions of a mesh: the last axis is horizontal, the one before it vertical, and the others form panels.
 
 import type { Collective, Mesh } from "../messages.ts";
 import { grouped } from "./format.ts";
 
-/** A position: its column and row in cells, panels counted in, and the panel it lies in. */
+/** A cell: its column and row, counted across panels, and its panel. */
 export interface Cell {
   readonly index: number;
   readonly id: number;
@@ -18,7 +17,7 @@ export interface Grid {
   readonly cells: Cell[];
   readonly columns: number;
   readonly rows: number;
-  /** Cells of one panel. */
+  /** Size of one panel in cells. */
   readonly panelColumns: number;
   readonly panelRows: number;
   readonly panelsAcross: number;
@@ -27,7 +26,7 @@ export interface Grid {
 
 const WIDEST_ROW = 16;
 
-/** The grid of a mesh; rows of a one-axis mesh wrap. */
+/** Returns the grid of a mesh. The row of a mesh with one axis wraps. */
 export function gridOf(mesh: Mesh): Grid {
   const sizes = mesh.axis_sizes;
   const total = sizes.reduce((a, b) => a * b, 1);
@@ -64,7 +63,7 @@ export function gridOf(mesh: Mesh): Grid {
   };
 }
 
-/** Row-major coordinates of a position. */
+/** Returns the row-major coordinates of a position. */
 export function coordinatesOf(index: number, sizes: readonly number[]): number[] {
   const coordinates: number[] = [];
   let rest = index;
@@ -75,7 +74,7 @@ export function coordinatesOf(index: number, sizes: readonly number[]): number[]
   return coordinates;
 }
 
-/** A mesh for devices that have none: a row of ids. */
+/** Returns a mesh for devices without one: a row of ids. */
 export function rowMesh(ids: readonly number[]): Mesh {
   const sorted = [...new Set(ids)].sort((a, b) => a - b);
   return {
@@ -87,7 +86,7 @@ export function rowMesh(ids: readonly number[]): Mesh {
   };
 }
 
-/** Groups in one line: `4 × 2: {0,1} {2,3} …`. */
+/** Returns groups in one line, such as `4 × 2: {0,1} {2,3} …`. */
 export function groupsText(
   row: Pick<Collective, "groups" | "group_count" | "group_sizes" | "is_pairs">,
   shown = 3,
@@ -107,10 +106,10 @@ function compact(ids: readonly number[]): string {
   return ids.length <= 8 ? ids.join(",") : `${ids.slice(0, 4).join(",")},…,${ids[ids.length - 1]}`;
 }
 
-/** The pairs of a permute that an id is in: "pair 0: 3 → 0 · pair 1: 0 → 1". */
+/** Returns the pairs of a permute that contain an id, such as "pair 0: 3 → 0 · pair 1: 0 → 1". */
 export function pairsText(pairs: readonly (readonly number[])[], id: number): string {
   const own = pairs.flatMap(([source, target], pair) =>
     source === id || target === id ? [`pair ${pair}: ${source} → ${target}`] : [],
   );
-  return own.join(" · ") || "in no pair";
+  return own.join(" · ") || "not in any pair";
 }

@@ -1,13 +1,13 @@
-// The app's code: one copy a page, whoever brought it.
+// The app's code, which is loaded once per page.
 
 import { gunzip } from "./transport.ts";
 
 type App = typeof import("../explorer.ts");
 
-/** By the name of the code, so that a page never runs what another version of inspector brought. */
+/** Loaded apps by name of the code, so that outputs of different versions of inspector use their own code. */
 const apps = ((globalThis as { jaxInspector?: Record<string, Promise<App>> }).jaxInspector ??= {});
 
-/** The app, once it is there: on this page already, or in an output of the notebook that has it. */
+/** Returns the app if it is loaded or its code is on the page, else null. */
 export function appOnPage(name: string): Promise<App> | null {
   if (name in apps) return apps[name]!;
   const scripts = document.querySelectorAll<HTMLElement>("script[data-code]");
@@ -15,12 +15,12 @@ export function appOnPage(name: string): Promise<App> | null {
   return code ? runApp(name, decoded(code)) : null;
 }
 
-/** Runs the code, gzip, if nobody has. */
+/** Runs gzip-compressed code unless it has run before. */
 export function runApp(name: string, code: DataView | Uint8Array): Promise<App> {
   return (apps[name] ??= importCode(code));
 }
 
-/** What a script element with base64 holds. */
+/** Decodes the base64 content of a script element. */
 export function decoded(element: Element): Uint8Array {
   const characters = atob(element.textContent!.trim());
   const bytes = new Uint8Array(characters.length);

@@ -1,11 +1,11 @@
-// Names in HLO, MLIR and jaxpr text: what stands at a column, what a line defines. A small scanner,
-// no grammar: an instruction's line is "names = ...", a computation's is "name (" or "name {".
+// Names in HLO, MLIR and jaxpr text: the name at a column, and the names that a line defines. A small scanner without a
+// grammar: the line of an instruction is "names = ...", that of a computation "name (" or "name {".
 
 import type { Language } from "../messages.ts";
 
 const WORD = /[\w.\-$]/;
 
-/** The name that covers `column`, with its sigil (`%`, `@`, `#`) if it has one, or null. */
+/** Returns the name at `column`, with its sigil (`%`, `@`, `#`) if it has one, or null. */
 export function nameAt(line: string, column: number, language: Language): string | null {
   const isPart = (c: string | undefined): boolean => c !== undefined && isNamePart(c, language);
   let start = column;
@@ -18,12 +18,12 @@ export function nameAt(line: string, column: number, language: Language): string
   return /[A-Za-z0-9]/.test(name) ? name : null;
 }
 
-/** Two spellings of one name: HLO is printed with and without `%`. */
+/** Removes the `%` of a name: HLO is printed with and without it. */
 export function bareName(name: string): string {
   return name.startsWith("%") ? name.slice(1) : name;
 }
 
-/** The names that a line defines, as `definitionKey` writes them. */
+/** Returns the names that a line defines, in the form of `definitionKey`. */
 export function definedNames(line: string, language: Language): string[] {
   if (language === "hlo") return hloDefinition(line);
   if (language === "mlir") return mlirDefinitions(line);
@@ -31,7 +31,7 @@ export function definedNames(line: string, language: Language): string[] {
   return [];
 }
 
-/** The name in a line of HLO that defines an instruction, or null. */
+/** Returns the name of the instruction that a line of HLO defines, or null. */
 export function definedInstruction(line: string): string | null {
   const equals = line.indexOf(" = ");
   if (equals < 0) return null;
@@ -39,7 +39,7 @@ export function definedInstruction(line: string): string | null {
   return bareName(line.slice(start, equals));
 }
 
-/** The key under which a use finds its definition: result numbers and sigils of HLO do not count. */
+/** Returns the key for the definition of a name: without the `%` in HLO and the result number in MLIR. */
 export function definitionKey(name: string, language: Language): string {
   if (language === "hlo") return bareName(name);
   return language === "mlir" ? name.split("#", 1)[0] || name : name;

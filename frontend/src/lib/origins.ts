@@ -1,21 +1,20 @@
-// Origins of lines, interned over all documents: one number means one origin everywhere.
+// Origins of lines, interned across all documents: equal numbers mean equal origins.
 
 import type { OriginTable } from "../messages.ts";
 
 /** No origin. */
 export const NONE = -1;
 
-/** A source line: index into `Origins.files`, line from 1. */
-export interface Place {
+/** A source line: an index into `Origins.files`, and the line from 1. */
+interface Place {
   readonly file: number;
   readonly line: number;
 }
 
 /**
- * An origin is an operation name and a chain of source lines, innermost first. Its *site* is the
- * operation's own name with the innermost line alone: what two documents of one program agree on.
- * A line may have several origins, as inside of a function that is called twice; one number stands
- * for all that a line has.
+ * An origin is an operation name and a stack of source lines, innermost first. Its *site* is the operation's own name
+ * with the innermost line only, which all documents of a program share. A line may have several origins, for example
+ * inside a function that is called twice. One number stands for all origins of a line.
  */
 export class Origins {
   readonly files: string[] = [];
@@ -40,7 +39,7 @@ export class Origins {
     return this.nameOf.length;
   }
 
-  /** Interns a document's table; gives the number here of each of its entries. */
+  /** Interns a document's table. Returns the number of each of its entries. */
   add(table: OriginTable): Int32Array {
     const files = table.files.map((f) => internIn(this.fileIds, f, () => this.files.push(f)));
     files.forEach((id, i) => table.libraries?.[i] && this.libraries.add(id));
@@ -55,29 +54,29 @@ export class Origins {
     );
   }
 
-  /** The operation name; the first one of several. */
+  /** Returns the operation name, or the first one of several. */
   operation(origin: number): string {
     return this.names[this.nameOf[origin] ?? NONE] ?? "";
   }
 
-  /** The part of a differentiated program that an origin belongs to, "" where it is not known. */
+  /** Returns the phase of a differentiated program that an origin belongs to; "" if unknown. */
   phase(origin: number): string {
     return this.phaseOf[origin] ?? "";
   }
 
-  /** The numbers of the source lines of an origin, innermost first; of several, all of theirs. */
+  /** Returns the numbers of all source lines of an origin, innermost first. */
   frames(origin: number): readonly number[] {
     return this.framesOf[origin] ?? [];
   }
 
-  /** The number of the innermost source line, or NONE; the first one of several. */
+  /** Returns the number of the innermost source line, or NONE; the first one of several. */
   innermost(origin: number): number {
     return this.innermosts(origin)[0] ?? NONE;
   }
 
   /**
-   * The line that readers are shown: the innermost in their own code, and the library's that it led to; the innermost one
-   * where all are a library's. Null without lines.
+   * Returns the line to show: the innermost one in the user's code, with the innermost library line below it. If all
+   * lines are in libraries, the innermost one. Null without lines.
    */
   source(origin: number): { file: string; line: number; library: string } | null {
     const places = this.frames(origin).map((frame) => this.places[frame]!);
@@ -96,22 +95,22 @@ export class Origins {
     return this.sitesOf[origin] ?? [];
   }
 
-  /** The origins that have a site. */
+  /** Returns the origins with a site. */
   atSite(site: number): readonly number[] {
     return this.bySite[site] ?? [];
   }
 
-  /** The origins whose innermost source line is a place. */
+  /** Returns the origins with a place as their innermost source line. */
   atInnermost(place: number): readonly number[] {
     return this.byInnermost[place] ?? [];
   }
 
-  /** The origins that have a place among their source lines. */
+  /** Returns the origins with a place among their source lines. */
   atFrame(place: number): readonly number[] {
     return this.byFrame[place] ?? [];
   }
 
-  /** The number of a source line, or NONE where no origin has it. */
+  /** Returns the number of a source line, or NONE if no origin has it. */
   placeOf(file: string, line: number): number {
     return this.placeIds.get(`${this.fileIds.get(file) ?? NONE}:${line}`) ?? NONE;
   }
@@ -133,7 +132,7 @@ export class Origins {
       this.sitesOf.push(unique(entry.map(({ name, frames }) => this.site(this.names[name] ?? "", frames))));
       this.index(this.size - 1);
     });
-    if (phase) this.phaseOf[id] = phase; // not every document says it
+    if (phase) this.phaseOf[id] = phase; // not every document has phases
     return id;
   }
 
@@ -154,9 +153,9 @@ function unique(numbers: number[]): number[] {
 }
 
 /**
- * An operation name without the calls around it: `jit(f)/shard_map/psum` in HLO is `psum` in the
- * StableHLO of the same program. Transformations (`jvp`, `transpose`, `vmap`) stay: they tell the
- * forward operation from the backward one on the same line.
+ * Returns an operation name without the calls around it: `jit(f)/shard_map/psum` in HLO is `psum` in the StableHLO of
+ * the same program. Transformations (`jvp`, `transpose`, `vmap`) stay, because they distinguish forward and backward
+ * operations of the same line.
  */
 function ownName(name: string): string {
   const isCall = (part: string): boolean => part === "shard_map" || part === "pjit" || /^jit\([^()]*\)$/.test(part);

@@ -1,4 +1,4 @@
-// The computations of a module with what is in them: the entry first, then by what they cost.
+// The outline of a module: its computations with their instructions. The entry comes first, then the others by cost.
 
 import { type Computation, computationsOf } from "./computations.ts";
 import type { TextDocument } from "./documents.ts";
@@ -7,28 +7,30 @@ import type { LineCosts } from "./linecosts.ts";
 /** A computation as a branch of the outline. */
 export interface Branch {
   readonly computation: Computation;
-  /** What it and all that it runs cost, of a fusion what the fusion does; 0 without costs. */
+  /**
+   * The cost of the computation with everything that it calls; for a fused one, that of the fusion; 0 without costs.
+   */
   readonly amount: number;
-  /** Instructions in it. */
+  /** The number of instructions in it. */
   readonly count: number;
 }
 
-/** A row that can be seen: a branch, or an instruction by its line. */
-export type OutlineRow = { readonly branch: Branch; readonly line: number | null };
+/** A visible row: a branch, or an instruction (its line). */
+type OutlineRow = { readonly branch: Branch; readonly line: number | null };
 
-/** Instructions that leave room for others. */
+/** Largest number of entry instructions that are listed at first. */
 const FEW = 24;
 
 export class Outline {
   private readonly branches: readonly Branch[];
   private readonly inside = new Map<Branch, Int32Array>();
-  /** Of each branch the index of its row. */
+  /** The row of each branch. */
   private starts: number[] = [];
   private size = 0;
 
   /**
-   * @param open names of the computations whose instructions are listed; changed by `toggle`.
-   * @param costs by what branches and instructions are sorted; null for the order of the text, the largest branch first.
+   * @param open names of the computations whose instructions are listed. `toggle` changes it.
+   * @param costs the costs to sort by; null to sort branches by size and instructions in text order.
    */
   constructor(
     private readonly document: TextDocument,
@@ -39,7 +41,7 @@ export class Outline {
     this.place();
   }
 
-  /** Lists the instructions of the entry computation, unless they would hide what comes below. */
+  /** Lists the instructions of the entry computation if they leave room for the other branches. */
   begin(): void {
     const entry = this.branches[0];
     if (entry && entry.count <= FEW && !this.isOpen(entry)) this.toggle(entry);
@@ -49,7 +51,7 @@ export class Outline {
     return this.size;
   }
 
-  /** Of the whole module. */
+  /** The number of instructions in the module. */
   get instructionCount(): number {
     return this.branches.reduce((sum, { count }) => sum + count, 0);
   }
@@ -70,13 +72,13 @@ export class Outline {
     this.place();
   }
 
-  /** The row of the branch that a row is in; -1 for a branch. */
+  /** Returns the row of the branch that contains a row; -1 for a branch. */
   parentOf(index: number): number {
     const start = this.starts[this.placeAt(index)]!;
     return start === index ? -1 : start;
   }
 
-  /** The row of a line, or of the branch that it is in while that is closed; -1 for none. */
+  /** Returns the row of a line, or of its branch while that is closed; -1 if there is none. */
   rowOf(line: number): number {
     const computation = computationsOf(this.document).at(line);
     const place = this.branches.findIndex((branch) => branch.computation === computation);
@@ -105,7 +107,7 @@ export class Outline {
     return low;
   }
 
-  /** The lines of a branch's instructions, those that cost most first. */
+  /** Returns the lines of a branch's instructions, those with the highest cost first. */
   private linesOf(branch: Branch): Int32Array {
     const known = this.inside.get(branch);
     if (known) return known;
@@ -142,7 +144,9 @@ function countOf(document: TextDocument, { first, last }: Computation): number {
   return count;
 }
 
-/** What computations cost with all that they call. What a fusion does stands where the fusion does. */
+/**
+ * Returns the costs of computations with everything that they call. Fused computations get the cost of their fusion.
+ */
 function amountsOf(document: TextDocument, costs: LineCosts): Map<Computation, number> {
   const computations = computationsOf(document);
   const amounts = new Map(computations.all.map((computation) => [computation, 0]));

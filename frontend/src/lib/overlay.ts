@@ -1,6 +1,6 @@
-// Where there is room for what lies over the panes: inside the Explorer, and on screen.
+// The space for overlays: inside the Explorer, and on screen.
 
-export interface Box {
+interface Box {
   readonly top: number;
   readonly right: number;
   readonly bottom: number;
@@ -9,14 +9,16 @@ export interface Box {
 
 /** Distance to the edges, in CSS pixels. */
 export const MARGIN_PX = 8;
-/** Below the toolbar, where there is room enough. */
+/** Top of an overlay, below the toolbar, if the visible part is at least ROOMY_PX high. */
 const USUAL_TOP_PX = 44;
 const ROOMY_PX = 360;
-/** Of a shorter part, nothing can be read: the whole element is used, and the browser scrolls to what has the focus. */
+/**
+ * A smaller visible part is too small to read. Then the whole element is used, and the browser scrolls to the focus.
+ */
 const LEAST_PX = 120;
 
-/** The part of all boxes that they have in common. */
-export function intersection(boxes: readonly Box[]): Box {
+/** Returns the intersection of boxes. */
+function intersection(boxes: readonly Box[]): Box {
   return {
     top: Math.max(...boxes.map(({ top }) => top)),
     right: Math.min(...boxes.map(({ right }) => right)),
@@ -25,7 +27,7 @@ export function intersection(boxes: readonly Box[]): Box {
   };
 }
 
-/** The part of an element that is on screen: inside the window and everything around it that scrolls or clips. */
+/** Returns the visible part of an element: inside the window and all ancestors that scroll or clip. */
 export function visiblePart(element: HTMLElement): Box {
   const frame = element.getBoundingClientRect();
   const { clientWidth: right, clientHeight: bottom } = document.documentElement;
@@ -41,9 +43,9 @@ export function visiblePart(element: HTMLElement): Box {
 }
 
 /**
- * Keeps an element that lies over `root` in the part of it that is on screen, as high as there is room.
+ * Keeps an overlay in the visible part of `root`, and limits its height to the available space.
  *
- * @returns what ends that.
+ * @returns a function that stops this.
  */
 export function keepOnScreen(root: HTMLElement, element: HTMLElement): () => void {
   const place = (): void => {

@@ -1,4 +1,5 @@
-// Buffers as `inspector/widgets/saving/packing.py` writes them: lines as templates, and what changes in their numbers.
+// Decoding of buffers that `inspector/widgets/saving/packing.py` writes: templates of lines, and the changes of their
+// numbers.
 
 import { gunzip } from "./transport.ts";
 
@@ -6,17 +7,20 @@ export type Packing = "gzip" | "lines" | "differences";
 
 const HEAD_BYTES = 12;
 const [NEWLINE, MINUS, ZERO] = [10, 45, 48];
-/** Of an int32, with its sign. */
+/** Largest number of characters of an int32, with its sign. */
 const MOST_DIGITS = 11;
 
-/** What a message says. */
+/** Unpacks a buffer. */
 export async function unpack(bytes: Uint8Array, packing: Packing): Promise<ArrayBuffer> {
   const unzipped = await gunzip(bytes);
   if (packing === "gzip") return unzipped;
   return packing === "lines" ? decodeLines(unzipped) : decodeDifferences(unzipped);
 }
 
-/** The text, UTF-8; written as bytes, as strings of so many parts are garbage that takes longer than all else. */
+/**
+ * Decodes lines to UTF-8 text. Writes bytes, because joining strings of so many parts is slow due to garbage
+ * collection.
+ */
 export function decodeLines(bytes: ArrayBuffer): ArrayBuffer {
   const head = new DataView(bytes, 0, HEAD_BYTES);
   const [size, lineCount, numberCount] = [0, 4, 8].map((at) => head.getUint32(at, true)) as [number, number, number];
@@ -40,7 +44,9 @@ export function decodeLines(bytes: ArrayBuffer): ArrayBuffer {
   return text.slice(0, end).buffer;
 }
 
-/** A line with numbers left out: where its parts stand in the source, the numbers that stood there last, and the bytes of a line at most. */
+/**
+ * A line without its numbers: its parts in the source, the last values of its numbers, and its largest size in bytes.
+ */
 interface Template {
   readonly parts: readonly (readonly [start: number, end: number])[];
   readonly before: Int32Array;
@@ -70,13 +76,13 @@ function grown(bytes: Uint8Array<ArrayBuffer>, least: number): Uint8Array<ArrayB
   return larger;
 }
 
-/** Copies a part to the end of a text; gives the new end. */
+/** Copies a part to the end of a text. Returns the new end. */
 function copied(source: Uint8Array, [start, stop]: readonly [number, number], text: Uint8Array, end: number): number {
   for (let i = start; i < stop; i++) text[end++] = source[i]!;
   return end;
 }
 
-/** Writes a number to the end of a text; gives the new end. */
+/** Writes a number to the end of a text. Returns the new end. */
 function written(value: number, text: Uint8Array, end: number): number {
   if (value < 0) text[end++] = MINUS;
   let rest = Math.abs(value);
@@ -99,12 +105,12 @@ function decodeDifferences(bytes: ArrayBuffer): ArrayBuffer {
   return view.buffer;
 }
 
-/** A number of either sign, which was written as one without: 0, -1, 1, -2, ... */
+/** Decodes the zigzag encoding of signed numbers: 0, -1, 1, -2, ... */
 function signed(zigzag: number): number {
   return (zigzag >>> 1) ^ -(zigzag & 1);
 }
 
-/** Numbers of which all first bytes stand first. */
+/** Reads int32 numbers that are stored by byte: first all lowest bytes, then the next ones. */
 function column(bytes: ArrayBuffer, start: number, count: number): Int32Array {
   const from = new Uint8Array(bytes, start, 4 * count);
   const numbers = new Int32Array(count);

@@ -1,38 +1,38 @@
-// Which part of an array each device of a mesh holds: as `inspector.analysis.sharding.array_sharding.Sharding`.
+// The part of an array on each device of a mesh, as in `inspector.analysis.sharding.array_sharding.Sharding`.
 
 import { coordinatesOf } from "./meshgrid.ts";
 
-/** From one index until before another. */
-export type Range = readonly [number, number];
+/** A half-open range of indices. */
+type Range = readonly [number, number];
 
 export interface Split {
   readonly shape: readonly number[];
-  /** Of each dimension, the mesh axes that split it, the first the slowest. */
+  /** The mesh axes that split each dimension, the slowest first. */
   readonly axes: readonly (readonly string[])[];
   readonly axisNames: readonly string[];
   readonly axisSizes: readonly number[];
-  /** Of the devices, at each position of the mesh. */
+  /** The device ids by mesh position. */
   readonly ids: readonly number[];
 }
 
 export interface Part {
   readonly ranges: readonly Range[];
   readonly ids: number[];
-  /** It has less than others, because a dimension does not divide; or nothing. */
+  /** Whether it is smaller than other parts or empty, because a dimension does not divide evenly. */
   readonly isShort: boolean;
 }
 
-/** How many parts a dimension goes in. */
+/** Returns the number of parts of a dimension. */
 function countOf({ axisNames, axisSizes }: Split, axes: readonly string[]): number {
   return axes.reduce((count, axis) => count * axisSizes[axisNames.indexOf(axis)]!, 1);
 }
 
-/** Of a part that is not short: parts of ceil(n / k), as XLA pads. */
+/** Returns the shape of a full part. Its sizes are ceil(n / k), because XLA pads. */
 export function partShape(split: Split): number[] {
   return split.shape.map((size, d) => Math.ceil(size / countOf(split, split.axes[d]!)));
 }
 
-/** All different parts with the devices that hold them, in the order of the mesh. */
+/** Returns the distinct parts with their devices, in mesh order. */
 export function partsOf(split: Split): Part[] {
   const steps = partShape(split);
   const found = new Map<string, Part>();
@@ -53,14 +53,14 @@ export function partsOf(split: Split): Part[] {
   return [...found.values()];
 }
 
-/** Two dimensions to draw: those that are split first, else the last ones. */
+/** Returns two dimensions to draw: split dimensions first, then the last ones. */
 export function shownDimensions(split: Split): number[] {
   const all = split.shape.map((_, d) => d);
   const isSplit = (d: number): boolean => countOf(split, split.axes[d]!) > 1;
   return [...all.filter(isSplit), ...all.filter((d) => !isSplit(d)).reverse()].slice(0, 2).sort((a, b) => a - b);
 }
 
-/** As inspector writes a split: `(data, -, model)`. */
+/** Returns a split as text, such as `(data, -, model)`. */
 export function specText(axes: readonly (readonly string[])[]): string {
   return `(${axes.map((names) => names.join("+") || "-").join(", ")})`;
 }

@@ -1,11 +1,11 @@
-// Durations and curves of compiler passes as paths of a picture, which the strip above the passes shows.
+// Durations and counts of compiler passes as SVG paths, for the strip above the passes.
 
 import type * as messages from "../messages.ts";
 
 export type Scale = "log" | "linear";
 export type Count = keyof messages.ModuleCounts;
 
-/** Height of a bar between 0 and 1; what took no time at all has none. */
+/** Returns the height of a bar between 0 and 1. */
 export function barHeight(seconds: number, longest: number, shortest: number, scale: Scale): number {
   if (seconds <= 0 || longest <= 0) return 0;
   if (scale === "linear") return seconds / longest;
@@ -13,7 +13,7 @@ export function barHeight(seconds: number, longest: number, shortest: number, sc
   return Math.max(0.04, Math.log(seconds / low) / Math.log(longest / low));
 }
 
-/** Bars of unit width as one path in a box of `rows.length` by 1, from the bottom up. */
+/** Returns bars of unit width as one path, in a box of `rows.length` by 1. */
 export function barsPath(
   rows: readonly messages.PassRow[],
   isOf: (row: messages.PassRow) => boolean,
@@ -29,7 +29,7 @@ export function barsPath(
     .join("");
 }
 
-/** A count after each pass as steps in the same box, its most at the top; "" where nobody counted. */
+/** Returns a count after each pass as a step curve in the same box, with its maximum at the top; "" without counts. */
 export function curvePath(list: messages.PassList, count: Count): string {
   const values = list.rows.map(({ counts }) => counts?.[count] ?? null);
   const start = list.start?.[count] ?? null;
@@ -46,30 +46,30 @@ export function curvePath(list: messages.PassList, count: Count): string {
   return `${path}H${values.length}`;
 }
 
-/** The pass to step to: the next one that is listed, in a direction. */
+/** Returns the next listed pass in a direction, or `index` if there is none. */
 export function nextOf(listed: readonly number[], index: number, direction: 1 | -1): number {
   const found = direction > 0 ? listed.find((i) => i > index) : [...listed].reverse().find((i) => i < index);
   return found ?? index;
 }
 
-/** The listed pass nearest to a place between 0 and 1 of all. */
+/** Returns the listed pass that is nearest to a position between 0 and 1. */
 export function nearest(listed: readonly number[], count: number, place: number): number {
   const wanted = place * count - 0.5;
   return listed.reduce((best, i) => (Math.abs(i - wanted) < Math.abs(best - wanted) ? i : best), listed[0] ?? 0);
 }
 
-/** What was in the module before a pass. */
+/** Returns the counts of the module before a pass. */
 export function countsBefore(list: messages.PassList, index: number): messages.ModuleCounts | null {
   return index > 0 ? (list.rows[index - 1]!.counts ?? null) : list.start;
 }
 
-export interface Part {
+interface Part {
   readonly part: messages.CompileTimePart;
   readonly start: number;
   readonly share: number;
 }
 
-/** The known parts of a compile's time, each with its place between 0 and 1. */
+/** Returns the known parts of a compile's time, each with its start and share between 0 and 1. */
 export function timeParts(times: readonly messages.CompileTimePart[]): Part[] {
   const total = times.reduce((sum, { duration_s }) => sum + (duration_s ?? 0), 0);
   let start = 0;

@@ -1,13 +1,13 @@
-// What the mouse means in an editor: the line under it, the one that is pressed, a name to follow.
+// Mouse handling in an editor: hovering and clicking lines, and jumps to definitions.
 
 import type { Extension } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
-import type { EditorEvents } from "./editor.ts";
+import type { EditorEvents } from "./editorevents.ts";
 
-/** A pointer that moved farther while its button was down selects text. */
+/** Largest movement in pixels of a click. Longer movements select text. */
 const STILL_PX = 4;
 
-/** @param jump goes to the definition of the name at a position; false where there is none. */
+/** @param jump goes to the definition of the name at a position; returns false if there is none. */
 export function pointing(events: EditorEvents, jump: (view: EditorView, position: number) => boolean): Extension {
   let pending: number | null = null;
   const hover = (view: EditorView, y: number): void => {
@@ -30,18 +30,18 @@ export function pointing(events: EditorEvents, jump: (view: EditorView, position
       pending = null;
       events.onHover(null);
     },
-    // A notebook scrolls to the cell that is pressed: by the time of the click another line, or nothing of the editor, may be
-    // under the pointer, and the text between is selected. What was pressed is meant.
+    // A notebook scrolls to the pressed cell. At the time of the click, the pointer may be on another line or outside
+    // of the editor. The line that was pressed is the one that counts.
     mousedown: (event, view) => {
       if (event.button !== 0 || event.detail > 1) return;
       const position = at(view, event);
       const choosePressed = (click: MouseEvent): void => {
-        const way = Math.hypot(click.clientX - event.clientX, click.clientY - event.clientY);
-        if (way < STILL_PX) choose(view, click, position);
+        const distance = Math.hypot(click.clientX - event.clientX, click.clientY - event.clientY);
+        if (distance < STILL_PX) choose(view, click, position);
       };
       view.dom.ownerDocument.addEventListener("click", choosePressed, { once: true, capture: true });
     },
-    // Of no mouse, but of a program.
+    // Clicks from scripts, without a mouse.
     click: (event, view) => {
       if (event.detail === 0) choose(view, event, at(view, event));
     },

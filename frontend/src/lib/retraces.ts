@@ -1,4 +1,4 @@
-// Why calls were traced again, as rows of a table: one for each thing that differed.
+// The reasons for retraces as rows of a table, one for each difference.
 
 import { shortSource } from "./format.ts";
 import type { Column } from "./sorting.ts";
@@ -6,7 +6,7 @@ import type * as messages from "../messages.ts";
 
 export interface Difference {
   readonly row: messages.RetraceRow;
-  /** What differed; of a call of which nothing is known but the cause, that. */
+  /** The kind of difference, or the cause if nothing else is known of a call. */
   readonly what: string;
   readonly where: string;
   readonly now: string;
@@ -24,17 +24,27 @@ export function differences(rows: readonly messages.RetraceRow[]): Difference[] 
 const place = (source: messages.SourceLine | null): string | null => source && shortSource(source);
 
 export const COLUMNS: readonly Column<Difference>[] = [
-  { name: "function", text: "function", title: "By function", value: ({ row }) => row.function },
-  { name: "called_at", text: "call", title: "By the line of the call", value: ({ row }) => place(row.called_at) },
-  { name: "count", text: "times", title: "How often", isNumber: true, value: ({ row }) => row.count },
-  { name: "event", text: "event", title: "JAX traced, or XLA compiled a trace again", value: ({ row }) => row.event },
-  { name: "what", text: "what differed", title: "Shape, dtype, weak type, ...", value: ({ what }) => what },
+  { name: "function", text: "function", title: "Sort by function", value: ({ row }) => row.function },
+  { name: "called_at", text: "call", title: "Sort by line of the call", value: ({ row }) => place(row.called_at) },
+  { name: "count", text: "times", title: "Number of calls", isNumber: true, value: ({ row }) => row.count },
+  {
+    name: "event",
+    text: "event",
+    title: "JAX traced again, or XLA compiled a trace again",
+    value: ({ row }) => row.event,
+  },
+  { name: "what", text: "difference", title: "Shape, dtype, weak type, ...", value: ({ what }) => what },
   {
     name: "where",
     text: "argument",
-    title: "The argument, or the setting of JAX",
+    title: "Argument or JAX setting",
     value: ({ where }) => where || null,
   },
-  { name: "now", text: "now", title: "Of this call", value: ({ now }) => now || null },
-  { name: "before", text: "before", title: "Of the closest call before", value: ({ before }) => before || null },
+  { name: "now", text: "now", title: "Value in this call", value: ({ now }) => now || null },
+  {
+    name: "before",
+    text: "before",
+    title: "Value in the most similar earlier call",
+    value: ({ before }) => before || null,
+  },
 ];

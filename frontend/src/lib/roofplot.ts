@@ -1,36 +1,31 @@
-// Where things stand under a roofline: both axes are logarithmic.
+// Coordinates of a roofline plot. Both axes are logarithmic.
 
-/** Flops a byte, and flops a second that are attainable there. */
-export interface Place {
-  readonly intensity: number;
-  readonly rate: number;
-}
-
-export interface Roofs {
+/** Attainable FLOP/s, or null if unknown, and bytes per second of the main memory. */
+interface Roofs {
   readonly flops_per_s: number | null;
   readonly memory_bytes_per_s: number;
 }
 
-/** From the smallest to the largest value that is seen on each axis, as powers of ten. */
-export interface Range {
+/** The smallest and largest value on each axis, as powers of ten. */
+interface Range {
   readonly left: number;
   readonly right: number;
   readonly bottom: number;
   readonly top: number;
 }
 
-/** What is attainable at an intensity. */
+/** Returns the attainable FLOP/s at an arithmetic intensity in FLOPs per byte. */
 export function attainable({ flops_per_s, memory_bytes_per_s }: Roofs, intensity: number): number {
   const byMemory = intensity * memory_bytes_per_s;
   return flops_per_s === null ? byMemory : Math.min(flops_per_s, byMemory);
 }
 
-/** Where the roofs meet, in flops a byte; null without a flat one. */
+/** Returns the intensity where the roofs meet, in FLOPs per byte; null without a compute roof. */
 export function ridge({ flops_per_s, memory_bytes_per_s }: Roofs): number | null {
   return flops_per_s === null ? null : flops_per_s / memory_bytes_per_s;
 }
 
-/** Whole decades with the ridge and all intensities in them, those that are 0 left out. */
+/** Returns whole decades that contain the ridge and all nonzero intensities. */
 export function rangeOf(roofs: Roofs, intensities: readonly number[]): Range {
   const seen = intensities.filter((intensity) => intensity > 0 && Number.isFinite(intensity));
   const all = [...seen, ridge(roofs) ?? 1];
@@ -41,7 +36,7 @@ export function rangeOf(roofs: Roofs, intensities: readonly number[]): Range {
   return { left, right, bottom, top };
 }
 
-/** `10` to a power as people write it: `0.01`, `1`, `100`, `10k`. */
+/** Returns a power of ten as text: `0.01`, `1`, `100`, `10k`. */
 export function decade(power: number): string {
   if (power < 0) return (10 ** power).toFixed(Math.min(20, -power));
   const units = ["", "k", "M", "G", "T", "P", "E"];

@@ -1,4 +1,4 @@
-// The strip beside an editor that shows where in the whole text the linked lines are.
+// The strip beside an editor that shows the positions of linked lines in the whole text.
 
 import type { EditorView } from "@codemirror/view";
 import type { Matches } from "./linking.ts";
@@ -6,7 +6,7 @@ import type { Matches } from "./linking.ts";
 const WIDTH = 8;
 const COLORS = ["--insp-weak-line", "--insp-strong-line", "--insp-accent"];
 
-/** Draws the strip; lines count from 0, `chosen` is -1 for none. */
+/** Draws the strip. Lines start at 0; `chosen` is -1 for none. */
 export function drawRuler(
   canvas: HTMLCanvasElement,
   view: EditorView | null,
@@ -39,7 +39,7 @@ export function drawRuler(
   if (chosen >= 0) tick(chosen, accent, 3);
 }
 
-/** Calls `draw` for one line a pixel row at most. */
+/** Calls `draw` for at most one line per pixel row. */
 function thinned(lines: Int32Array | undefined, total: number, height: number, draw: (line: number) => void): void {
   let lastRow = -1;
   for (const line of lines ?? []) {

@@ -1,4 +1,4 @@
-// Lines of texts by words in them, and instructions by what they are: opcode, scope, file, bytes, flops, time.
+// Search for lines by words, and for instructions by properties: opcode, scope, file, bytes, FLOPs, time.
 
 import { computationsOf } from "./computations.ts";
 import { PIECE } from "./gradual.ts";
@@ -8,14 +8,14 @@ import type { Measure } from "./linecosts.ts";
 import type { Origins } from "./origins.ts";
 import { opcodeOf } from "./tokens.ts";
 
-/** What is looked for. All of it must apply. */
+/** A query. All of its conditions must hold. */
 export interface Query {
-  /** Each is in the line; capital letters count where there are any. */
+  /** Words that the line must contain. A word with capital letters is case-sensitive. */
   readonly words: readonly string[];
   readonly opcode: string;
   readonly scope: string;
   readonly file: string;
-  /** An instruction; its users are wanted. */
+  /** The name of an instruction whose users are searched. */
   readonly users: string;
   readonly least: readonly { readonly measure: Measure; readonly amount: number }[];
 }
@@ -46,7 +46,7 @@ const SCALES: Readonly<Record<string, number>> = {
   ns: 1e-9,
 };
 
-/** Reads `exp op:fusion scope:attention file:model.py bytes>1MiB flops>1G time>1us`. */
+/** Parses queries such as `exp op:fusion scope:attention file:model.py bytes>1MiB flops>1G time>1us`. */
 export function parseQuery(text: string): Query {
   const words: string[] = [];
   const named = { op: "", scope: "", file: "", users: "" };
@@ -63,14 +63,14 @@ export function parseQuery(text: string): Query {
   return { words, opcode: named.op, scope: named.scope, file: named.file, users: bareName(named.users), least };
 }
 
-/** Whether it asks what instructions are, and not only what stands in lines. */
+/** Returns whether a query has conditions on instructions, and not only words. */
 export function isFiltered({ opcode, scope, file, users, least }: Query): boolean {
   return Boolean(opcode || scope || file || users || least.length);
 }
 
-export type AmountOf = (measure: Measure, line: number) => number;
+type AmountOf = (measure: Measure, line: number) => number;
 
-/** The lines to which a query applies, piece by piece. */
+/** Finds the lines that match a query, piece by piece. */
 export function* search(
   document: TextDocument,
   query: Query,
@@ -95,14 +95,14 @@ export function* search(
   return found;
 }
 
-/** The first and the last line to look at: users stand in the computation of what they use. */
+/** Returns the first and last line to search. Users are in the computation of the instruction that they use. */
 function rangeOf(document: TextDocument, { users }: Query): [number, number] {
   if (!users) return [0, document.lines.length - 1];
   const here = computationsOf(document).at(document.lineOfInstruction(users));
   return here ? [here.first, here.last] : [0, -1];
 }
 
-/** Whether a line of HLO has an instruction among its operands. */
+/** Returns a test for lines of HLO that have an instruction among their operands. */
 export function userTest(name: string): (text: string) => boolean {
   const pattern = new RegExp(`[(, ]%?${escaped(name)}(?=[,) ])`);
   return (text) => {
@@ -115,14 +115,14 @@ function escaped(word: string): string {
   return word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
-/** Small letters find capital ones too. */
+/** Returns a test for a word, which ignores case if the word is in lower case. */
 function finder(word: string): (text: string) => boolean {
   if (word !== word.toLowerCase()) return (text) => text.includes(word);
   const pattern = new RegExp(escaped(word), "i");
   return (text) => pattern.test(text);
 }
 
-/** By scope and file, looked up once for each origin; null where neither is asked for. */
+/** Returns a test of origins by scope and file, cached by origin; null if the query has neither. */
 function originTest({ scope, file }: Query, origins: Origins): ((origin: number) => boolean) | null {
   if (!scope && !file) return null;
   const known = new Map<number, boolean>();

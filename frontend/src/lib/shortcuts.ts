@@ -1,12 +1,12 @@
-// Keys between the app and the notebook around it. JupyterLab looks at the focused element before anybody else: what
-// bears this mark has its keys for itself. So the mark goes on and off with each key, one step earlier.
+// Sharing of keys between the app and the notebook around it. JupyterLab ignores keys if the focused element has this
+// attribute. A listener in an earlier phase therefore sets or removes it at each key.
 
 const MARK = "data-lm-suppress-shortcuts";
-/** With Ctrl or Command: what the browser and the editors do with a text. */
+/** Keys with Ctrl or Command for text editing in the browser and the editors. */
 const OF_TEXTS = new Set(["a", "c", "v", "x", "y", "z", "f", "g"]);
 const MOVES = /^(Arrow|Page|Home|End|Backspace|Delete|Tab|Insert)/;
 
-/** Leaves letters to the app and key combinations to the notebook; gives the function that ends it. */
+/** Leaves letters to the app and key combinations to the notebook. Returns a function that stops this. */
 export function shareKeys(root: HTMLElement): () => void {
   const focus = (e: FocusEvent): void => {
     if (e.target instanceof Element) e.target.setAttribute(MARK, "true");
@@ -27,7 +27,7 @@ export function shareKeys(root: HTMLElement): () => void {
 
 type Key = Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey" | "getModifierState">;
 
-/** Whether a key is one of the notebook's: saves it, runs a cell, opens the palette. */
+/** Returns whether a key belongs to the notebook, such as those that save it, run a cell or open its palette. */
 export function isForNotebook(e: Key, isField: boolean): boolean {
   const isCommand = e.ctrlKey || e.metaKey;
   if (e.getModifierState("AltGraph") || MOVES.test(e.key)) return false;

@@ -1,11 +1,11 @@
-/** Looks at the page, and may give what then changes it. */
-export type Listener = () => void | (() => void);
+/** A listener. It reads the page, and may return a function that then changes the page. */
+type Listener = () => void | (() => void);
 
 /** Listeners by topic. */
 export class Signal<Topic extends string> {
   private readonly listeners = new Map<Topic, Set<Listener>>();
 
-  /** Calls `listener` on any of `topics`; gives the function that ends it. */
+  /** Calls `listener` on any of `topics`. Returns a function that removes it. */
   on(topics: readonly Topic[], listener: Listener): () => void {
     for (const topic of topics) {
       let set = this.listeners.get(topic);
@@ -15,7 +15,7 @@ export class Signal<Topic extends string> {
     return () => topics.forEach((topic) => this.listeners.get(topic)?.delete(listener));
   }
 
-  /** Calls the listeners, then what they gave: where they look and change in turns, the page is laid out for each. */
+  /** Calls the listeners, then the functions that they returned: alternating reads and changes would force layouts. */
   emit(topic: Topic): void {
     const changes = [...(this.listeners.get(topic) ?? [])].map((listener) => listener());
     for (const change of changes) change?.();

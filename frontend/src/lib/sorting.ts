@@ -1,37 +1,37 @@
-// The columns of a table: its head, by which the rows are sorted, and the rows as text that a data frame is read from.
+// The columns of a table: a head for sorting the rows, and the rows as text for data frames.
 
 import { fill, h, update } from "./dom.ts";
 
 export interface Column<Row> {
-  /** As the frames of Python call it; of a column that they have not, in the same way. */
+  /** The name of the column in Python's data frames, or a similar name for other columns. */
   readonly name: string;
   readonly text: string;
   readonly title?: string;
-  /** Numbers stand on the right, and are looked at from the largest; places from the first. */
+  /** Numbers are right-aligned and sorted in descending order at first; places in ascending order. */
   readonly isNumber?: boolean;
   readonly isPlace?: boolean;
-  /** What it is sorted by, and what is copied; null where nothing is known. */
+  /** Returns the value for sorting and copying; null if unknown. */
   readonly value: (row: Row) => string | number | boolean | null;
 }
 
-/** The order of a table's rows. The head stays while rows change, so that the keyboard's focus does. */
+/** The order of a table's rows. The head element is kept while rows change, which keeps the keyboard focus. */
 export class Sorting<Row> {
   readonly head = h("tr");
-  /** The name of a column, "" for none. */
+  /** The name of the column to sort by; "" for none. */
   by = "";
   isDescending = false;
   private columns: readonly Column<Row>[] = [];
   private heads: { column: Column<Row>; cell: HTMLElement; button: HTMLElement }[] = [];
 
-  /** @param changed is told when the reader has chosen another order. */
+  /** @param changed is called when the user has chosen another order. */
   constructor(private readonly changed: () => void) {}
 
-  /** Takes the columns of the table, and how the rows come; an order that the reader chose stays while its column does. */
+  /** Sets the columns and the default order. An order that the user chose is kept as long as its column exists. */
   show(columns: readonly Column<Row>[], by = ""): void {
     const isSame = columns.length === this.columns.length && columns.every((c, i) => c.name === this.columns[i]!.name);
     this.columns = columns;
     if (isSame) {
-      // The same data under another heading, such as scopes after lines.
+      // The same columns with other headings, such as lines instead of scopes.
       this.heads = this.heads.map((head, i) => ({ ...head, column: columns[i]! }));
       return this.draw();
     }
@@ -54,7 +54,7 @@ export class Sorting<Row> {
     return column ? inOrder(rows, column.value, this.isDescending) : rows;
   }
 
-  /** The rows as they are shown, with the numbers behind what is written. */
+  /** Returns the rows in the shown order as text, with unformatted numbers. */
   text(rows: readonly Row[]): string {
     return tabbed(this.columns, rows);
   }
@@ -81,7 +81,7 @@ export class Sorting<Row> {
   }
 }
 
-/** Rows by a value of theirs; equal ones stay in order, and those of which nothing is known come last. */
+/** Sorts rows by a value. The sort is stable, and unknown values come last. */
 export function inOrder<Row>(rows: readonly Row[], value: Column<Row>["value"], isDescending: boolean): readonly Row[] {
   const values = new Map(rows.map((row) => [row, value(row)]));
   const sign = isDescending ? -1 : 1;
@@ -94,7 +94,7 @@ export function inOrder<Row>(rows: readonly Row[], value: Column<Row>["value"], 
   });
 }
 
-/** A line of names, then one a row, with tabs between: what `pandas.read_clipboard` takes for a frame. */
+/** Returns a line of column names and one line per row, separated by tabs, for `pandas.read_clipboard`. */
 export function tabbed<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
   const cell = (value: string | number | boolean | null): string =>
     typeof value === "boolean" ? (value ? "True" : "False") : quoted(String(value ?? ""));

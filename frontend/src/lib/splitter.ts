@@ -1,4 +1,4 @@
-// A border that can be moved: by dragging, by arrow keys, and back to where it was at first.
+// A border that can be moved by dragging and by arrow keys, and reset to its default.
 
 import { drag, h, whenLaidOut } from "./dom.ts";
 
@@ -7,12 +7,12 @@ interface Splitting {
   /** Whether the border is a vertical line, moved left and right. */
   readonly isVertical: boolean;
   readonly className: string;
-  /** A drag begins: takes the distance from there in CSS pixels, down or to the right; null where it cannot. */
+  /** Called when a drag begins. Returns a function of the distance in CSS pixels, or null if moving is impossible. */
   readonly start: () => ((pixels: number) => void) | null;
-  /** Moves a little, 1 being down or to the right. */
+  /** Moves one step; 1 is down or to the right. */
   readonly step: (direction: 1 | -1) => void;
   readonly reset: () => void;
-  /** Where the border stands between 0 and 1, for assistive technology. */
+  /** Returns the position between 0 and 1, for assistive technology. */
   readonly position: () => number;
 }
 
@@ -25,9 +25,9 @@ export function splitter(splitting: Splitting): HTMLElement {
     "aria-orientation": isVertical ? "vertical" : "horizontal",
     "aria-label": label,
     "aria-valuenow": 50,
-    title: `${label}: drag, or arrow keys; double-click to reset`,
+    title: `${label}: drag or use arrow keys; double-click to reset`,
   });
-  const tell = (): void => element.setAttribute("aria-valuenow", String(Math.round(100 * position())));
+  const announce = (): void => element.setAttribute("aria-valuenow", String(Math.round(100 * position())));
   const keys: Record<string, () => void> = {
     [isVertical ? "ArrowLeft" : "ArrowUp"]: () => step(-1),
     [isVertical ? "ArrowRight" : "ArrowDown"]: () => step(1),
@@ -35,19 +35,19 @@ export function splitter(splitting: Splitting): HTMLElement {
   };
   drag(element, (down) => {
     const move = start();
-    return move && ((e) => (move(isVertical ? e.clientX - down.clientX : e.clientY - down.clientY), tell()));
+    return move && ((e) => (move(isVertical ? e.clientX - down.clientX : e.clientY - down.clientY), announce()));
   });
   element.addEventListener("keydown", (e) => {
     const act = keys[e.key];
     if (!act) return;
     e.preventDefault();
     act();
-    tell();
+    announce();
   });
-  element.addEventListener("dblclick", () => (reset(), tell()));
-  // Sizes are known once it is on the page.
-  whenLaidOut(element, tell);
-  element.addEventListener("focus", tell);
+  element.addEventListener("dblclick", () => (reset(), announce()));
+  // Sizes are known once the element is on the page.
+  whenLaidOut(element, announce);
+  element.addEventListener("focus", announce);
   return element;
 }
 
@@ -55,8 +55,8 @@ const LEAST_SHARE = 0.12;
 const KEY_SHARE = 0.03;
 
 /**
- * The border between a list and what it lists, side by side in `container`. The width is the container's
- * property `--insp-width`, for the list's flex basis, so that it outlives what is drawn anew.
+ * Returns the border between a list and its detail view, side by side in `container`. The width of the list is stored
+ * in the property `--insp-width` of the container, so that it is kept when the contents are redrawn.
  */
 export function listSplitter(label: string, container: HTMLElement, list: () => HTMLElement): HTMLElement {
   const share = (pixels: number): number => pixels / Math.max(1, container.clientWidth);

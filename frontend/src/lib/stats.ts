@@ -1,14 +1,14 @@
-// The numbers of all variants side by side.
+// The stats of all variants side by side.
 
 import type { Stats, StatsRow } from "../messages.ts";
 
 export interface StatsCell {
   readonly row: StatsRow | null;
-  /** Against what the variant is compared with; null without two numbers that are known whole. */
+  /** The difference from the reference variant; null unless both numbers are completely known. */
   readonly delta: number | null;
-  /** "better" or "worse" only where less is clearly better and the numbers differ. */
+  /** "better" or "worse" only if less is better for this row and the numbers differ. */
   readonly verdict: "better" | "worse" | "same" | "unknown";
-  /** Share of the largest value in the row, for a bar. */
+  /** Ratio to the largest value in the row, for a bar. */
   readonly share: number;
 }
 
@@ -20,10 +20,10 @@ export interface StatsLine {
 }
 
 /**
- * Lines in the order in which the variants first name them.
+ * Returns the lines, in the order of their first appearance.
  *
- * @param columns one entry a variant, null where there are no numbers yet.
- * @param references for each column the index of the one that it is compared with, null for none.
+ * @param columns one entry per variant; null without stats.
+ * @param references for each column the index of its reference column; null for none.
  */
 export function tabulate(columns: readonly (Stats | null)[], references: readonly (number | null)[]): StatsLine[] {
   const first = new Map<string, StatsRow>();
@@ -36,7 +36,7 @@ export function tabulate(columns: readonly (Stats | null)[], references: readonl
   });
 }
 
-/** Whether a number is known in part only. */
+/** Returns whether a number is known only partially. */
 export const isPartial = (row: StatsRow): boolean => row.value !== null && row.reason !== null;
 
 const exact = (row: StatsRow | null): number | null => (row && !isPartial(row) ? row.value : null);

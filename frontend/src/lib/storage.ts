@@ -1,8 +1,8 @@
-// What the browser remembers from one page to the next.
+// Settings that the browser stores across pages.
 
 const PREFIX = "inspector.explorer.";
 
-// Storage may be forbidden (a sandboxed frame): what is remembered then lives as long as the page.
+// Storage may be forbidden, as in a sandboxed frame. Settings are then not stored.
 export function recall(name: string): unknown {
   try {
     return JSON.parse(localStorage.getItem(PREFIX + name) ?? "null");

@@ -1,11 +1,11 @@
-// A strip plot: one tick a duration, on an axis that all strips share.
+// A strip plot: one tick per duration, on an axis that all strips share.
 
 import { svg } from "./dom.ts";
 import { formatSeconds } from "./format.ts";
 
 const HEIGHT = 22;
 
-/** Ends of a common axis for several sets of durations, from 0 when that does not squeeze them. */
+/** Returns the ends of a common axis for several sets of durations. It begins at 0 if that leaves enough resolution. */
 export function stripDomain(sets: readonly (readonly number[])[]): [number, number] {
   const all = sets.flat();
   if (!all.length) return [0, 1];
@@ -15,7 +15,7 @@ export function stripDomain(sets: readonly (readonly number[])[]): [number, numb
   return [low < high * 0.5 ? 0 : Math.max(0, low - margin), high + margin];
 }
 
-/** Durations in seconds as ticks, the median thicker. */
+/** Returns a plot of durations in seconds as ticks, with a thicker one for the median. */
 export function strip(
   durations: readonly number[],
   median: number,

@@ -1,12 +1,12 @@
-// The app's styles, which are part of its code: put where its elements are, once a page or shadow root.
+// The app's styles, which are part of its code. They are added once per page or shadow root.
 
-/** All of `styles/`, by the build. */
+/** All styles in `styles/`, inserted by the build. */
 declare const STYLES: string;
 
-const dressed = new WeakSet<Node>();
+const styled = new WeakSet<Node>();
 
-/** Styles the page, and the shadow root that the element turns out to be in. */
-export function dress(element: Element): void {
+/** Adds the styles to the page, and to the shadow root of the element if there is one. */
+export function addStyles(element: Element): void {
   put(document, document.head);
   requestAnimationFrame(() => {
     const root = element.getRootNode();
@@ -15,8 +15,8 @@ export function dress(element: Element): void {
 }
 
 function put(root: Node, parent: Node): void {
-  if (dressed.has(root)) return;
-  dressed.add(root);
+  if (styled.has(root)) return;
+  styled.add(root);
   const style = document.createElement("style");
   style.textContent = STYLES;
   parent.appendChild(style);

@@ -1,7 +1,7 @@
-// Light or dark, as the page around the app says: JupyterLab, Notebook, VS Code, any page by its `color-scheme`,
-// else the system.
+// The theme, light or dark: that of JupyterLab, Notebook or VS Code, the `color-scheme` of any other page, or the
+// system's.
 
-/** Keeps `data-theme` of `root` current; gives the function that ends it. */
+/** Keeps `data-theme` of `root` up to date. Returns a function that stops this. */
 export function followTheme(root: HTMLElement): () => void {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const apply = (): void => {

@@ -1,4 +1,4 @@
-// What the words of compiler texts are, line by line: no grammar, no parse of the whole.
+// Tokens of compiler texts, found line by line without a grammar.
 
 import type { Language } from "../messages.ts";
 
@@ -60,7 +60,7 @@ const LLVM = new RegExp(
   "g",
 );
 
-/** Assembly with a machine's comments: an address, an instruction, registers and numbers. */
+/** Tokens of assembly with a given comment syntax: addresses, instructions, registers and numbers. */
 const assembly = (comment: string): RegExp =>
   new RegExp(
     [
@@ -76,18 +76,18 @@ const assembly = (comment: string): RegExp =>
   );
 
 const BLOCK_COMMENT = String.raw`/\*.*?\*/`;
-/** A semicolon ends a statement of PTX and SASS, and two of them the slots of a TPU's bundle. */
+/** Comments where a semicolon ends a statement (PTX, SASS) or separates the slots of a TPU bundle. */
 const SLASHES = `//.*$|${BLOCK_COMMENT}`;
-/** As inspector writes the disassembly of a CPU. */
+/** Comments in inspector's disassembly for CPUs. */
 const SEMICOLON = String.raw`;(?= ).*$`;
 
-/** What says where a line comes from, at its end: shown through links instead. */
+/** Locations and metadata at the ends of lines. The app shows them through links instead. */
 export const DETAILS: Partial<Record<Language, RegExp>> = {
   hlo: /, (?:metadata|frontend_attributes|backend_config)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\})*\}/g,
   mlir: / loc\((?:#[\w.]+|unknown|"(?:[^"\\]|\\.)*"(?:\([^()]*\))?)\)/g,
 };
 
-/** The tokens of a line by group: "op" is an operation, "name" a value, and so on. */
+/** Patterns of the tokens of a line, by group: "op" is an operation, "name" a value, and so on. */
 export const TOKENS: Partial<Record<Language, RegExp>> = {
   hlo: HLO,
   mlir: MLIR,
@@ -99,14 +99,14 @@ export const TOKENS: Partial<Record<Language, RegExp>> = {
   asm: assembly(SEMICOLON),
 };
 
-export interface Operation {
+interface Operation {
   readonly name: string;
-  /** Columns, half open. */
+  /** The columns, as a half-open range. */
   readonly from: number;
   readonly to: number;
 }
 
-/** The operations of a line. */
+/** Yields the operations of a line. */
 export function* operationsIn(text: string, language: Language): Generator<Operation> {
   const pattern = TOKENS[language];
   if (!pattern) return;
@@ -116,13 +116,13 @@ export function* operationsIn(text: string, language: Language): Generator<Opera
   }
 }
 
-/** The operation that a line is, such as `fusion`; "" of none. */
+/** Returns the operation of a line, such as `fusion`; "" for none. */
 export function opcodeOf(text: string, language: Language): string {
   for (const { name } of operationsIn(text, language)) return name.slice(name.indexOf(".") + 1);
   return "";
 }
 
-/** A line without what says where it comes from. */
+/** Returns a line without locations and metadata. */
 export function withoutDetails(text: string, language: Language): string {
   const details = DETAILS[language];
   return details ? text.replace(details, "") : text;

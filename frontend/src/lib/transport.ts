@@ -1,6 +1,6 @@
-// What the app needs of an anywidget model, and how buffers become text.
+// The app's interface to an anywidget model, and decoding of buffers.
 
-/** The part of anywidget's model that the app uses; the demo page fakes it. */
+/** The part of anywidget's model that the app uses. The demo page implements a fake one. */
 export interface Model {
   on(name: string, callback: (...values: never[]) => void): void;
   off(name: string, callback?: ((...values: never[]) => void) | null): void;
@@ -8,14 +8,14 @@ export interface Model {
   get(name: string): unknown;
   set(name: string, value: unknown): void;
   save_changes(): void;
-  /** Of one that only says again what was recorded: when and by what, and what a reader can do who wants more. */
+  /** For a model that replays a recording: its date and version, and advice on how to get more. */
   readonly recorded?: { readonly about: string; readonly remedy: string };
 }
 
-/** Buffers that were unpacked already: what was recorded is packed otherwise. */
+/** Buffers that are already unpacked. Recordings are packed in another way. */
 export const unpacked = new WeakSet<object>();
 
-/** Unpacks gzip; off the main thread in browsers. */
+/** Unpacks gzip, off the main thread in browsers. */
 export async function gunzip(buffer: DataView | ArrayBuffer | Uint8Array): Promise<ArrayBuffer> {
   const bytes = ArrayBuffer.isView(buffer)
     ? new Uint8Array(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.byteLength)
@@ -24,7 +24,7 @@ export async function gunzip(buffer: DataView | ArrayBuffer | Uint8Array): Promi
   const stream = new DecompressionStream("gzip");
   const writer = stream.writable.getWriter();
   const whole = new Response(stream.readable).arrayBuffer();
-  await Promise.all([writer.write(bytes), writer.close(), whole]); // whichever fails tells why
+  await Promise.all([writer.write(bytes), writer.close(), whole]); // reports the first failure
   return await whole;
 }
 
@@ -36,7 +36,7 @@ export function decodeJson<T>(bytes: ArrayBuffer): T {
   return JSON.parse(decodeText(bytes)) as T;
 }
 
-/** Little-endian int32, whatever the machine. */
+/** Decodes little-endian int32 on any machine. */
 export function decodeInt32(bytes: ArrayBuffer): Int32Array {
   const isLittleEndian = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
   if (isLittleEndian) return new Int32Array(bytes);

@@ -1,4 +1,4 @@
-// A list of rows of one height of which only those on screen are elements, however many there are.
+// A virtual list: all rows have the same height, and only visible rows have elements.
 
 import { fill, h, oncePerFrame } from "./dom.ts";
 
@@ -8,7 +8,7 @@ export class VirtualList {
   private readonly resizes = new ResizeObserver(() => this.draw());
   private count = 0;
 
-  /** @param draw makes the element of a row, from 0. */
+  /** @param row makes the element of a row, from 0. */
   constructor(
     label: string,
     role: string,
@@ -42,7 +42,7 @@ export class VirtualList {
     fill(this.sheet, ...rows);
   }
 
-  /** Scrolls the list alone, so far that a row is seen. */
+  /** Scrolls the list (only) until a row is visible. */
   reveal(index: number): void {
     const { element, rowHeight } = this;
     const top = index * rowHeight;

@@ -1,12 +1,13 @@
-// A tree whose rows have one height, of which only those on screen are elements. Keys are those of WAI-ARIA's tree view.
+// A virtual tree: all rows have the same height, and only visible rows have elements. Its keys follow WAI-ARIA's tree
+// view.
 
 import { h } from "./dom.ts";
 import { VirtualList } from "./virtuallist.ts";
 
 export interface TreeRow {
-  /** From 1. */
+  /** The depth, from 1. */
   readonly level: number;
-  /** Null for what has nothing in it. */
+  /** Null for leaves. */
   readonly isOpen: boolean | null;
   readonly isChosen: boolean;
   readonly title: string;
@@ -14,11 +15,11 @@ export interface TreeRow {
   readonly content: readonly (Node | null)[];
 }
 
-/** What a tree shows: rows that can be seen, the children of closed ones left out. Rows count from 0. */
+/** The rows of a tree, without the children of closed ones. Rows start at 0. */
 export interface TreeSource {
   readonly length: number;
   row(index: number): TreeRow;
-  /** The row that another one is in; -1 for none. */
+  /** Returns the parent of a row; -1 for none. */
   parentOf(index: number): number;
   toggle(index: number): void;
   choose(index: number): void;
@@ -31,7 +32,7 @@ export class VirtualTree {
   readonly element: HTMLElement;
   private readonly id = `insp-tree-${count++}`;
   private readonly list: VirtualList;
-  /** Where the keyboard is. */
+  /** The row with the keyboard focus. */
   private current = -1;
 
   constructor(
@@ -46,13 +47,13 @@ export class VirtualTree {
     this.element.addEventListener("keydown", (e) => this.key(e));
   }
 
-  /** Draws what the source has now. */
+  /** Draws the current rows of the source. */
   show(): void {
     this.current = Math.min(this.current, this.source.length - 1);
     this.list.show(this.source.length);
   }
 
-  /** Puts the keyboard on a row and brings it into view. */
+  /** Moves the keyboard focus to a row and scrolls to it. */
   reach(index: number): void {
     this.current = index;
     this.element.setAttribute("aria-activedescendant", `${this.id}-${index}`);
@@ -123,13 +124,13 @@ export class VirtualTree {
     e.stopPropagation();
   }
 
-  /** Goes to a row; what has nothing in it is chosen at once, as lines of texts are. */
+  /** Moves to a row. Chooses it at once if it is a leaf, as with lines of texts. */
   private go(index: number): void {
     this.reach(index);
     if (this.source.row(index).isOpen === null) this.source.choose(index);
   }
 
-  /** Whether a key does something to the row at hand. */
+  /** Handles a key for the current row. Returns whether it had an effect. */
   private act(key: string): boolean {
     const { current, source } = this;
     if (current < 0) return false;

@@ -1,13 +1,13 @@
-// Which of several lines of HLO matters most, by what its own text says: how much its instruction reads and
-// writes, and multiplies. A line is read once, when it is asked about or when there is time.
+// Weights of HLO lines, to find the most expensive one: the bytes that an instruction reads and writes, and its
+// multiplications, estimated from the text. Each line is parsed once, on demand or while the browser is idle.
 
 import { type Computations, computationsOf, type Kind } from "./computations.ts";
 import type { TextDocument } from "./documents.ts";
 import { PIECE } from "./gradual.ts";
 
-/** What runs by itself comes before what is fused, and that before what is applied to pairs of elements. */
+/** Ranks of computations: those that run by themselves, fused ones, and those applied to pairs of elements. */
 const RANKS: Readonly<Record<Kind, number>> = { run: 2, fused: 1, applied: 0 };
-/** Instructions that hand on what is there. */
+/** Instructions with zero weight. */
 const FREE = new Set([
   "parameter",
   "constant",
@@ -20,10 +20,10 @@ const FREE = new Set([
 ]);
 const SHAPE = /\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]/g;
 const INSTRUCTION = /^\s*(?:ROOT )?%?([\w.-]+) = (.*?)([a-z][a-z\d-]*)\(([^)]*)\)/;
-/** Operations that cost about as much as a byte: what multiplies is slower than what copies. */
+/** Number of FLOPs that cost about as much as one byte. */
 const FLOPS_A_BYTE = 8;
 
-/** Of the array or arrays that an instruction makes. */
+/** The size of the arrays that an instruction produces. */
 interface Size {
   readonly bytes: number;
   readonly elements: number;
@@ -32,13 +32,13 @@ interface Size {
 const NOTHING: Size = { bytes: 0, elements: 0 };
 const known = new WeakMap<TextDocument, Weights>();
 
-/** Index into `lines` of the one that costs most; -1 where the text does not tell, or tells of none. */
+/** Returns the index in `lines` of the most expensive one; -1 if the text is not HLO or no line has a weight. */
 export function heaviest(document: TextDocument, lines: Int32Array): number {
   if (document.language !== "hlo") return -1;
   const weights = weightsOf(document);
   let best = -1;
   let most = [-1, 0];
-  // From the end, where the entry computation is: what stands above it is then seldom weighed.
+  // From the end, where the entry computation is, so that the lines above it are rarely weighed.
   for (let i = lines.length - 1; i >= 0; i--) {
     const rank = weights.rank(lines[i]!);
     if (rank < most[0]!) continue;
@@ -77,21 +77,23 @@ class Weights {
     }
   }
 
-  /** Of the computation that a line belongs to. */
+  /** Returns the rank of the computation that contains a line. */
   rank(line: number): number {
     return RANKS[this.computations.at(line)?.kind ?? "run"];
   }
 
-  /** Bytes that the instruction of a line reads and writes, and what it multiplies as bytes; 0 without one. */
+  /**
+   * Returns the bytes that a line's instruction reads and writes, plus its FLOPs as bytes; 0 without an instruction.
+   */
   weight(line: number): number {
     const weight = this.weights[line]!;
     return Number.isNaN(weight) ? (this.weights[line] = this.weighed(line)) : weight;
   }
 
   private weighed(line: number): number {
-    const found = INSTRUCTION.exec(this.document.lines[line] ?? "");
-    if (!found) return 0;
-    const [, , result, opcode, operands] = found;
+    const match = INSTRUCTION.exec(this.document.lines[line] ?? "");
+    if (!match) return 0;
+    const [, , result, opcode, operands] = match;
     const own = (this.sizes[line] ??= sizes(result!));
     if (FREE.has(opcode!)) return 0;
     const all = [own, ...(operands!.match(/[\w.-]+/g) ?? []).map((name) => this.size(name))];
@@ -102,7 +104,7 @@ class Weights {
     return bytes + (2 * Math.sqrt(product)) / FLOPS_A_BYTE;
   }
 
-  /** Of what an instruction makes. */
+  /** Returns the size of the value that an instruction produces. */
   private size(name: string): Size {
     const line = this.document.lineOfInstruction(name);
     if (line < 0) return NOTHING;

@@ -1,4 +1,4 @@
-// One operand of a Pallas kernel: its array as a rectangle, and the block of the current grid step.
+// A drawing of one operand of a Pallas kernel: the array as a rectangle, with the block of the current grid step.
 
 import { fill, h, svg } from "../lib/dom.ts";
 import { format, grouped } from "../lib/format.ts";
@@ -40,7 +40,7 @@ export class BlockDrawing {
       fill(this.picture, h("div", { class: "insp-unavailable" }, `Blocks unavailable: ${operand.reason}`));
   }
 
-  /** Lights the block of a step, and those before it. */
+  /** Highlights the block of a step and the blocks visited before it. */
   show(step: number): void {
     const { operand } = this;
     const block = operand.steps[step];
@@ -52,14 +52,14 @@ export class BlockDrawing {
       shape.classList.toggle("insp-block-current", index === block);
     }
     const current = this.shapes.get(block);
-    current?.parentNode?.append(current); // on top of those that it overlaps
+    current?.parentNode?.append(current); // drawn above the blocks that it overlaps
     fill(this.place, `at (${operand.starts[block]!.join(", ")})${this.event(step)}`);
   }
 
   private event(step: number): string {
     if (this.operand.copies === null) return "";
     if (this.operand.role === "output") return isCopied(this.operand, step) ? " · new block" : " · same block";
-    return isCopied(this.operand, step) ? " · fetched" : " · still there";
+    return isCopied(this.operand, step) ? " · fetched" : " · reused";
   }
 
   private totals(): string {
@@ -68,7 +68,7 @@ export class BlockDrawing {
     return `${grouped(copies)} copies of ${grouped(starts.length)} blocks: ${format(bytes, "bytes")}`;
   }
 
-  /** The blocks of the plane that holds a block; drawn again only when the plane is another one. */
+  /** Draws the blocks of the plane that contains `block`. Does nothing if that plane is already drawn. */
   private draw(block: number): void {
     const { operand, size } = this;
     const plane = operand.starts[block]!.slice(0, Math.max(0, operand.shape.length - 2)).join(",");
@@ -84,7 +84,7 @@ export class BlockDrawing {
         width,
         height,
         role: "img",
-        "aria-label": `${operand.name}: the array, its blocks, and the block of this step`,
+        "aria-label": `${operand.name}: array, blocks and current block`,
       },
       ...this.shapes.values(),
       svg("rect", { class: "insp-array", x: 0, y: 0, width: size.width, height: size.height }),

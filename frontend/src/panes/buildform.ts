@@ -1,4 +1,4 @@
-// The options besides flags as a form, with a field for flags as in XLA_FLAGS, for a variant like the active one.
+// A form for a variant based on the active one: its build options, and a field for flags in XLA_FLAGS syntax.
 
 import { fill, h } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
@@ -37,11 +37,11 @@ export function buildForm(context: Context): BuildForm {
       class: "insp-build-flags",
       rows: 3,
       spellcheck: "false",
-      "aria-label": "Flags as in XLA_FLAGS",
-      placeholder: 'flags: --xla_a=1 --xla_b, or a line such as export XLA_FLAGS="--xla_a=1"',
+      "aria-label": "XLA flags",
+      placeholder: 'Flags, e.g. --xla_a=1 --xla_b or export XLA_FLAGS="--xla_a=1"',
     });
     flags.value = reply.flags;
-    const title = `Compile ${textOf(variant)} with these options, as another variant`;
+    const title = `Compile ${textOf(variant)} with these options as a new variant`;
     const button = h(
       "button",
       {
@@ -54,13 +54,7 @@ export function buildForm(context: Context): BuildForm {
     );
     fill(
       element,
-      h(
-        "div",
-        { class: "insp-build-head" },
-        h("span", {}, "Like ", h("b", {}, textOf(variant)), ", with"),
-        button,
-        said,
-      ),
+      h("div", { class: "insp-build-head" }, h("span", {}, "Based on ", h("b", {}, textOf(variant))), button, said),
       flags,
       h("div", { class: "insp-build-fields" }, ...fields.map(fieldRow)),
     );
@@ -75,7 +69,7 @@ export function buildForm(context: Context): BuildForm {
         if (reply.error) fill(element, failure(reply.error, "No options"));
         else show(variant, reply);
       } else if (!shown) {
-        fill(element, awaited(synced, "Reading the options of the compilers", "Not received: options"));
+        fill(element, awaited(synced, "Reading compiler options", "Options not received"));
       }
       const built = synced.reply("built", addedId);
       if (built) fill(said, built.error ? refusal(built.error) : h("span", { class: "insp-dim" }, "Added."));
@@ -91,14 +85,14 @@ interface Field {
 
 function fieldOf(row: messages.BuildOption): HTMLInputElement | HTMLSelectElement {
   const usual = row.usual || "none";
-  const label = { "aria-label": row.name, title: `${row.type}; ${usual} where nothing is said` };
+  const label = { "aria-label": row.name, title: `${row.type}; default ${usual}` };
   if (!row.values.length) {
     const input = h("input", { ...label, type: "text", spellcheck: "false", placeholder: usual });
     input.value = row.said;
     return input;
   }
   const choices = row.values.map((value) => h("option", { value }, value));
-  const select = h("select", label, h("option", { value: "" }, `as usual: ${usual}`), ...choices);
+  const select = h("select", label, h("option", { value: "" }, `Default: ${usual}`), ...choices);
   select.value = row.values.find((value) => value === row.said) ?? "";
   return select;
 }

@@ -1,11 +1,11 @@
-// What the card beside the pointer says of a line besides what stands there.
+// Additional facts about a line for the hover card.
 
 import type { TextDocument } from "../lib/documents.ts";
 import { aliveAt, aliveText, operandsOf } from "../lib/facts.ts";
 import { shortSource } from "../lib/format.ts";
 import type { Context } from "./pane.ts";
 
-/** Operands with their shapes, the source line, how long the value is alive, and what the line costs; a row each. */
+/** Returns one row each for the operands with their shapes, the source line, the live range and the costs of a line. */
 export function describe(
   { synced, local }: Context,
   document: TextDocument,
@@ -19,8 +19,8 @@ export function describe(
   return [
     ...operandsOf(document, line),
     source ? `Source: ${shortSource(source)}` : "",
-    alive ? `Alive: ${aliveText(alive)}` : "",
+    alive ? `Live range: ${aliveText(alive)}` : "",
     ...(variant === null ? [] : local.costs.describe(document, variant, line)),
-    isCounting && document.defines(line) ? "What it costs is being counted" : "",
+    isCounting && document.defines(line) ? "Computing its cost …" : "",
   ].filter(Boolean);
 }

@@ -1,4 +1,5 @@
-// What differs between a variant and its baseline, by kind, with both sides and what they cost; a click shows where.
+// A list of the differences between a variant and its baseline, grouped by kind, with both sides and their costs.
+// Clicking a change shows its place in the text.
 
 import {
   costOf,
@@ -18,7 +19,7 @@ import { unfinished } from "./states.ts";
 import type { Context } from "./pane.ts";
 
 const ROW_PX = 22;
-/** What most readers leave for later. */
+/** Kinds that are folded at first, as most readers skip them. */
 const FOLDED = ["configured"];
 
 export class ChangeList implements TreeSource {
@@ -32,7 +33,7 @@ export class ChangeList implements TreeSource {
   private diff: messages.Diff | null = null;
   private asked: { readonly diff: messages.Diff; readonly id: number } | null = null;
 
-  /** @param reveal shows a change in the text. */
+  /** @param reveal is called to show a change in the text. */
   constructor(
     private readonly context: Context,
     private readonly reveal: (change: messages.Change) => void,
@@ -65,7 +66,7 @@ export class ChangeList implements TreeSource {
     if (!diff) return;
     this.items = itemsOf(diff.changes, this.folded, this.filter.value);
     const isCut = diff.changes.length < diff.count;
-    const first = `the first ${grouped(diff.changes.length)} of ${grouped(diff.count)}; all: Compiled.diff(...).table()`;
+    const first = `First ${grouped(diff.changes.length)} of ${grouped(diff.count)}. All: Compiled.diff(...).table()`;
     this.note.textContent = isCut ? first : "";
     this.tree.show();
   }
@@ -75,7 +76,7 @@ export class ChangeList implements TreeSource {
     return reply && !reply.error ? reply : null;
   }
 
-  /** What XLA has to count, once for each comparison, when both programs are compiled. */
+  /** Requests the costs once per comparison, when both programs are compiled: XLA has to compute them. */
   private askForCosts(): void {
     const { diff } = this;
     const { synced } = this.context;
@@ -107,7 +108,7 @@ export class ChangeList implements TreeSource {
     this.draw();
   }
 
-  /** Opens or folds a kind, or shows a change. */
+  /** Expands or folds a kind, or shows a change. */
   choose(index: number): void {
     const item = this.items[index]!;
     if ("heading" in item) return this.toggle(index);

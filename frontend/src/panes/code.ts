@@ -1,4 +1,4 @@
-// The back-end's code of the active variant: one kernel at one stage.
+// The backend's code of the active variant: one kernel at one stage.
 
 import { openSearchPanel } from "@codemirror/search";
 import type { EditorView } from "@codemirror/view";
@@ -18,9 +18,9 @@ import { RowList } from "./rowlist.ts";
 import { awaited, empty, failure } from "./states.ts";
 
 const WHAT =
-  "Compiles this variant once more and keeps the back-end's code: each kernel before and after optimization, and as machine code. For a TPU it takes about three times as long.";
+  "Compiles this variant again and records the backend's code: each kernel before and after optimization, and its machine code. Takes about three times as long for a TPU.";
 const PROGRAM = "Whole program";
-const COUNT = "Instructions of the optimized HLO that it computes";
+const COUNT = "Number of optimized HLO instructions in this kernel";
 
 class CodePane implements Pane {
   readonly element = h("div", { class: "insp-recorded", "data-pane": "code" });
@@ -44,14 +44,14 @@ class CodePane implements Pane {
       h("th", { scope: "col", class: "insp-number", title: COUNT }, "instructions"),
     ),
   );
-  private readonly border = listSplitter("Width of the list of kernels", this.element, () => this.list.element);
+  private readonly border = listSplitter("Kernel list width", this.element, () => this.list.element);
   private readonly ends: (() => void)[];
   private readonly kernels = new Map<number, string>();
   private readonly indices = new WeakMap<Message<"code">, CodeIndex>();
   private stage = "";
-  /** By hand; it is shown of every kernel that has it. */
+  /** The stage that the user chose; used for every kernel that has it. */
   private chosenStage: string | null = null;
-  /** Variants' stages that could not be shown, such as machine code without a disassembler. */
+  /** Stages of variants that cannot be shown, such as machine code without a disassembler. */
   private readonly unavailable = new Set<string>();
   private requested = { id: -1, key: "" };
   private listed: CodeIndex | null = null;
@@ -104,7 +104,7 @@ class CodePane implements Pane {
     this.drawDetail(active, index, kernel);
   }
 
-  /** The code there is of a variant, read once. */
+  /** Returns the index of a variant's code, which is read once. */
   private index(variant: number | null): CodeIndex | null {
     const { synced } = this.context;
     const list = synced.latest("code", { variant });
@@ -117,7 +117,7 @@ class CodePane implements Pane {
     return index;
   }
 
-  /** Takes the kernel of the selected instruction, or the first that is known to be one's. */
+  /** Chooses the kernel of the selected instruction, or else the first kernel with a known instruction. */
   private follow(variant: number, index: CodeIndex): void {
     const { selection } = this.context.local;
     const selected =
@@ -148,7 +148,7 @@ class CodePane implements Pane {
     fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail));
   }
 
-  /** The kernel's stages to choose from; at first the last one that can be shown. */
+  /** Lists the stages of a kernel. By default the last one that can be shown is selected. */
   private drawStages(variant: number, index: CodeIndex, kernel: string): void {
     const stages = index.stagesOf(kernel);
     const isShown = (stage: string): boolean => !this.unavailable.has(`${variant}/${stage}`);
@@ -168,10 +168,7 @@ class CodePane implements Pane {
     const message = synced.reply("code_text", this.requested.id);
     if (!message) {
       this.clear();
-      return fill(
-        this.detail,
-        awaited(synced, `Reading ${kernel || PROGRAM}`, `${kernel || PROGRAM} was not received`),
-      );
+      return fill(this.detail, awaited(synced, `Reading ${kernel || PROGRAM}`, `${kernel || PROGRAM} not received`));
     }
     if (this.drawn === message) return;
     this.clear();
@@ -187,7 +184,7 @@ class CodePane implements Pane {
     this.drawText(index, kernel, index.table.entries[place]!.language, text);
   }
 
-  /** Remembers whether the stage can be shown; tells whether that is new. */
+  /** Records whether the stage can be shown. Returns whether that changed. */
   private notes(variant: number, isShown: boolean): boolean {
     const key = `${variant}/${this.stage}`;
     if (isShown) return this.unavailable.delete(key);
@@ -215,7 +212,7 @@ class CodePane implements Pane {
     this.editor = createEditor(document, events, local, host);
   }
 
-  /** Leads to the instruction that the kernel has its name from. */
+  /** Returns a link to the instruction that the kernel is named after. */
   private instructionLink(index: CodeIndex, kernel: string): HTMLElement | null {
     const name = index.instruction(kernel);
     if (name === null) return null;

@@ -1,4 +1,4 @@
-// The collectives of the HLO or the optimized HLO, and the groups of one of them.
+// A table of the collectives in the HLO or the optimized HLO, and the device groups of the selected one.
 
 import { type Choice, segments } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
@@ -25,7 +25,7 @@ const STAGES: Choice<messages.Stage>[] = [
   { value: "optimized", text: "Optimized HLO" },
 ];
 
-/** Instructions of one line that a collective may be for. */
+/** Largest number of listed instructions that need a collective. */
 const MOST_NEEDING = 4;
 
 class CollectivesPane implements Pane {
@@ -33,10 +33,10 @@ class CollectivesPane implements Pane {
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
   private readonly reason = h("div", { class: "insp-needed-by", role: "status" });
-  private readonly stages = h("div", { class: "insp-segments", role: "group", "aria-label": "Collectives of" });
+  private readonly stages = h("div", { class: "insp-segments", role: "group", "aria-label": "Program stage" });
   private readonly ends: (() => void)[];
   private stage: messages.Stage = "optimized";
-  /** What the table shows, and its rows. */
+  /** The message that the table shows, and its rows in order. */
   private drawn: messages.Collectives | null = null;
   private listed: readonly messages.Collective[] = [];
   private rows: HTMLTableRowElement[] = [];
@@ -45,7 +45,7 @@ class CollectivesPane implements Pane {
   private readonly sorting = new Sorting<messages.Collective>(() => this.sort());
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
-    "Width of the list of collectives",
+    "Collectives list width",
     this.element,
     () => this.element.firstElementChild as HTMLElement,
   );
@@ -90,13 +90,13 @@ class CollectivesPane implements Pane {
 
   private absence(): HTMLElement {
     const { variant } = this.context.local;
-    if (!variant) return empty("No collectives yet", "They come with the first compiled variant.");
+    if (!variant) return empty("No collectives yet", "Available once a variant is compiled.");
     if (variant.state === "failed") return failure(variant.error, "No collectives: this variant failed");
-    if (variant.state === "cancelled") return empty("No collectives", "This variant was cancelled.");
+    if (variant.state === "cancelled") return empty("No collectives", "This variant was canceled.");
     return awaited(
       this.context.synced,
-      variant.state === "done" ? "Reading the collectives" : "Compiling",
-      "The collectives were not received",
+      variant.state === "done" ? "Reading collectives" : "Compiling",
+      "Collectives not received",
       variant,
     );
   }
@@ -110,29 +110,29 @@ class CollectivesPane implements Pane {
     fill(this.element, list, this.border, this.side);
   }
 
-  /** What XLA warned of: arrays that go whole to every device. */
+  /** Draws XLA's warnings about arrays that are copied whole to every device. */
   private drawReplicated(): void {
-    const told = this.context.synced.latest("full_rematerializations", { variant: this.context.local.active });
-    this.replicated.hidden = !told?.rows.length && !told?.unheard;
-    this.replicated.classList.toggle("insp-replicated", Boolean(told?.rows.length));
-    if (!told) return;
-    if (!told.rows.length) {
-      const unknown = `Whether arrays are copied whole to every device is not known: ${told.unheard}.`;
-      return fill(this.replicated, h("div", { class: "insp-note" }, told.unheard && unknown));
+    const warnings = this.context.synced.latest("full_rematerializations", { variant: this.context.local.active });
+    this.replicated.hidden = !warnings?.rows.length && !warnings?.unheard;
+    this.replicated.classList.toggle("insp-replicated", Boolean(warnings?.rows.length));
+    if (!warnings) return;
+    if (!warnings.rows.length) {
+      const unknown = `Unknown whether arrays are copied whole to every device: ${warnings.unheard}.`;
+      return fill(this.replicated, h("div", { class: "insp-note" }, warnings.unheard && unknown));
     }
-    const title = `${plural(told.rows.length, "array")} copied whole to every device (full rematerialization)`;
+    const title = `${plural(warnings.rows.length, "array")} copied whole to every device (full rematerialization)`;
     const row = (each: messages.Resharding): HTMLElement => {
-      const size = each.operand_bytes === null ? "" : `, ${format(each.operand_bytes, "bytes")} of each device before`;
+      const size = each.operand_bytes === null ? "" : `, ${format(each.operand_bytes, "bytes")} per device before`;
       const way = `: from ${each.had} to ${each.needed}${size} `;
       return h("li", {}, h("code", {}, each.name), way, each.source && sourceLink(this.context, each.source));
     };
-    const [first, rest] = [told.rows.slice(0, 3), told.rows.slice(3)];
+    const [first, rest] = [warnings.rows.slice(0, 3), warnings.rows.slice(3)];
     fill(
       this.replicated,
       h("strong", {}, title),
       h("ul", {}, ...first.map(row)),
       rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} more`), h("ul", {}, ...rest.map(row))),
-      h("div", { class: "insp-dim" }, told.rows[0]!.advice),
+      h("div", { class: "insp-dim" }, warnings.rows[0]!.advice),
     );
   }
 
@@ -171,7 +171,7 @@ class CollectivesPane implements Pane {
       h("td", {}, axes),
       h("td", { title: groupsText(row, 64) }, groupsText(row)),
       h("td", {}, h("code", {}, row.operand_shapes.join(", "))),
-      h("td", { class: "insp-number", title: "of one device, each time that it runs" }, bytes),
+      h("td", { class: "insp-number", title: "Bytes per device and execution" }, bytes),
       h("td", { class: "insp-number", title: row.executions_reason || RUNS }, runs),
       ...onLinks(row),
       h(
@@ -197,7 +197,7 @@ class CollectivesPane implements Pane {
     this.context.local.selectInstruction("collectives", this.stage, this.listed[index]!.name);
   }
 
-  /** Lights the rows that belong to the selection and shows the groups of one. */
+  /** Highlights the rows that belong to the selection and shows the groups of one of them. */
   private mark(): void {
     const levels = this.listed.map((row) => this.context.local.levelOfInstruction(this.stage, row.name));
     const nearest = [CHOSEN, STRONG].map((level) => levels.indexOf(level)).find((i) => i >= 0);
@@ -220,23 +220,23 @@ class CollectivesPane implements Pane {
     this.sideRow = shown;
   }
 
-  /** What the partitioner inserted a collective for, or how to know. */
+  /** Shows which instruction the partitioner inserted a collective for, or how to find out. */
   private drawReason({ resharding }: messages.Collective): void {
     const { synced, local } = this.context;
     const { variant } = local;
-    if (!resharding || resharding.needed_by === undefined) return fill(this.reason); // of a page recorded before this was told
+    if (!resharding || resharding.needed_by === undefined) return fill(this.reason); // older recordings lack this field
     if (resharding.needed_by.length) return fill(this.reason, ...neededBy(resharding));
     if (synced.isAlone || variant?.state !== "done") return fill(this.reason);
     const recording = synced.latest("recording", { variant: variant.variant, product: "passes" });
-    if (recording && goesOn(recording)) return fill(this.reason, spinner(), " Recording the compiler’s passes.");
-    const told =
+    if (recording && goesOn(recording)) return fill(this.reason, spinner(), " Recording the compiler passes.");
+    const words =
       recording?.state === "done"
-        ? ["Which instruction it is for is lost: the compiler made it of several, or without a name."]
+        ? ["The instruction that needs it is unknown: the compiler merged several instructions, or named none."]
         : [
-            "Which instruction it is for is known once the compiler’s passes are recorded. ",
+            "Record the compiler passes to see which instruction needs it. ",
             recordButton(this.context, variant, "passes", "Record"),
           ];
-    fill(this.reason, h("span", { class: "insp-dim" }, ...told));
+    fill(this.reason, h("span", { class: "insp-dim" }, ...words));
   }
 
   private drawStages(): void {
@@ -249,54 +249,64 @@ class CollectivesPane implements Pane {
   }
 }
 
-/** Of a program that is differentiated; the rest belongs to none of these. */
+/** Phases of a differentiated program. Other instructions have no phase. */
 const PHASES: Record<string, string> = {
   forward: "forward pass",
   backward: "backward pass",
   recomputed: "recomputed for the backward pass",
 };
-const RUNS = "how often it runs in one execution of the program";
-const SENT = "that one device at least sends to others";
-const LEAST = "at the published speed of the links, without latency";
-const NONE_NOTE = "No instruction of this stage talks to another device.";
+const RUNS = "Runs per execution of the program";
+const SENT = "Lower bound of the bytes that one device sends";
+const LEAST = "At the published link speed, without latency";
+const NONE_NOTE = "No instruction at this stage communicates between devices.";
 
 const COLUMNS: readonly Column<messages.Collective>[] = [
-  { name: "name", text: "collective", title: "By opcode and name", value: ({ opcode, name }) => `${opcode} ${name}` },
-  { name: "axes", text: "axes", title: "Axes of the mesh", value: ({ axes }) => axes && axes.join(", ") },
-  { name: "groups", text: "groups", title: "Groups of devices", value: (row) => groupsText(row) },
-  { name: "operand", text: "operand", title: "Its shapes", value: ({ operand_shapes }) => operand_shapes.join(", ") },
+  {
+    name: "name",
+    text: "collective",
+    title: "Sort by opcode and name",
+    value: ({ opcode, name }) => `${opcode} ${name}`,
+  },
+  { name: "axes", text: "axes", title: "Mesh axes", value: ({ axes }) => axes && axes.join(", ") },
+  { name: "groups", text: "groups", title: "Device groups", value: (row) => groupsText(row) },
+  {
+    name: "operand",
+    text: "operand",
+    title: "Operand shapes",
+    value: ({ operand_shapes }) => operand_shapes.join(", "),
+  },
   {
     name: "operand_bytes",
     text: "bytes",
-    title: "Of one device, each time that it runs",
+    title: "Operand bytes per device and execution",
     isNumber: true,
     value: ({ operand_bytes }) => operand_bytes,
   },
   {
     name: "executions",
     text: "runs",
-    title: "How often it runs in one execution of the program",
+    title: "Runs per execution of the program",
     isNumber: true,
     value: ({ executions }) => executions,
   },
   {
     name: "link_bytes",
     text: "links",
-    title: "What one device sends at least, all executions; one where their number is unknown",
+    title: "Lower bound of the bytes that one device sends, for all runs; for one run if their number is unknown",
     isNumber: true,
     value: (row) => ofAll(row, row.link_bytes),
   },
   {
     name: "least_s",
-    text: "least time",
-    title: "At the published speed of the links, all executions; one where their number is unknown",
+    text: "estimated time",
+    title: "At the published link speed, for all runs; for one run if their number is unknown",
     isNumber: true,
     value: (row) => ofAll(row, row.least_s),
   },
   {
     name: "source",
     text: "source",
-    title: "By source line",
+    title: "Sort by source line",
     value: ({ source, inserted_by }) => (source ? `${source.file}:${source.line ?? ""}` : inserted_by || null),
   },
 ];
@@ -305,7 +315,7 @@ function ofAll({ executions }: messages.Collective, value: number | null): numbe
   return value === null ? null : value * (executions ?? 1);
 }
 
-/** What all executions send, and how long that takes at least; of one where nothing tells how many there are. */
+/** Returns cells with the bytes sent and the estimated time of all runs, or of one run if their number is unknown. */
 function onLinks(row: messages.Collective): HTMLElement[] {
   const part = row.least_reason && row.least_s !== null ? "≥ " : "";
   const cell = (value: number | null, text: (value: number) => string, title: string): HTMLElement =>
@@ -313,7 +323,7 @@ function onLinks(row: messages.Collective): HTMLElement[] {
       "td",
       {
         class: "insp-number",
-        title: `${title}; ${row.executions === null ? "each time that it runs" : "all executions"}`,
+        title: `${title}; ${row.executions === null ? "one run" : "all runs"}`,
       },
       value === null ? h("span", { class: "insp-unavailable" }, "unknown") : text(ofAll(row, value)!),
     );
@@ -335,10 +345,17 @@ function describe(row: messages.Collective, reason: HTMLElement): HTMLElement[] 
     row.source && row.source_from !== "itself" ? `source of ${row.source_from}` : "",
   ].filter(Boolean);
   const changed = row.resharding && [
-    h("div", {}, h("strong", {}, row.resharding.had), ", needed: ", h("strong", {}, row.resharding.needed)),
+    h(
+      "div",
+      {},
+      "Sharding ",
+      h("strong", {}, row.resharding.had),
+      ", needed: ",
+      h("strong", {}, row.resharding.needed),
+    ),
     wholeArray(row.resharding),
     reason,
-    h("details", { class: "insp-dim" }, h("summary", {}, "What helps"), row.resharding.advice),
+    h("details", { class: "insp-dim" }, h("summary", {}, "Advice"), row.resharding.advice),
   ];
   const shapes = `${row.operand_shapes.join(", ")} → ${row.result_shapes.join(", ")}`;
   return [
@@ -349,9 +366,9 @@ function describe(row: messages.Collective, reason: HTMLElement): HTMLElement[] 
   ];
 }
 
-/** The argument or result that it is, with the split of the whole. */
+/** Returns the name of the argument or result that is resharded, with the sharding of the whole array. */
 function wholeArray({ arrays, before, after }: messages.SplitChange): HTMLElement | null {
-  if (!arrays?.length) return null; // also of a page that was recorded before these were told
+  if (!arrays?.length) return null; // older recordings lack this field
   const split = [before, after].filter(Boolean).map((text) => h("code", {}, text));
   const way = split.length > 1 ? [split[0]!, " → ", split[1]!] : before ? [split[0]!] : ["becomes ", split[0]!];
   return h("div", {}, `${arrays.join(" → ")}: `, ...way);
@@ -360,11 +377,11 @@ function wholeArray({ arrays, before, after }: messages.SplitChange): HTMLElemen
 function neededBy({ needed_by: instructions }: messages.SplitChange): (HTMLElement | string)[] {
   const each = instructions.slice(0, MOST_NEEDING).map((text) => h("li", {}, h("code", {}, text)));
   const rest = instructions.length - each.length;
-  const title = instructions.length > 1 ? "For one of these, which come from its line:" : "For";
+  const title = instructions.length > 1 ? "Needed by one of these instructions of its source line:" : "Needed by";
   return [title, h("ul", {}, ...each, rest > 0 && h("li", {}, plural(rest, "more")))];
 }
 
-/** Scrolls the list alone, not the notebook around it. */
+/** Scrolls the list only, not the notebook around it. */
 function scrollWithin(row: HTMLElement): void {
   const list = row.closest<HTMLElement>(".insp-scroll");
   if (!list) return;

@@ -1,11 +1,12 @@
-// The same text of several variants side by side: one column each, linked by origin, scrolled apart.
+// The same text of several variants side by side, one column each. Columns are linked by origin and scroll separately.
 
 import { closeSearchPanel, openSearchPanel, searchPanelOpen, type SearchQuery } from "@codemirror/search";
 import type { EditorView } from "@codemirror/view";
 import { toolButton } from "../lib/controls.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { fill, h } from "../lib/dom.ts";
-import { type EditorEvents, searchToo } from "../lib/editor.ts";
+import { searchToo } from "../lib/editor.ts";
+import type { EditorEvents } from "../lib/editorevents.ts";
 import { plural } from "../lib/format.ts";
 import { splitter } from "../lib/splitter.ts";
 import type { TextPane as Name } from "../messages.ts";
@@ -20,7 +21,7 @@ const KEY_STEP_PX = 24;
 
 type OnSearch = (query: SearchQuery) => void;
 
-/** A text in a column, which has no room for more than two tools. */
+/** A text in a column. A column has room for two tools only. */
 class ColumnText extends TextPane {
   constructor(
     context: Context,
@@ -61,7 +62,7 @@ class Column {
       "data-column": variant,
       onclick: () => local.setActive(variant),
     });
-    this.hide = toolButton("close", "Take this column away", () => local.hideColumn(variant));
+    this.hide = toolButton("close", "Hide this column", () => local.hideColumn(variant));
     const head = h("div", { class: "insp-column-head" }, this.main, this.text.tools, this.hide);
     this.element = h("section", { class: "insp-column", "data-variant": variant }, head, this.text.element);
     this.drawHead();
@@ -71,7 +72,7 @@ class Column {
     this.text.setVisible(visible);
   }
 
-  /** As wide as the user made it; as the others are while nobody did. */
+  /** Applies the width that the user set; without one, all columns have the same width. */
   resize(): void {
     const share = this.context.local.columnShares.get(this.variant);
     this.element.style.flex = share === undefined ? "" : `${share} 0 ${100 * share}%`;
@@ -128,7 +129,7 @@ export class Columns {
     this.columns.forEach((column) => column.setVisible(visible));
   }
 
-  /** Makes the columns those of the variants that should have one. Others stay as they are, scrolled as they are. */
+  /** Adds and removes columns so that they match the shown variants. The other columns keep their scroll positions. */
   draw(): void {
     const wanted = this.context.local.columns;
     for (const [variant, column] of this.columns) if (!wanted.includes(variant)) this.drop(variant, column);
@@ -140,15 +141,15 @@ export class Columns {
     this.drawSplitters(wanted);
     if (this.active === this.context.local.active) return;
     this.active = this.context.local.active;
-    // With the next frame, as it needs sizes.
+    // In the next frame, because it needs the sizes of elements.
     requestAnimationFrame(() => this.reveal(this.active));
   }
 
-  /** Opens the search of every column, for one and the same text; closes it where it is open everywhere. */
+  /** Opens the search panel in every column, with a shared query. Closes them if all are open. */
   find(): void {
     const { active } = this.context.local;
     const isActive = (column: Column): boolean => column.variant === active;
-    // The last one that opens has the focus.
+    // The panel that opens last gets the focus.
     const columns = [...this.columns.values()].sort((a, b) => Number(isActive(a)) - Number(isActive(b)));
     const views = columns.map((column) => column.view).filter((view) => view !== null);
     const areOpen = views.every((view) => searchPanelOpen(view.state));
@@ -178,7 +179,7 @@ export class Columns {
     this.columns.delete(variant);
   }
 
-  /** One between every two columns, known by the variant at its left. */
+  /** Draws a splitter between neighboring columns. Each is identified by the variant at its left. */
   private drawSplitters(wanted: readonly number[]): void {
     this.order = wanted;
     const lefts = wanted.slice(0, -1);
@@ -195,7 +196,7 @@ export class Columns {
   private splitter(left: number): HTMLElement {
     const { local, synced } = this.context;
     return splitter({
-      label: `Width of ${synced.variants.get(left)?.label ?? "the column"}`,
+      label: `${synced.variants.get(left)?.label ?? "Column"} width`,
       isVertical: true,
       className: "insp-splitter",
       start: () => {
@@ -211,7 +212,7 @@ export class Columns {
     });
   }
 
-  /** Of a column and of the one at its right, in pixels. */
+  /** Returns the widths of a column and of its right neighbor, in pixels. */
   private widths(left: number): readonly [number, number] {
     const width = (variant: number): number => this.columns.get(variant)!.element.offsetWidth;
     return [width(left), width(this.right(left))];
@@ -223,7 +224,7 @@ export class Columns {
 
   private move(left: number, [own, next]: readonly [number, number], pixels: number): void {
     const by = Math.max(LEAST_WIDTH_PX - own, Math.min(next - LEAST_WIDTH_PX, pixels));
-    // All of them, since those without a share would take what the others leave.
+    // Sets every share: columns without one would take the remaining width.
     for (const [variant, { element }] of this.columns) this.share(variant, element.offsetWidth);
     this.share(left, own + by);
     this.share(this.right(left), next - by);
@@ -234,7 +235,7 @@ export class Columns {
     this.context.local.columnShares.set(variant, width / Math.max(1, this.element.clientWidth));
   }
 
-  /** Where the columns need more width than there is, scrolls to one; nothing around them moves. */
+  /** Scrolls to a column if the columns are wider than the pane, without moving anything around them. */
   private reveal(variant: number | null): void {
     const column = this.columns.get(variant ?? -1)?.element;
     if (!column) return;

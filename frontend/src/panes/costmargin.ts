@@ -1,5 +1,5 @@
-// What the lines of a text cost: a column beside it, and above it the sum, what no line stands for, and a way to the
-// costliest lines.
+// The costs of the lines of a text: a column beside the text, and above it the total, the cost that belongs to no line,
+// and a button for the heaviest lines.
 
 import { textButton, toolButton } from "../lib/controls.ts";
 import { setCosts } from "../lib/costgutter.ts";
@@ -7,15 +7,15 @@ import { fill, h } from "../lib/dom.ts";
 import { type LineCosts, MEASURES } from "../lib/linecosts.ts";
 import { openMenu } from "../lib/menu.ts";
 import type { Context } from "./pane.ts";
-import type { Shown } from "./text.ts";
+import type { Shown } from "./shown.ts";
 
 const LISTED = 16;
 const LONGEST = 60;
 
 export class CostMargin {
-  /** Above the text; empty where no costs are wanted. */
+  /** The summary above the text; hidden while no measure is chosen. */
   readonly element = h("div", { class: "insp-cost-words" });
-  readonly button = toolButton("costs", "What each line costs", () => this.choose());
+  readonly button = toolButton("costs", "Line costs", () => this.choose());
   private drawn: { view: Shown["view"]; costs: LineCosts | null }[] = [];
 
   constructor(
@@ -23,7 +23,7 @@ export class CostMargin {
     private readonly select: (line: number) => void,
   ) {}
 
-  /** @param variant the one whose costs are shown beside `shown`. */
+  /** @param variant whose costs are shown, for documents that belong to no variant. */
   draw(shown: readonly Shown[], variant: number | null): void {
     const { local } = this.context;
     this.button.setAttribute("aria-pressed", String(local.measure !== null));
@@ -49,13 +49,17 @@ export class CostMargin {
     if (!reply) {
       const isDone = synced.variants.get(variant)?.state === "done";
       const { isAlone } = synced;
-      return [dim(isAlone ? `${name}: not received` : isDone ? `${name}: counting …` : `${name}: once it is compiled`)];
+      return [
+        dim(isAlone ? `${name}: not received` : isDone ? `${name}: computing …` : `${name}: available once compiled`),
+      ];
     }
     if (reply.error) return [dim(`${name}: ${reply.error.message}`)];
-    if (!costs) return this.absence(name, variant, reply.reasons[local.measure!] ?? "not known");
-    const heaviest = textButton("Heaviest lines", "The lines that cost most", () => this.openHeaviest(costs, heaviest));
-    const lost = costs.lost ? `${costs.share(costs.lost)} has no line here` : "";
-    const parts = [lost, reply.unknown && `about: ${reply.unknown}`].filter(Boolean).join("; ");
+    if (!costs) return this.absence(name, variant, reply.reasons[local.measure!] ?? "unknown");
+    const heaviest = textButton("Heaviest lines", "Lines with the highest cost", () =>
+      this.openHeaviest(costs, heaviest),
+    );
+    const lost = costs.lost ? `${costs.share(costs.lost)} belongs to no line of this text` : "";
+    const parts = [lost, reply.unknown && `approximate: ${reply.unknown}`].filter(Boolean).join("; ");
     return [h("b", {}, `${name}: ${costs.text(costs.total)}`), dim(parts), heaviest];
   }
 
@@ -63,12 +67,14 @@ export class CostMargin {
     const { local, synced } = this.context;
     const button =
       local.measure === "peak_bytes"
-        ? textButton("Record", "Compiles once more and keeps XLA's buffer assignment", () =>
+        ? textButton("Record", "Compile again and record XLA's buffer assignment", () =>
             synced.send({ type: "record", variant, product: "buffers" }),
           )
         : local.costs.reply(variant)!.can_measure
-          ? textButton("Measure this machine", "A matrix product and a copy with NumPy: about a second", () =>
-              local.costs.ask(variant, true),
+          ? textButton(
+              "Measure this machine",
+              "Times a matrix product and a copy with NumPy, which takes about a second",
+              () => local.costs.ask(variant, true),
             )
           : null;
     const words = h("span", { class: "insp-dim", title: reason }, `${name}: ${reason}`);
@@ -81,13 +87,13 @@ export class CostMargin {
     const mark = (isChosen: boolean, text: string): string => (isChosen ? `${text} ✓` : text);
     openMenu(root, this.button, [
       {
-        title: "Beside each line",
+        title: "Line costs",
         items: [
           ...MEASURES.map(({ value, text }) => ({
             text: mark(local.measure === value, text),
             run: () => local.setMeasure(value),
           })),
-          { text: mark(local.measure === null, "Nothing"), run: () => local.setMeasure(null) },
+          { text: mark(local.measure === null, "None"), run: () => local.setMeasure(null) },
         ],
       },
     ]);
@@ -101,6 +107,6 @@ export class CostMargin {
       const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
       return { text: `${costs.share(cost.amount)}  ${short}`, run: () => this.select(cost.line) };
     });
-    openMenu(button.closest<HTMLElement>(".insp")!, button, [{ title: "The costliest first", items }]);
+    openMenu(button.closest<HTMLElement>(".insp")!, button, [{ title: "Heaviest lines", items }]);
   }
 }

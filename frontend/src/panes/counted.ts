@@ -1,4 +1,5 @@
-// A pane of what Python counts when somebody looks: what is wanted now is asked for once, and shown when it comes.
+// A base class for panes with results that Python computes on demand. Each request is sent once, and its reply is shown
+// when it arrives.
 
 import { fill } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
@@ -13,9 +14,9 @@ interface Replies {
 
 export abstract class CountedPane<T extends keyof Replies> extends LinkedPane {
   protected shown: Replies[T] | null = null;
-  /** The type of the replies. */
+  /** The message type of the replies. */
   protected abstract readonly reply: T;
-  /** What is counted, in words. */
+  /** The name of the result in messages, such as "roofline". */
   protected abstract readonly what: string;
   private id = -1;
   private asked = "";
@@ -34,8 +35,8 @@ export abstract class CountedPane<T extends keyof Replies> extends LinkedPane {
     const isOld = !reply && this.shown?.variant === variant.variant && !synced.isAlone;
     this.element.classList.toggle("insp-counting", isOld);
     if (isOld) return;
-    if (!reply) return this.say(awaited(synced, "Counting flops and bytes", `Not received: ${this.what}`));
-    if (reply.error) return this.say(failure(reply.error, `Cannot be counted: ${this.what}`));
+    if (!reply) return this.say(awaited(synced, "Computing FLOPs and bytes", `Not received: ${this.what}`));
+    if (reply.error) return this.say(failure(reply.error, `Failed to compute: ${this.what}`));
     this.shown = reply;
     this.show(reply);
     this.mark();

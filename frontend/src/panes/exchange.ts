@@ -1,4 +1,5 @@
-// A textbook's algorithm for one group of a collective, step by step: who has which blocks, and what moves.
+// A step-by-step player of a textbook algorithm for one group of a collective: the blocks of each member, and the
+// messages between them.
 
 import { segments } from "../lib/controls.ts";
 import { fill, h, svg } from "../lib/dom.ts";
@@ -15,9 +16,10 @@ const ROW = CELL + 8;
 const MOST_PERMUTED = 16;
 const STEP_MS = 1400;
 const SPEEDS = [0.5, 1, 2];
-const NOTE = "A textbook’s algorithm. Which one a runtime takes, nobody tells; all of them end with the same values.";
+const NOTE =
+  "A textbook algorithm. Runtimes do not document which algorithm they use; all of them produce the same values.";
 
-/** The player of a collective's exchange; nothing where no textbook's algorithm can be followed. */
+/** Returns the player of a collective, or an empty list if no textbook algorithm applies. */
 export function exchangePlayer(row: messages.Collective, known: readonly messages.Exchange[]): HTMLElement[] {
   if (row.groups_cut || !row.groups.length) return [];
   if (row.is_pairs) {
@@ -29,7 +31,7 @@ export function exchangePlayer(row: messages.Collective, known: readonly message
 }
 
 class Player {
-  readonly element = h("div", { class: "insp-exchange", role: "group", "aria-label": "How a textbook does it" });
+  readonly element = h("div", { class: "insp-exchange", role: "group", "aria-label": "Textbook algorithm" });
   private readonly choices = h("div", { class: "insp-exchange-choices" });
   private readonly buttons = h("div", { class: "insp-exchange-buttons" });
   private readonly said = h("div", { class: "insp-exchange-said", "aria-live": "polite" });
@@ -89,7 +91,7 @@ class Player {
     this.drawChoices();
     this.drawButtons();
     const { steps } = this.exchange;
-    const words = this.step ? this.words(steps[this.step - 1]!) : "Before the first step: what each puts in.";
+    const words = this.step ? this.words(steps[this.step - 1]!) : "Before the first step: the inputs.";
     fill(this.said, h("strong", {}, `Step ${this.step} of ${steps.length}. `), words);
     fill(this.picture, this.drawing(isMoving));
   }
@@ -136,13 +138,13 @@ class Player {
       button("Start", "Back to the beginning", !this.step, stop(0, false)),
       button("Back", "One step back", !this.step, stop(this.step - 1, false)),
       isPlaying
-        ? button("Pause", "Stop here", false, () => this.pause())
-        : button("Play", "All steps, one after the other", !last, () => this.play()),
-      button("Step", "One step further", this.step === last, stop(this.step + 1, true)),
+        ? button("Pause", "Pause", false, () => this.pause())
+        : button("Play", "Play all steps", !last, () => this.play()),
+      button("Step", "One step forward", this.step === last, stop(this.step + 1, true)),
       segmented(
         "Speed",
         segments(
-          SPEEDS.map((value) => ({ value, text: value === 0.5 ? "slower" : value === 1 ? "normal" : "faster" })),
+          SPEEDS.map((value) => ({ value, text: value === 0.5 ? "Slow" : value === 1 ? "Normal" : "Fast" })),
           this.speed,
           (speed) => {
             this.speed = speed;
@@ -154,7 +156,7 @@ class Player {
     if (!focused) return;
     const buttons = [...this.buttons.querySelectorAll("button")];
     const same = buttons.find((b) => b.textContent === focused);
-    (same && !same.disabled ? same : buttons.find((b) => !b.disabled))?.focus(); // at an end its button can take no focus
+    (same && !same.disabled ? same : buttons.find((b) => !b.disabled))?.focus(); // a disabled button cannot take the focus
   }
 
   private words(step: readonly messages.Transfer[]): string {
@@ -162,7 +164,7 @@ class Player {
       const named = blocks.slice(0, 4).map((block) => blockName(this.exchange, block, this.ids));
       const rest = blocks.length > 4 ? ` and ${blocks.length - 4} more` : "";
       const many = blocks.length > 1 ? "blocks" : "block";
-      const added = adds ? ", which adds" : "";
+      const added = adds ? ", which adds them" : "";
       return `id ${this.ids[sender]} sends ${many} ${named.join(", ")}${rest} to id ${this.ids[receiver]}${added}`;
     });
     return `${some.join("; ")}${step.length > 4 ? `; ${plural(step.length - 4, "more message")}` : ""}.`;
@@ -214,7 +216,7 @@ class Player {
     });
   }
 
-  /** A stripe for each member whose values are in it, and its name; of several, how many. */
+  /** Draws a block: a stripe for each member whose values it contains, its name, and its source or their number. */
   private block(step: number, member: number, block: number, sources: readonly number[]): SVGElement {
     const name = blockName(this.exchange, block, this.ids);
     const from = sources.map((source) => this.ids[source]);
@@ -258,7 +260,7 @@ class Player {
     );
   }
 
-  /** What was sent in the last step, on its way. */
+  /** Animates the blocks that were sent in the last step. */
   private moving(): SVGElement[] {
     const before = this.states[this.step - 1]!;
     return this.exchange.steps[this.step - 1]!.flatMap(({ sender, receiver, blocks }) =>

@@ -1,4 +1,4 @@
-// What flags did to a program, one row a flag with a value.
+// A table of the effects of flags on a program, one row for each flag with a value.
 
 import { toolButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
@@ -8,29 +8,29 @@ import type * as messages from "../messages.ts";
 type Column = "peak_bytes" | "flops" | "bytes_accessed" | "kernels" | "collectives";
 
 const COLUMNS: readonly { column: Column; text: string; title: string; unit: Unit }[] = [
-  { column: "peak_bytes", text: "peak", title: "Memory at the peak", unit: "bytes" },
-  { column: "bytes_accessed", text: "bytes", title: "Bytes read and written in one execution", unit: "bytes" },
-  { column: "flops", text: "flops", title: "Operations of one execution", unit: "count" },
-  { column: "kernels", text: "kernels", title: "Kernels that run in one execution", unit: "count" },
-  { column: "collectives", text: "collectives", title: "Collectives that run in one execution", unit: "count" },
+  { column: "peak_bytes", text: "peak", title: "Peak memory", unit: "bytes" },
+  { column: "bytes_accessed", text: "bytes", title: "Bytes read and written per execution", unit: "bytes" },
+  { column: "flops", text: "flops", title: "FLOPs per execution", unit: "count" },
+  { column: "kernels", text: "kernels", title: "Kernels that run per execution", unit: "count" },
+  { column: "collectives", text: "collectives", title: "Collectives that run per execution", unit: "count" },
 ];
 const OUTCOMES: Readonly<Record<string, string>> = {
-  hlo: "The optimized HLO is another one",
-  memory: "The same HLO, with other memory",
-  cost: "The same HLO, counted otherwise",
-  code: "The same optimized HLO, other machine code",
-  refused: "The compiler refuses it",
-  crashed: "The compiler crashes; that cost a process of its own",
-  "timed out": "It took much longer than without the flag, and was stopped",
-  "not tried": "The time was over",
+  hlo: "The optimized HLO changes",
+  memory: "Same HLO, different memory",
+  cost: "Same HLO, different cost",
+  code: "Same optimized HLO, different machine code",
+  refused: "The compiler rejects the flag",
+  crashed: "The compiler crashed in its own process; your session is unaffected",
+  "timed out": "Stopped: compiling took much longer than without the flag",
+  "not tried": "The time limit was reached",
 };
 
 export function flagTable(scan: messages.Scan, add: (row: messages.FlagRow) => void): HTMLElement {
   const head = [
     h("th", { scope: "col" }),
     h("th", { scope: "col" }, "flag"),
-    h("th", { scope: "col" }, "changes"),
-    h("th", { scope: "col" }, "what changed"),
+    h("th", { scope: "col" }, "effect"),
+    h("th", { scope: "col" }, "details"),
     ...COLUMNS.map(({ text, title }) => h("th", { scope: "col", class: "insp-number", title }, text)),
   ];
   const rows = scan.rows.map((row) => rowOf(row, add));

@@ -1,4 +1,4 @@
-// The optimized HLO of the active variant as one graph: boxes in boxes, opened and closed in place.
+// The optimized HLO of the active variant as a graph of nested boxes, which open and close in place.
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h, whenLaidOut } from "../lib/dom.ts";
@@ -6,15 +6,16 @@ import { format, formatSeconds, plural } from "../lib/format.ts";
 import { whenIdle } from "../lib/gradual.ts";
 import { openMenu } from "../lib/menu.ts";
 import { anchorIn } from "../graph/anchors.ts";
-import { GraphCanvas, type Shown } from "../graph/canvas.ts";
+import { GraphCanvas } from "../graph/canvas.ts";
 import { dotText, pngBlob, svgText } from "../graph/exports.ts";
 import { save } from "../lib/download.ts";
 import { Folding } from "../graph/folding.ts";
 import { Layouts } from "../graph/layered.ts";
 import { sceneOf } from "../graph/levels.ts";
 import { Minimap } from "../graph/minimap.ts";
-import { type GraphModel, NOWHERE, readGraph } from "../graph/model.ts";
-import { doneIn, type Parties } from "../graph/parties.ts";
+import { type GraphModel, NOWHERE, type Parties, readGraph } from "../graph/model.ts";
+import { doneIn } from "../graph/parties.ts";
+import type { Shown } from "../graph/shown.ts";
 import { sizeOf } from "../graph/words.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
@@ -25,16 +26,16 @@ import type { Context, Pane } from "./pane.ts";
 import { PassGraph } from "./passgraph.ts";
 import { awaited, failure, unfinished } from "./states.ts";
 
-/** Lines of a text that light boxes: of more a reader sees only that there are many. */
+/** Largest number of matching lines that highlight boxes; with more of them, nearly every box would be highlighted. */
 const MOST_LIT = 2000;
 
 type GraphMessage = Message<"graph"> | Message<"pass_graph">;
 
-/** The graph of a variant, as it was left. */
+/** The state of a variant's graph, kept while another one is shown. */
 interface Kept {
   readonly folding: Folding;
   readonly layouts: Layouts;
-  /** What a pass did, of a graph between passes. */
+  /** The effects of the pass, for a graph between passes. */
   readonly done: Parties | null;
 }
 
@@ -45,13 +46,13 @@ class GraphPane extends LinkedPane {
   private readonly search = h("input", {
     type: "search",
     class: "insp-g-search",
-    placeholder: "Find in the graph",
-    "aria-label": "Find in the graph: names, scopes, opcodes. Enter goes on",
+    placeholder: "Find in graph",
+    "aria-label": "Find in graph by name, scope or opcode. Enter goes to the next match",
     oninput: () => this.find(),
     onkeydown: ((e: KeyboardEvent) => this.searchKey(e)) as EventListener,
   });
   private readonly findings = h("span", { class: "insp-g-findings insp-dim", role: "status" });
-  private readonly trail = h("nav", { class: "insp-g-trail", "aria-label": "Boxes around what is shown" });
+  private readonly trail = h("nav", { class: "insp-g-trail", "aria-label": "Enclosing boxes" });
   private readonly words = h("div", { class: "insp-g-caption" });
   private readonly canvas = new GraphCanvas(`insp-graph-${count++}`, {
     onPoint: (node) => this.tell(node),
@@ -84,7 +85,7 @@ class GraphPane extends LinkedPane {
       toolButton("minus", "Zoom out (−)", this.canvas.zoomOut),
       toolButton("plus", "Zoom in (+)", this.canvas.zoomIn),
       toolButton("fit", "Show all (0)", () => this.shown && this.canvas.fit(0)),
-      toolButton("maximize", "Only the box at hand", () => this.enter()),
+      toolButton("maximize", "Show current box only", () => this.enter()),
       toolButton("menu", "Export", (e) => this.offerExports(e.currentTarget as HTMLElement)),
     );
     this.watch(this.stage);
@@ -104,9 +105,9 @@ class GraphPane extends LinkedPane {
     if (reason || !variant) return this.say(reason!);
     const message = this.pass.isShown ? this.pass.reply : this.ofVariant(variant);
     this.element.classList.toggle("insp-counting", !message && this.shown !== null);
-    if (!message && this.pass.isShown && this.shown) return; // what is shown stays until the next is there
-    if (!message) return this.say(awaited(synced, "Making the graph", "The graph was not received"));
-    if (message.error) return this.say(failure(message.error, "There is no graph"));
+    if (!message && this.pass.isShown && this.shown) return; // the shown graph stays until the next one arrives
+    if (!message) return this.say(awaited(synced, "Building the graph", "Graph not received"));
+    if (message.error) return this.say(failure(message.error, "No graph"));
     if (message !== this.message) this.open(message);
     const { done, folding } = this.kept.get(message)!;
     if (done) this.colors.showPass(folding.model, variant.variant, done);
@@ -151,7 +152,7 @@ class GraphPane extends LinkedPane {
     fill(this.element, state);
   }
 
-  /** Asks when there is a program, and again when it is compiled, as its costs are known then. */
+  /** Requests the graph when there is a program, and again when it is compiled, because its costs are known then. */
   private ask({ variant, state }: messages.Variant): void {
     const key = `${variant}/${state === "done"}`;
     if (this.asked.has(key)) return;
@@ -202,7 +203,7 @@ class GraphPane extends LinkedPane {
     this.mark();
   }
 
-  /** After a box was opened or closed; it stays where it is on screen. */
+  /** Redraws after a box was opened or closed. The box keeps its place on screen. */
   private refold(anchor: number | null): void {
     this.redraw(this.kept.get(this.message!)!, anchor);
   }
@@ -215,7 +216,7 @@ class GraphPane extends LinkedPane {
     this.canvas.reach(node);
   }
 
-  /** Closes the box that a node is in, or leaves it where it fills the pane. */
+  /** Closes the box that contains a node, or leaves that box if it fills the pane. */
   private leave(node: number): void {
     const { folding } = this.shown!;
     const { parents, root } = folding.model;
@@ -226,7 +227,7 @@ class GraphPane extends LinkedPane {
     this.context.local.select(null);
   }
 
-  /** Fills the pane with the box at hand. */
+  /** Fills the pane with the current box. */
   private enter(): void {
     if (!this.shown) return;
     const { folding } = this.shown;
@@ -266,14 +267,14 @@ class GraphPane extends LinkedPane {
     );
   }
 
-  /** Says what a node is, below the graph. */
+  /** Describes a node below the graph. */
   private tell(node: number): void {
     if (!this.shown) return;
     const { folding, scene } = this.shown;
     const { model } = folding;
     if (node === NOWHERE) {
       const inside = model.instructionsIn(folding.top);
-      const all = `${plural(scene.shown.length, "node")} for ${plural(inside, "instruction")} of ${model.title(folding.top)}`;
+      const all = `${plural(scene.shown.length, "node")} for the ${plural(inside, "instruction")} of ${model.title(folding.top)}`;
       return fill(this.words, all);
     }
     const span = model.isBox(node) ? null : model.span(node);
@@ -285,9 +286,9 @@ class GraphPane extends LinkedPane {
       !model.isBox(node) && model.operation(node),
       model.canOpen(node) && plural(model.instructionsIn(node), "instruction"),
       said(bytes, (value) => `${format(value, "bytes")} accessed`),
-      said(flops, (value) => `${format(value, "count")} flop`),
+      said(flops, (value) => `${format(value, "count")} FLOPs`),
       said(seconds, (value) => `${formatSeconds(value)} at the roof`),
-      span && `alive for ${plural(span[1] - span[0], "step")}, from ${span[0]}`,
+      span && `live for ${plural(span[1] - span[0], "step")} from ${span[0]}`,
     ];
     fill(this.words, h("b", {}, model.title(node)), ` ${facts.filter(Boolean).join(" · ")}`);
   }
@@ -314,7 +315,7 @@ class GraphPane extends LinkedPane {
     this.canvas.reach(node, true);
   }
 
-  /** The node of the instruction that is selected, or that the selected line became. */
+  /** Returns the node of the selected instruction, or of an instruction that comes from the selected line. */
   private chosenRow(model: GraphModel): number {
     const { local, synced } = this.context;
     const { selection } = local;
@@ -326,7 +327,7 @@ class GraphPane extends LinkedPane {
     return name ? model.rowOf(name) : NOWHERE;
   }
 
-  /** The closed boxes that hold something of the selection, with the level of it. */
+  /** Returns the closed boxes that contain part of the selection, with its level. */
   private litBoxes(folding: Folding): ReadonlyMap<number, number> {
     const { local, synced } = this.context;
     const lit = new Map<number, number>();
@@ -348,7 +349,7 @@ class GraphPane extends LinkedPane {
     const text = (): string => svgText(this.canvas.picture, shown);
     openMenu(this.element.closest<HTMLElement>(".insp") ?? this.element, button, [
       {
-        title: "What is seen, as",
+        title: "Export as",
         items: [
           { text: "SVG", run: () => save(`${name}.svg`, text()) },
           { text: "PNG", run: () => void pngBlob(text(), shown).then((blob) => save(`${name}.png`, blob)) },

@@ -1,35 +1,35 @@
-// What the colors of a graph say: what there is to choose from, the numbers behind them, and the legend.
+// The colors of a graph: the choices, the values that they show, and the legend.
 
 import { fill, h } from "../lib/dom.ts";
 import { type GraphCanvas, partyColor } from "../graph/canvas.ts";
 import { changeOf, type Coloring, isParty, KIND_WORDS, KINDS, textOf } from "../graph/colors.ts";
-import { type Parties, partiesOf } from "../graph/parties.ts";
-import type { GraphModel } from "../graph/model.ts";
+import { partiesOf } from "../graph/parties.ts";
+import type { GraphModel, Parties } from "../graph/model.ts";
 import type { Message } from "../state/synced.ts";
 import type { Context } from "./pane.ts";
 
 const COLORINGS: readonly { readonly value: Coloring; readonly text: string }[] = [
-  { value: "kind", text: "by kind" },
-  { value: "bytes", text: "by bytes accessed" },
-  { value: "flops", text: "by flops" },
-  { value: "seconds", text: "by time bound" },
-  { value: "alive", text: "by live range" },
-  { value: "devices", text: "by devices" },
+  { value: "kind", text: "By kind" },
+  { value: "bytes", text: "By bytes accessed" },
+  { value: "flops", text: "By FLOPs" },
+  { value: "seconds", text: "By estimated time" },
+  { value: "alive", text: "By live range" },
+  { value: "devices", text: "By devices" },
 ];
 const CHANGES: readonly { readonly value: Coloring; readonly text: string }[] = [
-  { value: "change:bytes", text: "bytes accessed" },
-  { value: "change:flops", text: "flops" },
-  { value: "change:seconds", text: "time bound" },
+  { value: "change:bytes", text: "Bytes accessed" },
+  { value: "change:flops", text: "FLOPs" },
+  { value: "change:seconds", text: "Estimated time" },
 ];
 const OF_PASS: readonly { readonly value: Coloring; readonly text: string }[] = [
-  { value: "pass", text: "by what the pass did" },
+  { value: "pass", text: "By effect of the pass" },
   ...COLORINGS.filter(({ value }) => value === "kind" || value === "alive"),
 ];
 
 export class GraphColors {
   readonly coloring = h("select", {
     class: "insp-select",
-    "aria-label": "Color of the nodes",
+    "aria-label": "Node color",
     onchange: () => this.choose(),
   });
   readonly legend = h("div", { class: "insp-g-legend" });
@@ -37,11 +37,11 @@ export class GraphColors {
   private readonly asked = new Set<string>();
   private model: GraphModel | null = null;
   private variant: number | null = null;
-  /** What is chosen for graphs of variants, and for those between passes. */
+  /** The chosen colorings for graphs of variants and for graphs between passes. */
   private readonly values: Record<"variant" | "pass", Coloring> = { variant: "kind", pass: "pass" };
   private of: "variant" | "pass" = "variant";
 
-  /** @param chosen is told when the reader has chosen another color. */
+  /** @param chosen is called when the user has chosen another coloring. */
   constructor(
     private readonly context: Context,
     private readonly canvas: GraphCanvas,
@@ -50,18 +50,18 @@ export class GraphColors {
     this.offerColors(null);
   }
 
-  /** Takes a graph between passes, with what the pass did, and colors it. */
+  /** Colors a graph between passes by the effects of the pass. */
   showPass(model: GraphModel, variant: number, done: Parties): void {
     this.model = model;
     this.variant = variant;
     this.of = "pass";
     if (model.allParties !== done) model.setParties(done);
     this.offer(OF_PASS);
-    this.coloring.title = "What the color of a node says. Costs are known of the compiled program only";
+    this.coloring.title = "Node color. Costs are available for the compiled program only";
     this.draw();
   }
 
-  /** Takes what is known of a variant's graph, and colors it. */
+  /** Adds the known costs and devices to a variant's graph and colors it. */
   show(model: GraphModel, variant: number): void {
     this.model = model;
     this.variant = variant;
@@ -71,7 +71,7 @@ export class GraphColors {
     if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
     this.takeBefore(variant);
     this.takeDevices(variant);
-    this.coloring.title = costs?.error ? `No costs: ${costs.error.message}` : "What the color of a node says";
+    this.coloring.title = costs?.error ? `No costs: ${costs.error.message}` : "Node color";
     this.draw();
   }
 
@@ -83,7 +83,7 @@ export class GraphColors {
     this.chosen();
   }
 
-  /** Colors what is on screen now. */
+  /** Colors the nodes on screen and draws the legend. */
   draw(): void {
     if (!this.model) return;
     const coloring = this.coloring.value as Coloring;
@@ -97,12 +97,12 @@ export class GraphColors {
       const present = new Set([...of.values()].flat());
       const key = (text: string, i: number): HTMLElement | false =>
         present.has(i) && h("span", { class: "insp-g-key insp-g-together", style: `--party:${partyColor(i)}` }, text);
-      const none = h("span", { class: "insp-dim" }, "nothing here was done to instructions");
+      const none = h("span", { class: "insp-dim" }, "This pass changed no instruction");
       return fill(this.legend, ...(present.size ? texts.map(key) : [none]));
     }
     const costs = this.context.synced.latest("graph_costs", { variant: this.variant });
     const waits = coloring !== "alive" && !costs;
-    const missing = waits ? "being counted" : this.missing(coloring, costs?.error?.message ?? "");
+    const missing = waits ? "computing …" : this.missing(coloring, costs?.error?.message ?? "");
     if (changeOf(coloring) && most > 0) {
       const end = (amount: number): HTMLElement => h("span", {}, textOf(amount, coloring));
       return fill(this.legend, end(-most), h("span", { class: "insp-g-scale insp-g-both" }), end(most));
@@ -114,20 +114,20 @@ export class GraphColors {
   private missing(coloring: Coloring, error: string): string {
     const { unscheduled } = this.model!.table;
     if (changeOf(coloring)) return this.withoutChange();
-    if (coloring === "alive") return unscheduled || "no live ranges here";
-    if (error) return `not known: ${error}`;
-    return coloring === "seconds" ? "no published roofs for this chip: see Roofline" : "nothing here has any";
+    if (coloring === "alive") return unscheduled || "no live ranges";
+    if (error) return `unknown: ${error}`;
+    return coloring === "seconds" ? "No published roofs for this chip; see Roofline" : "None in this graph";
   }
 
   private withoutChange(): string {
     const { synced } = this.context;
     const variant = this.variant!;
     const before = synced.latest("graph_before", { variant, baseline: synced.referenceOf(variant) });
-    if (!before) return "being compared";
-    return before.error ? `not known: ${before.error.message}` : "nothing here has changed";
+    if (!before) return "comparing …";
+    return before.error ? `unknown: ${before.error.message}` : "no changes";
   }
 
-  /** Which devices work together is known of collectives; without any the choice says why it is none. */
+  /** Adds the device groups of the collectives. Without collectives, the choice is disabled and gives the reason. */
   private takeDevices(variant: number): void {
     const found = this.context.synced.latest("collectives", { variant, program: "optimized" });
     const model = this.model!;
@@ -138,11 +138,11 @@ export class GraphColors {
     const option = this.coloring.querySelector<HTMLOptionElement>("option[value=devices]")!;
     option.disabled = !found?.rows.length;
     const { text } = COLORINGS.find(({ value }) => value === "devices")!;
-    option.textContent = option.disabled ? `${text}: no collectives here` : text;
+    option.textContent = option.disabled ? `${text} (no collectives)` : text;
     if (option.disabled && this.coloring.value === "devices") this.coloring.value = this.values.variant = "kind";
   }
 
-  /** What the same cost in the variant that this one is compared with, once a color asks for it. */
+  /** Requests the costs in the reference variant once a coloring needs them. */
   private takeBefore(variant: number): void {
     const { synced } = this.context;
     const reference = synced.referenceOf(variant);
@@ -159,11 +159,11 @@ export class GraphColors {
   }
 
   private offerColors(baseline: number | null): void {
-    const label = `change against ${this.context.synced.variants.get(baseline ?? -1)?.label}`;
+    const label = `Change from ${this.context.synced.variants.get(baseline ?? -1)?.label}`;
     this.offer(COLORINGS, baseline === null ? null : label);
   }
 
-  /** @param changes the label of those that compare with another variant, null for none. */
+  /** @param changes the label of the colorings that compare with another variant; null to leave them out. */
   private offer(choices: readonly { value: Coloring; text: string }[], changes: string | null = null): void {
     const option = ({ value, text }: (typeof choices)[number]): HTMLElement => h("option", { value }, text);
     const all = [...choices, ...(changes === null ? [] : CHANGES)].map(({ value }) => value);

@@ -1,4 +1,5 @@
-// Live temporaries over the schedule, above what is always there; a moment of it is chosen by mouse or keys.
+// A chart of live temporaries over the schedule, stacked on the memory that is allocated all the time. Mouse and keys
+// select a position.
 
 import { drag, fill, h, isForElement, svg, update } from "../lib/dom.ts";
 import { format } from "../lib/format.ts";
@@ -20,11 +21,11 @@ export class HeapChart {
   private readonly cursor = svg("rect", { class: "insp-heap-cursor", y: MARGIN.top });
   private room: messages.MemoryRoom | null = null;
   private schedule: readonly string[] = [];
-  /** The moment that is looked at; null for the peak. */
+  /** The selected position; null for the peak. */
   private position: number | null = null;
   private view: [number, number] = [0, 1];
 
-  /** `moved` is called when another moment is looked at. */
+  /** @param moved is called when another position is selected. */
   constructor(private readonly moved: () => void) {
     drag(this.element, (down) => {
       this.point(down);
@@ -34,7 +35,7 @@ export class HeapChart {
     this.element.addEventListener("dblclick", () => this.toPeak());
   }
 
-  /** Shows the peak of a memory. */
+  /** Shows a memory, at its peak. */
   show(room: messages.MemoryRoom, schedule: readonly string[]): void {
     [this.room, this.schedule] = [room, schedule];
     this.position = null;
@@ -50,7 +51,7 @@ export class HeapChart {
     return this.at === this.room?.peak;
   }
 
-  /** Bytes of the temporaries that live at the moment. */
+  /** Bytes of the temporaries that are live at the selected position. */
   get live(): number {
     return liveAt(this.room?.curve ?? [], this.at);
   }
@@ -94,18 +95,18 @@ export class HeapChart {
         path && svg("path", { class: "insp-heap-area", d: `${path}V${y(always)}H${MARGIN.left}Z` }),
         path && svg("path", { class: "insp-heap-line", d: path }),
         capacity !== null && svg("path", { class: "insp-heap-capacity", d: `M${MARGIN.left},${y(capacity)}H${right}` }),
-        capacity !== null && text(right - 2, "end", y(capacity) - 3, `${room.name} ends here`),
+        capacity !== null && text(right - 2, "end", y(capacity) - 3, `${room.name} capacity`),
         this.cursor,
         label(most),
         always > most / 8 && always < most * 0.88 && label(always),
         text(MARGIN.left, "start", height - 6, String(Math.floor(from))),
-        text((MARGIN.left + width) / 2, "middle", height - 6, "position in the schedule"),
+        text((MARGIN.left + width) / 2, "middle", height - 6, "Position in the schedule"),
         text(right, "end", height - 6, String(Math.ceil(to) - 1)),
       ),
     );
   }
 
-  /** The curve as a line, no finer than the picture. */
+  /** Returns the curve as an SVG path, with at most one step per pixel column. */
   private path(columns: number, end: number, y: (bytes: number) => number): string {
     if (!this.room!.curve.length) return "";
     const [from, to] = [this.view[0], Math.min(this.view[1], this.schedule.length)];
@@ -184,12 +185,12 @@ export class HeapChart {
   }
 }
 
-/** Bytes of what is there all the time. */
-/** Bytes beyond the memory's end; 0 where all fits, or nothing tells its size. */
+/** Returns the bytes beyond the memory's capacity; 0 if everything fits or the capacity is unknown. */
 export function overflow(room: messages.MemoryRoom): number {
   return room.capacity_bytes === null ? 0 : Math.max(0, alwaysIn(room) + room.temp_bytes - room.capacity_bytes);
 }
 
+/** Returns the bytes that are allocated during the whole schedule: arguments, outputs and constants. */
 export function alwaysIn(room: messages.MemoryRoom): number {
   return room.argument_bytes + room.output_bytes - room.alias_bytes + room.constant_bytes;
 }

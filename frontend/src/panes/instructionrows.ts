@@ -1,4 +1,4 @@
-// A table whose rows stand for instructions: chosen by click or key, lit with the selection.
+// A table whose rows stand for instructions. A click or a key selects a row; rows are highlighted with the selection.
 
 import { fill, h, oncePerFrame, update } from "../lib/dom.ts";
 import { shortSource, wholeSource } from "../lib/format.ts";
@@ -6,13 +6,13 @@ import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES, type Local } from "../state/local.ts";
 
 export interface InstructionRow {
-  /** What a click selects: of several the one that counts most. */
+  /** The instruction that a click selects; for a group, the one with the highest cost. */
   readonly instruction: string;
-  /** Made when the row is scrolled to. */
+  /** Makes the cells when the row is scrolled into view. */
   readonly cells: () => readonly (HTMLElement | false)[];
 }
 
-/** Rows made at once, more than the panel has; the next ones when the last of them come near. */
+/** Number of rows made at once, more than fit into the panel. More are made when their end comes near. */
 const ROWS = 26;
 const NEAR_PX = 300;
 
@@ -22,7 +22,7 @@ export class InstructionRows {
   private readonly head = h("thead");
   private readonly body = h("tbody");
   private all: readonly InstructionRow[] = [];
-  /** Those that were made. */
+  /** The rows that have been made. */
   private rows: { instruction: string; element: HTMLTableRowElement }[] = [];
   private isScrolled = false;
   private readonly growSoon = oncePerFrame(() => this.scrolled());
@@ -44,7 +44,7 @@ export class InstructionRows {
     new ResizeObserver(this.growSoon).observe(this.element);
   }
 
-  /** `head` is that of the `Sorting`. */
+  /** @param head the head row of a `Sorting`. */
   show(note: string, head: HTMLElement, rows: readonly InstructionRow[]): void {
     this.all = rows;
     this.rows = [];
@@ -53,8 +53,8 @@ export class InstructionRows {
     this.note.hidden = !note;
     if (head.parentElement !== this.head) fill(this.head, head);
     this.grow();
-    this.growSoon(); // as far as there is room
-    if (this.isScrolled) this.element.scrollTop = 0; // for which the browser lays out all that was just changed
+    this.growSoon(); // until the panel is full
+    if (this.isScrolled) this.element.scrollTop = 0; // only if needed: it forces a layout of all changes
     this.isScrolled = false;
   }
 
@@ -101,7 +101,7 @@ export class InstructionRows {
     this.choose(next);
   }
 
-  /** Selects the instruction, so that its line in every text is lit and shown. */
+  /** Selects the instruction of a row, so that all panes highlight and show it. */
   private choose(index: number): void {
     const row = this.rows[index];
     if (!row) return;
@@ -110,13 +110,13 @@ export class InstructionRows {
   }
 }
 
-/** A number, dim where it is 0 or not known. */
+/** A cell with a number, dimmed if it is 0 or unknown. */
 export function numberCell(value: number | null, text: (value: number) => string, title: string): HTMLElement {
   const kind = value ? "insp-number" : "insp-number insp-dim";
   return h("td", { class: kind, title }, value === null ? "–" : text(value));
 }
 
-/** A part of a whole with a bar behind it. */
+/** A cell with a percentage and a bar behind it. */
 export function shareCell(share: number | null): HTMLElement {
   const bar = { class: "insp-number insp-share", style: `--share:${(share ?? 0).toFixed(4)}` };
   return h("td", bar, share === null ? "–" : `${(100 * share).toFixed(1)} %`);

@@ -1,4 +1,4 @@
-// The instructions of the active variant with what each costs, sorted by a click on a column.
+// A table of the instructions of the active variant with their costs. Clicking a column sorts it.
 
 import { type Choice, Switcher } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
@@ -16,28 +16,28 @@ type Row = messages.InstructionRow & { readonly place: number };
 type Which = "kernels" | "all";
 
 const COLUMNS: readonly (Column<Row> & { readonly name: messages.InstructionColumn })[] = [
-  { name: "order", text: "#", title: "By the order of the text", isPlace: true, value: ({ place }) => place },
+  { name: "order", text: "#", title: "In text order", isPlace: true, value: ({ place }) => place },
   { name: "name", text: "instruction", title: "By name", value: ({ name }) => name },
   { name: "opcode", text: "opcode", title: "By opcode", value: ({ opcode }) => opcode },
   { name: "shape", text: "shape", title: "By shape", value: ({ shape }) => shape },
   {
     name: "flops",
     text: "flops",
-    title: "By operations, of one execution with all that it calls",
+    title: "By FLOPs of one run, including called computations",
     isNumber: true,
     value: ({ flops }) => flops,
   },
   {
     name: "bytes_accessed",
     text: "bytes",
-    title: "By bytes read and written, of one execution",
+    title: "By bytes read and written in one run",
     isNumber: true,
     value: ({ bytes_accessed }) => bytes_accessed,
   },
   {
     name: "executions",
     text: "runs",
-    title: "By how often it runs in one execution",
+    title: "By runs per execution of the program",
     isNumber: true,
     value: ({ executions }) => executions,
   },
@@ -49,16 +49,16 @@ const COLUMNS: readonly (Column<Row> & { readonly name: messages.InstructionColu
   },
 ];
 const WHICH: Choice<Which>[] = [
-  { value: "kernels", text: "Kernels", title: "What runs by itself: not what is inside of fusions" },
-  { value: "all", text: "All", title: "Every instruction, those inside of fusions too" },
+  { value: "kernels", text: "Kernels", title: "Instructions that run by themselves, without those inside fusions" },
+  { value: "all", text: "All", title: "All instructions, including those inside fusions" },
 ];
 class InstructionsPane extends CountedPane<"instruction_table"> {
   readonly element = h("div", { class: "insp-instructions", "data-pane": "instructions" });
   protected readonly reply = "instruction_table";
   protected readonly what = "instructions";
-  private readonly which = new Switcher<Which>("Which instructions", WHICH, "kernels", this.drawing.request);
+  private readonly which = new Switcher<Which>("Instructions shown", WHICH, "kernels", this.drawing.request);
   private readonly rows: InstructionRows;
-  /** Python sorts, as it has all rows. */
+  /** The chosen order. Python sorts, because it has all rows. */
   private readonly sorting = new Sorting<Row>(this.drawing.request);
 
   constructor(context: Context) {
@@ -80,7 +80,7 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
     const isCut = table.rows.length < table.total;
     if (!this.rows.element.isConnected) fill(this.element, this.rows.element);
     this.rows.show(
-      isCut ? `The first ${grouped(table.rows.length)} of ${grouped(table.total)} instructions ${order}.` : "",
+      isCut ? `First ${grouped(table.rows.length)} of ${grouped(table.total)} instructions, ${order}.` : "",
       this.sorting.head,
       placed(table).map(rowOf),
     );
@@ -97,7 +97,7 @@ function placed({ rows }: messages.InstructionTable): Row[] {
 
 function rowOf(row: Row): InstructionRow {
   const number = (value: number | null, unit: messages.StatsRow["unit"]): HTMLElement =>
-    numberCell(value, (known) => format(known, unit), value === null ? row.unknown || "not known" : grouped(value));
+    numberCell(value, (known) => format(known, unit), value === null ? row.unknown || "unknown" : grouped(value));
   return {
     instruction: row.name,
     cells: () => [

@@ -1,5 +1,5 @@
 import type { Context, Pane } from "./pane.ts";
 import { TextPane } from "./text.ts";
 
-/** The traced program. */
+/** The jaxpr: the traced program. */
 export const pane = (context: Context): Pane => new TextPane(context, "jaxpr");

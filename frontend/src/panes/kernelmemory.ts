@@ -1,4 +1,4 @@
-// Fast memory of a kernel: a bar of what it asks for against its limit, and what the compiler said when it refused.
+// Fast memory of a kernel: a bar of its allocations and the limit, and the compiler's error if it rejected the kernel.
 
 import { h } from "../lib/dom.ts";
 import { baseName, format } from "../lib/format.ts";
@@ -29,7 +29,7 @@ export function memoryBudget(row: messages.Kernel): HTMLElement {
   );
 }
 
-/** What is asked for, to scale, with the limit as a line. */
+/** Draws the allocations to scale, with the limit as a line. */
 function bar(allocations: readonly messages.KernelAllocation[], limit: number): HTMLElement {
   const total = allocations.reduce((sum, a) => sum + bytesOf(a), 0);
   const scale = Math.max(total, limit) || 1;
@@ -42,9 +42,9 @@ function bar(allocations: readonly messages.KernelAllocation[], limit: number): 
   const line = h("i", {
     class: "insp-limit",
     style: `left:${(100 * limit) / scale}%`,
-    title: `limit ${format(limit, "bytes")}`,
+    title: `Limit: ${format(limit, "bytes")}`,
   });
-  return h("div", { class: "insp-memory-bar", role: "img", "aria-label": "Memory against its limit" }, ...parts, line);
+  return h("div", { class: "insp-memory-bar", role: "img", "aria-label": "Memory use and limit" }, ...parts, line);
 }
 
 function table(allocations: readonly messages.KernelAllocation[]): HTMLElement {
@@ -74,7 +74,7 @@ function bytesOf(allocation: messages.KernelAllocation): number {
   return allocation.buffers * allocation.size_bytes;
 }
 
-/** The refusal by the numbers, with the compiler's own words below. */
+/** Summarizes the rejection with its numbers, followed by the compiler's own message. */
 export function troubleBox(trouble: messages.KernelTrouble, error: messages.Error | null): HTMLElement {
   const { asked_bytes: asked, limit_bytes: limit, source } = trouble;
   return h(
@@ -84,14 +84,14 @@ export function troubleBox(trouble: messages.KernelTrouble, error: messages.Erro
       "div",
       { class: "insp-trouble-title" },
       h("span", { class: "insp-bad" }, "✗ "),
-      "The compiler refused: ",
+      "Rejected by the compiler: ",
       trouble.summary,
     ),
-    asked !== null && limit !== null && bar([{ name: "asked for", what: "", buffers: 1, size_bytes: asked }], limit),
+    asked !== null && limit !== null && bar([{ name: "Requested", what: "", buffers: 1, size_bytes: asked }], limit),
     source && h("div", { title: source.file }, `at ${baseName(source.file)}:${source.line}`),
     trouble.advice.length > 0 && h("ul", {}, ...trouble.advice.map((sentence) => h("li", {}, sentence))),
     trouble.allocations.length > 0 && table(trouble.allocations),
-    trouble.help_url && h("div", { class: "insp-dim" }, `The compiler's page on it: ${trouble.help_url}`),
-    error && h("details", {}, h("summary", {}, "The compiler's own words"), h("pre", {}, error.message)),
+    trouble.help_url && h("div", { class: "insp-dim" }, `Compiler documentation: ${trouble.help_url}`),
+    error && h("details", {}, h("summary", {}, "Compiler message"), h("pre", {}, error.message)),
   );
 }

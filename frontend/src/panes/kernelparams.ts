@@ -1,4 +1,4 @@
-// Every field of Pallas's CompilerParams, to be changed and compiled as a new variant.
+// A form with every field of Pallas's CompilerParams. Changed fields are compiled as a new variant.
 
 import { textButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -24,13 +24,13 @@ export class ParamsForm {
     this.request.say("");
     const lines = row.params.map((p) => this.line(p));
     const compile = textButton(
-      "Compile with these",
-      "Lower the function again with the changed fields, as a new variant",
+      "Compile as variant",
+      "Lower the function again with the changed fields and compile it as a new variant",
       () => this.send(false),
     );
     const interpret = textButton(
       "Interpret on the CPU",
-      "Let JAX's interpreter run the kernels on the CPU, for values",
+      "Run the kernels with JAX's interpreter on the CPU to get their values",
       () => this.send(true),
     );
     fill(
@@ -38,7 +38,11 @@ export class ParamsForm {
       h("h4", {}, "Compiler parameters"),
       lines.length
         ? h("table", { class: "insp-table" }, h("tbody", {}, ...lines))
-        : h("p", { class: "insp-unavailable" }, "This JAX tells no compiler parameters for the kernel's backend."),
+        : h(
+            "p",
+            { class: "insp-unavailable" },
+            "The installed JAX has no compiler parameters for this kernel's backend.",
+          ),
       h("div", { class: "insp-params-buttons" }, lines.length > 0 && compile, !row.interpret && interpret),
       this.request.said,
     );
@@ -50,7 +54,7 @@ export class ParamsForm {
 
   private line(param: messages.KernelParam): HTMLElement {
     const field = param.reason
-      ? h("span", { class: "insp-unavailable" }, `unavailable: ${param.reason}`)
+      ? h("span", { class: "insp-unavailable" }, `Unavailable: ${param.reason}`)
       : this.input(param);
     const isOwn = param.value !== param.default;
     return h(
@@ -81,7 +85,7 @@ export class ParamsForm {
       const value = this.inputs.get(p.name)?.value;
       return value === undefined || value === p.value ? [] : [[p.name, value]];
     });
-    if (!interpret && !changed.length) return this.request.say("Nothing is changed. Change a field first.");
+    if (!interpret && !changed.length) return this.request.say("No field is changed. Change a field first.");
     this.request.ask({
       type: "tune",
       variant: this.variant,
@@ -92,7 +96,7 @@ export class ParamsForm {
   }
 }
 
-/** A name that breaks after its underscores. */
+/** Returns the parts of a name, with line breaks allowed after underscores. */
 function breakable(name: string): (string | HTMLElement)[] {
   return name.split("_").flatMap((part, i) => (i ? ["_", h("wbr"), part] : [part]));
 }

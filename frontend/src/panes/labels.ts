@@ -1,4 +1,4 @@
-// What a variant is called, in tabs, tables and columns alike.
+// The names of variants in tabs, tables and columns.
 
 import { h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
@@ -6,18 +6,18 @@ import type * as messages from "../messages.ts";
 import type { Synced } from "../state/synced.ts";
 import { spinner } from "./states.ts";
 
-/** Its label, and its target where the label does not say it. */
+/** Returns the label of a variant, followed by its target if the label differs from it. */
 export function nameOf({ label, target }: messages.Variant): HTMLElement[] {
   const name = h("span", { class: "insp-label", title: label }, label);
   return label === target ? [name] : [name, h("span", { class: "insp-dim insp-target" }, ` ${target}`)];
 }
 
-/** The same as text. */
+/** Returns the same as text. */
 export function textOf({ label, target }: messages.Variant): string {
   return label === target ? label : `${label} on ${target}`;
 }
 
-/** What variants are compared with, in a sentence. */
+/** Returns the name of a reference variant for use in a sentence. */
 export function nameOfReference(synced: Synced, reference: number): string {
   const variant = synced.variants.get(reference);
   return reference === synced.baseline || !variant ? "the baseline" : textOf(variant);
@@ -28,7 +28,7 @@ export function stateMark(state: messages.State): HTMLElement {
   return h("span", { class: `insp-mark-${state}`, role: "img", "aria-label": state }, icon(state));
 }
 
-/** What is worth a look when the pointer rests on a name. */
+/** Returns the tooltip of a variant: its state, options, timing and error. */
 export function tooltipOf(variant: messages.Variant, isBaseline: boolean): string {
   const options = Object.entries(variant.options).map(([name, value]) => `${name} = ${String(value)}`);
   return [

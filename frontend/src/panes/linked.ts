@@ -1,4 +1,4 @@
-// A pane that is drawn when it is on screen, and lit with the selection.
+// A base class for panes that are drawn while they are on screen and highlight the selection.
 
 import { h } from "../lib/dom.ts";
 import type { Pane as PaneName } from "../messages.ts";
@@ -35,13 +35,13 @@ export abstract class LinkedPane implements Pane {
     this.ends.forEach((end) => end());
   }
 
-  /** Has `resize` called when an element gets another size on screen. */
+  /** Calls `resize` when the size of an element on screen changes. */
   protected watch(element: Element): void {
     this.resizes.observe(element);
   }
 
   protected abstract draw(): void;
-  /** Lights what belongs to the selection. */
+  /** Highlights everything that belongs to the selection. */
   protected abstract mark(): void;
   protected resize(): void {}
 }

@@ -1,4 +1,4 @@
-// What lies in the memories of the active variant over the schedule: a curve, and what lives at a moment of it.
+// The memory use of the active variant over the schedule: a curve, and the live buffers at the selected position.
 
 import { type Choice, Switcher } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
@@ -23,17 +23,17 @@ import "../styles/pictured.css";
 type Form = "table" | "map";
 
 const WHAT =
-  "Compiles this variant once more and keeps XLA's buffer assignment: every buffer, where it lies and how long it lives.";
+  "Compiles this variant again and records XLA's buffer assignment: every buffer, its location and its live range.";
 const BY: Choice<GroupedBy>[] = [
   { value: "buffer", text: "Buffers", title: "Each buffer" },
   { value: "scope", text: "Scopes", title: "Buffers summed by JAX's name stack" },
-  { value: "line", text: "Lines", title: "Buffers summed by the innermost line of your own code" },
+  { value: "line", text: "Lines", title: "Buffers summed by the innermost line of your code" },
   { value: "kind", text: "Kinds", title: "Arguments, outputs, constants, temporaries" },
-  { value: "phase", text: "Phases", title: "Buffers summed by forward, backward, recomputed and the rest" },
+  { value: "phase", text: "Phases", title: "Buffers summed by phase: forward, backward, recomputed, rest" },
 ];
 const FORMS: Choice<Form>[] = [
   { value: "table", text: "Table" },
-  { value: "map", text: "Map", title: "Areas in proportion to bytes" },
+  { value: "map", text: "Map", title: "Areas proportional to bytes" },
 ];
 const MOST_ROWS = 400;
 const MOST_TILES = 300;
@@ -45,7 +45,7 @@ class MemoryPane extends LinkedPane {
     "aria-label": "Memory",
     onchange: () => this.chooseRoom(this.rooms.value),
   });
-  private readonly form = new Switcher<Form>("Table or map", FORMS, "table", () => this.drawBody());
+  private readonly form = new Switcher<Form>("Display as", FORMS, "table", () => this.drawBody());
   private readonly by = new Switcher<GroupedBy>("Rows", BY, "buffer", () => this.drawBody());
   private readonly refresh = oncePerFrame(() => {
     if (this.shown) this.drawMoment();
@@ -53,10 +53,10 @@ class MemoryPane extends LinkedPane {
   private readonly chart = new HeapChart(this.refresh);
   private readonly words = h("div", { class: "insp-heap-words" });
   private readonly picture = h("div", { class: "insp-picture" }, this.chart.element, this.words);
-  private readonly border = listSplitter("Width of the picture", this.element, () => this.picture);
+  private readonly border = listSplitter("Chart width", this.element, () => this.picture);
   private readonly rows: InstructionRows;
   private readonly sorting = new Sorting<Share>(() => this.drawBody());
-  private readonly map = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "What lives there, as areas" });
+  private readonly map = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "Live buffers as areas" });
   private readonly known = new WeakMap<Message<"memory">, messages.MemoryBuffers>();
   private room = "";
   private shown: { message: Message<"memory">; buffers: messages.MemoryBuffers } | null = null;
@@ -64,7 +64,7 @@ class MemoryPane extends LinkedPane {
 
   constructor(context: Context) {
     super(context, "memory");
-    this.rows = new InstructionRows("What lives there", context.local, "memory");
+    this.rows = new InstructionRows("Live buffers", context.local, "memory");
     const copied = (): string => (this.shown ? this.sorting.text(this.sorting.sorted(this.all())) : "");
     const copy = copyButton(copied, "compiled.timeline().table()");
     this.tools.append(this.rooms, this.form.element, this.by.element, copy);
@@ -123,7 +123,7 @@ class MemoryPane extends LinkedPane {
     return alive(this.shown!.buffers, this.place, this.chart.at);
   }
 
-  /** What is said of the moment that is looked at. */
+  /** Describes the selected position. */
   private drawMoment(): void {
     const rows = this.living;
     this.drawWords(rows);
@@ -140,14 +140,14 @@ class MemoryPane extends LinkedPane {
     const size = (bytes: number): string => format(bytes, "bytes");
     const excess = overflow(room);
     const parts = [
-      excess > 0 && h("span", { class: "insp-bad" }, `✗ It does not fit: ${size(excess)} more than there is.`),
+      excess > 0 && h("span", { class: "insp-bad" }, `✗ Out of memory: ${size(excess)} more than the capacity.`),
       `${room.name}${room.capacity_bytes === null ? "" : ` of ${size(room.capacity_bytes)}`}:` +
         ` ${size(alwaysIn(room))} of arguments, outputs and constants;` +
-        ` ${size(room.temp_bytes)} allocated for temporaries${gaps > 0 ? `, ${size(gaps)} of it gaps.` : "."}`,
+        ` ${size(room.temp_bytes)} allocated for temporaries${gaps > 0 ? `, including ${size(gaps)} of gaps.` : "."}`,
       largest &&
-        `Of the temporaries here ${size(largest.bytes)} belong to ${largest.name}` +
+        `${size(largest.bytes)} of these temporaries belong to ${largest.name}` +
           (temporary.length > 1 ? ` (${plural(largest.count, "buffer")} of ${grouped(temporary.length)}).` : "."),
-      message.unused.length && `Donated, and reused by no output: ${message.unused.join(", ")}.`,
+      message.unused.length && `Donated but not reused by any output: ${message.unused.join(", ")}.`,
       buffers.left_out && `${plural(buffers.left_out, "smaller buffer")} left out.`,
     ];
     const name = buffers.schedule[at];
@@ -158,10 +158,10 @@ class MemoryPane extends LinkedPane {
       h(
         "div",
         {},
-        h("b", {}, `${isPeak ? "The fullest moment" : "This moment"}: ${size(live)} of temporaries`),
-        ` at ${grouped(at)} `,
+        h("b", {}, `${isPeak ? "Peak" : "Selected position"}: ${size(live)} of temporaries`),
+        ` at position ${grouped(at)} `,
         name && h("button", { type: "button", class: "insp-link", onclick: select }, name),
-        !isPeak && h("button", { type: "button", class: "insp-button", onclick: toPeak }, "To the peak"),
+        !isPeak && h("button", { type: "button", class: "insp-button", onclick: toPeak }, "Go to peak"),
       ),
       ...parts.map((part) => (part ? h("div", { class: "insp-dim" }, part) : null)),
     );
@@ -191,7 +191,7 @@ class MemoryPane extends LinkedPane {
     const order = columns.find(({ name }) => name === this.sorting.by)!.text;
     this.rows.show(
       all.length > listed.length
-        ? `The first ${grouped(listed.length)} of ${grouped(all.length)} ${namesOf(by)}, by ${order}.`
+        ? `First ${grouped(listed.length)} of ${grouped(all.length)} ${namesOf(by)}, by ${order}.`
         : "",
       this.sorting.head,
       listed.map((share) => this.row(share, by === "buffer", total)),
@@ -206,7 +206,7 @@ class MemoryPane extends LinkedPane {
     return {
       instruction: cell(buffers.instruction),
       cells: () => [
-        h("th", { scope: "row", title: name }, name || dim("not known")),
+        h("th", { scope: "row", title: name }, name || dim("unknown")),
         h("td", { class: "insp-number", title: plural(bytes, "byte") }, format(bytes, "bytes")),
         shareCell(bytes / Math.max(1, total)),
         h("td", { class: padding ? "insp-number" : "insp-number insp-dim" }, padding ? format(padding, "bytes") : "–"),
@@ -224,9 +224,14 @@ class MemoryPane extends LinkedPane {
   private drawMap(all: readonly Share[]): void {
     const { buffers } = this.shown!;
     const [width, height] = [this.map.clientWidth, this.map.clientHeight];
-    const picture = svg("svg", { width, height, role: "img", "aria-label": "Bytes as areas; the table has the same" });
+    const picture = svg("svg", {
+      width,
+      height,
+      role: "img",
+      "aria-label": "Bytes as areas; the table shows the same data",
+    });
     for (const { x, y, width: w, height: high, share } of treemap(withRest(all), width, height)) {
-      const name = share.name || "not known";
+      const name = share.name || "unknown";
       const phase = buffers.texts[buffers.phase[share.row]!]!;
       const instruction = buffers.texts[buffers.instruction[share.row]!]!;
       const select = (): void => this.context.local.selectInstruction("memory", "optimized", instruction);
@@ -251,7 +256,7 @@ class MemoryPane extends LinkedPane {
   }
 }
 
-/** What the rows are, several of them. */
+/** Returns the name of the rows in the plural, such as "buffers". */
 function namesOf(by: GroupedBy): string {
   return BY.find(({ value }) => value === by)!.text.toLowerCase();
 }
@@ -263,23 +268,23 @@ function columnsOf(buffers: messages.MemoryBuffers, by: GroupedBy, total: number
     {
       name: "start",
       text: "from",
-      title: "The first position in the schedule at which it lives",
+      title: "First position of its live range in the schedule",
       isPlace: true,
       value: ({ row }) => buffers.start[row]!,
     },
     {
       name: "end",
       text: "to",
-      title: "The last position in the schedule at which it lives",
+      title: "Last position of its live range in the schedule",
       isPlace: true,
       value: ({ row }) => buffers.end[row]!,
     },
-    { name: "phase", text: "phase", title: "By the part of the program", value: text(buffers.phase) },
+    { name: "phase", text: "phase", title: "By phase", value: text(buffers.phase) },
     { name: "line", text: "line", title: "By source line", value: text(buffers.line) },
   ];
   const summed: readonly Column<Share>[] = [
-    { name: "buffers", text: "buffers", title: "How many there are", isNumber: true, value: ({ count }) => count },
-    { name: "largest", text: "largest", title: "By its name", value: text(buffers.name) },
+    { name: "buffers", text: "buffers", title: "Number of buffers", isNumber: true, value: ({ count }) => count },
+    { name: "largest", text: "largest", title: "By name of the largest buffer", value: text(buffers.name) },
   ];
   return [
     { name: by, text: namesOf(by).slice(0, -1), title: "By name", value: ({ name }) => name || null },
@@ -287,14 +292,14 @@ function columnsOf(buffers: messages.MemoryBuffers, by: GroupedBy, total: number
     {
       name: "share",
       text: "share",
-      title: "Of all that lives at this moment",
+      title: "Share of all live bytes at this position",
       isNumber: true,
       value: ({ bytes }) => bytes / Math.max(1, total),
     },
     {
       name: "padding",
       text: "padding",
-      title: "Bytes in which no element is, such as the rest of a TPU's tiles",
+      title: "Bytes without elements, such as the padding of TPU tiles",
       isNumber: true,
       value: ({ padding }) => padding,
     },
@@ -302,7 +307,7 @@ function columnsOf(buffers: messages.MemoryBuffers, by: GroupedBy, total: number
   ];
 }
 
-/** The largest, and all others together as the last. */
+/** Returns the largest shares, with all others summed in one more. */
 function withRest(all: readonly Share[]): Share[] {
   const rest = all.slice(MOST_TILES);
   const sum = (of: "bytes" | "count" | "padding"): number => rest.reduce((total, share) => total + share[of], 0);
@@ -316,7 +321,7 @@ function withRest(all: readonly Share[]): Share[] {
   return [...all.slice(0, MOST_TILES), ...(last ? [last] : [])].sort((a, b) => b.bytes - a.bytes);
 }
 
-/** The end of a name says most. */
+/** Shortens a name from its start, because its end is the most specific part. */
 function label(name: string, x: number, y: number, width: number): SVGElement {
   const room = Math.floor((width - 8) / 6.2);
   const text = name.length <= room ? name : `…${name.slice(name.length - Math.max(1, room - 1))}`;

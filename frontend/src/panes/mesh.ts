@@ -1,4 +1,4 @@
-// The groups of one collective, drawn on its mesh.
+// A drawing of the groups of one collective on its mesh.
 
 import { axesText, groupsOver, parseAxes } from "../lib/axisenv.ts";
 import { Switcher } from "../lib/controls.ts";
@@ -10,12 +10,12 @@ import type * as messages from "../messages.ts";
 export const COLORS = 8;
 const GAP = 10;
 const MAX_DRAWN = 4096;
-/** Pixels that a cell must have to bear its id. */
+/** Smallest size in pixels of a cell that shows its id. */
 const NAMED = 22;
 
 type Names = readonly string[];
 
-/** The drawing and, beside it, `about` with what the device under the pointer holds. */
+/** Returns the drawing and, beside it, `about` with the values of the device under the pointer. */
 export function meshDrawing(
   row: messages.Collective,
   given: messages.Mesh | null,
@@ -38,7 +38,7 @@ export function meshDrawing(
   ];
 }
 
-/** A field for other sizes and orders of the axes: groups follow while it is typed in, as nothing has to be compiled. */
+/** A field for other axis sizes and orders. The groups update while typing, because nothing has to be compiled. */
 function axesField(
   row: messages.Collective,
   mesh: messages.Mesh,
@@ -55,11 +55,7 @@ function axesField(
     const isOwn = !isWrong && axesText(found.mesh) === own;
     fill(
       said,
-      isWrong
-        ? found
-        : isOwn
-          ? ""
-          : `What ${axesText(found.mesh)} would make of it; the program is compiled for ${own}.`,
+      isWrong ? found : isOwn ? "" : `Groups for ${axesText(found.mesh)}. The program is compiled for ${own}.`,
     );
     if (isWrong) return;
     const { element, detail } = isOwn ? new Drawing(row, mesh, true) : new Drawing(found.row, found.mesh, true);
@@ -69,17 +65,17 @@ function axesField(
   return h("div", { class: "insp-mesh-field" }, h("label", { class: "insp-field" }, "axis_env", field), said);
 }
 
-/** A collective in another axis environment, or why it cannot be there. */
+/** Returns a collective in another axis environment, or the reason why that is impossible. */
 function otherAxes(row: messages.Collective, text: string): { row: messages.Collective; mesh: messages.Mesh } | string {
   const mesh = parseAxes(text);
   if (typeof mesh === "string") return mesh;
   const lacking = row.axes!.filter((axis) => !mesh.axis_names.includes(axis));
   if (lacking.length)
-    return `The collective is over ${lacking.join(", ")}: the environment must have ${lacking.length > 1 ? "them" : "it"}.`;
+    return `Missing ${lacking.length > 1 ? "axes" : "axis"} ${lacking.join(", ")}: the collective uses ${lacking.length > 1 ? "them" : "it"}.`;
   return { row: { ...row, groups: groupsOver(mesh, row.axes!), members: [] }, mesh };
 }
 
-/** A group's label: A to Z, then AA and on. */
+/** Returns a group's label: A to Z, then AA, AB and so on. */
 export function groupLabel(group: number): string {
   const rest = Math.floor(group / 26);
   return `${rest ? groupLabel(rest - 1) : ""}${String.fromCharCode(65 + (group % 26))}`;
@@ -92,7 +88,7 @@ class Drawing {
   private readonly members: Map<number, messages.Member[]>;
   private readonly groups: Map<number, number>;
   private readonly shapes = new Map<number, SVGGElement>();
-  /** Over cells that are too small for text, which are drawn together: the group under the pointer, and the cell. */
+  /** Overlay for cells that are too small for text and drawn together: the group and the cell under the pointer. */
   private readonly over = svg("g", { class: "insp-cell-over" });
   readonly detail = h("div", { class: "insp-member", "aria-live": "polite" });
   private current = -1;
@@ -112,7 +108,7 @@ class Drawing {
 
   private axes(): HTMLElement {
     const { axis_names: names, axis_sizes: sizes, kind } = this.mesh;
-    if (!this.hasAxes) return h("div", { class: "insp-mesh-axes insp-dim" }, "no mesh: logical ids in a row");
+    if (!this.hasAxes) return h("div", { class: "insp-mesh-axes insp-dim" }, "No mesh: logical ids in a row");
     const used = new Set(this.row.axes ?? []);
     const arrows = [" →", " ↓"];
     const words = names.map((name, i) =>
@@ -126,13 +122,13 @@ class Drawing {
     return h("div", { class: "insp-mesh-axes" }, h("span", { class: "insp-dim" }, `${kind} mesh`), ...words, shown);
   }
 
-  /** Logical ids, of which groups consist, or those of the devices that they stand for. */
+  /** Switches between logical ids, as used in the groups, and the ids of the devices. */
   private idSwitcher(physical: readonly number[]): HTMLElement {
     const choices = [
       { value: false, text: `${this.mesh.kind} ids` },
-      { value: true, text: "device ids", title: "The devices’ own ids, as the mesh or device_assignment orders them" },
+      { value: true, text: "device ids", title: "Device ids, in the order of the mesh or device_assignment" },
     ];
-    const switcher = new Switcher("Ids shown", choices, false, () => {
+    const switcher = new Switcher("Displayed ids", choices, false, () => {
       for (const [index, shape] of this.shapes) {
         const { id } = this.grid.cells[index]!;
         shape.querySelector("text")!.textContent = String(switcher.value ? physical[id] : id);
@@ -154,7 +150,7 @@ class Drawing {
       height,
       tabindex: 0,
       role: "img",
-      "aria-label": "Replica groups on the mesh; arrow keys move between devices",
+      "aria-label": "Replica groups on the mesh. Arrow keys move between devices",
     });
     if (this.cellSize < NAMED) this.drawTogether(drawing);
     else for (const cell of grid.cells) drawing.append(this.cell(cell));
@@ -164,7 +160,7 @@ class Drawing {
     return drawing;
   }
 
-  /** Cells that look alike as one shape, as thousands of elements take too long to style while one types. */
+  /** Draws cells of one appearance as one shape: styling thousands of elements is too slow while the user types. */
   private drawTogether(drawing: SVGSVGElement): void {
     const alike = new Map<string, Cell[]>();
     for (const cell of this.grid.cells) {
@@ -236,7 +232,7 @@ class Drawing {
     const half = this.cellSize / 2;
     const [x0, y0, x1, y1] = [this.x(a) + half, this.y(a) + half, this.x(b) + half, this.y(b) + half];
     const length = Math.hypot(x1 - x0, y1 - y0);
-    // Bent to the left of its direction, so that there and back are two arrows.
+    // Curved to the left, so that the arrows of both directions can be told apart.
     const bend = Math.min(14, length * 0.18);
     const [nx, ny] = [(y1 - y0) / length, -(x1 - x0) / length];
     const [cx, cy] = [(x0 + x1) / 2 + nx * bend, (y0 + y1) / 2 + ny * bend];
@@ -263,7 +259,7 @@ class Drawing {
     if (!cell)
       return fill(
         this.detail,
-        h("span", { class: "insp-dim" }, "Point at a device to see what it holds before and after."),
+        h("span", { class: "insp-dim" }, "Point at a device to see its values before and after."),
       );
     fill(this.detail, ...this.describe(cell));
   }
@@ -286,7 +282,7 @@ class Drawing {
     if (!members.length && !pairs.length)
       return [
         title,
-        h("div", { class: "insp-dim" }, this.groups.has(cell.id) ? this.together(cell.id) : "takes no part"),
+        h("div", { class: "insp-dim" }, this.groups.has(cell.id) ? this.together(cell.id) : "not in any group"),
       ];
     return [title, ...pairs, ...members.flatMap((m) => this.describeMember(m))];
   }
@@ -304,7 +300,7 @@ class Drawing {
   private together(id: number): string {
     const group = this.row.groups[this.groups.get(id)!] ?? [];
     const some = group.slice(0, 16).join(", ");
-    return `exchanges with ${some}${group.length > 16 ? `, … ${group.length} in all` : ""}`;
+    return `exchanges with ${some}${group.length > 16 ? `, … (${group.length} in total)` : ""}`;
   }
 
   private key(e: KeyboardEvent): void {
@@ -338,7 +334,7 @@ class Drawing {
     return found;
   }
 
-  /** The group of each id: from the members where there are any, else from the groups' own ids; pairs share one. */
+  /** Returns the group of each id, from the members if there are any, else from the groups. Pairs share group 0. */
   private indexGroups(): Map<number, number> {
     const found = new Map<number, number>();
     for (const [id, members] of this.members) if (members[0]!.group !== null) found.set(id, members[0]!.group);
@@ -352,7 +348,7 @@ function cellStyle(group: number | undefined): string {
   return group === undefined ? "" : `--group:var(--insp-group-${group % COLORS})`;
 }
 
-/** Colors come round again: every other round has a dashed edge. */
+/** Returns the class of a cell. Colors repeat; every second repetition has a dashed edge. */
 function cellClass(group: number | undefined): string {
   if (group === undefined) return "insp-cell insp-cell-out";
   return Math.floor(group / COLORS) % 2 ? "insp-cell insp-cell-again" : "insp-cell";

@@ -1,4 +1,5 @@
-// The chips of a slice with the load of each link, or the devices of a host with what each sends and receives.
+// A drawing of the chips of a slice with the load of each link, or a table of the bytes that the devices of a host send
+// and receive.
 
 import { h, svg } from "../lib/dom.ts";
 import { format, grouped, plural } from "../lib/format.ts";
@@ -9,7 +10,7 @@ const CHIP = 26;
 const CELL = 62;
 const MARGIN = 30;
 const BESIDE = 5;
-/** Of a link that leaves the page or goes around, drawn at both of its ends. */
+/** Length in pixels of a link that leaves its page or wraps around, which is drawn at both of its ends. */
 const STUB = 16;
 const MOST_BARS = 72;
 const NAMED = 3;
@@ -49,13 +50,13 @@ function torus(priced: messages.Priced): (HTMLElement | SVGElement)[] {
     drawing.append(link(at(a), a, b, bytes / most, title));
   }
   priced.chips.forEach((chip) => drawing.append(chipShape(chip, at(threeOf(chip.place, 0)))));
-  const dense = pages > 1 ? " Slanted ones go to the next page and the one before it." : "";
-  const around = priced.wraps.some(Boolean) ? " An arrow that leaves the grid goes around." : "";
-  const words = `${busiest(priced)} Wider is more.${around}${dense}`;
+  const dense = pages > 1 ? " Slanted links connect to the next and previous page." : "";
+  const around = priced.wraps.some(Boolean) ? " Arrows that leave the grid wrap around." : "";
+  const words = `${busiest(priced)} Wider arrows carry more bytes.${around}${dense}`;
   return [drawing, h("div", { class: "insp-dim" }, words)];
 }
 
-/** An arrow beside the middle of the link, so that both ways can be seen. */
+/** Draws an arrow beside the center line of a link, so that both directions are visible. */
 function link([x, y]: readonly [number, number], a: Point, b: Point, share: number, title: string): SVGElement {
   const steps = a.map((_, axis) => b[axis]! - a[axis]!) as unknown as Point;
   const isFar = steps.some((step) => Math.abs(step) > 1);
@@ -137,7 +138,7 @@ function bars(priced: messages.Priced): (HTMLElement | SVGElement)[] {
       bar(loads[i]!.received, "receives"),
     );
   });
-  const titles = ["device", "to the switches", "from them"].map((title) => h("th", { scope: "col" }, title));
+  const titles = ["device", "sent", "received"].map((title) => h("th", { scope: "col" }, title));
   return [
     h(
       "table",
@@ -152,12 +153,12 @@ function busiest(priced: messages.Priced): string {
   const [first, ...rest] = [...priced.links]
     .sort((a, b) => b[2] - a[2])
     .filter(([, , bytes]) => bytes === priced.most_bytes);
-  if (!first || !priced.most_bytes) return "No link carries anything.";
+  if (!first || !priced.most_bytes) return "All links are idle.";
   const named = [first, ...rest]
     .slice(0, NAMED)
     .map(([from, to]) => `${placeText(priced, from)} to ${placeText(priced, to)}`);
   const more = rest.length >= NAMED ? `, and ${grouped(rest.length + 1 - NAMED)} more` : "";
-  return `Most, ${format(priced.most_bytes, "bytes")}: ${named.join("; ")}${more}.`;
+  return `Busiest (${format(priced.most_bytes, "bytes")}): ${named.join("; ")}${more}.`;
 }
 
 function placeText(priced: messages.Priced, chip: number): string {

@@ -1,17 +1,17 @@
-// A form that asks for a new variant: the variant comes to the front, or what is wrong with it is said there.
+// The request of a form for a new variant. The variant becomes the active one, or the form shows the error.
 
 import { h } from "../lib/dom.ts";
 import type { Request } from "../state/synced.ts";
 import type { Context } from "./pane.ts";
 
 export class NewVariant {
-  /** What is wrong. */
+  /** The error message. */
   readonly said = h("div", { class: "insp-refused", role: "alert" });
   private requestId = -1;
 
   /**
-   * @param form is dimmed while its request is under way.
-   * @param reply the type of the replies.
+   * @param form the form, which is dimmed during a request.
+   * @param reply the message type of the replies.
    */
   constructor(
     private readonly context: Context,
@@ -19,8 +19,8 @@ export class NewVariant {
     private readonly reply: "supposed" | "tuned",
   ) {}
 
-  say(what: string): void {
-    this.said.textContent = what;
+  say(text: string): void {
+    this.said.textContent = text;
   }
 
   ask(request: Request): void {
@@ -29,7 +29,7 @@ export class NewVariant {
     this.requestId = this.context.synced.ask(request);
   }
 
-  /** Takes what came of the last request. */
+  /** Handles the reply to the last request. */
   receive(): void {
     const reply = this.context.synced.reply(this.reply, this.requestId);
     if (!reply) return;

@@ -1,4 +1,4 @@
-// What every device put into a collective and got out of it, when the function ran on virtual devices.
+// The inputs and outputs of a collective on every device, observed in a run on virtual devices.
 
 import { type Choice, segments, textButton } from "../lib/controls.ts";
 import { fill, h, update } from "../lib/dom.ts";
@@ -11,32 +11,32 @@ import { failure, loading } from "./states.ts";
 import "../styles/observed.css";
 
 const HOW =
-  "Runs the function once, on virtual CPU devices in another process, and shows what each device puts into its collectives and gets out.";
+  "Runs the function once on virtual CPU devices in another process and shows the inputs and outputs of its collectives on each device.";
 
-const APART = "Else all replicas take the same inputs, and what each gets can hardly be told apart.";
+const APART = "Otherwise all replicas receive identical inputs and cannot be told apart.";
 
 export class ObservedView {
-  readonly element = h("section", { class: "insp-observed", "aria-label": "As it ran" });
-  private readonly run = textButton("Run and look", HOW, () => this.request());
+  readonly element = h("section", { class: "insp-observed", "aria-label": "Observed values" });
+  private readonly run = textButton("Run and observe", HOW, () => this.request());
   private readonly apart = h("input", { type: "checkbox" });
   private readonly apartField = h(
     "label",
     { class: "insp-field", title: APART },
     this.apart,
-    "inputs plus the replica’s number",
+    "Add replica number to inputs",
   );
   private readonly kind = h("span", { class: "insp-dim" });
   private readonly body = h("div", { class: "insp-observed-body" });
   private row: messages.Collective | null = null;
   private stage: messages.Stage = "hlo";
-  private told: Timed<messages.Observed> | null = null;
+  private observation: Timed<messages.Observed> | null = null;
   private execution = 0;
 
   constructor(private readonly context: Context) {
     const head = h(
       "div",
       { class: "insp-observed-head" },
-      h("strong", {}, "As it ran"),
+      h("strong", {}, "Observed values"),
       this.run,
       this.apartField,
       this.kind,
@@ -44,18 +44,18 @@ export class ObservedView {
     this.element.append(head, this.body);
   }
 
-  /** Of a collective; drawn anew where that or what is known of it is another. */
+  /** Shows a collective. Redraws only if it or its observation has changed. */
   show(row: messages.Collective, stage: messages.Stage, mesh: messages.Mesh | null): void {
     const { synced, local } = this.context;
-    const told = synced.latest("observed", { variant: local.active });
+    const observation = synced.latest("observed", { variant: local.active });
     update(this.run, { title: synced.remedy || HOW });
-    this.run.disabled = synced.isAlone || (told !== null && goesOn(told));
-    this.run.textContent = told?.state === "done" ? "Run again" : "Run and look";
+    this.run.disabled = synced.isAlone || (observation !== null && goesOn(observation));
+    this.run.textContent = observation?.state === "done" ? "Run again" : "Run and observe";
     this.apartField.hidden = synced.isAlone || mesh?.kind !== "replica";
-    const isSame = row === this.row && stage === this.stage && told === this.told;
-    if (isSame && told) return;
-    [this.row, this.stage, this.told, this.execution] = [row, stage, told, 0];
-    this.kind.textContent = told?.state === "done" ? `on ${told.device_kind}, before optimization` : "";
+    const isSame = row === this.row && stage === this.stage && observation === this.observation;
+    if (isSame && observation) return;
+    [this.row, this.stage, this.observation, this.execution] = [row, stage, observation, 0];
+    this.kind.textContent = observation?.state === "done" ? `on ${observation.device_kind}, before optimization` : "";
     this.draw();
   }
 
@@ -65,18 +65,19 @@ export class ObservedView {
   }
 
   private draw(): void {
-    const { told, row } = this;
-    if (!told || !row) return fill(this.body, h("div", { class: "insp-dim" }, this.context.synced.remedy || HOW));
-    if (told.state === "failed") return fill(this.body, failure(told.error, "It did not run"));
-    if (told.state === "cancelled") return fill(this.body, h("div", { class: "insp-dim" }, "Stopped."));
-    if (goesOn(told)) {
-      const stop = textButton("Stop", "Stop it", () =>
-        this.context.synced.send({ type: "cancel", variant: told.variant }),
+    const { observation, row } = this;
+    if (!observation || !row)
+      return fill(this.body, h("div", { class: "insp-dim" }, this.context.synced.remedy || HOW));
+    if (observation.state === "failed") return fill(this.body, failure(observation.error, "The run failed"));
+    if (observation.state === "cancelled") return fill(this.body, h("div", { class: "insp-dim" }, "Stopped."));
+    if (goesOn(observation)) {
+      const stop = textButton("Stop", "Stop the run", () =>
+        this.context.synced.send({ type: "cancel", variant: observation.variant }),
       );
-      return fill(this.body, loading("Running on virtual CPU devices", told, stop));
+      return fill(this.body, loading("Running on virtual CPU devices", observation, stop));
     }
-    const found = told.items.filter((item) => item[this.stage] === row.name);
-    if (!found.length) return fill(this.body, this.absence(told));
+    const found = observation.items.filter((item) => item[this.stage] === row.name);
+    if (!found.length) return fill(this.body, this.absence(observation));
     const most = Math.max(...found.flatMap(({ rows }) => rows.map(({ after }) => after.length)));
     fill(
       this.body,
@@ -111,7 +112,7 @@ export class ObservedView {
   private table(item: messages.Observation, row: messages.Collective): HTMLElement {
     const groups = new Map(row.members.map(({ logical_id: id, group }) => [id, group]));
     const hasPlaces = item.rows.some(({ coordinates }) => Object.keys(coordinates).length > 0);
-    const titles = ["device", hasPlaces && "place", "puts in", "gets out"].filter(Boolean) as string[];
+    const titles = ["device", hasPlaces && "position", "input", "output"].filter(Boolean) as string[];
     const head = h("tr", {}, ...titles.map((title) => h("th", { scope: "col" }, title)));
     const rows = item.rows.map((each) => {
       const group = each.logical_id === null ? null : (groups.get(each.logical_id) ?? null);
@@ -134,10 +135,10 @@ export class ObservedView {
     return h("table", { class: "insp-table insp-observed-table" }, h("thead", {}, head), h("tbody", {}, ...rows));
   }
 
-  /** Where the instruction is none that ran as the function has it. */
-  private absence(told: messages.Observed): HTMLElement {
-    const named = told.items.filter(({ hlo }) => hlo);
-    const places = told.items
+  /** Explains why there are no values for an instruction that did not run in this form. */
+  private absence(observation: messages.Observed): HTMLElement {
+    const named = observation.items.filter(({ hlo }) => hlo);
+    const places = observation.items
       .filter(({ hlo }) => !hlo)
       .map(({ primitive, source, unnamed }) => {
         const where = source ? ` in ${baseName(source.file)}:${source.line}` : "";
@@ -145,8 +146,8 @@ export class ObservedView {
       });
     const why =
       this.stage === "optimized" && named.length
-        ? `XLA made this one of others, or inserted it. What the function itself exchanged is under HLO: ${named.map(({ hlo }) => hlo).join(", ")}.`
-        : `This one is none of the ${plural(told.items.length, "collective")} that the function calls.`;
+        ? `XLA inserted this collective or made it from others. The collectives of the function itself are under HLO: ${named.map(({ hlo }) => hlo).join(", ")}.`
+        : `This is not one of the ${plural(observation.items.length, "collective")} that the function calls.`;
     return h("div", { class: "insp-dim" }, [why, ...new Set(places)].join(" "));
   }
 }

@@ -1,4 +1,5 @@
-// The optimized HLO: of the active variant, of all variants side by side, or against the baseline, aligned by structure.
+// The optimized HLO of the active variant, of all variants side by side, or compared with the baseline, aligned by
+// structure.
 
 import { Change, MergeView, unifiedMergeView } from "@codemirror/merge";
 import { EditorState, type Extension } from "@codemirror/state";
@@ -23,10 +24,10 @@ import { TextPane } from "./text.ts";
 const COLLAPSE = { margin: 3, minSize: 8 };
 const FOLLOWING = Decoration.line({ class: "insp-following" });
 const VIEWS: Choice<OptimizedView>[] = [
-  { value: "text", text: "Text", title: "The active variant" },
+  { value: "text", text: "Text", title: "Active variant" },
   { value: "columns", text: "Columns", title: "All variants side by side" },
-  { value: "split", text: "Split", title: "Against the baseline, side by side" },
-  { value: "unified", text: "Unified", title: "Against the baseline, one below the other" },
+  { value: "split", text: "Split", title: "Compare with baseline, side by side" },
+  { value: "unified", text: "Unified", title: "Compare with baseline, in one text" },
 ];
 
 type Drawn = NonNullable<OptimizedPane["drawn"]>;
@@ -35,13 +36,13 @@ class OptimizedPane extends TextPane {
   private readonly switcher = h("div", {
     class: "insp-segments insp-optimized-views",
     role: "group",
-    "aria-label": "Optimized HLO as",
+    "aria-label": "Optimized HLO view",
   });
-  private readonly hiddenButton = textButton("", "Show the columns that were taken away", () => this.openHidden());
+  private readonly hiddenButton = textButton("", "Show hidden columns", () => this.openHidden());
   private columns: Columns | null = null;
   private merge: MergeView | null = null;
   private readonly endColumns: () => void;
-  /** What is on screen, to leave it alone when nothing of it changed. */
+  /** The comparison on screen, which is redrawn only if it has changed. */
   private drawn: { view: OptimizedView; diff: Message<"diff">; b: TextDocument } | null = null;
   private readonly changes: ChangeList;
 
@@ -90,7 +91,7 @@ class OptimizedPane extends TextPane {
     const diff = synced.latest("diff", { baseline: reference, variant: local.active });
     if (!diff) {
       this.clear();
-      return fill(this.body, awaited(synced, "Comparing with the baseline", "The comparison was not received"));
+      return fill(this.body, awaited(synced, "Comparing with the baseline", "Comparison not received"));
     }
     this.drawDiff({ view: local.optimizedView, diff, b: document });
   }
@@ -145,7 +146,9 @@ class OptimizedPane extends TextPane {
     return [{ view, document: b }];
   }
 
-  /** Selects what a change made, so that all panes show it, and brings its place in the text on screen. */
+  /**
+   * Selects the instruction that a change produced, so that all panes show it, and scrolls to its place in the text.
+   */
   private showChange({ after, line }: messages.Change): void {
     const own = this.shown.at(-1);
     if (!own) return;
@@ -164,7 +167,7 @@ class OptimizedPane extends TextPane {
     this.drawn = null;
   }
 
-  /** Columns can be searched one by one, or all for the same. */
+  /** Searches in all columns, or in the text. */
   override find(): void {
     if (this.columns) this.columns.find();
     else super.find();
@@ -179,14 +182,14 @@ class OptimizedPane extends TextPane {
     return optimizedView === "split" || optimizedView === "unified";
   }
 
-  /** What differs in words; between platforms nearly everything does, and that is said first. */
+  /** Summarizes the differences. Between platforms, a note first explains that nearly everything differs. */
   private summary(diff: messages.Diff): (HTMLElement | string)[] {
     const { variants } = this.context.synced;
     const [a, b] = [variants.get(diff.baseline), variants.get(diff.variant)];
     const words = diff.summary;
     if (!a || !b || a.platform === b.platform) return [words];
     const note = `${a.target} and ${b.target} have different compilers, so nearly everything differs. `;
-    const show = textButton("Show side by side", "All variants in columns, linked by the operations they share", () =>
+    const show = textButton("Show side by side", "Show all variants in columns, linked by shared operations", () =>
       this.context.local.setOptimizedView("columns"),
     );
     return [h("span", { class: "insp-summary-note" }, note), h("span", {}, words), show];
@@ -211,12 +214,12 @@ class OptimizedPane extends TextPane {
     const items = hidden.map((v) => ({ text: textOf(v), run: () => local.showColumns([v.variant]) }));
     const all = { text: "All", run: () => local.showColumns([...local.hidden]) };
     openMenu(this.element.closest<HTMLElement>(".insp")!, this.hiddenButton, [
-      { title: "Show a column of", items: items.length > 1 ? [...items, all] : items },
+      { title: "Show column", items: items.length > 1 ? [...items, all] : items },
     ]);
   }
 }
 
-/** Marks the lines of hunks that only follow from others; `side` is where a hunk has their range. */
+/** Marks the lines of hunks that only follow from other hunks. `side` is the index of the line range in a hunk. */
 function following(diff: messages.Diff, document: TextDocument, side: 0 | 2): Extension {
   const { text } = document;
   const ranges = diff.following.flatMap((number) => {

@@ -1,4 +1,4 @@
-// Which flags matter for the active variant's program, and a variant with other build options and flags.
+// Flags with an effect on the active variant's program, and a form for a variant with other build options and flags.
 
 import { Switcher, type Choice } from "../lib/controls.ts";
 import { fill, h, update } from "../lib/dom.ts";
@@ -15,11 +15,11 @@ import "../styles/options.css";
 type View = "scan" | "build";
 
 const VIEWS: Choice<View>[] = [
-  { value: "scan", text: "What matters here", title: "Which flags change this program, found by trying them" },
+  { value: "scan", text: "Which flags matter?", title: "Try flags and list those that change this program" },
   {
     value: "build",
     text: "Build options",
-    title: "A variant with other replicas, partitions, devices, effort or flags",
+    title: "Add a variant with other replicas, partitions, devices, effort or flags",
   },
 ];
 const LIMIT_S = 120;
@@ -29,7 +29,13 @@ class OptionsPane implements Pane {
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
   private readonly view = new Switcher<View>("View", VIEWS, "scan", this.drawing.request);
-  private readonly limit = h("input", { type: "number", min: 1, max: 86_400, value: LIMIT_S, "aria-label": "Seconds" });
+  private readonly limit = h("input", {
+    type: "number",
+    min: 1,
+    max: 86_400,
+    value: LIMIT_S,
+    "aria-label": "Time limit in seconds",
+  });
   private readonly code = h("input", { type: "checkbox" });
   private readonly start = h("button", { type: "button", class: "insp-button insp-button-main" });
   private readonly again = h(
@@ -37,11 +43,11 @@ class OptionsPane implements Pane {
     { type: "button", class: "insp-button", onclick: () => this.ask("start") },
     "Try all again",
   );
-  /** Which variant is scanned: the active one. */
+  /** The name of the scanned variant, which is the active one. */
   private readonly of = h("span", { class: "insp-scan-of" });
   private readonly said = h("div", { class: "insp-scan-said", role: "status" });
   private readonly bar = h("progress", { class: "insp-scan-bar", max: 1, value: 0 });
-  private readonly list = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "Flags that were tried" });
+  private readonly list = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "Tried flags" });
   private readonly scan: HTMLElement;
   private readonly form: BuildForm;
   private drawn: messages.Scan | null = null;
@@ -51,9 +57,9 @@ class OptionsPane implements Pane {
     this.form = buildForm(context);
     this.start.addEventListener("click", () => this.press());
     this.tools.append(this.view.element);
-    const title = "For all flags together: what is not tried by then is told, and can be tried later";
+    const title = "Time limit for all flags together. The remaining flags can be tried later";
     const codeTitle =
-      "Compiles to the end, which takes longer: finds flags that change nothing before the machine code, such as fast math";
+      "Compiles to machine code, which takes longer. Finds flags that change only machine code, such as fast math";
     this.scan = h(
       "div",
       { class: "insp-scan" },
@@ -63,8 +69,8 @@ class OptionsPane implements Pane {
         this.start,
         this.of,
         this.again,
-        h("label", { class: "insp-field", title }, "at most", this.limit, "s"),
-        h("label", { class: "insp-field", title: codeTitle }, this.code, "machine code too"),
+        h("label", { class: "insp-field", title }, "Time limit", this.limit, "s"),
+        h("label", { class: "insp-field", title: codeTitle }, this.code, "Include machine code"),
         this.said,
       ),
       this.bar,
@@ -83,7 +89,7 @@ class OptionsPane implements Pane {
 
   private draw(): void {
     const { variant } = this.context.local;
-    if (!variant) return fill(this.element, empty("No options yet", "They come with the first variant."));
+    if (!variant) return fill(this.element, empty("No options yet", "Available with the first variant."));
     const wanted = this.view.value === "build" ? this.form.element : this.scan;
     if (this.element.firstChild !== wanted) fill(this.element, wanted);
     if (this.view.value === "build") return this.form.draw(variant);
@@ -101,10 +107,10 @@ class OptionsPane implements Pane {
       ? "Stop"
       : canGoOn
         ? `Try ${plural(scan!.left, "more flag")}`
-        : "What matters here";
+        : "Which flags matter?";
     this.start.title = isRunning
-      ? "Stops trying, and keeps what was found"
-      : `Tries flags on ${textOf(variant)}, those first that are about its collectives and its target`;
+      ? "Stop and keep the results"
+      : `Try flags on ${textOf(variant)}, beginning with flags for its collectives and its target`;
     this.start.disabled = isAlone || (!isRunning && !canGoOn && variant.state === "failed" && !variant.platform);
     this.again.hidden = isRunning || !scan;
     this.again.disabled = this.limit.disabled = this.code.disabled = isRunning || isAlone;
@@ -122,7 +128,7 @@ class OptionsPane implements Pane {
     const tried = `${grouped(scan.done)} of ${plural(scan.total, "flag")} tried on ${textOf(variant)}`;
     if (scan.state === "running") return [spinner(), h("span", {}, `${tried}, ${scan.stage}`), clock(scan)];
     const left = scan.left
-      ? `, ${grouped(scan.left)} not tried ${scan.state === "cancelled" ? "(stopped)" : "(the time was over)"}`
+      ? `, ${grouped(scan.left)} not tried ${scan.state === "cancelled" ? "(stopped)" : "(time limit)"}`
       : "";
     return [h("span", {}, `${tried}${left}`)];
   }
@@ -132,8 +138,8 @@ class OptionsPane implements Pane {
       return [
         empty(
           `Which flags change ${textOf(variant)}?`,
-          "Each is compiled up to the optimized HLO, in processes of its own, those first that are about the program's" +
-            " collectives and its target. A crash or a hang becomes a row.",
+          "Compiles the program with each flag up to the optimized HLO, in separate processes, beginning with flags for" +
+            " its collectives and its target. Crashes and hangs are listed as rows.",
         ),
       ];
     if (scan.error) return [failure(scan.error, "Flags could not be tried")];
@@ -144,15 +150,14 @@ class OptionsPane implements Pane {
       !scan.rows.length &&
         scan.state !== "running" &&
         empty(
-          `No flag that was tried changes ${scan.unknown.length > 0 ? "the optimized HLO, memory or cost of " : ""}${textOf(variant)}`,
+          `No tried flag changes ${scan.unknown.length > 0 ? "the optimized HLO, memory or cost of " : ""}${textOf(variant)}`,
         ),
       scan.count > scan.rows.length &&
-        h("p", { class: "insp-note" }, `The first ${grouped(scan.rows.length)} of ${grouped(scan.count)} are shown.`),
-      scan.same.length > 0 && unchanged(scan.same, "changed nothing"),
+        h("p", { class: "insp-note" }, `First ${grouped(scan.rows.length)} of ${grouped(scan.count)} flags.`),
+      scan.same.length > 0 && unchanged(scan.same, "without effect"),
       scan.unknown.length > 0 &&
-        unchanged(scan.unknown, "left optimized HLO, memory and cost unchanged; machine code not compared"),
-      scan.left_out !== "" &&
-        h("p", { class: "insp-note" }, `Not tried here: ${scan.left_out}. Add them above by hand.`),
+        unchanged(scan.unknown, "without effect on optimized HLO, memory and cost; machine code not compared"),
+      scan.left_out !== "" && h("p", { class: "insp-note" }, `Not tried: ${scan.left_out}. Add them above by hand.`),
     ];
   }
 
@@ -161,16 +166,16 @@ class OptionsPane implements Pane {
     this.ask(scan?.state === "running" ? "stop" : scan?.left ? "resume" : "start");
   }
 
-  private ask(what: messages.ScanRequest["do"]): void {
+  private ask(action: messages.ScanRequest["do"]): void {
     const { synced, local } = this.context;
     if (local.active === null) return;
     const time_limit_s = Math.max(1, Number(this.limit.value) || LIMIT_S);
     this.limit.value = String(time_limit_s);
-    synced.send({ type: "scan", variant: local.active, do: what, time_limit_s, machine_code: this.code.checked });
+    synced.send({ type: "scan", variant: local.active, do: action, time_limit_s, machine_code: this.code.checked });
   }
 }
 
-/** A folded list of the flags without a known effect, which are the most. */
+/** A folded list of the flags without a known effect, which are the majority. */
 function unchanged(flags: readonly string[], words: string): HTMLElement {
   return h(
     "details",

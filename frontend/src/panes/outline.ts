@@ -1,4 +1,4 @@
-// The computations of the optimized HLO and their instructions as a tree, those that cost most first.
+// A tree of the computations of the optimized HLO and their instructions, those with the highest cost first.
 
 import { fill, h } from "../lib/dom.ts";
 import type { Computation } from "../lib/computations.ts";
@@ -21,13 +21,13 @@ class OutlinePane extends LinkedPane implements TreeSource {
   readonly element = h("div", { class: "insp-outline", "data-pane": "outline" });
   private readonly order = h("select", {
     class: "insp-select",
-    "aria-label": "Sorted by",
+    "aria-label": "Sort by",
     onchange: () => {
       this.isChosen = true;
       this.drawing.request();
     },
   });
-  /** Whether the reader has chosen the order. */
+  /** Whether the user has chosen the order. */
   private isChosen = false;
   private readonly note = h("div", { class: "insp-note", role: "status" });
   private readonly tree = new VirtualTree("Outline of the optimized HLO", ROW_PX, this);
@@ -41,7 +41,7 @@ class OutlinePane extends LinkedPane implements TreeSource {
     fill(
       this.order,
       ...MEASURES.map(({ value, text }) => h("option", { value }, text)),
-      h("option", { value: TEXT_ORDER }, "Order of the text"),
+      h("option", { value: TEXT_ORDER }, "Text order"),
     );
     this.tools.append(this.order);
   }
@@ -83,7 +83,7 @@ class OutlinePane extends LinkedPane implements TreeSource {
     if (!document || !variant) {
       this.shown = this.outline = null;
       const reason = unfinished(variant, "outline");
-      return fill(this.element, reason ?? awaited(synced, "Receiving the optimized HLO", "No outline was received"));
+      return fill(this.element, reason ?? awaited(synced, "Receiving the optimized HLO", "Outline not received"));
     }
     const costs = this.costs(document, variant.variant);
     if (this.shown?.document !== document || this.shown.costs !== costs) {
@@ -111,7 +111,7 @@ class OutlinePane extends LinkedPane implements TreeSource {
     return this.order.value === TEXT_ORDER ? null : (this.order.value as Measure);
   }
 
-  /** By what is chosen; before, by bytes where nobody knows the time bound. */
+  /** Returns the costs by the chosen measure; by default, by bytes if the estimated time is unknown. */
   private costs(document: TextDocument, variant: number): LineCosts | null {
     const { costs } = this.context.local;
     const isUnknown = this.measure === "least_s" && costs.reply(variant)?.reasons["least_s"] !== undefined;
@@ -130,8 +130,8 @@ class OutlinePane extends LinkedPane implements TreeSource {
     if (costs && left) return `${instructions}. ${text}: ${costs.total ? `≥ ${costs.text(costs.total)}, ` : ""}${left}`;
     if (costs) return `${instructions}. ${text}: ${costs.text(costs.total)}`;
     const isDone = synced.variants.get(variant)?.state === "done";
-    const missing = reply ? (reply.error?.message ?? reply.reasons[this.measure] ?? "not known") : "";
-    return `${instructions}. ${text}: ${missing || (isDone ? "counting …" : "once it is compiled")}`;
+    const missing = reply ? (reply.error?.message ?? reply.reasons[this.measure] ?? "unknown") : "";
+    return `${instructions}. ${text}: ${missing || (isDone ? "computing …" : "available once compiled")}`;
   }
 
   private branchRow(branch: Branch): TreeRow {
@@ -171,7 +171,7 @@ class OutlinePane extends LinkedPane implements TreeSource {
     };
   }
 
-  /** What something costs, with a bar; where nobody knows, how many instructions it has. */
+  /** Returns a cost with a bar, or the number of instructions if the cost is unknown. */
   private amountOf(amount: number, count: number | null): HTMLElement | null {
     const { costs } = this.shown!;
     if (!costs) return count === null ? null : h("span", { class: "insp-number insp-dim" }, grouped(count));
@@ -185,10 +185,10 @@ class OutlinePane extends LinkedPane implements TreeSource {
     if (isEntry) return "ENTRY";
     const by = this.shown!.document.instruction(caller);
     const words = kind === "fused" ? "fusion" : kind === "applied" ? "applied to elements" : (ROLES[role] ?? role);
-    return by ? `${words} of ${by}` : words || "called by nothing";
+    return by ? `${words} of ${by}` : words || "never called";
   }
 
-  /** Whether the selected instruction is in a computation. */
+  /** Returns whether a computation contains the selected instruction. */
   private isAround({ first, last }: Computation): boolean {
     const { selection } = this.context.local;
     if (selection?.stage !== "optimized" || !selection.instruction) return false;

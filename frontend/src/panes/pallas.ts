@@ -1,4 +1,4 @@
-// Pallas kernels: grid and blocks, fast memory against its limit, compiler parameters, and refusals explained.
+// Pallas kernels: grid and blocks, fast memory and its limit, compiler parameters, and explained compiler errors.
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -11,7 +11,7 @@ import { ParamsForm } from "./kernelparams.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, empty, failure } from "./states.ts";
 
-// Fast enough to see a walk, slow enough to see a step.
+// Fast enough to watch the whole grid, slow enough to see each step.
 const FRAME_MS = 160;
 const LONGEST_PLAY_MS = 20_000;
 
@@ -87,8 +87,8 @@ class PallasPane implements Pane {
     if (variant?.state === "failed")
       return failure(variant.error, "No kernels: this variant failed before it was lowered");
     if (variant && !this.context.synced.has("kernels"))
-      return awaited(this.context.synced, "Reading the kernels", "The Pallas kernels were not received");
-    return empty("No Pallas kernels", "The program of this variant calls none.");
+      return awaited(this.context.synced, "Reading kernels", "Pallas kernels not received");
+    return empty("No Pallas kernels", "The program of this variant does not call any.");
   }
 
   private drawKernel(row: messages.Kernel, kernels: messages.Kernels, error: messages.Error | null): void {
@@ -117,7 +117,7 @@ class PallasPane implements Pane {
     this.blocks.forEach((b) => b.show(step));
     const total = row.step_count === null ? "?" : grouped(row.step_count);
     const ids = row.grid.length ? ` (${programIds(step, row.grid).join(", ")})` : "";
-    this.where.textContent = row.steps_shown ? `step ${grouped(step)} of ${total}${ids}` : "steps unknown";
+    this.where.textContent = row.steps_shown ? `step ${grouped(step)} of ${total}${ids}` : "Steps unknown";
   }
 
   private seek(): void {
@@ -138,7 +138,7 @@ class PallasPane implements Pane {
     if (this.timer) return this.pause();
     const count = Number(this.slider.max) + 1;
     if (this.step >= count - 1) this.show(0);
-    // A long grid takes larger strides, so that a walk ends.
+    // A long grid is played with larger strides, so that it ends in time.
     const stride = Math.max(1, Math.ceil((count * FRAME_MS) / LONGEST_PLAY_MS));
     this.timer = setInterval(() => {
       this.show(Math.min(count - 1, this.step + stride));
@@ -176,9 +176,9 @@ function legend(row: messages.Kernel): HTMLElement | null {
   return h(
     "div",
     { class: "insp-legend insp-dim" },
-    key("current", "this step"),
-    key("seen", "before"),
-    has("revisited") && key("revisited", "left and comes back"),
+    key("current", "current step"),
+    key("seen", "visited before"),
+    has("revisited") && key("revisited", "revisited later"),
     has("overlapping") && key("overlapping", "overlaps another"),
   );
 }

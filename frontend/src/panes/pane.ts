@@ -1,4 +1,4 @@
-// What the workspace knows of a pane.
+// The interface between the workspace and a pane.
 
 import { type Pane as PaneName, PANES, type Topic } from "../messages.ts";
 import type { Local } from "../state/local.ts";
@@ -8,7 +8,7 @@ import type { Synced } from "../state/synced.ts";
 export interface Pane {
   readonly element: HTMLElement;
   readonly tools: HTMLElement;
-  /** Called when the pane comes on screen or leaves it; a hidden pane draws nothing. */
+  /** Called when the pane comes on screen or leaves it. A hidden pane draws nothing. */
   setVisible(visible: boolean): void;
   destroy(): void;
 }
@@ -25,12 +25,12 @@ const TOPICS = Object.fromEntries(PANES.map(({ name, topics }) => [name, topics]
   readonly Topic[]
 >;
 
-/** Draws a pane anew at the messages that the registry names; gives the function that ends it. */
+/** Redraws a pane at the messages that the registry lists for it. Returns a function that stops this. */
 export function follow({ synced }: Context, pane: PaneName, drawing: Drawing): () => void {
   return synced.signal.on(TOPICS[pane], drawing.request);
 }
 
-/** Runs `draw` when something changed, at once on screen, and later when not. */
+/** Runs `draw` after a change: at once while the pane is visible, otherwise when it becomes visible. */
 export class Drawing {
   private visible = false;
   private stale = true;
@@ -42,7 +42,7 @@ export class Drawing {
     if (visible && this.stale) this.now();
   }
 
-  /** To be called on every change. */
+  /** Must be called on every change. */
   readonly request = (): void => {
     if (this.visible) this.now();
     else this.stale = true;

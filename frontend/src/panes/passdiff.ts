@@ -1,4 +1,4 @@
-// A module before and after a pass, one below the other or side by side.
+// A module before and after a pass, in one text or side by side.
 
 import { Change as Span, MergeView, unifiedMergeView } from "@codemirror/merge";
 import { openSearchPanel } from "@codemirror/search";
@@ -7,15 +7,8 @@ import { EditorView } from "@codemirror/view";
 import { changesOf, linesBefore } from "../lib/diffing.ts";
 import { fill, h } from "../lib/dom.ts";
 import { plainText, readDocument, type TextDocument } from "../lib/documents.ts";
-import {
-  createEditor,
-  editorExtensions,
-  type EditorEvents,
-  light,
-  revealLine,
-  setDetails,
-  setWrapping,
-} from "../lib/editor.ts";
+import { createEditor, editorExtensions, light, revealLine, setDetails, setWrapping } from "../lib/editor.ts";
+import type { EditorEvents } from "../lib/editorevents.ts";
 import { best, levelsFor } from "../lib/linking.ts";
 import { definedInstruction } from "../lib/names.ts";
 import { decodeText } from "../lib/transport.ts";
@@ -35,7 +28,7 @@ export class PassDiff {
   private before: readonly string[] = [];
   private hunks: messages.PassChange["hunks"] = [];
 
-  /** `clicked` is told the instruction of a line, null of one that defines none. */
+  /** @param clicked is called with the instruction of a clicked line, or null if it defines none. */
   constructor(
     private readonly context: Context,
     private readonly clicked: (name: string | null) => void,
@@ -60,7 +53,7 @@ export class PassDiff {
     if (this.editors[0]) openSearchPanel(this.editors[0].view);
   }
 
-  /** Scrolls to where an instruction is defined, or was. */
+  /** Scrolls to the definition of an instruction, or to its former place if it was removed. */
   reveal(name: string): void {
     for (const { view, document } of this.editors) {
       const line = document.lineOfInstruction(name);
@@ -75,7 +68,7 @@ export class PassDiff {
     return hunk ? hunk[2] : -1;
   }
 
-  /** Lights the selected instruction, where the text has one of that name, and what comes from the same place. */
+  /** Highlights the selected instruction, found by name, and the lines with the same origin. */
   mark(): void {
     const { local } = this.context;
     const link = local.link();
@@ -106,7 +99,7 @@ export class PassDiff {
     fill(this.element);
   }
 
-  /** The module after a pass, and before it: of what came after and what went. */
+  /** Returns the module after a pass, and before it: rebuilt from the text after it and the removed lines. */
   private texts(change: Message<"pass_change">): { before: TextDocument; after: TextDocument } {
     const { synced } = this.context;
     const parts = synced.parts(change);

@@ -1,4 +1,4 @@
-// The compiler passes of the active variant: how long they took, what each did, and what becomes of an instruction.
+// The compiler passes of the active variant: their durations and changes, and the history of an instruction.
 
 import { type Choice, Switcher, textButton, toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -21,45 +21,44 @@ import "../styles/passes.css";
 type Extent = "changes" | "whole";
 
 const VIEWS: Choice<View>[] = [
-  { value: "unified", text: "Unified", title: "Before and after, one below the other" },
+  { value: "unified", text: "Unified", title: "Before and after in one text" },
   { value: "split", text: "Split", title: "Before and after, side by side" },
 ];
 const EXTENTS: Choice<Extent>[] = [
-  { value: "changes", text: "Changes", title: "What changed, with some lines around" },
-  { value: "whole", text: "Whole", title: "The whole module" },
+  { value: "changes", text: "Changes", title: "Changes with some context lines" },
+  { value: "whole", text: "Whole", title: "Whole module" },
 ];
 const SCALES: Choice<Scale>[] = [
   { value: "log", text: "Log", title: "Durations on a logarithmic scale" },
-  { value: "linear", text: "Linear", title: "Durations as they are" },
+  { value: "linear", text: "Linear", title: "Durations on a linear scale" },
 ];
-const WHAT =
-  "Compiles this variant once more, with a snapshot of the HLO after each pass. It takes about one and a half times as long.";
+const WHAT = "Compiles this variant again with a snapshot of the HLO after each pass. Takes about 1.5 times as long.";
 const ITSELF = "itself";
-/** Below these heights the strip gives some of its own. */
+/** Heights in pixels below which the strip becomes smaller. */
 const SHORT_PX = 330;
 const TINY_PX = 180;
 
 class PassesPane extends LinkedPane {
   readonly element = h("div", { class: "insp-recorded insp-passes", "data-pane": "passes" });
-  private readonly scale = new Switcher<Scale>("Scale of durations", SCALES, "log", () => this.relist());
-  private readonly views = new Switcher<View>("Change as", VIEWS, "unified", () => this.redraw());
-  private readonly extent = new Switcher<Extent>("How much of the module", EXTENTS, "changes", this.drawing.request);
+  private readonly scale = new Switcher<Scale>("Duration scale", SCALES, "log", () => this.relist());
+  private readonly views = new Switcher<View>("Diff view", VIEWS, "unified", () => this.redraw());
+  private readonly extent = new Switcher<Extent>("Diff extent", EXTENTS, "changes", this.drawing.request);
   private readonly strip = new PassStrip((index) => this.choose(index));
   private readonly list = new PassList(
     (index) => this.choose(index),
     () => this.relist(),
   );
-  private readonly border = listSplitter("Width of the list of passes", this.element, () => this.list.element);
+  private readonly border = listSplitter("Pass list width", this.element, () => this.list.element);
   private readonly head = h("div", { class: "insp-summary insp-pass-head" });
   private readonly since = h("select", {
     class: "insp-select",
     "aria-label": "Compare with",
-    title: "What the module after the pass is compared with",
+    title: "Module to compare with",
     onchange: this.drawing.request,
   });
   private readonly followButton = textButton("Follow", "", () => this.follow());
-  private readonly withoutButton = textButton("Without it", "", () => this.startVariant("without"));
-  private readonly untilButton = textButton("Stop after it", "", () => this.startVariant("until"));
+  private readonly withoutButton = textButton("Without pass", "", () => this.startVariant("without"));
+  private readonly untilButton = textButton("Stop after pass", "", () => this.startVariant("until"));
   private readonly words = h("div", { class: "insp-pass-words" });
   private readonly side = h("div", { class: "insp-pass-side" }, this.words);
   private readonly diff = new PassDiff(this.context, (name) => (this.clicked = name));
@@ -74,9 +73,9 @@ class PassesPane extends LinkedPane {
   private shownStory: Message<"story"> | null = null;
   private listed: messages.PassList | null = null;
   private shown: Message<"pass_change"> | null = null;
-  /** The instruction of this pane's text that was clicked last, while it is what is selected. */
+  /** The instruction that was clicked last in this pane's text, while the selection comes from this pane. */
   private clicked: string | null = null;
-  /** What to scroll to once the pass is there. */
+  /** The instruction to scroll to when the pass arrives. */
   private sought = "";
 
   constructor(context: Context) {
@@ -122,7 +121,7 @@ class PassesPane extends LinkedPane {
     this.drawDetail(passes);
   }
 
-  /** Lights what is selected, and says whether it can be followed. */
+  /** Highlights the selection and updates the buttons. */
   protected mark(): void {
     if (!this.listed) return;
     if (this.context.local.selection?.pane !== "passes") this.clicked = null;
@@ -154,9 +153,9 @@ class PassesPane extends LinkedPane {
     const steps = [...passes.rows.entries()].filter(([, row]) => row.is_step);
     fill(
       this.since,
-      h("option", { value: ITSELF }, "the module before it"),
-      h("option", { value: "-1" }, "the module before all passes"),
-      ...steps.map(([i, row]) => h("option", { value: i }, `the module after ${i} ${row.name}`)),
+      h("option", { value: ITSELF }, "module before it"),
+      h("option", { value: "-1" }, "module before all passes"),
+      ...steps.map(([i, row]) => h("option", { value: i }, `module after ${i} ${row.name}`)),
     );
     fill(this.detail, this.head, this.side, this.diff.element);
     const body = h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail);
@@ -167,7 +166,7 @@ class PassesPane extends LinkedPane {
     this.context.local.passes.choose(index);
   }
 
-  /** Asks for the chosen pass unless it is known or asked for, and shows it once it is there. */
+  /** Requests the chosen pass unless it is known or already requested, and shows it when it arrives. */
   private drawDetail(passes: messages.PassList): void {
     const { synced, local } = this.context;
     const [variant, index] = [local.active!, this.index];
@@ -180,10 +179,10 @@ class PassesPane extends LinkedPane {
     const change = this.changes.of({ type: "pass", variant, index, since, whole: this.extent.value === "whole" });
     this.detail.classList.toggle("insp-counting", !change && this.shown !== null && !synced.isAlone);
     if (!change) {
-      if (this.shown && !synced.isAlone) return; // what was shown stays until the next is there
+      if (this.shown && !synced.isAlone) return; // the shown pass stays until the next one arrives
       this.diff.clear();
       this.shown = null;
-      return fill(this.words, awaited(synced, `Reading ${row.name}`, `${row.name} was not received`));
+      return fill(this.words, awaited(synced, `Reading ${row.name}`, `${row.name} not received`));
     }
     if (this.shown !== change) this.drawChange(row, change);
   }
@@ -195,7 +194,7 @@ class PassesPane extends LinkedPane {
       this.diff.clear();
       return fill(this.words, failure(change.error, `${row.name} cannot be shown`));
     }
-    const left = change.left_out ? `${plural(change.left_out, "more place")} changed: see Whole.` : "";
+    const left = change.left_out ? `${plural(change.left_out, "more change")} not shown. Choose Whole to see all.` : "";
     const events = change.events.length ? eventList(change, (name) => this.reveal(name)) : null;
     fill(this.words, events, left && h("div", { class: "insp-note" }, left));
     this.diff.show(change, this.views.value);
@@ -217,7 +216,7 @@ class PassesPane extends LinkedPane {
       h(
         "div",
         { class: "insp-pass-actions" },
-        h("label", { class: "insp-dim" }, "against ", this.since),
+        h("label", { class: "insp-dim" }, "Compare with ", this.since),
         this.followButton,
         this.withoutButton,
         this.untilButton,
@@ -234,8 +233,8 @@ class PassesPane extends LinkedPane {
       button.title = isAlone ? remedy : reason || title;
     };
     const selected = this.context.local.selection;
-    const what = this.clicked ?? selected?.instruction ?? (selected ? "what is selected" : "");
-    const none = what ? "" : "Select an instruction or a line first, here or in another pane";
+    const what = this.clicked ?? selected?.instruction ?? (selected ? "the selection" : "");
+    const none = what ? "" : "Select an instruction or a line first, in this or another pane";
     enable(this.followButton, none, `Follow ${what} through all passes`);
     if (!row) return;
     const kept = row.kept.length ? ` These still run: ${row.kept.join(", ")}.` : "";
@@ -243,7 +242,7 @@ class PassesPane extends LinkedPane {
     enable(
       this.untilButton,
       cannot(row.until),
-      `Compile a variant without what changed the program after ${row.name}, but for what the back end needs.${kept}`,
+      `Compile a variant without later passes that changed the program after ${row.name}, except those that the backend needs.${kept}`,
     );
   }
 
@@ -252,7 +251,7 @@ class PassesPane extends LinkedPane {
     synced.send({ type: "pass_variant", variant: local.active!, index: this.index, which });
   }
 
-  /** Brings an instruction into view, where the text has it. */
+  /** Scrolls to an instruction if the text has it. */
   private reveal(name: string): void {
     const { local } = this.context;
     this.diff.reveal(name);
@@ -270,7 +269,7 @@ class PassesPane extends LinkedPane {
     const isCompiled = selection?.stage === "optimized";
     const instruction = this.clicked ?? (isCompiled ? (selection.instruction ?? "") : "");
     const isHere = this.clicked !== null;
-    // A name that a pass took away is that of the module before it.
+    // A name that the pass removed belongs to the module before it.
     const isAfter =
       isHere &&
       (this.shown?.events.every(({ before, after }) => !before.includes(instruction) || after.includes(instruction)) ??
@@ -307,8 +306,9 @@ class PassesPane extends LinkedPane {
     if (!this.story.element.isConnected) this.side.prepend(this.story.element);
     if (story === this.shownStory && story) return;
     this.shownStory = story;
-    if (!story) return fill(this.story.element, awaited(synced, "Following through all passes", "It was not received"));
-    if (story.error) return fill(this.story.element, failure(story.error, "It cannot be followed"));
+    if (!story)
+      return fill(this.story.element, awaited(synced, "Following through all passes", "History not received"));
+    if (story.error) return fill(this.story.element, failure(story.error, "Following failed"));
     this.story.show(story);
     this.strip.mark(story.touches.flatMap(({ index }) => (index === null ? [] : [index])));
   }
@@ -332,9 +332,9 @@ class PassesPane extends LinkedPane {
   }
 }
 
-/** A reason as a sentence, "" where there is none. */
+/** Returns a reason as a sentence, or "" if there is none. */
 function cannot(reason: string): string {
-  return reason && `Cannot: ${reason}.`;
+  return reason && `Unavailable: ${reason}.`;
 }
 
 export const pane = (context: Context): Pane => new PassesPane(context);

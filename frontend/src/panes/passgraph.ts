@@ -1,4 +1,5 @@
-// Which module the Graph pane shows: the compiled one, or that before or after the pass that the Passes pane looks at.
+// The choice of the module in the Graph pane: the compiled one, or the one before or after the pass that is selected in
+// the Passes pane.
 
 import { type Choice, Switcher, toolButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
@@ -9,9 +10,9 @@ import { Replies } from "./replies.ts";
 type Of = "compiled" | "before" | "after";
 
 const OF: Choice<Of>[] = [
-  { value: "compiled", text: "Compiled", title: "The optimized HLO" },
-  { value: "before", text: "Before", title: "The module before the pass that Passes looks at" },
-  { value: "after", text: "After", title: "The module after the pass that Passes looks at" },
+  { value: "compiled", text: "Compiled", title: "Optimized HLO" },
+  { value: "before", text: "Before", title: "Module before the pass selected in Passes" },
+  { value: "after", text: "After", title: "Module after the pass selected in Passes" },
 ];
 
 export class PassGraph {
@@ -22,22 +23,22 @@ export class PassGraph {
   private readonly steps = h(
     "span",
     { class: "insp-g-steps" },
-    toolButton("left", "Pass before, of those that changed the program (<)", () => this.context.local.passes.step(-1)),
+    toolButton("left", "Previous pass that changed the program (<)", () => this.context.local.passes.step(-1)),
     this.name,
     toolButton("right", "Next pass that changed the program (>)", () => this.context.local.passes.step(1)),
   );
 
-  /** @param changed is told when another module is to be shown. */
+  /** @param changed is called when the user chooses another module. */
   constructor(
     private readonly context: Context,
     changed: () => void,
   ) {
-    this.of = new Switcher<Of>("Graph of", OF, "compiled", changed);
+    this.of = new Switcher<Of>("Displayed module", OF, "compiled", changed);
     this.replies = new Replies(context.synced, "pass_graph");
     this.element = h("span", { class: "insp-g-pass" }, this.of.element, this.steps);
   }
 
-  /** Offers the modules between passes where these are recorded. */
+  /** Offers the modules between passes if passes are recorded. */
   draw(): void {
     const { rows, index } = this.context.local.passes;
     const row = rows[index];
@@ -47,12 +48,12 @@ export class PassGraph {
     this.name.title = row ? `${row.name} in ${row.pipeline}` : "";
   }
 
-  /** Whether a module between passes is wanted, and there are some. */
+  /** Whether a module between passes is chosen and passes are recorded. */
   get isShown(): boolean {
     return this.of.value !== "compiled" && this.context.local.passes.rows.length > 0;
   }
 
-  /** What is to be shown, null while it is asked for. */
+  /** The graph to show; null until it arrives. */
   get reply(): Message<"pass_graph"> | null {
     const { active, passes } = this.context.local;
     return this.replies.of({

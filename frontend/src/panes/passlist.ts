@@ -1,4 +1,4 @@
-// The list of the passes: those that changed the program or all, in their order or by how long they took.
+// The list of passes: all of them or those that changed the program, sorted by order or duration.
 
 import { type Choice, Switcher } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
@@ -12,11 +12,11 @@ type Which = "changed" | "all";
 type Pass = messages.PassRow & { readonly index: number };
 
 const WHICH: Choice<Which>[] = [
-  { value: "changed", text: "Changed", title: "Passes that changed the program themselves" },
+  { value: "changed", text: "Changed", title: "Passes that changed the program" },
   { value: "all", text: "All", title: "Every pass that ran" },
 ];
 const SHOWN: readonly Column<Pass>[] = [
-  { name: "index", text: "#", title: "By the order in which they ran", isPlace: true, value: ({ index }) => index },
+  { name: "index", text: "#", title: "In execution order", isPlace: true, value: ({ index }) => index },
   { name: "name", text: "pass", title: "By name", value: ({ name }) => name },
   { name: "duration_s", text: "time", title: "By time", isNumber: true, value: ({ duration_s }) => duration_s },
 ];
@@ -41,11 +41,11 @@ export class PassList {
   private passes: messages.PassList | null = null;
 
   /**
-   * @param choose is told the index of the pass that is chosen.
-   * @param changed is told when other passes are listed.
+   * @param choose is called with the index of the chosen pass.
+   * @param changed is called when the listed passes change.
    */
   constructor(choose: (index: number) => void, changed: () => void) {
-    this.which = new Switcher<Which>("Which passes", WHICH, "changed", changed);
+    this.which = new Switcher<Which>("Listed passes", WHICH, "changed", changed);
     this.sorting.show(SHOWN, "index");
     this.rows = new RowList(
       "Passes",
@@ -73,7 +73,7 @@ export class PassList {
     this.rows.select(String(index));
   }
 
-  /** The passes to step through, in their order. */
+  /** Returns the indices of the passes to step through, in execution order. */
   indices(passes: messages.PassList): number[] {
     const all = [...passes.rows.keys()];
     const steps = all.filter((i) => this.which.value === "all" || passes.rows[i]!.is_step);
@@ -110,7 +110,7 @@ function cells(pass: Pass, longest: number): HTMLElement[] {
   return [
     h(
       "td",
-      { class: "insp-pass-mark", title: pass.changed ? "changed the program" : "changed nothing" },
+      { class: "insp-pass-mark", title: pass.changed ? "Changed the program" : "No changes" },
       pass.changed ? (pass.is_step ? "●" : "○") : "",
     ),
     h("th", { scope: "row", title: `${pass.name} in ${pass.pipeline}` }, pass.name),

@@ -1,4 +1,4 @@
-// The passes of a compile as a strip: how long each took, the module's counts after it, and the one that is looked at.
+// A strip of the passes of a compile: the duration of each pass, the module's counts after it, and the selected pass.
 
 import { drag, fill, h, svg, update } from "../lib/dom.ts";
 import { format, formatDelta, formatSeconds, grouped } from "../lib/format.ts";
@@ -51,7 +51,7 @@ export class PassStrip {
     this.element.append(this.times, this.plot, this.legend);
   }
 
-  /** `listed` are the passes to step through. */
+  /** @param listed the indices of the passes to step through. */
   show(list: messages.PassList, listed: readonly number[], scale: Scale): void {
     this.list = list;
     this.listed = listed;
@@ -77,14 +77,14 @@ export class PassStrip {
     this.look(this.index);
   }
 
-  /** Shows which pass is looked at. */
+  /** Moves the cursor to a pass. */
   look(index: number): void {
     this.index = index;
     update(this.cursor, { x: String(index) });
     this.tell(index);
   }
 
-  /** Marks the passes that touched what is followed. */
+  /** Marks the passes that changed the followed instruction. */
   mark(indices: readonly number[]): void {
     update(this.touched, { d: indices.map((i) => `M${i},0h1v0.13h-1z`).join("") });
   }
@@ -129,7 +129,7 @@ export class PassStrip {
     return nearest(among, this.list!.rows.length, (e.clientX - left) / Math.max(1, width));
   }
 
-  /** What is known of a pass, below the strip. */
+  /** Describes a pass below the strip. */
   private tell(index: number): void {
     this.hovered = index;
     const row = this.list?.rows[index];
@@ -162,7 +162,7 @@ export class PassStrip {
   private showTimes(times: readonly messages.CompileTimePart[]): void {
     const said = times.map((t) => `${t.name}: ${t.duration_s === null ? t.reason : formatSeconds(t.duration_s)}`);
     this.times.hidden = !times.length;
-    this.times.setAttribute("aria-label", `Where the time went. ${said.join("; ")}`);
+    this.times.setAttribute("aria-label", `Compile time: ${said.join("; ")}`);
     const total = times.reduce((sum, { duration_s }) => sum + (duration_s ?? 0), 0);
     const unknown = times.filter(({ duration_s }) => duration_s === null);
     const parts = timeParts(times).map(({ part, share }) => {
@@ -178,7 +178,7 @@ export class PassStrip {
       ? h(
           "span",
           { class: "insp-pass-unknown", title: unknown.map((t) => `${t.name}: ${t.reason}`).join("\n") },
-          `+ ${unknown.map((t) => t.name).join(", ")}: not known`,
+          `+ ${unknown.map((t) => t.name).join(", ")}: unknown`,
         )
       : null;
     fill(this.times, ...parts, missing);
@@ -186,10 +186,10 @@ export class PassStrip {
 }
 
 const EXPLAINED: Record<Count, string> = {
-  instructions: "Of all computations, those in fusions included",
-  fusions: "Instructions that are fusions",
-  written_bytes: "Bytes of all results outside of fusions, each once",
-  collectives: "Collective operations, those in fusions included; one that is started and awaited is one",
+  instructions: "Instructions of all computations, including those in fusions",
+  fusions: "Fusion instructions",
+  written_bytes: "Bytes of all results outside fusions, each counted once",
+  collectives: "Collectives, including those in fusions. A start and its done count as one",
 };
 
 function signed(value: number): string {

@@ -1,4 +1,4 @@
-// What a pass did, and the story of what is followed, as lists of words with the instructions.
+// Lists in words: the changes that a pass made, and the history of a followed instruction.
 
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
 import { grouped, plural } from "../lib/format.ts";
@@ -7,7 +7,7 @@ import type * as messages from "../messages.ts";
 
 const NAMES = 6;
 
-/** `choose` takes the name of an instruction after the pass, or before it where it is gone. */
+/** @param choose is called with the name of an instruction after the pass, or before it if the pass removed it. */
 export function eventList(change: messages.PassChange, choose: (name: string) => void): HTMLElement {
   const rows = change.events.map((event) => {
     const isSame =
@@ -29,16 +29,16 @@ export function eventList(change: messages.PassChange, choose: (name: string) =>
         {},
         ...sides,
         event.note && h("span", { class: "insp-dim" }, `  ${event.note}`),
-        sure && h("span", { class: "insp-pass-sure", title: `How sure this is: ${sure}` }, sure),
+        sure && h("span", { class: "insp-pass-sure", title: `Certainty: ${sure}` }, sure),
       ),
     );
   });
   const more = change.event_count - change.events.length;
   return h(
     "ul",
-    { class: "insp-pass-events", tabindex: 0, "aria-label": "What the pass did" },
+    { class: "insp-pass-events", tabindex: 0, "aria-label": "Changes by this pass" },
     ...rows,
-    more > 0 && h("li", { class: "insp-dim" }, `and ${plural(more, "more thing")}`),
+    more > 0 && h("li", { class: "insp-dim" }, `and ${plural(more, "more change")}`),
   );
 }
 
@@ -56,9 +56,9 @@ function names(listed: readonly string[], count: number, choose: (name: string) 
   return h("span", {}, ...buttons.map((b) => (typeof b === "string" ? document.createTextNode(b) : b)), rest);
 }
 
-/** The story of what is followed; a press on a touch goes to its pass. */
+/** The history of a followed instruction. Clicking an entry goes to its pass. */
 export class StoryList {
-  readonly element = h("div", { class: "insp-pass-story", role: "group", "aria-label": "Followed" });
+  readonly element = h("div", { class: "insp-pass-story", role: "group", "aria-label": "Instruction history" });
   private rows: { touch: messages.PassTouch; element: HTMLElement }[] = [];
 
   constructor(
@@ -74,15 +74,15 @@ export class StoryList {
         "div",
         { class: "insp-pass-fate" },
         h("span", {}, h("b", {}, story.what), ` ${story.fate}`),
-        h("span", { class: "insp-pass-sure", title: "The least sure of all steps" }, story.certainty),
-        toolButton("close", "Follow no more", this.end),
+        h("span", { class: "insp-pass-sure", title: "Lowest certainty of all steps" }, story.certainty),
+        toolButton("close", "Stop following", this.end),
       ),
       story.note && h("div", { class: "insp-note" }, story.note),
       h("ol", {}, ...this.rows.map(({ element }) => element)),
     );
   }
 
-  /** Marks what the pass that is looked at did, and brings it into view. */
+  /** Marks the entries of the selected pass and scrolls to the first of them. */
   look(index: number): void {
     let first: HTMLElement | null = null;
     for (const { touch, element } of this.rows) {

@@ -1,4 +1,4 @@
-// What a collective costs on the links of a slice or a host, by a textbook's algorithm.
+// The cost of a collective on the links of a slice or a host, with a textbook algorithm.
 
 import { fill, h, update } from "../lib/dom.ts";
 import { format, formatRate, formatSeconds, grouped, plural } from "../lib/format.ts";
@@ -10,16 +10,16 @@ import { awaited, failure } from "./states.ts";
 import "../styles/price.css";
 
 const NOTE =
-  "A model: all groups at once, each message by the shortest way; a step takes the latency and the bytes on its busiest link over the link’s speed (Hockney 1994). Which algorithm a runtime takes, nobody tells.";
+  "A model: all groups run at the same time and each message takes the shortest path. A step takes the latency plus the bytes on its busiest link divided by the link speed (Hockney 1994). Runtimes do not document which algorithm they use.";
 const BUS =
-  "Comparable to a link’s speed whatever the operation and the group: what any algorithm sends from a device at least, 2 (n − 1) / n of an all-reduce’s bytes and (n − 1) / n of a gather’s or scatter’s whole, over the time (nccl-tests, PERFORMANCE.md).";
+  "Comparable to the link speed for every operation and group size: the bytes that any algorithm must send from a device, divided by the time. These are 2 (n − 1) / n of the bytes of an all-reduce, and (n − 1) / n of the whole array of a gather or scatter (nccl-tests, PERFORMANCE.md).";
 const FIRST = "ring";
-const OTHER = "other …";
+const OTHER = "Other …";
 const GIGA = 1e9;
 const MICRO = 1e-6;
 
 export class PriceView {
-  readonly element = h("section", { class: "insp-price", "aria-label": "What it costs" });
+  readonly element = h("section", { class: "insp-price", "aria-label": "Link cost" });
   private readonly replies: Replies<"priced">;
   private readonly network = h("select", { class: "insp-select", "aria-label": "Slice or host" });
   private readonly other = h("input", {
@@ -28,10 +28,10 @@ export class PriceView {
     placeholder: "tpu:v5e:4x8",
     spellcheck: false,
     hidden: true,
-    "aria-label": "Another target",
+    "aria-label": "Other target",
   });
-  private readonly algorithm = h("select", { class: "insp-select", "aria-label": "Algorithm of a textbook" });
-  private readonly speed = h("input", { type: "number", min: 0, step: "any", "aria-label": "Gigabytes a second" });
+  private readonly algorithm = h("select", { class: "insp-select", "aria-label": "Textbook algorithm" });
+  private readonly speed = h("input", { type: "number", min: 0, step: "any", "aria-label": "Link speed in GB/s" });
   private readonly latency = h("input", {
     type: "number",
     min: 0,
@@ -46,7 +46,7 @@ export class PriceView {
   private stage: messages.Stage = "hlo";
   private networks: readonly string[] = [];
   private shown: messages.Priced | null = null;
-  /** The network whose speed the field was given by the reader, "" where it is the maker's. */
+  /** The network for which the user entered a speed; "" if the published speed is used. */
   private own = "";
 
   constructor(private readonly context: Context) {
@@ -66,17 +66,23 @@ export class PriceView {
     const head = h(
       "div",
       { class: "insp-price-head" },
-      h("strong", {}, "What it costs"),
-      h("label", { class: "insp-field" }, "on", this.network),
+      h("strong", {}, "Link cost"),
+      h("label", { class: "insp-field" }, "Network", this.network),
       this.other,
-      h("label", { class: "insp-field" }, "by", this.algorithm),
-      h("label", { class: "insp-field", title: "Of a link, one way" }, "link", this.speed, "GB/s"),
-      h("label", { class: "insp-field", title: "Of a step; no maker publishes it" }, "latency", this.latency, "µs"),
+      h("label", { class: "insp-field" }, "Algorithm", this.algorithm),
+      h("label", { class: "insp-field", title: "Speed of a link in one direction" }, "Link speed", this.speed, "GB/s"),
+      h(
+        "label",
+        { class: "insp-field", title: "Latency of a step, which no vendor publishes" },
+        "Latency",
+        this.latency,
+        "µs",
+      ),
     );
     this.element.append(head, this.body);
   }
 
-  /** Of a collective; drawn anew where that or its price is another. */
+  /** Shows a collective. Redraws only if it or its cost has changed. */
   show(row: messages.Collective, stage: messages.Stage, networks: readonly string[]): void {
     const isOther = row !== this.row || stage !== this.stage;
     [this.row, this.stage] = [row, stage];
@@ -104,8 +110,8 @@ export class PriceView {
       algorithm,
     });
     this.shown = null;
-    if (!reply) return fill(this.body, awaited(synced, "Pricing", "Its price is not kept here"));
-    if (reply.error) return fill(this.body, failure(reply.error, "It cannot be priced there"));
+    if (!reply) return fill(this.body, awaited(synced, "Computing the cost", "Cost not saved"));
+    if (reply.error) return fill(this.body, failure(reply.error, "Cost unavailable for this network"));
     this.shown = reply;
     this.choose(reply.algorithms, reply.algorithm);
     if (this.own !== reply.network) {
@@ -132,13 +138,17 @@ export class PriceView {
     update(this.speed, { "aria-invalid": String(this.speed.value !== "" && !isKnown) });
     const bytes = (count: number): string => format(count, "bytes");
     const formula = `${plural(priced.steps, "step")} × ${formatSeconds(latency)} + ${bytes(priced.busiest_bytes)} / ${isKnown ? formatRate(speed, "B/s") : "an unknown speed"}`;
-    const whose = this.own ? "by you" : priced.bytes_per_s === null ? priced.source : "published";
+    const whose = this.own ? "entered by you" : priced.bytes_per_s === null ? priced.source : "published";
     const facts: [string, string, string][] = [
       ["time", isKnown ? `${formatSeconds(seconds)} = ${formula}` : `unknown: ${formula}`, NOTE],
-      ["a device sends", bytes(priced.sent_bytes), "The one that sends most, in all steps"],
-      ["and receives", bytes(priced.received_bytes), "The one that receives most, in all steps"],
-      ["busiest link", `${bytes(priced.most_bytes)} in all steps`, "One way"],
-      ["idle links", `${grouped(priced.idle_links)} of ${grouped(priced.link_count)}`, "Each way counts as one"],
+      ["sent per device", bytes(priced.sent_bytes), "By the device that sends most, in all steps"],
+      ["received per device", bytes(priced.received_bytes), "By the device that receives most, in all steps"],
+      ["busiest link", `${bytes(priced.most_bytes)} in all steps`, "In one direction"],
+      [
+        "idle links",
+        `${grouped(priced.idle_links)} of ${grouped(priced.link_count)}`,
+        "Each direction counts as one link",
+      ],
       ["bus bandwidth", this.bus(seconds, isKnown), BUS],
       ["link speed", whose, priced.source],
     ];

@@ -1,4 +1,4 @@
-// What the Passes and the Code pane have in common: they show what must be recorded first.
+// The states of panes whose data must be recorded first, such as Passes and Code.
 
 import { textButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
@@ -8,24 +8,24 @@ import type { Context } from "./pane.ts";
 import { textOf } from "./labels.ts";
 import { empty, failure, loading } from "./states.ts";
 
-/** Starts a recording. */
+/** Returns a button that starts a recording. */
 export function recordButton(
   { synced }: Context,
   { variant }: messages.Variant,
   product: messages.Product,
   text: string,
 ): HTMLElement {
-  return textButton(text, "Compile once more and record", () => synced.send({ type: "record", variant, product }));
+  return textButton(text, "Compile again and record", () => synced.send({ type: "record", variant, product }));
 }
 
-/** What stands in the place of a recording that is not there: why, and how to get it. */
+/** Returns the replacement for a missing recording: the reason, and how to get one. */
 export function absence(context: Context, product: messages.Product, title: string, what: string): HTMLElement {
   const { synced, local } = context;
   const { variant } = local;
   const end = variant && ended(variant, title);
   if (end) return end;
-  if (synced.isAlone) return empty(`${title} are not kept here`, synced.remedy);
-  if (!variant) return empty(`No ${title.toLowerCase()} yet`, "They can be recorded of a compiled variant.");
+  if (synced.isAlone) return empty(`${title} not saved`, synced.remedy);
+  if (!variant) return empty(`No ${title.toLowerCase()} yet`, "Available once a variant is compiled.");
   const recording = synced.latest("recording", { variant: variant.variant, product });
   const record = (text: string): HTMLElement => recordButton(context, variant, product, text);
   const cancel = (): void => synced.send({ type: "cancel", variant: variant.variant });
@@ -37,20 +37,20 @@ export function absence(context: Context, product: messages.Product, title: stri
     return h(
       "div",
       { class: "insp-record" },
-      failure(recording.error, `${title} could not be recorded`),
+      failure(recording.error, `Recording ${title.toLowerCase()} failed`),
       record("Try again"),
     );
-  const was = recording?.state === "cancelled" ? "Recording was cancelled. " : "";
+  const was = recording?.state === "cancelled" ? "Recording was canceled. " : "";
   return h(
     "div",
     { class: "insp-record" },
-    empty(`${title} of ${textOf(variant)} are not recorded yet`, was + what),
+    empty(`${title} of ${textOf(variant)} not recorded yet`, was + what),
     record("Record"),
   );
 }
 
-/** Why nothing can be recorded of a variant whose compile failed or was canceled; null for others. */
+/** Returns the reason why a failed or canceled variant cannot be recorded; null for other variants. */
 function ended(variant: messages.Variant, title: string): HTMLElement | null {
   if (variant.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
-  return variant.state === "cancelled" ? empty(`No ${title.toLowerCase()}`, "This variant was cancelled.") : null;
+  return variant.state === "cancelled" ? empty(`No ${title.toLowerCase()}`, "This variant was canceled.") : null;
 }

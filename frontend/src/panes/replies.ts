@@ -1,4 +1,4 @@
-// Replies to requests that are asked again and again, such as those of a reader who steps to and fro.
+// A cache of replies to requests that may repeat, for example while stepping back and forth.
 
 import type * as messages from "../messages.ts";
 import type { Message, Request, Synced } from "../state/synced.ts";
@@ -16,7 +16,7 @@ export class Replies<T extends Numbered> {
     private readonly type: T,
   ) {}
 
-  /** The reply, null while it is asked for; only the last request is waited for. */
+  /** Returns the reply, or null until it arrives. Only the reply to the last request is awaited. */
   of(request: Request): Message<T> | null {
     const key = JSON.stringify(request);
     const known = this.known.get(key);

@@ -1,4 +1,4 @@
-// Why calls were traced and compiled again, while somebody watches the process.
+// The reasons why calls were traced and compiled again while the process is watched.
 
 import { textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
@@ -12,10 +12,10 @@ import { sourceLink } from "./sourcelink.ts";
 import { awaited, empty, loading } from "./states.ts";
 import "../styles/retraces.css";
 
-const WATCH = "Have JAX explain why it traces again, in this notebook's process, from now on";
+const WATCH = "Start recording why JAX traces again in this notebook's process";
 const HOW =
-  "Watch, then call the function again in another cell, or let a program run. Each call that JAX has to trace and compile again comes with the argument that differed.";
-const WATCHING = "Watching. Call the function again, in any cell: what JAX traces anew comes here.";
+  "Choose Watch, then call the function again in another cell or run a program. Each call that JAX traces and compiles again is listed with the argument that differed.";
+const WATCHING = "Watching. Call the function again in any cell; calls that JAX traces again are listed here.";
 
 class RetracesPane implements Pane {
   readonly element = h("div", { class: "insp-retraces insp-scroll", tabindex: 0, "aria-label": "Retraces" });
@@ -45,12 +45,12 @@ class RetracesPane implements Pane {
     this.ends.forEach((end) => end());
   }
 
-  private get told(): messages.Retraces | null {
+  private get latest(): messages.Retraces | null {
     return this.context.synced.latest("retraces");
   }
 
   private get isWatching(): boolean {
-    return Boolean(this.told?.watching) && !this.context.synced.isAlone;
+    return Boolean(this.latest?.watching) && !this.context.synced.isAlone;
   }
 
   private toggle(): void {
@@ -59,37 +59,39 @@ class RetracesPane implements Pane {
 
   private draw(): void {
     const { synced } = this.context;
-    const { told } = this;
-    this.drawTools(told);
-    if (!told) return fill(this.element, awaited(synced, "Lowering", "Retraces were not received"));
-    if (told.note) return fill(this.element, empty("Nothing can be watched here", told.note));
-    this.shown = this.sorting.sorted(differences(told.rows));
-    if (!this.shown.length) return fill(this.element, this.absence(told));
+    const { latest } = this;
+    this.drawTools(latest);
+    if (!latest) return fill(this.element, awaited(synced, "Lowering", "Retraces not received"));
+    if (latest.note) return fill(this.element, empty("Watching is unavailable", latest.note));
+    this.shown = this.sorting.sorted(differences(latest.rows));
+    if (!this.shown.length) return fill(this.element, this.absence(latest));
     fill(this.body, ...this.shown.map((each) => this.row(each)));
-    this.more.textContent = told.left_out ? `${plural(told.left_out, "more reason")} before these.` : "";
-    this.more.hidden = !told.left_out;
-    // It stays while rows come, and with it the place that is read.
+    this.more.textContent = latest.left_out ? `${plural(latest.left_out, "earlier reason")} not shown.` : "";
+    this.more.hidden = !latest.left_out;
+    // The table stays in place while rows arrive, and so does the scroll position.
     if (this.table.parentElement !== this.element) fill(this.element, this.table, this.more);
   }
 
-  private drawTools(told: messages.Retraces | null): void {
+  private drawTools(latest: messages.Retraces | null): void {
     const { synced } = this.context;
     this.watch.textContent = this.isWatching ? "Stop watching" : "Watch";
-    this.watch.disabled = synced.isAlone || !told || Boolean(told.note);
-    update(this.watch, { title: synced.remedy || told?.note || WATCH, "aria-pressed": String(this.isWatching) });
-    const again = told?.rows.reduce((sum, { count }) => sum + count, 0) ?? 0;
-    this.count.textContent = told?.was_watched ? `${again} again, ${plural(told.first_calls, "first call")}` : "";
+    this.watch.disabled = synced.isAlone || !latest || Boolean(latest.note);
+    update(this.watch, { title: synced.remedy || latest?.note || WATCH, "aria-pressed": String(this.isWatching) });
+    const again = latest?.rows.reduce((sum, { count }) => sum + count, 0) ?? 0;
+    this.count.textContent = latest?.was_watched
+      ? `${plural(again, "retrace")}, ${plural(latest.first_calls, "first call")}`
+      : "";
   }
 
-  private absence(told: messages.Retraces): HTMLElement {
+  private absence(latest: messages.Retraces): HTMLElement {
     const { synced } = this.context;
     if (this.isWatching) return loading(WATCHING, null);
-    if (told.was_watched) return empty("Nothing was compiled again while it was watched", synced.remedy || HOW);
-    return empty(synced.isAlone ? "Nobody watched" : "Nothing is watched yet", synced.remedy || HOW);
+    if (latest.was_watched) return empty("No retraces while watching", synced.remedy || HOW);
+    return empty(synced.isAlone ? "Not watched" : "Not watching yet", synced.remedy || HOW);
   }
 
   private row({ row, what, where, now, before }: Difference): HTMLElement {
-    const told = h("td", { class: "insp-retraces-value", colspan: before ? 1 : 2 }, before ? h("code", {}, now) : now);
+    const value = h("td", { class: "insp-retraces-value", colspan: before ? 1 : 2 }, before ? h("code", {}, now) : now);
     return h(
       "tr",
       { title: row.explanation },
@@ -105,7 +107,7 @@ class RetracesPane implements Pane {
       h("td", {}, row.event),
       h("td", {}, what),
       h("td", { class: "insp-retraces-value" }, h("code", {}, where)),
-      told,
+      value,
       before && h("td", { class: "insp-retraces-value" }, h("code", {}, before)),
     );
   }

@@ -1,4 +1,4 @@
-// The kernels of the active variant under the roofs of its chip: a picture, and a table of where the least time goes.
+// The kernels of the active variant under the roofs of its chip: a plot, and a table of their estimated times.
 
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
@@ -21,16 +21,16 @@ type By = messages.RooflineRequest["by"];
 type Row = messages.RooflineRow;
 
 const BY: Choice<By>[] = [
-  { value: "kernel", text: "Kernels", title: "Each kernel: a fusion, a product, a copy, a collective" },
+  { value: "kernel", text: "Kernels", title: "Each kernel: a fusion, matrix product, copy or collective" },
   { value: "scope", text: "Scopes", title: "Kernels summed by JAX's name stack" },
   {
     value: "line",
     text: "Lines",
-    title: "Costs summed by the innermost line of your own code, a fusion’s split by the instructions in it",
+    title: "Costs summed by the innermost line of your code. Costs of a fusion are split by its instructions",
   },
-  { value: "phase", text: "Phases", title: "Kernels summed by forward, backward, recomputed and the rest" },
+  { value: "phase", text: "Phases", title: "Kernels summed by phase: forward, backward, recomputed, rest" },
   { value: "opcode", text: "Opcodes", title: "Kernels summed by opcode" },
-  { value: "roof", text: "Roofs", title: "Kernels summed by the roof that they meet first" },
+  { value: "roof", text: "Roofs", title: "Kernels summed by the roof that limits them" },
 ];
 const MARGIN = { left: 46, right: 12, top: 10, bottom: 32 };
 const SMALLEST = 2.5;
@@ -42,14 +42,14 @@ class RooflinePane extends CountedPane<"roofline"> {
   protected readonly what = "roofline";
   private readonly plot = h("div", { class: "insp-plot" });
   private readonly picture = h("div", { class: "insp-picture" });
-  private readonly border = listSplitter("Width of the picture", this.element, () => this.picture);
+  private readonly border = listSplitter("Plot width", this.element, () => this.picture);
   private readonly by = new Switcher<By>("Rows", BY, "kernel", this.drawing.request);
   private readonly rows: InstructionRows;
   private readonly sorting = new Sorting<Row>(() => this.shown && this.drawTable(this.shown));
-  /** Whether this machine's own roofs were asked for. */
+  /** Whether the user has asked to measure the roofs of this machine. */
   private isMeasured = false;
   private points: { name: string; mark: SVGCircleElement }[] = [];
-  /** What the rows on screen are; others may be on their way. */
+  /** The grouping of the rows on screen. Rows of another grouping may have been requested already. */
   private shownBy: By = "kernel";
 
   constructor(context: Context) {
@@ -75,7 +75,7 @@ class RooflinePane extends CountedPane<"roofline"> {
     this.drawTable(reply);
   }
 
-  /** Lights the rows and points that belong to the selection. */
+  /** Highlights the rows and points that belong to the selection. */
   protected mark(): void {
     this.rows.mark();
     for (const { name, mark } of this.points) lightUp(mark, this.context.local.levelOfInstruction("optimized", name));
@@ -114,7 +114,7 @@ class RooflinePane extends CountedPane<"roofline"> {
     );
     const picture = svg(
       "svg",
-      { width, height, role: "img", "aria-label": "Kernels under the roofs; the table has the same" },
+      { width, height, role: "img", "aria-label": "Kernels under the roofs; the table shows the same data" },
       ...across.map((power) =>
         svg("line", {
           class: "insp-roof-grid",
@@ -134,12 +134,12 @@ class RooflinePane extends CountedPane<"roofline"> {
       svg(
         "text",
         { x: (MARGIN.left + width) / 2, y: height - 4, "text-anchor": "middle" },
-        "across: flop a byte; up: attainable flop/s",
+        "x: FLOPs per byte; y: attainable FLOP/s",
       ),
       svg("polyline", { class: "insp-roof", points: roof.join(" ") }),
     );
     const largest = Math.max(...reply.points.map((point) => point.share ?? 0), 1e-9);
-    // The largest first, so that small ones lie on top.
+    // The largest first, so that small points are drawn on top.
     const placed = reply.points.filter(({ intensity, least_s }) => intensity !== null || least_s !== null);
     for (const point of placed.sort((a, b) => (b.share ?? 0) - (a.share ?? 0))) {
       const power = point.intensity ? Math.log10(point.intensity) : range.left;
@@ -169,13 +169,13 @@ class RooflinePane extends CountedPane<"roofline"> {
     };
     const button = textButton(
       "Measure this machine",
-      "A matrix product and a copy with NumPy: about a second",
+      "Times a matrix product and a copy with NumPy, which takes about a second",
       measure,
     );
     return reply.can_measure
       ? empty(
-          "No published roofs of this CPU",
-          "Measure this machine to see how fast each kernel could be on it.",
+          "No published roofs for this CPU",
+          "Measure this machine to get the attainable speed of each kernel.",
           button,
         )
       : empty("No roofs", reply.reason);
@@ -189,7 +189,7 @@ class RooflinePane extends CountedPane<"roofline"> {
     const rows = this.listed(reply);
     const isCut = rows.length < reply.count;
     this.rows.show(
-      isCut ? `The slowest ${grouped(rows.length)} of ${grouped(reply.count)} ${what}.` : "",
+      isCut ? `Slowest ${grouped(rows.length)} of ${grouped(reply.count)} ${what}.` : "",
       this.sorting.head,
       rows.map((row) => rowOf(row, by, shown)),
     );
@@ -200,12 +200,12 @@ class RooflinePane extends CountedPane<"roofline"> {
   }
 }
 
-/** What the rows are, several of them. */
+/** Returns the name of the rows in the plural, such as "kernels". */
 function nameOf(by: By): string {
   return BY.find(({ value }) => value === by)!.text.toLowerCase();
 }
 
-/** Columns that not every program has something for. */
+/** Columns that are shown only if the program has values for them. */
 interface Optional {
   readonly links: boolean;
   readonly unit: boolean;
@@ -232,39 +232,39 @@ function columnsOf(by: By, { links, unit }: Optional): readonly Column<Row>[] {
     column(name, text, title, { isNumber: true });
   return [
     column("name", isKernels ? "kernel" : nameOf(by).slice(0, -1), "By name"),
-    isKernels ? column("opcode", "opcode", "By opcode") : amount("kernels", "kernels", "How many there are"),
-    amount("least_s", "least time", "At the roof that it meets first, all executions"),
-    amount("share", "share", "Of the times of all kernels"),
-    ...(isKernels ? [column("bound_by", "bound by", "The roof that it meets first")] : []),
-    amount("flops", "flops", "Of all executions"),
-    amount("main_memory_bytes", "bytes", "Of the main memory"),
+    isKernels ? column("opcode", "opcode", "By opcode") : amount("kernels", "kernels", "Number of kernels"),
+    amount("least_s", "estimated time", "Time at the limiting roof, for all runs"),
+    amount("share", "share", "Share of the estimated time of all kernels"),
+    ...(isKernels ? [column("bound_by", "bound by", "The roof that limits it")] : []),
+    amount("flops", "flops", "FLOPs of all runs"),
+    amount("main_memory_bytes", "bytes", "Bytes read from and written to main memory"),
     ...(links
       ? [
-          amount("link_bytes", "links", "Bytes that one device sends to others"),
-          amount("exposed_s", "exposed", "Of the time on the links what no kernel hides; estimated by least times"),
+          amount("link_bytes", "links", "Bytes that one device sends to other devices"),
+          amount("exposed_s", "exposed", "Link time that no kernel hides, estimated from the times at the roof"),
         ]
       : []),
     ...(unit ? [amount("filled", "unit", UNIT)] : []),
     isKernels
       ? column("source", "source", "By source line", { value: line })
-      : column("instruction", "slowest kernel", "By its name"),
+      : column("instruction", "slowest kernel", "By name of the slowest kernel"),
   ];
 }
 
 const UNIT =
-  "The share of the TPU's matrix unit that products fill at most; the rest is padding to its tiles. What a run fills is" +
-  " flops over cycles and peak, and the cycles would need a clock, which is not published";
+  "Upper bound of the share of the TPU's matrix unit that matrix products use; the rest is padding to its tiles. The" +
+  " use in a real run is unknown: it needs the number of cycles, and no clock rate is published";
 
 function rowOf(row: Row, by: By, { links, unit }: Optional): InstructionRow {
   const isKernels = by === "kernel";
   const number = (value: number | null, text: (value: number) => string): HTMLElement =>
-    numberCell(value, text, value === null ? row.unknown || "not known" : row.unknown);
+    numberCell(value, text, value === null ? row.unknown || "unknown" : row.unknown);
   const isPartly = row.unknown !== "" && row.least_s !== null;
   const name = by === "line" && row.source ? shortSource(row.source) : row.name;
   return {
     instruction: row.instruction,
     cells: () => [
-      h("th", { scope: "row", title: row.name ?? "" }, name ?? h("span", { class: "insp-dim" }, "not known")),
+      h("th", { scope: "row", title: row.name ?? "" }, name ?? h("span", { class: "insp-dim" }, "unknown")),
       isKernels
         ? h("td", {}, h("span", { class: "insp-tok-op" }, row.opcode))
         : h("td", { class: "insp-number", title: plural(row.kernels, "kernel") }, grouped(row.kernels)),
@@ -287,10 +287,12 @@ function rowOf(row: Row, by: By, { links, unit }: Optional): InstructionRow {
   };
 }
 
-/** What of an exchange nothing hides, and what runs beside it. */
+/**
+ * A cell with the part of a collective's time that no kernel hides. Its tooltip lists the kernels that run meanwhile.
+ */
 function exposedCell(row: messages.RooflineRow): HTMLElement {
-  const beside = row.beside.length ? `beside ${row.beside.join(", ")}` : "nothing runs beside it";
-  return numberCell(row.exposed_s, formatSeconds, row.exposed_s === null ? row.unknown || "not known" : beside);
+  const beside = row.beside.length ? `Overlaps with ${row.beside.join(", ")}` : "No overlapping kernel";
+  return numberCell(row.exposed_s, formatSeconds, row.exposed_s === null ? row.unknown || "unknown" : beside);
 }
 
 function captionOf({ peak, total }: messages.Roofline): HTMLElement {
@@ -298,12 +300,10 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
     peak!.flops_per_s === null ? peak!.reason : `${formatRate(peak!.flops_per_s, "flop/s")} in ${peak!.name}`;
   const least =
     total?.least_s == null
-      ? "time at the roofs unknown"
-      : `about ${formatSeconds(total.least_s)} at the roofs${total.bound_by ? `, bound by ${total.bound_by}` : ""}`;
+      ? "Estimated time unknown"
+      : `Estimated time: ${formatSeconds(total.least_s)}${total.bound_by ? `, bound by ${total.bound_by}` : ""}`;
   const links =
-    total?.link_bytes && total.exposed_s !== null
-      ? `; ${formatSeconds(total.exposed_s)} on links that no kernel hides`
-      : "";
+    total?.link_bytes && total.exposed_s !== null ? `; ${formatSeconds(total.exposed_s)} of exposed link time` : "";
   return h(
     "div",
     { class: "insp-roofline-caption" },
@@ -312,8 +312,8 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
       h(
         "div",
         { title: UNIT },
-        `Products fill at most ${(100 * total.filled).toFixed(0)} % of the matrix unit, the rest is padding: ` +
-          "see unit, also by line. What a run fills cannot be told: no clock is published.",
+        `Matrix products use at most ${(100 * total.filled).toFixed(0)} % of the matrix unit; the rest is padding. ` +
+          "See column unit, also by line. The use in a real run is unknown: no clock rate is published.",
       ),
     h(
       "div",
@@ -324,9 +324,9 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
 }
 
 function titleOf(point: messages.RooflineRow): string {
-  const least = point.least_s === null ? "time unknown" : `about ${formatSeconds(point.least_s)} at the roof`;
+  const least = point.least_s === null ? "Estimated time unknown" : `Estimated time: ${formatSeconds(point.least_s)}`;
   const share = point.share === null ? "" : `, ${(100 * point.share).toFixed(1)} % of all kernels`;
-  const intensity = point.intensity === null ? "" : `\n${point.intensity.toPrecision(3)} flop a byte`;
+  const intensity = point.intensity === null ? "" : `\n${point.intensity.toPrecision(3)} FLOPs per byte`;
   const bound = point.bound_by ? `\nbound by ${point.bound_by}` : "";
   return `${point.name} (${point.opcode})\n${least}${share}${intensity}${bound}${point.unknown ? `\n${point.unknown}` : ""}`;
 }

@@ -1,18 +1,20 @@
-// A list of rows under headings, with a filter: what the Passes and the Code pane choose from.
+// A list of rows under headings, with a filter. Used by the Passes and Code panes.
 
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
 
 export interface Row {
   readonly key: string;
-  /** The heading that the row stands under; "" for none. */
+  /** The heading above the row; "" for none. */
   readonly group: string;
-  /** What the filter searches. */
+  /** The text that the filter searches. */
   readonly text: string;
   readonly className: string;
   readonly cells: readonly HTMLElement[];
 }
 
-/** `widths` are CSS lengths of the columns, null for what is left; `head` is that of a `Sorting`. */
+/**
+ * The list. `widths` are CSS lengths of the columns, null for the remaining width; `head` is the head of a `Sorting`.
+ */
 export class RowList {
   readonly element = h("div", { class: "insp-rowlist" });
   readonly filter: HTMLInputElement;
@@ -45,7 +47,7 @@ export class RowList {
       head && h("thead", {}, head),
       this.body,
     );
-    this.scroller = h("div", { class: "insp-scroll" }, this.note, table); // a long note does not take the list's height
+    this.scroller = h("div", { class: "insp-scroll" }, this.note, table); // the note scrolls with the rows
     this.element.append(this.scroller);
   }
 
@@ -56,7 +58,7 @@ export class RowList {
     this.draw();
   }
 
-  /** Marks a row, and brings it into the list's view. */
+  /** Marks a row and scrolls to it. */
   select(key: string): void {
     const isNew = key !== this.selected;
     this.selected = key;
@@ -77,11 +79,7 @@ export class RowList {
       const isFirst = row.group !== "" && row.group !== matching[i - 1]?.group;
       return isFirst ? [heading(row.group, row.cells.length), element] : [element];
     });
-    const none = h(
-      "tr",
-      {},
-      h("td", { class: "insp-dim" }, this.rows.length ? "Nothing matches the filter." : "None."),
-    );
+    const none = h("tr", {}, h("td", { class: "insp-dim" }, this.rows.length ? "No matches." : "None."));
     fill(this.body, ...(lines.length ? lines : [none]));
     this.select(this.selected);
   }
@@ -106,7 +104,7 @@ export class RowList {
     next.element.focus({ preventScroll: true });
   }
 
-  /** Scrolls the list alone, not the notebook around it. */
+  /** Scrolls the list only, not the notebook around it. */
   private reveal(row: HTMLElement): void {
     const frame = this.scroller.getBoundingClientRect();
     const box = row.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// Running the variants: durations, inputs and outputs.
+// Runs of the variants: durations, inputs and outputs.
 
 import { fill, h } from "../lib/dom.ts";
 import { formatPercent, formatSeconds, grouped, plural } from "../lib/format.ts";
@@ -20,7 +20,7 @@ class RunPane implements Pane {
     min: 1,
     max: MAX_REPEAT,
     value: 20,
-    "aria-label": "Executions to measure",
+    "aria-label": "Number of executions",
   });
   private readonly runAll = h(
     "button",
@@ -30,7 +30,7 @@ class RunPane implements Pane {
   private readonly ends: (() => void)[];
 
   constructor(private readonly context: Context) {
-    this.tools.append(h("label", { class: "insp-field" }, "repeat", this.repeat), this.runAll);
+    this.tools.append(h("label", { class: "insp-field" }, "Executions", this.repeat), this.runAll);
     this.ends = [follow(context, "run", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
 
@@ -47,24 +47,14 @@ class RunPane implements Pane {
     const variants = [...synced.variants.values()];
     this.runAll.disabled = !variants.some(canRun) || this.context.synced.isAlone;
     if (!variants.length)
-      return fill(this.element, empty("Nothing to run yet", "The first compiled variant can be run."));
+      return fill(this.element, empty("Nothing to run yet", "Available once a variant is compiled."));
     const results = variants.map((v) => synced.latest("run", { variant: v.variant })?.result ?? null);
     const domain = stripDomain(results.map((r) => r?.durations_s ?? []));
     const base = results[0]?.median_s ?? null;
     const rows = variants.map((v, i) =>
       this.row(v, synced.latest("run", { variant: v.variant }), domain, i === 0 ? null : base),
     );
-    const titles = [
-      "",
-      "variant",
-      "median",
-      "against baseline",
-      "outputs",
-      "min",
-      "spread (IQR)",
-      "durations",
-      "device",
-    ];
+    const titles = ["", "variant", "median", "vs. baseline", "outputs", "min", "spread (IQR)", "durations", "device"];
     const head = h("tr", {}, ...titles.map((t) => h("th", { scope: "col" }, t)));
     const table = h("table", { class: "insp-table insp-runs" }, h("thead", {}, head), h("tbody", {}, ...rows));
     fill(this.element, table, this.detail());
@@ -90,7 +80,7 @@ class RunPane implements Pane {
     );
   }
 
-  /** Of a variant's run against the baseline's, where both were run. */
+  /** Returns the comparison of a variant's run with the baseline's, if both have run. */
   private comparison(variant: number | null): messages.RunComparison | null {
     return variant === null ? null : this.context.synced.latest("run_comparison", { variant });
   }
@@ -133,7 +123,7 @@ class RunPane implements Pane {
       ];
     if (run.state === "failed")
       return [h("span", { class: "insp-bad" }, "✗ "), h("span", {}, run.error?.kind ?? "failed")];
-    if (run.state === "cancelled") return [h("span", { class: "insp-dim" }, "cancelled")];
+    if (run.state === "cancelled") return [h("span", { class: "insp-dim" }, "canceled")];
     return [spinner(), h("span", {}, run.stage || run.state), clock(run)];
   }
 
@@ -176,7 +166,7 @@ class RunPane implements Pane {
     return count;
   }
 
-  /** What went in and came out of the active variant's run. */
+  /** Returns the inputs and outputs of the active variant's run. */
   private detail(): HTMLElement | null {
     const { synced, local } = this.context;
     const run = synced.latest("run", { variant: local.active });
@@ -203,11 +193,11 @@ function differences({ outputs, speed, rows, is_same }: messages.RunComparison):
   const titles = [
     "output",
     "differing",
-    "most ulps",
-    "largest",
-    "of the largest value",
-    "relative",
-    "first that differs",
+    "max. ULPs",
+    "max. error",
+    "relative to max. value",
+    "max. relative error",
+    "first difference",
     "NaN",
     "infinite",
   ];
@@ -231,8 +221,8 @@ function differences({ outputs, speed, rows, is_same }: messages.RunComparison):
       h("td", { class: "insp-number" }, `${grouped(row.differing)} of ${grouped(row.count)}`),
       number(row.ulps, row.unknown),
       number(row.largest, row.unknown),
-      number(row.scaled, row.unknown || "the baseline's values are 0"),
-      number(row.relative, row.unknown || "the baseline's values are 0"),
+      number(row.scaled, row.unknown || "All baseline values are 0"),
+      number(row.relative, row.unknown || "All baseline values are 0"),
       h("td", {}, h("code", {}, row.first || "–")),
       pair(row.nans),
       pair(row.infinities),
@@ -241,7 +231,7 @@ function differences({ outputs, speed, rows, is_same }: messages.RunComparison):
   return h(
     "section",
     { class: "insp-run-comparison" },
-    h("h4", {}, "Against the baseline"),
+    h("h4", {}, "Comparison with baseline"),
     h("p", {}, `${outputs[0]?.toUpperCase()}${outputs.slice(1)}; ${speed}.`),
     rows.length > 0 &&
       is_same === false &&
@@ -271,7 +261,7 @@ function arrays(title: string, values: readonly messages.RunArray[]): HTMLElemen
     h("h4", {}, title),
     values.length
       ? h("table", { class: "insp-table" }, h("tbody", {}, ...rows))
-      : h("p", { class: "insp-dim" }, "none"),
+      : h("p", { class: "insp-dim" }, "None"),
   );
 }
 

@@ -1,4 +1,4 @@
-// Where texts were read, for when they come back: after another one, and after the notebook took the cell out of the page.
+// Scroll positions of texts, restored when a text is shown again or when the notebook puts the cell back on the page.
 
 import type { EditorView } from "@codemirror/view";
 import type { TextDocument } from "../lib/documents.ts";
@@ -10,7 +10,7 @@ interface Place {
 
 export class ScrollPlaces {
   private readonly known = new WeakMap<TextDocument, Place>();
-  /** The editor that is yet to come back to its place, and stands at the top until then. */
+  /** The editor whose position is not restored yet. It is at the top until then. */
   private restoring: EditorView | null = null;
 
   has(document: TextDocument): boolean {
@@ -33,7 +33,7 @@ export class ScrollPlaces {
         this.restoring = null;
         view.scrollDOM.scrollTop = place.top;
         view.scrollDOM.scrollLeft = place.left;
-        requestAnimationFrame(() => view.requestMeasure()); // what is scrolled while it measures, it may miss
+        requestAnimationFrame(() => view.requestMeasure()); // it may miss scrolling while measuring
       },
     });
   }

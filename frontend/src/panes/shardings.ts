@@ -1,4 +1,4 @@
-// How the arguments, the results and the constrained values of a program lie over its devices, and one of them as a picture.
+// The shardings of the arguments, results and inner values of a program, and a drawing of the selected one.
 
 import { copyButton } from "../lib/copying.ts";
 import { fill, h, svg, update } from "../lib/dom.ts";
@@ -17,7 +17,7 @@ import "../styles/shardings.css";
 
 const SIDE = 240;
 const LEAST = 16;
-/** Parts that are drawn; of more the table says all. */
+/** Largest number of parts that are drawn. The table covers larger arrays. */
 const MOST_PARTS = 1024;
 const MOST_IDS = 6;
 
@@ -32,18 +32,18 @@ class ShardingsPane implements Pane {
   private readonly more = h("div", { class: "insp-note", role: "status" });
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
-    "Width of the list of arrays",
+    "Array list width",
     this.element,
     () => this.element.firstElementChild as HTMLElement,
   );
   private readonly ends: (() => void)[];
-  private told: messages.ShardingList | null = null;
+  private list: messages.ShardingList | null = null;
   private rows: readonly Row[] = [];
   private chosen: Row | null = null;
 
   constructor(private readonly context: Context) {
     this.sorting.show(COLUMNS);
-    const copied = (): string => (this.told ? this.sorting.text(this.rows) : "");
+    const copied = (): string => (this.list ? this.sorting.text(this.rows) : "");
     this.tools.append(copyButton(copied, "lowered.shardings(compiled).table()"));
     this.ends = [follow(context, "shardings", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
@@ -58,18 +58,18 @@ class ShardingsPane implements Pane {
 
   private draw(): void {
     const { synced, local } = this.context;
-    const told = synced.latest("sharding_list", { variant: local.active });
-    if (!told?.rows.length) {
-      this.told = null;
+    const list = synced.latest("sharding_list", { variant: local.active });
+    if (!list?.rows.length) {
+      this.list = null;
       const absence =
-        unfinished(local.variant, "shardings") ?? awaited(synced, "Reading the shardings", "They were not received");
-      return fill(this.element, told ? empty("No array is split", told.note) : absence);
+        unfinished(local.variant, "shardings") ?? awaited(synced, "Reading shardings", "Shardings not received");
+      return fill(this.element, list ? empty("No sharded arrays", list.note) : absence);
     }
-    this.drawMore(told);
-    if (this.told === told) return;
+    this.drawMore(list);
+    if (this.list === list) return;
     const before = this.chosen?.name;
-    this.told = told;
-    this.chosen = told.rows.find(({ name }) => name === before) ?? told.rows[0]!;
+    this.list = list;
+    this.chosen = list.rows.find(({ name }) => name === before) ?? list.rows[0]!;
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     fill(
       this.element,
@@ -81,18 +81,17 @@ class ShardingsPane implements Pane {
     this.drawSide();
   }
 
-  /** What is not in the list: arrays beyond some hundreds, and values inside before somebody records how the compiler splits them. */
+  /** Explains what the list lacks: arrays beyond its limit, and inner values until the compiler passes are recorded. */
   private drawMore({ left_out: leftOut, has_values: hasValues }: messages.ShardingList): void {
     const { synced, local } = this.context;
     const { variant } = local;
     const parts: (HTMLElement | string)[] = leftOut ? [`${plural(leftOut, "more array")}. `] : [];
     if (hasValues === false && variant?.state === "done" && !synced.isAlone) {
       const recording = synced.latest("recording", { variant: variant.variant, product: "passes" });
-      if (recording && goesOn(recording))
-        parts.push(spinner(), " Recording how the compiler splits the values inside.");
+      if (recording && goesOn(recording)) parts.push(spinner(), " Recording the shardings of inner values.");
       else if (recording?.state !== "done")
         parts.push(
-          "Values inside are known once the compiler’s passes are recorded. ",
+          "Record the compiler passes to see the shardings of inner values. ",
           recordButton(this.context, variant, "passes", "Record"),
         );
     }
@@ -101,8 +100,8 @@ class ShardingsPane implements Pane {
   }
 
   private drawRows(): void {
-    if (!this.told) return;
-    this.rows = this.sorting.sorted(this.told.rows);
+    if (!this.list) return;
+    this.rows = this.sorting.sorted(this.list.rows);
     fill(this.body, ...this.rows.map((row, i) => this.row(row, i)));
   }
 
@@ -150,7 +149,7 @@ class ShardingsPane implements Pane {
   }
 
   private splitOf({ shape, axes }: Row): Split {
-    const { axis_names: axisNames, axis_sizes: axisSizes, ids } = this.told!;
+    const { axis_names: axisNames, axis_sizes: axisSizes, ids } = this.list!;
     return { shape, axes: axes!, axisNames, axisSizes, ids };
   }
 
@@ -162,7 +161,7 @@ class ShardingsPane implements Pane {
   }
 }
 
-/** Two dimensions of an array with the parts in them; which, and where in the others, can be chosen. */
+/** A drawing of the parts in two dimensions of an array. The user can choose these, and the index in the others. */
 class PartsView {
   readonly element = h("div", { class: "insp-parts" });
   private readonly parts: Part[];
@@ -184,9 +183,10 @@ class PartsView {
     const idle = this.parts.filter(({ ranges }) => ranges.some(([a, b]) => a === b)).flatMap(({ ids }) => ids);
     const facts = [
       `${plural(this.parts.length, "part")} of ${size}`,
-      over.length > 0 && `each on ${plural(copies, "device")} (same along ${over.join(", ")})`,
-      idle.length > 0 && `nothing on ${some(idle)}`,
-      this.parts.some(({ isShort }) => isShort) && "dashed ones are short: a dimension does not divide",
+      over.length > 0 && `each on ${plural(copies, "device")} (replicated over ${over.join(", ")})`,
+      idle.length > 0 && `no elements on ${some(idle)}`,
+      this.parts.some(({ isShort }) => isShort) &&
+        "dashed parts are smaller, because a dimension does not divide evenly",
     ].filter(Boolean);
     this.element.append(
       title,
@@ -237,9 +237,9 @@ class PartsView {
         this.at[d] = Math.max(0, Math.min(size - 1, Number(field.value) || 0));
         this.draw();
       });
-      return [h("label", { class: "insp-field" }, `dimension ${d} at`, field)];
+      return [h("label", { class: "insp-field" }, `Index of dimension ${d}`, field)];
     });
-    return [choice(0, "down"), choice(1, "across"), ...rest];
+    return [choice(0, "Vertical"), choice(1, "Horizontal"), ...rest];
   }
 
   private draw(): void {
@@ -321,13 +321,13 @@ class PartsView {
 
   private words({ ranges, ids, isShort }: Part): string {
     const indices = `[${ranges.map(([a, b]) => `${a}:${b}`).join(", ")}]`;
-    return `${indices}${isShort ? ", short," : ""} on ${some(ids)}`;
+    return `${indices}${isShort ? ", smaller," : ""} on ${some(ids)}`;
   }
 }
 
-/** The first ids, and how many there are. */
+/** Returns the first ids and their total number. */
 function some(ids: readonly number[]): string {
-  return ids.length <= 32 ? ids.join(", ") : `${ids.slice(0, 32).join(", ")}, … ${grouped(ids.length)} in all`;
+  return ids.length <= 32 ? ids.join(", ") : `${ids.slice(0, 32).join(", ")}, … (${grouped(ids.length)} in total)`;
 }
 
 function unknown(reason: string): HTMLElement {
@@ -335,33 +335,33 @@ function unknown(reason: string): HTMLElement {
 }
 
 function chooser({ kind }: Row): string {
-  return kind === "constraint" ? "in the function" : kind === "value" ? "" : "XLA chose";
+  return kind === "constraint" ? "from the function" : kind === "value" ? "" : "chosen by XLA";
 }
 
 const COLUMNS: readonly Column<Row>[] = [
   { name: "name", text: "array", title: "By name", value: ({ name }) => name },
-  { name: "kind", text: "kind", title: "Argument, result, a constraint or a value inside", value: ({ kind }) => kind },
-  { name: "shape", text: "shape", title: "Of the whole array", value: ({ what }) => what },
+  { name: "kind", text: "kind", title: "Argument, result, constraint or inner value", value: ({ kind }) => kind },
+  { name: "shape", text: "shape", title: "Shape of the whole array", value: ({ what }) => what },
   {
     name: "split",
-    text: "split by",
-    title: "Axes that split each dimension",
+    text: "sharding",
+    title: "Mesh axes that split each dimension",
     value: ({ axes }) => axes && specText(axes),
   },
   {
     name: "part_bytes",
-    text: "on each",
-    title: "Bytes of one device’s part",
+    text: "per device",
+    title: "Bytes of the part on one device",
     isNumber: true,
     value: (row) => row.part_bytes,
   },
   {
     name: "replicated_over",
-    text: "same along",
-    title: "Axes along which devices hold the same",
+    text: "replicated over",
+    title: "Mesh axes over which the array is replicated",
     value: (row) => row.replicated_over.join(", "),
   },
-  { name: "asked", text: "asked", title: "The PartitionSpec that was given", value: ({ asked }) => asked || null },
+  { name: "asked", text: "requested", title: "The PartitionSpec of your code", value: ({ asked }) => asked || null },
   {
     name: "source",
     text: "source",

@@ -1,5 +1,5 @@
 import type { Context, Pane } from "./pane.ts";
 import { TextPane } from "./text.ts";
 
-/** The user's Python, the lines of several files one below the other. */
+/** The user's Python source, with the lines of several files one after another. */
 export const pane = (context: Context): Pane => new TextPane(context, "source");

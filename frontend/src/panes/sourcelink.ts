@@ -1,11 +1,11 @@
-// A source line that leads to the Source pane, where that has it.
+// A link from a source line to the Source pane.
 
 import { h } from "../lib/dom.ts";
 import { shortSource, wholeSource } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 import type { Context } from "./pane.ts";
 
-/** @param source null where it is not known. */
+/** Returns a link, or plain text if the Source pane does not have the line. `source` is null if it is unknown. */
 export function sourceLink({ synced, local }: Context, source: messages.SourceLine | null): HTMLElement {
   if (!source) return h("span", { class: "insp-dim" }, "unknown");
   const text = shortSource(source);

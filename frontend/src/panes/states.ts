@@ -1,4 +1,4 @@
-// What a pane shows when it has nothing to show.
+// Placeholders for panes without content: loading, empty, failed.
 
 import { h } from "../lib/dom.ts";
 import { formatElapsed } from "../lib/format.ts";
@@ -7,7 +7,7 @@ import { elapsedNow, goesOn, type Synced, type Timed } from "../state/synced.ts"
 
 type Work = Timed<{ state: messages.State; elapsed_s: number; stage: string }>;
 
-/** Work under way, with its stage and a running clock; `title` where the work names no stage; what ends it beside. */
+/** Shows running work with its stage (or `title`, if it has none), a clock, and `actions` such as a stop button. */
 export function loading(title: string, work: Work | null, ...actions: HTMLElement[]): HTMLElement {
   const bars = [62, 84, 48, 71, 35].map((width) => h("div", { class: "insp-bone", style: `width:${width}%` }));
   const stage = work && goesOn(work) ? work.stage : "";
@@ -26,30 +26,30 @@ export function loading(title: string, work: Work | null, ...actions: HTMLElemen
   );
 }
 
-/** Why there is nothing of a variant that is not compiled; null for one that is. */
+/** Returns the reason why a variant that is not compiled has no `what`; null for a compiled variant. */
 export function unfinished(variant: Timed<messages.Variant> | null, what: string): HTMLElement | null {
-  if (!variant) return empty(`No ${what} yet`, "Comes with the first compiled variant.");
+  if (!variant) return empty(`No ${what} yet`, "Available once a variant is compiled.");
   if (variant.state === "failed") return failure(variant.error, `No ${what}: this variant failed`);
-  if (variant.state === "cancelled") return empty(`No ${what}`, "This variant was cancelled.");
+  if (variant.state === "cancelled") return empty(`No ${what}`, "This variant was canceled.");
   return variant.state === "done" ? null : loading("Compiling", variant);
 }
 
-/** Why there is no text of a variant. */
+/** Returns the reason why a variant has no text. */
 export function missingText(synced: Synced, title: string, number: number | null): HTMLElement {
   const variant = synced.variants.get(number ?? -1) ?? null;
   if (variant?.state === "failed") return failure(variant.error, `No ${title}: this variant failed`);
-  if (variant?.state === "cancelled") return empty(`No ${title}`, "This variant was cancelled.");
-  if (synced.isAlone) return empty(`${title} was not received`, synced.remedy);
-  if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the kernel", null);
+  if (variant?.state === "cancelled") return empty(`No ${title}`, "This variant was canceled.");
+  if (synced.isAlone) return empty(`${title} not received`, synced.remedy);
+  if (!variant) return loading(synced.session ? "Lowering" : "Waiting for the notebook kernel", null);
   return loading(variant.state === "done" ? `Receiving ${title}` : title, variant);
 }
 
-/** Something that the kernel was asked for, or will tell; one that is gone will not, nor what was recorded. */
+/** Shows that a message from the notebook kernel is awaited, or `lost` if there is no kernel that could send it. */
 export function awaited(synced: Synced, title: string, lost: string, work: Work | null = null): HTMLElement {
   return synced.isAlone ? empty(lost, synced.remedy) : loading(title, work);
 }
 
-/** An error, with the words of whoever raised it. */
+/** Shows an error with its kind and message. */
 export function failure(error: messages.Error | null, title: string): HTMLElement {
   return h(
     "div",
@@ -65,18 +65,18 @@ export function failure(error: messages.Error | null, title: string): HTMLElemen
   );
 }
 
-/** The same in a few lines, above what there is in spite of it. */
+/** Shows an error in a few lines, above the content that is available despite it. */
 export function trouble(error: messages.Error | null): HTMLElement {
   return h(
     "div",
     { class: "insp-text-trouble", role: "alert" },
-    h("span", { class: "insp-bad" }, "✗ Compiled no further. "),
+    h("span", { class: "insp-bad" }, "✗ Compilation failed after this stage. "),
     error && h("b", {}, `${error.kind} `),
     error && h("span", {}, error.message),
   );
 }
 
-/** Nothing to show, and why. */
+/** Shows that there is no content, and the reason. */
 export function empty(title: string, detail = "", ...actions: HTMLElement[]): HTMLElement {
   return h(
     "div",
@@ -91,7 +91,7 @@ export function spinner(): HTMLElement {
   return h("span", { class: "insp-spinner", "aria-hidden": "true" });
 }
 
-/** Seconds since some work began; runs until the work ends or the element is taken away. */
+/** A clock with the elapsed time of some work. It runs until the work ends or the element is removed. */
 export function clock(work: Work): HTMLElement {
   const element = h("span", { class: "insp-clock" }, formatElapsed(elapsedNow(work)));
   if (!goesOn(work)) return element;

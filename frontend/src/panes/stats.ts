@@ -1,4 +1,4 @@
-// Memory, cost and compile time of all variants, with differences to the first one for the same target.
+// Memory, cost and compile time of all variants, with differences from the first variant for the same target.
 
 import { fill, h } from "../lib/dom.ts";
 import { format, formatDelta, formatPercent, grouped, plural } from "../lib/format.ts";
@@ -44,7 +44,7 @@ class StatsPane implements Pane {
     this.showActive(head);
   }
 
-  /** Where there are more variants than there is width, a new active one is scrolled to. */
+  /** Scrolls to the active variant after it changed, if the table is wider than the pane. */
   private showActive(head: HTMLElement): void {
     const { active } = this.context.local;
     if (active === this.scrolledTo) return;
@@ -52,18 +52,18 @@ class StatsPane implements Pane {
     const cell = head.querySelector<HTMLElement>(".insp-column-active");
     if (!cell) return;
     const { scrollLeft, clientWidth } = this.element;
-    const labels = (head.firstElementChild as HTMLElement).offsetWidth; // they stay at the left edge
+    const labels = (head.firstElementChild as HTMLElement).offsetWidth; // sticky at the left edge
     const right = cell.offsetLeft + cell.offsetWidth;
     if (right > scrollLeft + clientWidth) this.element.scrollLeft = right - clientWidth;
     if (cell.offsetLeft < this.element.scrollLeft + labels) this.element.scrollLeft = cell.offsetLeft - labels;
   }
 
   private absence(baseline: Timed<messages.Variant> | null): HTMLElement {
-    if (!baseline) return empty("No numbers yet", "They come with the first compiled variant.");
-    if (baseline.state === "failed") return failure(baseline.error, "No numbers: this variant failed");
-    if (baseline.state === "cancelled") return empty("No numbers", "This variant was cancelled.");
-    const title = baseline.state === "done" ? "Receiving the numbers" : "Compiling";
-    return awaited(this.context.synced, title, "The numbers were not received", baseline);
+    if (!baseline) return empty("No stats yet", "Available once a variant is compiled.");
+    if (baseline.state === "failed") return failure(baseline.error, "No stats: this variant failed");
+    if (baseline.state === "cancelled") return empty("No stats", "This variant was canceled.");
+    const title = baseline.state === "done" ? "Receiving stats" : "Compiling";
+    return awaited(this.context.synced, title, "Stats not received", baseline);
   }
 
   private heading(variant: Timed<messages.Variant>, index: number): HTMLElement {
@@ -78,7 +78,7 @@ class StatsPane implements Pane {
     );
   }
 
-  /** `names` are those of what the variants are compared with. */
+  /** @param names the names of the reference variants; null for a variant without one. */
   private row(line: StatsLine, variants: Timed<messages.Variant>[], names: (string | null)[]): HTMLElement {
     const cells = line.cells.map((cell, i) => {
       const isActive = variants[i]!.variant === this.context.local.active;
@@ -123,7 +123,7 @@ export function content(
     " ",
     isPartial(row) && h("span", { class: "insp-reason", title: row.reason }, row.reason ?? ""),
     " ",
-    against !== null && h("span", { class: `insp-delta insp-${verdict}`, title: `Against ${against}` }, change),
+    against !== null && h("span", { class: `insp-delta insp-${verdict}`, title: `Compared with ${against}` }, change),
   );
 }
 

@@ -1,22 +1,22 @@
-// Where a text stands among the lines that are linked to the selection, with steps to the next ones.
+// The position among the lines that are linked to the selection, with buttons for the previous and next one.
 
 import { h } from "../lib/dom.ts";
 import { grouped, plural } from "../lib/format.ts";
 
 interface Steps {
-  /** Of the text, for the names of the buttons. */
+  /** The title of the text, for the button labels. */
   readonly title: string;
-  /** Linked lines. */
+  /** The number of linked lines. */
   readonly count: number;
-  /** The place among these, from 0; -1 for none of them. */
+  /** The position among these, from 0; -1 for none. */
   readonly at: number;
-  /** Whether only the source line is the same. */
+  /** Whether the lines share only the source line with the selection. */
   readonly isWeak: boolean;
   readonly step: (delta: number) => void;
 }
 
 export function noMatch(): HTMLElement {
-  return h("span", { class: "insp-none", title: "No line here is linked to the selection" }, "no match");
+  return h("span", { class: "insp-none", title: "No line of this text is linked to the selection" }, "No match");
 }
 
 export function steps({ title, count, at, isWeak, step }: Steps): HTMLElement[] {
@@ -28,7 +28,7 @@ export function steps({ title, count, at, isWeak, step }: Steps): HTMLElement[] 
       "span",
       {
         class: isWeak ? "insp-count-weak" : "insp-count",
-        title: isWeak ? "Same source line, another operation" : plural(count, "linked line"),
+        title: isWeak ? "Same source line, different operation" : plural(count, "linked line"),
       },
       `${isWeak ? "≈" : ""}${at < 0 ? "–" : at + 1}/${grouped(count)}`,
     ),

@@ -1,11 +1,11 @@
-// A text pane: source, jaxpr, StableHLO, HLO, and the base of the optimized HLO's pane.
+// A text pane: source, jaxpr, StableHLO, HLO. Also the base class of the optimized HLO pane.
 
 import { openSearchPanel } from "@codemirror/search";
-import type { EditorView } from "@codemirror/view";
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { TextDocument } from "../lib/documents.ts";
-import { createEditor, type EditorEvents, revealLine, setDetails, setWrapping, visibleLines } from "../lib/editor.ts";
+import { createEditor, revealLine, setDetails, setWrapping, visibleLines } from "../lib/editor.ts";
+import type { EditorEvents } from "../lib/editorevents.ts";
 import { hasDetails } from "../lib/highlighting.ts";
 import type { TextPane as Name } from "../messages.ts";
 import { anchorAt } from "../state/local.ts";
@@ -14,16 +14,11 @@ import { changeLine } from "./change.ts";
 import { CostMargin } from "./costmargin.ts";
 import { type Context, Drawing, follow, type Pane, TITLES } from "./pane.ts";
 import { ScrollPlaces } from "./scrollplaces.ts";
+import type { Shown } from "./shown.ts";
 import { empty, missingText, trouble } from "./states.ts";
 import { TextMatches } from "./textmatches.ts";
 
-/** An editor on screen with the document it shows. */
-export interface Shown {
-  readonly view: EditorView;
-  readonly document: TextDocument;
-}
-
-/** The animation of whatever is laid out, in `styles/editor.css`. */
+/** The name of the CSS animation that reports a layout, in `styles/editor.css`. */
 const LAID_OUT = "insp-laid-out";
 
 export class TextPane implements Pane {
@@ -48,7 +43,7 @@ export class TextPane implements Pane {
   private isPlain = false;
   private hasSize = false;
 
-  /** @param ofVariant the one whose text is shown, for a text that stands beside others; null for the active one. */
+  /** @param ofVariant the variant whose text is shown, for a text in a column; null for the active variant. */
   constructor(
     protected readonly context: Context,
     readonly name: Name,
@@ -77,7 +72,7 @@ export class TextPane implements Pane {
       context.synced.signal.on(["line_costs"], this.drawing.request),
     ];
     this.resizes.observe(this.body);
-    // A page that takes an element out and puts it back within one frame resizes nothing; what is laid out anew is animated.
+    // Removing an element and putting it back within one frame causes no resize, but it restarts CSS animations.
     this.body.addEventListener("animationstart", ({ animationName }) => {
       if (animationName === LAID_OUT) this.comeBack();
     });
@@ -123,7 +118,7 @@ export class TextPane implements Pane {
     this.matches.updateStepper();
   }
 
-  /** A compile may fail after its last text was made: both are shown. */
+  /** Shows the error above the last text if the compile failed after producing it. */
   private drawTrouble(): void {
     const variant = this.context.synced.variants.get(this.variant ?? -1);
     const isLast = this.name === "optimized" && variant?.state === "failed";
@@ -147,21 +142,21 @@ export class TextPane implements Pane {
     revealLine(view, line);
   }
 
-  /** What sets the text apart from the baseline's. */
+  /** Draws the summary of the differences from the baseline. */
   private drawChange(): void {
     this.body.querySelector(":scope > .insp-change")?.remove();
     const line = this.tellsChange && changeLine(this.context, this.variant);
     if (line) this.body.prepend(line);
   }
 
-  /** Whether it is said above the text; not where the text is a comparison itself. */
+  /** Whether a summary of the differences is shown above the text. Not if the text is a comparison itself. */
   protected get tellsChange(): boolean {
     return this.name === "optimized";
   }
 
   protected drawDocument(document: TextDocument): void {
     if (this.shown.length === 1 && this.shown[0]!.document === document) {
-      this.matches.light(); // origins of other documents may have come since
+      this.matches.light(); // origins of other documents may have arrived meanwhile
       this.matches.updateStepper();
       return;
     }
@@ -172,7 +167,7 @@ export class TextPane implements Pane {
     this.beginAtEntry(document);
   }
 
-  /** Takes editors as those on screen; only a text by itself, `isPlain`, has a place to come back to. */
+  /** Sets the editors on screen. Only a single text (`isPlain`) has a scroll position to restore. */
   protected present(shown: Shown[], isPlain = false): void {
     this.shown = shown;
     this.isPlain = isPlain;
@@ -198,7 +193,7 @@ export class TextPane implements Pane {
     const select = (line: number): void => local.select(anchorAt(document, line));
     return {
       onLine: (line) => {
-        // What follows the active variant, such as the graph, then shows the variant of the line.
+        // Panes of the active variant, such as the graph, then show the variant of this line.
         if (this.ofVariant !== null) local.setActive(this.ofVariant);
         select(line);
       },
@@ -231,7 +226,7 @@ export class TextPane implements Pane {
     }
   }
 
-  /** The pane's name; of a text beside others with its variant's label. */
+  /** The pane's title, followed by the variant's label for a text in a column. */
   private get title(): string {
     const variant = this.ofVariant === null ? null : this.context.synced.variants.get(this.ofVariant);
     return TITLES[this.name] + (variant ? `, ${variant.label}` : "");
@@ -241,7 +236,7 @@ export class TextPane implements Pane {
     if (this.own) openSearchPanel(this.own.view);
   }
 
-  /** A notebook takes cells out of the page and puts them back, without the place that was read. */
+  /** Restores the scroll position after the notebook has removed the cell from the page and put it back. */
   private onResize(): void {
     const hadSize = this.hasSize;
     this.hasSize = this.body.clientHeight > 0;
@@ -261,7 +256,7 @@ export class TextPane implements Pane {
       this.places.save(own.view, own.document);
   }
 
-  /** A text that was not read before, and in which nothing is selected; as soon as it has a size. */
+  /** Scrolls to the first interesting line of a text that has a size, no saved position and no selected lines. */
   private beginAtEntry(document: TextDocument): void {
     const line = document.firstLine;
     if (

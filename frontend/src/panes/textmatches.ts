@@ -1,4 +1,4 @@
-// What of a text belongs to the selection: the lines that are lit, and the steps through them.
+// The lines of a text that belong to the selection: highlighting, and stepping through them.
 
 import { h, fill } from "../lib/dom.ts";
 import type { TextDocument } from "../lib/documents.ts";
@@ -12,9 +12,9 @@ import type { TextPane as Name } from "../messages.ts";
 import type { Anchor } from "../state/local.ts";
 import type { Context } from "./pane.ts";
 import { noMatch, steps } from "./stepper.ts";
-import type { Shown } from "./text.ts";
+import type { Shown } from "./shown.ts";
 
-/** The pane whose text it is. */
+/** The pane that owns the text. */
 interface Owner {
   /** The editors on screen; the last one shows the pane's own document. */
   shown(): readonly Shown[];
@@ -36,7 +36,7 @@ export class TextMatches {
     private readonly owner: Owner,
   ) {}
 
-  /** Scrolls to what is linked while the page is as it was last laid out; lights it when all texts have. */
+  /** Scrolls to a linked line, before any text changes the page. Returns a function that highlights the lines. */
   onSelection(): (() => void) | void {
     this.step = -1;
     this.needsReveal = true;
@@ -48,7 +48,7 @@ export class TextMatches {
     };
   }
 
-  /** The selected line where this document has it: by its line, or by its instruction. */
+  /** Returns the selected line of a document, by line or by instruction; -1 if the document does not have it. */
   chosenLine(document: TextDocument): number {
     const { selection } = this.context.local;
     if (!selection || selection.variant !== document.variant) return -1;
@@ -110,7 +110,7 @@ export class TextMatches {
     );
   }
 
-  /** With the next frame: it needs sizes, for which the browser would lay out all that was just changed. */
+  /** Draws the ruler in the next frame: reading sizes now would force a layout of all changes. */
   drawRuler(): void {
     this.rulerFrame ??= requestAnimationFrame(() => {
       this.rulerFrame = null;
@@ -144,7 +144,7 @@ export class TextMatches {
   }
 }
 
-/** Whether an anchor is in a document itself, not only linked to it. */
+/** Returns whether an anchor is in a document itself, and not only linked to it. */
 function isIn(anchor: Anchor, document: TextDocument): boolean {
   return anchor.pane === document.pane && anchor.variant === document.variant;
 }

@@ -1,4 +1,4 @@
-// What the program would take of another call: a form, and what came of each supposition beside the baseline.
+// A form for hypothetical calls (donation, dtype, batch size, rematerialization), and their stats beside the baseline.
 
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -16,24 +16,24 @@ type OfArgument = "donate" | "dtype" | "batch";
 type Kind = OfArgument | "rematerialize";
 
 const KINDS: Choice<Kind>[] = [
-  { value: "donate", text: "Donate", title: "The program may reuse the buffers of an argument" },
-  { value: "dtype", text: "Dtype", title: "An argument of another dtype" },
-  { value: "batch", text: "Batch", title: "Another length of the leading dimension" },
-  { value: "rematerialize", text: "Rematerialize", title: "Compute values of a scope again for the backward pass" },
+  { value: "donate", text: "Donate", title: "Let the program reuse the buffers of an argument" },
+  { value: "dtype", text: "Dtype", title: "Change the dtype of an argument" },
+  { value: "batch", text: "Batch", title: "Change the length of the leading dimension" },
+  { value: "rematerialize", text: "Rematerialize", title: "Recompute the values of a scope in the backward pass" },
 ];
 const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"];
 const SHOWN = ["peak_bytes", "argument_bytes", "temp_bytes", "flops", "bytes_accessed"];
 let count = 0;
 
-const NOTHING = "Each becomes a variant, which all panes compare with the baseline.";
+const NOTHING = "Compiled as a variant that all panes can compare with the baseline.";
 
 class WhatIfPane implements Pane {
   readonly element = h("div", { class: "insp-what-if insp-scroll", tabindex: 0, "aria-label": "What if" });
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
-  private readonly kind = new Switcher<Kind>("What is supposed", KINDS, "donate", () => this.drawForm());
+  private readonly kind = new Switcher<Kind>("Kind of change", KINDS, "donate", () => this.drawForm());
   private readonly form = h("form", { class: "insp-what-if-form" });
-  private readonly compile = textButton("Compile as a variant", NOTHING, () => this.send());
+  private readonly compile = textButton("Compile as variant", NOTHING, () => this.send());
   private readonly request: NewVariant;
   private readonly table = h("div");
   private readonly ends: (() => void)[];
@@ -63,8 +63,8 @@ class WhatIfPane implements Pane {
 
   private draw(): void {
     const known = this.context.synced.latest("suppositions", {});
-    if (!known) return fill(this.element, empty("Nothing to suppose yet", "It comes with the program."));
-    if (known.note) return fill(this.element, empty("Nothing can be supposed", known.note));
+    if (!known) return fill(this.element, empty("No program yet", "Available once the program is lowered."));
+    if (known.note) return fill(this.element, empty("What-if is unavailable", known.note));
     if (known !== this.known) {
       this.known = known;
       this.drawForm();
@@ -100,7 +100,7 @@ class WhatIfPane implements Pane {
         type: "text",
         list,
         spellcheck: "false",
-        placeholder: scopes[0] ? `${scopes[0]}, or layer_*` : "name of a scope",
+        placeholder: scopes[0] ? `${scopes[0]}, or layer_*` : "Name of a scope",
         "aria-label": "Name scope",
       }),
       h("datalist", { id: list }, ...scopes.map((value) => h("option", { value }))),
@@ -112,7 +112,7 @@ class WhatIfPane implements Pane {
       (this.form.elements.namedItem(name) as HTMLInputElement | null)?.value.trim() ?? "";
     const [argument, value] = [field("argument"), field("value")];
     const kind = this.kind.value;
-    if (kind === "rematerialize" && !value) return this.request.say("Name a scope first.");
+    if (kind === "rematerialize" && !value) return this.request.say("Enter the name of a scope first.");
     this.request.ask({
       type: "suppose",
       variant: this.context.synced.baseline!,
@@ -123,7 +123,7 @@ class WhatIfPane implements Pane {
     });
   }
 
-  /** All arrays of a shared dimension get the same length. */
+  /** Returns the new lengths. All arrays that share a dimension get the same length. */
   private batchOf(argument: string, length: number): Record<string, number> {
     const group = this.known!.shared.find((each) => valueOf(each) === argument);
     return Object.fromEntries((group?.paths ?? [argument]).map((path) => [path, length]));
@@ -173,14 +173,14 @@ class WhatIfPane implements Pane {
   }
 }
 
-/** The arguments of which something can be supposed, and what is said where there are none. */
+/** The arguments to which each change applies, and the message if there are none. */
 const ARGUMENTS: Record<OfArgument, { fits: (argument: messages.SupposedArgument) => boolean; none: string }> = {
-  donate: { fits: ({ donated }) => !donated, none: "All arguments are donated already." },
-  dtype: { fits: ({ dtype }) => dtype !== "", none: "No argument is an array of floating-point numbers." },
+  donate: { fits: ({ donated }) => !donated, none: "All arguments are already donated." },
+  dtype: { fits: ({ dtype }) => dtype !== "", none: "No argument is a floating-point array." },
   batch: { fits: ({ length }) => length !== null, none: "No argument has a leading dimension." },
 };
 
-/** No path of an argument is a number. */
+/** Returns the option value of a shared dimension: its length, which is never the path of an argument. */
 const valueOf = ({ length }: messages.SharedDimension): string => String(length);
 
 function argumentFields(

@@ -1,14 +1,14 @@
-// The borders between a workspace's columns, between what is stacked in one, and above the panel.
+// The draggable borders of a workspace: between columns, between the groups of a column, and above the bottom panel.
 
 import { splitter } from "../lib/splitter.ts";
 import { borderOf, evened, type Group, type Layout, resizeColumns, resizeDock, resizeGroups } from "../state/layout.ts";
 
 const KEY_STEP = 0.03;
 
-/** A workspace, as far as its sizes go. */
+/** The part of a workspace that concerns its sizes. */
 export interface Resizable {
   readonly layout: () => Layout;
-  /** As nobody has changed it. */
+  /** The default layout. */
   readonly usual: () => Layout;
   readonly resize: (layout: Layout) => void;
 }
@@ -16,10 +16,10 @@ export interface Resizable {
 interface Border {
   readonly label: string;
   readonly isVertical: boolean;
-  /** Whose width or height is divided. */
+  /** The element whose width or height is divided. */
   readonly frame: () => HTMLElement;
   readonly canMove?: (layout: Layout) => boolean;
-  /** A layout with the border further down or to the right by a share of the frame. */
+  /** Returns a layout with the border moved down or to the right by a share of the frame. */
   readonly moved: (layout: Layout, share: number) => Layout;
   readonly reset: (layout: Layout) => Layout;
   readonly position: (layout: Layout) => number;
@@ -27,7 +27,7 @@ interface Border {
 
 export function columnBorder(of: Resizable, frame: () => HTMLElement, index: number): HTMLElement {
   return border(of, {
-    label: "Width of the columns",
+    label: "Column width",
     isVertical: true,
     frame,
     moved: (layout, share) => resizeColumns(layout, index, share),
@@ -40,7 +40,7 @@ export function groupBorder(of: Resizable, frame: () => HTMLElement, column: num
   const groups = ({ columns }: Layout): readonly Group[] => columns[column]!.groups;
   const moved = (layout: Layout, share: number): Layout => resizeGroups(layout, column, index, share);
   return border(of, {
-    label: "Height of what is stacked",
+    label: "Group height",
     isVertical: false,
     frame,
     moved,
@@ -51,7 +51,7 @@ export function groupBorder(of: Resizable, frame: () => HTMLElement, column: num
 
 export function dockBorder(of: Resizable, frame: () => HTMLElement): HTMLElement {
   return border(of, {
-    label: "Height of the panel",
+    label: "Panel height",
     isVertical: false,
     frame,
     canMove: ({ dockOpen }) => dockOpen,

@@ -1,5 +1,5 @@
-// One variant in the toolbar. It stays the same element while its variant changes, so that a press that
-// began before a message from Python still counts.
+// One variant in the toolbar. Its element stays the same while the variant changes, so that a click that began before a
+// message from Python still counts.
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h, update } from "../lib/dom.ts";
@@ -10,9 +10,9 @@ import type { Context } from "../panes/pane.ts";
 import { clock } from "../panes/states.ts";
 import { goesOn, type Timed } from "../state/synced.ts";
 
-/** Whoever wanted to cancel a compile that ends at this moment does not want to remove what came of it. */
+/** Clicks on "Cancel" this shortly after the end of a compile are ignored, because they would remove the variant. */
 const SETTLE_MS = 600;
-const TOTAL = "From asking to the result, with waiting and starting. The compile alone stands under Stats.";
+const TOTAL = "Total time from the request to the result, including waiting and startup. Stats shows the compile time.";
 
 export class Chip {
   readonly element: HTMLElement;
@@ -55,7 +55,7 @@ export class Chip {
   private drawPin(isBaseline: boolean): void {
     const { pinned, label } = this.variant;
     const text = pinned ? `Unpin ${label}` : `Pin ${label}`;
-    const title = pinned ? text : `${text}: it stays beside the baseline and cannot be removed`;
+    const title = pinned ? text : `${text} next to the baseline and protect it from removal`;
     this.pin.hidden = isBaseline || this.context.synced.isRecorded;
     update(this.pin, { title, "aria-label": text, "aria-pressed": String(pinned === true) });
   }

@@ -1,4 +1,4 @@
-// What can be done from anywhere: by key, and by name in the palette.
+// Commands that are available everywhere, by key and by name in the palette.
 
 import { computationsOf } from "../lib/computations.ts";
 import { MEASURES } from "../lib/linecosts.ts";
@@ -8,13 +8,13 @@ import { PRESETS, type Preset } from "../state/layout.ts";
 
 export interface Command {
   readonly name: string;
-  /** As `KeyboardEvent.key` has it; "" for none. */
+  /** The value of `KeyboardEvent.key`; "" for none. */
   readonly key: string;
   readonly run: () => void;
 }
 
-/** What the parts of a view can do. */
-export interface Parts {
+/** Actions of the parts of a view. */
+interface Parts {
   search(text?: string): void;
   help(): void;
   fullWindow(): void;
@@ -33,10 +33,10 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
   };
   return [
     { name: "Search all panes and commands", key: "/", run: () => parts.search() },
-    { name: "Keys and words", key: "?", run: () => parts.help() },
+    { name: "Keyboard shortcuts", key: "?", run: () => parts.help() },
     { name: "Full window", key: "f", run: () => parts.fullWindow() },
-    { name: "Back to what was selected before", key: "[", run: () => local.back() },
-    { name: "Forward", key: "]", run: () => local.forward() },
+    { name: "Previous selection", key: "[", run: () => local.back() },
+    { name: "Next selection", key: "]", run: () => local.forward() },
     { name: "Next match in every pane", key: "n", run: () => local.step(null, 1) },
     { name: "Previous match in every pane", key: "p", run: () => local.step(null, -1) },
     {
@@ -44,26 +44,26 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
       key: "u",
       run: () => parts.search(`users:${bareName(instruction())}`),
     },
-    { name: "Where the selected instruction's computation is called", key: "c", run: () => toCaller(context) },
+    { name: "Caller of the selected instruction's computation", key: "c", run: () => toCaller(context) },
     { name: "Next variant", key: ".", run: () => step(1) },
     { name: "Previous variant", key: ",", run: () => step(-1) },
-    { name: "Next recorded pass that changed the program", key: ">", run: () => local.passes.step(1) },
-    { name: "Recorded pass before, of those that changed the program", key: "<", run: () => local.passes.step(-1) },
+    { name: "Next pass that changed the program", key: ">", run: () => local.passes.step(1) },
+    { name: "Previous pass that changed the program", key: "<", run: () => local.passes.step(-1) },
     { name: "Wrap long lines", key: "w", run: () => local.setWrap(!local.wrap) },
     { name: "Show locations and metadata", key: "l", run: () => local.setDetails(!local.details) },
-    ...(synced.isRecorded ? [] : [{ name: "Save all as one HTML file", key: "", run: () => parts.save() }]),
-    { name: "Clear the selection", key: "Escape", run: () => local.select(null) },
+    ...(synced.isRecorded ? [] : [{ name: "Save as HTML file", key: "", run: () => parts.save() }]),
+    { name: "Clear selection", key: "Escape", run: () => local.select(null) },
     ...MEASURES.map(({ value, text }) => ({
-      name: `Beside each line: ${text.toLowerCase()}`,
+      name: `Line costs: ${text}`,
       key: "",
       run: () => local.setMeasure(value),
     })),
-    { name: "Beside each line: nothing", key: "", run: () => local.setMeasure(null) },
-    ...PRESETS.map(({ value, text }) => ({ name: `Layout: ${text}`, key: "", run: () => parts.arrange(value) })),
+    { name: "Line costs: none", key: "", run: () => local.setMeasure(null) },
+    ...PRESETS.map(({ value, text }) => ({ name: text, key: "", run: () => parts.arrange(value) })),
   ];
 }
 
-/** From a line of HLO to the line that calls its computation. */
+/** Goes from a line of HLO to the line that calls its computation. */
 function toCaller({ synced, local }: Context): void {
   const pane = local.selection?.stage;
   const document = pane && synced.document(pane, local.active);

@@ -1,6 +1,6 @@
-// The row above the variants: a target and flags for a new variant, and another axis environment.
+// The row above the variants: a target and flags for a new variant, and a field for another axis environment.
 //
-// What is typed is read and checked by Python; what it finds wrong is said below the row.
+// Python parses and checks the input. Its errors are shown below the row.
 
 import { Combobox } from "../lib/combobox.ts";
 import { toolButton } from "../lib/controls.ts";
@@ -21,8 +21,8 @@ export class Controls {
   private readonly axes = h("input", {
     type: "text",
     class: "insp-axes",
-    placeholder: "axes: i=4, j=2",
-    title: "Axis environment: names and sizes for collectives",
+    placeholder: "Axes, e.g. i=4, j=2",
+    title: "Axis environment: axis names and sizes for collectives",
     "aria-label": "Axis environment",
     spellcheck: "false",
     onkeydown: ((e: KeyboardEvent) => e.key === "Enter" && this.lower()) as EventListener,
@@ -33,33 +33,33 @@ export class Controls {
     this.axes,
     h(
       "button",
-      { type: "button", class: "insp-button", title: "Lower under these axes", onclick: () => this.lower() },
+      { type: "button", class: "insp-button", title: "Lower again with these axes", onclick: () => this.lower() },
       "Lower again",
     ),
   );
   private readonly said = h("div", { class: "insp-said" });
   private readonly ends: (() => void)[];
-  /** The search that was asked for last, and what it was for. */
+  /** The last search request, with its text and target. */
   private asked = { id: -1, search: "", target: "" };
-  /** Flags that Python told of, by name. */
+  /** Flags received from Python, by name. */
   private readonly known = new Map<string, messages.Flag>();
-  /** What the value's field was given when its flag was chosen. */
+  /** The value that was filled in when the flag was chosen. */
   private given = "";
 
   constructor(private readonly context: Context) {
     const frame = (): HTMLElement => this.element.closest<HTMLElement>(".insp")!;
     const onEnter = (): void => this.add();
     this.target = new Combobox({
-      label: "Target: attached, cpu:8, tpu:v5e:2x4, gpu:h100:8, …; empty for the baseline's",
-      placeholder: "target",
+      label: "Target: attached, cpu:8, tpu:v5e:2x4, gpu:h100:8, …; default: the baseline's target",
+      placeholder: "Target",
       frame,
       onInput: (text) => this.offerTargets(text),
       onChoose: () => this.flag.input.focus(),
       onEnter,
     });
     this.flag = new Combobox({
-      label: "Flag: search by name or description, or several as in XLA_FLAGS",
-      placeholder: "flag: type to search, or --a=1 --b=2",
+      label: "Flag: search by name or description, or enter several in XLA_FLAGS syntax",
+      placeholder: "Flag: type to search, or --a=1 --b=2",
       frame,
       width_px: LIST_WIDTH_PX,
       onInput: (text) => this.search(text),
@@ -67,8 +67,8 @@ export class Controls {
       onEnter,
     });
     this.value = new Combobox({
-      label: "The flag's value",
-      placeholder: "value",
+      label: "Flag value",
+      placeholder: "Value",
       frame,
       width_px: LIST_WIDTH_PX / 2,
       onInput: () => this.offerValues(),
@@ -97,7 +97,7 @@ export class Controls {
     this.target.element.classList.add("insp-control-target");
     this.flag.element.classList.add("insp-control-flag");
     this.value.element.classList.add("insp-control-value");
-    const title = "Compile with these flags for this target, next to the baseline";
+    const title = "Compile a new variant with these flags for this target";
     const add = h(
       "button",
       { type: "button", class: "insp-button insp-button-main", title, onclick: () => this.add() },
@@ -112,7 +112,7 @@ export class Controls {
     const controls = this.context.synced.latest("controls");
     this.element.hidden = !controls;
     if (!controls) return;
-    this.target.input.placeholder = `target: ${controls.target}`;
+    this.target.input.placeholder = `Target: ${controls.target}`;
     if (document.activeElement !== this.axes) this.axes.value = controls.axes;
     this.lowering.hidden = !controls.can_lower;
     this.drawSaid();
@@ -158,11 +158,11 @@ export class Controls {
     this.target.show({ suggestions });
   }
 
-  /** Asks Python for flags; several flags with their values are none to search for. */
+  /** Requests matching flags from Python. Does nothing for several flags with values, which need no search. */
   private search(text: string): void {
     const search = text.trim();
     if (this.value.value === this.given && !this.known.has(search.replace(/^--/, ""))) this.value.value = "";
-    this.value.input.placeholder = this.chosen?.type ?? "value";
+    this.value.input.placeholder = this.chosen?.type ?? "Value";
     const isTooShort = search.length > 0 && search.length < LEAST_LETTERS;
     if (search.includes("=") || isTooShort) return this.flag.close();
     const target = this.target.value.trim();
@@ -184,7 +184,7 @@ export class Controls {
     const flags = synced.reply("flags", this.asked.id);
     if (!flags) return;
     for (const row of flags.rows) this.known.set(row.name, row);
-    this.value.input.placeholder = this.chosen?.type ?? "value";
+    this.value.input.placeholder = this.chosen?.type ?? "Value";
     this.flag.show(flagOffer(this.asked.search, flags, this.asked.target || (synced.latest("controls")?.target ?? "")));
   }
 
@@ -197,12 +197,12 @@ export class Controls {
     this.given = flag ? turned(flag) : "";
     if (flag && !flag.is_taken && !this.target.value.trim()) this.target.value = this.targetOf(flag);
     this.value.value = this.given;
-    this.value.input.placeholder = flag?.type ?? "value";
+    this.value.input.placeholder = flag?.type ?? "Value";
     this.value.input.focus();
     this.value.input.select();
   }
 
-  /** The target of a variant that is there whose compiler a flag is for; "" without one. */
+  /** Returns the target of an existing variant whose compiler accepts a flag; "" if there is none. */
   private targetOf(flag: messages.Flag): string {
     const variants = [...this.context.synced.variants.values()];
     return variants.find(({ platform }) => flag.targets.includes(platform))?.target ?? "";

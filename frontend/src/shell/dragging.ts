@@ -1,22 +1,22 @@
-// Tabs dragged to another place: onto other tabs, or to a side of a group, which makes a group there.
+// Dragging of tabs: onto other tabs, or to a side of a group, which creates a new group there.
 
 import { h } from "../lib/dom.ts";
 import type { Pane } from "../messages.ts";
 import type { GroupKey } from "../state/layout.ts";
 import type { Destination, Side } from "../state/moving.ts";
 
-/** A press that moves less is a click. */
+/** Largest movement in pixels of a click. */
 const LEAST_PX = 6;
-/** How far a side of a group reaches into it. */
+/** Share of a group's width or height that counts as one of its sides. */
 const EDGE = 0.28;
 
 interface Drop {
   readonly to: Destination;
-  /** What is lit, in the coordinates of the window. */
+  /** The highlighted area, in window coordinates. */
   readonly box: DOMRect;
 }
 
-/** @param drop takes a pane to where its tab was let go. */
+/** @param drop is called with the pane and the destination where its tab was released. */
 export function dragTabs(element: HTMLElement, drop: (pane: Pane, to: Destination) => void): void {
   element.addEventListener("pointerdown", (down) => {
     const tab = (down.target as Element).closest<HTMLElement>("[data-tab]");
@@ -85,7 +85,7 @@ function dropAt(element: HTMLElement, x: number, y: number): Drop | null {
   return side ? { to: { at, side }, box: halfOf(box, side) } : { to: at, box };
 }
 
-/** The side that a point is near to, by its shares of width and height; null in the middle. */
+/** Returns the side that is nearest to a point, given as shares of width and height; null near the center. */
 export function sideOf(x: number, y: number): Side | null {
   const distances: [number, Side][] = [
     [x, "left"],

@@ -1,4 +1,4 @@
-// Flags as the controls show them: a row a match, and all that is known of the active one.
+// Search results for flags in the controls: one row per match, and the details of the active one.
 
 import type { Offer, Suggestion } from "../lib/combobox.ts";
 import { h } from "../lib/dom.ts";
@@ -7,7 +7,7 @@ import type * as messages from "../messages.ts";
 
 const TARGETS = ["cpu", "gpu", "tpu"];
 
-/** What the flag's field offers for a search; `target` names the target that was asked about. */
+/** Returns the suggestions for a search in the flag field. `target` is the target of the request. */
 export function flagOffer(search: string, reply: messages.Flags, target: string): Offer {
   const { rows, total, note } = reply;
   const words = search
@@ -17,11 +17,12 @@ export function flagOffer(search: string, reply: messages.Flags, target: string)
     .filter(Boolean);
   const firstIgnored = rows.findIndex((row) => !row.is_taken);
   const suggestions = rows.map((row, index): Suggestion => {
-    const heading = index === firstIgnored ? { heading: `Not for ${target}` } : {};
+    const heading = index === firstIgnored ? { heading: `Not available for ${target}` } : {};
     return { value: row.name, content: flagRow(row, words), ...heading };
   });
-  const more = total > rows.length ? `${grouped(total - rows.length)} more: type more letters.` : "";
-  const nothing = `No flag of the installed compilers has “${search.trim()}” in its name or description.`;
+  const more =
+    total > rows.length ? `${grouped(total - rows.length)} more. Type more letters to narrow the search.` : "";
+  const nothing = `No flag of the installed compilers matches “${search.trim()}”.`;
   return {
     suggestions,
     isFirstActive: search.trim() !== "",
@@ -33,7 +34,7 @@ export function flagOffer(search: string, reply: messages.Flags, target: string)
   };
 }
 
-/** What the value's field offers for a flag: its values, and what it is. */
+/** Returns the suggestions for the value field: the values of a flag, and its details. */
 export function valueOffer(flag: messages.Flag): Offer {
   return {
     suggestions: flag.values.map((value) => ({
@@ -47,7 +48,7 @@ export function valueOffer(flag: messages.Flag): Offer {
   };
 }
 
-/** Flags that were copied from several lines as one: a field has one line and would join their words. */
+/** Joins flags that were copied from several lines, because a field has one line and would drop the line breaks. */
 export function oneLine(text: string): string {
   return text
     .replace(/\\?[\r\n]+/g, " ")
@@ -55,7 +56,7 @@ export function oneLine(text: string): string {
     .trim();
 }
 
-/** The value that turns a flag away from its default, where there is only one. */
+/** Returns the value of a boolean flag that differs from its default; "" for other flags. */
 export function turned(flag: messages.Flag): string {
   const isBoolean = flag.values.length === 2 && flag.values.includes("true");
   return isBoolean ? (flag.default === "true" ? "false" : "true") : "";
@@ -75,7 +76,7 @@ function flagRow(flag: messages.Flag, words: readonly string[]): HTMLElement[] {
   ];
 }
 
-function flagDetail(flag: messages.Flag, besides: readonly string[]): HTMLElement {
+function flagDetail(flag: messages.Flag, notes: readonly string[]): HTMLElement {
   const choices = flag.values.length > 2 ? h("p", {}, h("b", {}, "Values "), flag.values.join(", ")) : null;
   return h(
     "div",
@@ -90,7 +91,7 @@ function flagDetail(flag: messages.Flag, besides: readonly string[]): HTMLElemen
     ),
     h("p", { class: flag.described ? "insp-flag-said" : "insp-flag-said insp-dim" }, flag.description),
     choices,
-    ...remarks(besides),
+    ...remarks(notes),
   );
 }
 
@@ -98,7 +99,7 @@ function remarks(texts: readonly string[]): HTMLElement[] {
   return texts.filter(Boolean).map((text) => h("p", { class: "insp-dim" }, text));
 }
 
-/** Which compilers take it: the three in one order, so that columns of rows align. */
+/** Shows which compilers accept a flag, always in the same order, so that the rows align. */
 function badges(flag: messages.Flag): HTMLElement {
   const badge = (target: string): HTMLElement =>
     h("span", { class: flag.targets.includes(target) ? "insp-badge" : "insp-badge insp-badge-off" }, target);
@@ -109,7 +110,7 @@ function badges(flag: messages.Flag): HTMLElement {
   );
 }
 
-/** The name with what was searched for in it marked. */
+/** Returns a name with the search words marked. */
 function marked(name: string, words: readonly string[]): (HTMLElement | string)[] {
   const isMarked = new Uint8Array(name.length);
   for (const word of words) {

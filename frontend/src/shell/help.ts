@@ -1,4 +1,4 @@
-// Every key, in one place.
+// A list of all keyboard shortcuts.
 
 import { toolButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
@@ -7,15 +7,15 @@ import type { Command } from "./commands.ts";
 
 const OF_TEXTS: readonly (readonly [string, string])[] = [
   ["↑ ↓", "Select the line above or below"],
-  ["Ctrl+F", "Find in this text"],
-  ["F3", "Next place that was found"],
+  ["Ctrl+F", "Find in the text"],
+  ["F3", "Next search result"],
   ["Double click, Ctrl+click", "Go to the definition of a name"],
-  ["Tab", "Next control; in a row of tabs ← → choose one"],
-  ["Ctrl+wheel", "Zoom a picture"],
+  ["Tab", "Next control; ← → switch tabs"],
+  ["Ctrl+wheel", "Zoom a graph or chart"],
 ];
 const OF_GRAPHS: readonly (readonly [string, string])[] = [
-  ["← → ↑ ↓", "Go from node to node"],
-  ["Enter, Esc", "Open or select a node, close the box that it is in"],
+  ["← → ↑ ↓", "Move between nodes"],
+  ["Enter, Esc", "Open or select a node, close its box"],
   ["+ − 0", "Zoom in, zoom out, show all"],
 ];
 
@@ -32,18 +32,18 @@ export function openHelp(root: HTMLElement, commands: readonly Command[]): void 
   const button = toolButton("close", "Close (Esc)", close);
   const element = h(
     "div",
-    { class: "insp-help insp-scroll", role: "dialog", "aria-label": "Keys" },
-    h("div", { class: "insp-help-head" }, h("b", {}, "Keys"), button),
+    { class: "insp-help insp-scroll", role: "dialog", "aria-label": "Keyboard shortcuts" },
+    h("div", { class: "insp-help-head" }, h("b", {}, "Keyboard shortcuts"), button),
     h("table", {}, ...commands.filter(({ key }) => key).map(({ key, name }) => row(key, name))),
-    h("b", {}, "In a text"),
+    h("b", {}, "Texts"),
     h("table", {}, ...OF_TEXTS.map(([key, name]) => row(key, name))),
-    h("b", {}, "In the graph"),
+    h("b", {}, "Graph"),
     h("table", {}, ...OF_GRAPHS.map(([key, name]) => row(key, name))),
     h(
       "p",
       { class: "insp-dim" },
-      "A click on a line lights what belongs to it in every pane: strongly what is of the same operation, weakly what is" +
-        " of the same source line (≈). What carries no source location was made by the compiler, which did not say from what.",
+      "Clicking a line highlights related lines in every pane: strongly for the same operation, weakly for the same source" +
+        " line (≈). Lines without a source location were created by the compiler.",
     ),
   );
   element.addEventListener("keydown", (e) => {

@@ -1,5 +1,5 @@
-// The layouts that are kept: by the notebook, and by the browser for its next Explorer, there another one for texts side
-// by side. One in which no pane was moved follows the width of the page.
+// Saved layouts: in the notebook, and in the browser for its next Explorer. The browser saves a separate layout for
+// texts side by side. A layout in which no pane was moved adapts to the width of the page.
 
 import { recall, remember } from "../lib/storage.ts";
 import type { Pane } from "../messages.ts";
@@ -16,8 +16,8 @@ import {
   widened,
 } from "../state/layout.ts";
 
-/** A layout that the notebook keeps; what Python sets may be the name of one. */
-export interface Arrangement {
+/** The layout that the notebook saves. Python may set the name of a preset instead. */
+interface Arrangement {
   get(): (Partial<Omit<Layout, "version">> & { readonly preset?: string; readonly side_by_side?: boolean }) | null;
   set(layout: Layout & { readonly side_by_side: boolean }): void;
 }
@@ -37,13 +37,13 @@ export class KeptLayouts {
     this.shape = shapeOf(widthPx);
   }
 
-  /** A layout as the page's new width has room for it. */
+  /** Adapts a layout to a new width of the page. */
   fit(layout: Layout, widthPx: number): Layout {
     this.shape = shapeOf(widthPx);
     return this.fitted(layout);
   }
 
-  /** As the notebook or Python has it. */
+  /** The layout that the notebook or Python has set; null if there is none. */
   get ofNotebook(): Layout | null {
     const kept = this.arrangement.get();
     const preset = PRESETS.find(({ value }) => value === kept?.preset);
@@ -51,12 +51,12 @@ export class KeptLayouts {
     return kept?.columns ? this.fitted(restoreLayout(kept, this.available, this.usual)) : null;
   }
 
-  /** As this browser had it last. */
+  /** The last layout of this browser. */
   get ofBrowser(): Layout {
     return this.fitted(restoreLayout(recall(this.name), this.available, this.usual));
   }
 
-  /** As nobody has changed it. */
+  /** The default layout. */
   get usual(): Layout {
     return this.usualOf(this.shape);
   }
@@ -65,7 +65,7 @@ export class KeptLayouts {
     return presetLayout(preset, this.available, this.shape);
   }
 
-  /** In the notebook, where Python reads it, and for the next Explorer in this browser. */
+  /** Saves a layout in the notebook, where Python reads it, and for the next Explorer in this browser. */
   keep(layout: Layout): void {
     remember(this.name, layout);
     this.arrangement.set({ ...layout, side_by_side: this.isWide });

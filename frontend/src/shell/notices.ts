@@ -1,11 +1,11 @@
-// What must be said above all panes: notices of Python, and a kernel that is gone or silent.
+// Notices above all panes: messages from Python, and a notebook kernel that is gone or does not respond.
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import type { Context } from "../panes/pane.ts";
 
 const SILENCE_MS = 10_000;
-/** A question may be lost, as while the kernel makes the widget; later ones are rarer, as each is answered. */
+/** Pause before the first repeated request. A request may be lost while the kernel creates the widget. */
 const FIRST_WAIT_MS = 1500;
 
 export class Notices {
@@ -25,7 +25,12 @@ export class Notices {
     this.end();
   }
 
-  /** Asks a kernel that has not answered again, after `pause`; `total` is how long it will have been silent then. */
+  /**
+   * Repeats the request to a notebook kernel that has not responded.
+   *
+   * @param pause milliseconds until then.
+   * @param total milliseconds since the first request, at that time.
+   */
   private wait(pause: number, total: number): void {
     this.timer = setTimeout(() => {
       if (this.context.synced.notebookKernel !== "waiting") return;
@@ -48,10 +53,10 @@ export class Notices {
     );
     if (synced.notebookKernel === "gone")
       bars.unshift(
-        bar("The kernel is gone. What is shown stays; to compile, run or draw again, run the cell once more."),
+        bar("The notebook kernel is gone. The results stay visible. To compile or run again, run the cell again."),
       );
     else if (synced.notebookKernel === "waiting" && this.isSilent)
-      bars.unshift(bar("The kernel does not answer. It may be busy or gone: wait for it, or run the cell again."));
+      bars.unshift(bar("The notebook kernel does not respond. It may be busy or gone. Wait, or run the cell again."));
     fill(this.element, ...bars);
   }
 }

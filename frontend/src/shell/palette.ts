@@ -1,4 +1,4 @@
-// One field for everything: commands, and lines of all texts by words or by what their instructions are.
+// The palette: one search field for commands, and for lines of all texts by words or by properties of instructions.
 
 import { fill, h } from "../lib/dom.ts";
 import type { TextDocument } from "../lib/documents.ts";
@@ -12,10 +12,10 @@ import type { Command } from "./commands.ts";
 const TEXTS: readonly TextPane[] = ["optimized", "source", "jaxpr", "stablehlo", "hlo"];
 const MOST_LINES = 12;
 const LONGEST = 140;
-/** Of one turn: the page stays fluid while 30 MB are searched. */
+/** Duration of one turn of the search, so that the page stays responsive while 30 MB are searched. */
 const TURN_MS = 8;
 const HELP =
-  "Words find lines. op:fusion  scope:attention  file:model.py  users:NAME  flops>1M  bytes>1MiB  time>1us find instructions.";
+  "Find lines by words, and instructions with op:fusion  scope:attention  file:model.py  users:NAME  flops>1M  bytes>1MiB  time>1us";
 
 interface Entry {
   readonly content: (HTMLElement | string)[];
@@ -52,13 +52,13 @@ export class Palette {
       autocomplete: "off",
       "aria-expanded": "true",
       "aria-controls": "insp-palette",
-      "aria-label": "Search all panes, or run a command",
-      placeholder: "Search all panes, or run a command",
+      "aria-label": "Search all panes or run a command",
+      placeholder: "Search all panes or run a command",
       oninput: () => void this.look(),
       onkeydown: ((e: KeyboardEvent) => this.onKey(e)) as EventListener,
       onblur: () => this.close(),
     });
-    this.list.setAttribute("aria-label", "Found");
+    this.list.setAttribute("aria-label", "Search results");
     this.list.addEventListener("pointerdown", (e) => e.preventDefault()); // the field keeps the focus
     this.element = h(
       "div",
@@ -67,7 +67,7 @@ export class Palette {
       this.list,
       h("div", { class: "insp-palette-help" }, HELP),
     );
-    // A filter by costs finds what it looks for when these are counted.
+    // A filter by costs has results once the costs are computed.
     this.end = context.synced.signal.on(["line_costs"], () => () => void (this.isOpen && this.look()));
   }
 
@@ -88,7 +88,7 @@ export class Palette {
     void this.look();
   }
 
-  /** Taking it off the page takes the focus off the field, which closes it too. */
+  /** Closes the palette. Removing it from the page blurs the field, which calls this again. */
   close(): void {
     if (!this.isOpen) return;
     this.isOpen = false;
@@ -97,7 +97,7 @@ export class Palette {
     this.element.remove();
   }
 
-  /** Shows what is found as it is found; what was looked for before is given up. */
+  /** Starts a search, canceling the one before, and shows results as they are found. */
   private async look(): Promise<void> {
     const turn = ++this.turn;
     const text = this.input.value.trim();
@@ -115,10 +115,7 @@ export class Palette {
       if (lines.length) sections.push(this.section(document, lines));
       this.show(sections, "Searching …");
     }
-    this.show(
-      sections,
-      this.waits(query) ? "Counting what instructions cost …" : sections.length ? "" : "Nothing found",
-    );
+    this.show(sections, this.waits(query) ? "Computing instruction costs …" : sections.length ? "" : "No results");
   }
 
   private async linesOf(document: TextDocument, query: Query, turn: number): Promise<number[] | null> {
@@ -169,7 +166,7 @@ export class Palette {
       };
       return { content: [h("span", { class: "insp-palette-line" }, document.label(line)), h("code", {}, short)], run };
     });
-    const more = lines.length > MOST_LINES ? `, the first ${MOST_LINES}` : "";
+    const more = lines.length > MOST_LINES ? `, first ${MOST_LINES} shown` : "";
     return { title: `${TITLES[document.pane]}: ${plural(lines.length, "line")}${more}`, entries };
   }
 

@@ -1,4 +1,4 @@
-// Everything that is on the screen as one HTML file, made by Python and saved by the browser.
+// Saving the Explorer as one HTML file, which Python creates and the browser downloads.
 
 import { toolButton } from "../lib/controls.ts";
 import { decodeText } from "../lib/transport.ts";
@@ -6,9 +6,7 @@ import { save } from "../lib/download.ts";
 import type { Context } from "../panes/pane.ts";
 
 export class Saving {
-  readonly button = toolButton("save", "Save all of this as one HTML file, which opens without a notebook", () =>
-    this.ask(),
-  );
+  readonly button = toolButton("save", "Save as HTML file, which opens without a notebook", () => this.ask());
   private askedId = -1;
   private readonly end: () => void;
 

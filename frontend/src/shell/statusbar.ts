@@ -1,9 +1,9 @@
-// What is selected, where it comes from, and how many lines of each text it became.
+// The status bar: the selection, its source, and the number of related lines in each text.
 
 import { computationsOf } from "../lib/computations.ts";
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
-import { grouped, shortSource } from "../lib/format.ts";
+import { grouped, plural, shortSource } from "../lib/format.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { best, type Matches, phaseCounts } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
@@ -13,7 +13,7 @@ import { type Context, TITLES } from "../panes/pane.ts";
 import type { Anchor } from "../state/local.ts";
 
 const HINT =
-  "Click a line to see where it comes from and what it became. Double-click a name to go to its definition. Press / to search, ? for all keys.";
+  "Click a line to highlight related lines in all panes. Double-click a name to go to its definition. Press / to search, ? for all shortcuts.";
 const PANES: TextPane[] = ["source", "jaxpr", "stablehlo", "hlo", "optimized"];
 const SHORT: Record<TextPane, string> = {
   source: "source",
@@ -24,10 +24,10 @@ const SHORT: Record<TextPane, string> = {
 };
 
 const PHASES: Record<string, string> = {
-  forward: "of the forward pass",
-  backward: "of the backward pass",
-  recomputed: "that jax.checkpoint computes once more",
-  rest: "that are not differentiated",
+  forward: "lines of the forward pass",
+  backward: "lines of the backward pass",
+  recomputed: "lines that jax.checkpoint recomputes",
+  rest: "lines that are not differentiated",
 };
 
 export class StatusBar {
@@ -62,30 +62,30 @@ export class StatusBar {
     fill(this.text, existing, ...this.place(selection), ...this.counts(selection));
   }
 
-  /** The word for a variant that was asked for again, while it is the active one. */
+  /** The note about a requested variant that already exists, while it is the active one. */
   private existing(): HTMLElement | null {
     const { synced, local } = this.context;
     const { variant } = local;
     if (!variant || variant.variant !== synced.existing) return null;
-    return h("span", { class: "insp-note", role: "status" }, `${textOf(variant)} is already a variant`);
+    return h("span", { class: "insp-note", role: "status" }, `${textOf(variant)} already exists`);
   }
 
-  /** Of what was recorded, when and by what, and how to get more. */
+  /** The date and version of a recording, and how to get more. */
   private about(): HTMLElement | null {
     const { about, remedy } = this.context.synced;
     return about ? h("span", { class: "insp-dim insp-hint", title: HINT }, `${about}. ${remedy}`) : null;
   }
 
-  /** Arguments that are no arrays, with their values, and what else is to be known of how it was lowered. */
+  /** Notes about the lowering, such as the values of non-array arguments. */
   private note(): HTMLElement | null {
     const notes = this.context.synced.session?.notes ?? [];
     if (!notes.length) return null;
     const title = `Lowered with:\n${notes.join("\n")}`;
     const more = notes.length > 2 ? ` and ${notes.length - 2} more` : "";
-    return h("span", { class: "insp-note", title }, `lowered with: ${notes.slice(0, 2).join(", ")}${more}`);
+    return h("span", { class: "insp-note", title }, `Lowered with: ${notes.slice(0, 2).join(", ")}${more}`);
   }
 
-  /** Of the active variant's compile, such as of devices that it leaves idle. */
+  /** The warnings of the active variant's compile, for example about idle devices. */
   private warning(): HTMLElement | null {
     const { synced, local } = this.context;
     const warnings = (local.active === null ? null : synced.variants.get(local.active))?.warnings ?? [];
@@ -108,7 +108,7 @@ export class StatusBar {
       selection.instruction && selection.stage
         ? h(
             "code",
-            { class: "insp-instruction", title: `instruction of the ${TITLES[selection.stage]}` },
+            { class: "insp-instruction", title: `Instruction in ${TITLES[selection.stage]}` },
             selection.instruction,
           )
         : null,
@@ -116,7 +116,7 @@ export class StatusBar {
     ];
   }
 
-  /** The computations that lead to an instruction from the entry; a press goes to the call. */
+  /** The path of computations from the entry to an instruction. Clicking one goes to the call. */
   private crumbs({ stage, instruction }: Anchor): HTMLElement | null {
     const { synced, local } = this.context;
     const document = stage && instruction && synced.document(stage, local.active);
@@ -135,10 +135,10 @@ export class StatusBar {
         `${i ? "› " : ""}${computation.name}`,
       ),
     );
-    return h("span", { class: "insp-crumbs", role: "navigation", "aria-label": "Where it is called" }, ...crumbs);
+    return h("span", { class: "insp-crumbs", role: "navigation", "aria-label": "Call path" }, ...crumbs);
   }
 
-  /** The calls that led to an origin, innermost first, one a line. */
+  /** Returns the Python stack of an origin, innermost frame first, one per line. */
   private chain(origin: number): string {
     const { origins } = this.context.synced;
     const lines = origins.frames(origin).map((frame) => {
@@ -154,7 +154,7 @@ export class StatusBar {
         h(
           "span",
           { class: "insp-dim" },
-          "This line carries no source location: the compiler made it, or it is part of the text's frame.",
+          "No source location: the compiler created this line, or it is not an operation.",
         ),
       ];
     const { synced, local } = this.context;
@@ -168,11 +168,7 @@ export class StatusBar {
       if (pane === "optimized") hasVanished = !matches.strong.length && !matches.weak.length;
     }
     if (!parts.length) return [];
-    const vanished = h(
-      "span",
-      { class: "insp-vanished" },
-      "no instruction of the optimized HLO carries this line: folded or fused away",
-    );
+    const vanished = h("span", { class: "insp-vanished" }, "Not in the optimized HLO: folded or fused");
     return [h("span", { class: "insp-dim" }, "→"), ...parts, ...(hasVanished ? [vanished] : [])];
   }
 
@@ -180,8 +176,8 @@ export class StatusBar {
     const isWeak = !strong.length && weak.length > 0;
     const number = grouped(strong.length || weak.length);
     const title = isWeak
-      ? `${TITLES[pane]}: no line of this operation, ${number} of the same source line`
-      : `${TITLES[pane]}: ${number} of this operation, ${grouped(weak.length)} more of the same source line`;
+      ? `${TITLES[pane]}: no lines of this operation, ${plural(weak.length, "line")} of the same source line`
+      : `${TITLES[pane]}: ${plural(strong.length, "line")} of this operation, ${grouped(weak.length)} more of the same source line`;
     return h(
       "button",
       {
@@ -195,7 +191,7 @@ export class StatusBar {
     );
   }
 
-  /** A line that stands for many: what they are, each with a step to the next of its kind. */
+  /** The number of matching lines by phase, if there are several. Clicking one steps to the next line of the phase. */
   private phases(document: TextDocument, matches: Matches): HTMLElement[] {
     const counts = phaseCounts(document, best(matches), this.context.synced.origins);
     return [...counts].map(([phase, count]) =>
@@ -204,7 +200,7 @@ export class StatusBar {
         {
           type: "button",
           class: "insp-link insp-dim",
-          title: `${TITLES.optimized}: the next of ${grouped(count)} ${PHASES[phase] ?? phase}`,
+          title: `${TITLES.optimized}: next of ${grouped(count)} ${PHASES[phase] ?? phase}`,
           onclick: () => {
             this.context.local.reveal("optimized");
             this.context.local.step("optimized", 1, null, phase);
@@ -215,7 +211,7 @@ export class StatusBar {
     );
   }
 
-  /** Brings a pane to the front; the next press steps through its matches. */
+  /** Brings a pane to the front and steps to its next match. */
   private go(pane: TextPane): void {
     this.context.local.reveal(pane);
     this.context.local.step(pane, 1);
@@ -226,7 +222,7 @@ export class StatusBar {
     return [
       toolButton("left", "Previous match in every pane", () => local.step(null, -1)),
       toolButton("right", "Next match in every pane", () => local.step(null, 1)),
-      toolButton("close", "Clear the selection (Esc)", () => local.select(null)),
+      toolButton("close", "Clear selection (Esc)", () => local.select(null)),
     ];
   }
 }

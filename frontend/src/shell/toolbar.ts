@@ -1,4 +1,4 @@
-// The row of variants: which there are, how they fare, which one is shown.
+// The row of variants with their states, and the buttons for comparing them.
 
 import { fill, h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
@@ -58,7 +58,7 @@ export class Toolbar {
     this.drawCompare();
   }
 
-  /** Moves only what stands elsewhere: a chip that moves loses the keyboard's focus. */
+  /** Moves only chips in the wrong place, because moving an element removes the keyboard focus from it. */
   private arrange(): void {
     const focused = document.activeElement as HTMLElement | null;
     this.context.synced.ordered.forEach((number, i) => {
@@ -73,7 +73,7 @@ export class Toolbar {
     this.chips.append(chip.element);
   }
 
-  /** Where many variants need several rows, the active one's is shown. */
+  /** Scrolls to the row of the active variant. */
   private showActive(): void {
     requestAnimationFrame(() => {
       const chip = this.chips.querySelector<HTMLElement>("[aria-pressed=true]")?.parentElement;
@@ -81,7 +81,7 @@ export class Toolbar {
     });
   }
 
-  /** All variants side by side, and the active one against the baseline, one press away. */
+  /** Draws the buttons that show all variants side by side and compare the active one with its reference. */
   private drawCompare(): void {
     const { synced, local } = this.context;
     if (synced.variants.size < 2) return fill(this.compare);
@@ -96,7 +96,7 @@ export class Toolbar {
         "Side by side",
         local.isSideBySide,
         true,
-        "Show the optimized HLO of all variants in columns",
+        "Show the optimized HLO of all variants side by side",
       ),
       this.toggle(
         "compare",
@@ -104,8 +104,8 @@ export class Toolbar {
         local.optimizedView === local.lastComparison,
         canCompare,
         canCompare
-          ? `Show the optimized HLO of the active variant against ${isBaseline ? "the baseline" : name}`
-          : "Choose a variant other than the baseline to compare it",
+          ? `Compare the optimized HLO of the active variant with ${isBaseline ? "the baseline" : name}`
+          : "Select a variant other than the baseline",
       ),
     );
   }

@@ -1,11 +1,11 @@
-// One view of the app: toolbar, panes, status, and what holds them together.
+// One view of the app: controls, toolbar, panes and status bar, and the code that connects them.
 
 import { fill, h } from "../lib/dom.ts";
 import { shareKeys } from "../lib/shortcuts.ts";
 import { splitter } from "../lib/splitter.ts";
 import { recall, remember } from "../lib/storage.ts";
 import { hideStored } from "../lib/stored.ts";
-import { dress } from "../lib/styles.ts";
+import { addStyles } from "../lib/styles.ts";
 import { followTheme } from "../lib/theme.ts";
 import type { Pane as PaneName } from "../messages.ts";
 import { MAKERS } from "../panes.ts";
@@ -69,7 +69,7 @@ export class View {
       this.heightHandle(),
     );
     host.append(this.root);
-    dress(host);
+    addStyles(host);
     this.ends = [
       followTheme(this.root),
       shareKeys(this.root),
@@ -113,7 +113,7 @@ export class View {
 
   private onSession(): void {
     const { session } = this.synced;
-    if (!session) return fill(this.main, loading("Waiting for the kernel", null));
+    if (!session) return fill(this.main, loading("Waiting for the notebook kernel", null));
     if (this.workspace) return;
     this.root.style.height = `${this.usualHeight}px`;
     for (const name of session.panes) this.panes.set(name, MAKERS[name]({ synced: this.synced, local: this.local }));
@@ -131,7 +131,7 @@ export class View {
     this.onReveal();
   }
 
-  /** Explorers that begin side by side remember for themselves whether they should. */
+  /** The name of the saved choice of columns. Explorers that begin side by side have a separate one. */
   private get memory(): string {
     return this.synced.session?.side_by_side ? "columns.targets" : "columns";
   }
@@ -146,7 +146,7 @@ export class View {
     this.workspace?.setWide(this.local.isSideBySide);
   }
 
-  /** Keeps an active variant; one that the user adds after another has ended, well or badly, takes its place. */
+  /** Keeps one variant active. A variant that is added after another one has ended becomes the active one. */
   private onVariants(): void {
     const { variants, earlier } = this.synced;
     const ended = ["done", "failed", "cancelled"];
@@ -166,7 +166,7 @@ export class View {
       this.root.style.height = `${Math.max(MIN_HEIGHT_PX, Math.round(pixels))}px`;
     };
     return splitter({
-      label: "Height of the Explorer",
+      label: "Explorer height",
       isVertical: false,
       className: "insp-height",
       start: () => {

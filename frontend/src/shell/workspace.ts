@@ -1,5 +1,5 @@
-// Columns of groups, and the dock: which pane is where, and how large. Layouts are kept by how wide the page is, and
-// others for texts side by side, which need width.
+// The workspace: columns of groups, and the bottom panel ("dock"). Layouts are saved by the width of the page, and
+// separately for texts side by side, which need more width.
 
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -32,7 +32,7 @@ export class Workspace {
   private layout: Layout;
   private isNarrow = false;
   private narrowActive: PaneName;
-  /** What commands move: the pane at the front of the group that was used last. */
+  /** The current pane, which commands move: the active one of the group that was used last. */
   private atHand: PaneName;
   private maximized: GroupKey | null = null;
   private readonly resizes = new ResizeObserver(([entry]) => this.onWidth(entry!.contentRect.width));
@@ -74,7 +74,7 @@ export class Workspace {
     this.change(activate(this.layout, pane));
   }
 
-  /** What can be done with panes from anywhere, by name. */
+  /** Commands that show, move and hide panes. */
   commands(): { readonly name: string; readonly key: string; readonly run: () => void }[] {
     const show = [...this.panes.keys()].map((pane) => ({
       name: `Show ${TITLES[pane]}`,
@@ -102,7 +102,7 @@ export class Workspace {
     if (group) this.atHand = group.active;
   }
 
-  /** Arranges all panes for a purpose. */
+  /** Applies a preset layout. */
   arrange(preset: Preset): void {
     this.maximized = null;
     this.change(this.layouts.preset(preset));
@@ -118,7 +118,7 @@ export class Workspace {
     this.draw();
   }
 
-  /** Takes over what Python has set; of what the page itself has set it is told as well. */
+  /** Applies a layout that Python has set. Also called for layouts that the page itself has set, which it ignores. */
   follow(): void {
     const kept = this.layouts.ofNotebook;
     if (!kept || isSameLayout(kept, this.layout)) return;
@@ -151,7 +151,7 @@ export class Workspace {
     this.draw();
   }
 
-  /** One group alone: what is moved on the page is laid out anew, editors too. */
+  /** Redraws one group only: elements that move on the page, editors included, are laid out again. */
   private redraw(key: GroupKey, group: Group): void {
     this.keepingFocus(() => {
       for (const pane of group.panes) this.panes.get(pane)!.setVisible(false);
@@ -178,12 +178,12 @@ export class Workspace {
     for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
   }
 
-  /** What has the focus keeps it, or its tab where that is new, or the first one: keys are heard where the focus is. */
+  /** Draws, then restores the focus: to the same element, its new tab, or the first active tab. Shortcuts need it. */
   private keepingFocus(draw: () => void): void {
     const before = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement) : null;
     draw();
     if (!before) return;
-    const find = (which: string): HTMLElement | null => this.root.querySelector(`[role=tab]${which}`);
+    const find = (condition: string): HTMLElement | null => this.root.querySelector(`[role=tab]${condition}`);
     const tab = find(`[data-tab="${before.dataset["tab"]}"]`) ?? find("[aria-selected=true]");
     (before.isConnected ? before : tab)?.focus({ preventScroll: true });
   }
@@ -224,7 +224,7 @@ export class Workspace {
     return [...fronts, ...(dock && dockOpen ? [dock.active] : [])];
   }
 
-  /** Applies the sizes alone: what a splitter changes. */
+  /** Applies the sizes of groups and columns, which splitters change. */
   private resize(): void {
     const isAlone = this.isNarrow || this.maximized !== null;
     for (const [i, column] of this.columns.entries())
@@ -278,7 +278,7 @@ export class Workspace {
     return h("div", { class: "insp-tabs", role: "tablist" }, ...group.panes.map(tab));
   }
 
-  /** Where a row of tabs is too narrow for all of them, the one at the front is in view. */
+  /** Scrolls each row of tabs to its active tab. */
   private showActiveTabs(): void {
     for (const tab of this.element.querySelectorAll<HTMLElement>("[role=tab][aria-selected=true]")) {
       const row = tab.parentElement!;
@@ -315,11 +315,11 @@ export class Workspace {
     return h(
       "div",
       { class: "insp-group-tools" },
-      toolButton("menu", "Choose what is shown here", (e) => this.openMenu(e.currentTarget as HTMLElement, key, group)),
-      toolButton(isMaximized ? "restore" : "maximize", isMaximized ? "Back to all columns" : "Maximize", maximize),
+      toolButton("menu", "Pane menu", (e) => this.openMenu(e.currentTarget as HTMLElement, key, group)),
+      toolButton(isMaximized ? "restore" : "maximize", isMaximized ? "Restore layout" : "Maximize", maximize),
       key === "dock" &&
         !isMaximized &&
-        toolButton(isOpen ? "down" : "up", isOpen ? "Close the panel" : "Open the panel", toggleDock),
+        toolButton(isOpen ? "down" : "up", isOpen ? "Close panel" : "Open panel", toggleDock),
     );
   }
 
@@ -331,15 +331,18 @@ export class Workspace {
       {
         title: `Move ${TITLES[active]}`,
         items: [
-          ...movesOf(this.layout, active, TITLES).map(({ text, to }) => ({ text, run: () => this.move(active, to) })),
-          { text: "away (hide)", run: () => this.move(active, "away") },
+          ...movesOf(this.layout, active, TITLES).map(({ text, to }) => ({
+            text: text[0]!.toUpperCase() + text.slice(1),
+            run: () => this.move(active, to),
+          })),
+          { text: `Hide ${TITLES[active]}`, run: () => this.move(active, "away") },
         ],
       },
       {
         title: "Layout",
         items: [
-          ...PRESETS.map(({ value, text }) => ({ text: `For: ${text}`, run: () => this.arrange(value) })),
-          { text: "Reset to default", run: () => this.change(this.layouts.usual) },
+          ...PRESETS.map(({ value, text }) => ({ text, run: () => this.arrange(value) })),
+          { text: "Default layout", run: () => this.change(this.layouts.usual) },
         ],
       },
     ]);

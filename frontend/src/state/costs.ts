@@ -1,4 +1,4 @@
-// What the lines of the variants cost: asked of Python once for each, when the reader wants to see it.
+// The costs of the lines of the variants, requested from Python once per variant when they are shown.
 
 import { LineCosts, type Measure, MEASURES } from "../lib/linecosts.ts";
 import { decodeJson } from "../lib/transport.ts";
@@ -15,7 +15,7 @@ export class Costs {
 
   constructor(private readonly synced: Synced) {}
 
-  /** What is known of a variant's lines; asked for once it is compiled. Python tells more when it records more. */
+  /** Returns the costs of a variant, requesting them once it is compiled. Python sends more after more is recorded. */
   reply(variant: number): Message<"line_costs"> | null {
     const isDone = this.synced.variants.get(variant)?.state === "done";
     if (isDone && !this.asked.has(variant)) this.ask(variant, false);
@@ -27,7 +27,7 @@ export class Costs {
     this.synced.send({ type: "line_costs", variant, is_measured: isMeasured });
   }
 
-  /** What a line costs, a row for each measure that is known. */
+  /** Returns the costs of a line in words, a row for each known measure. */
   describe(document: TextDocument, variant: number, line: number): string[] {
     const reply = this.reply(variant);
     return MEASURES.flatMap(({ value, text }) => {
@@ -37,7 +37,7 @@ export class Costs {
     });
   }
 
-  /** Of the lines of a text, where the measure is known. */
+  /** Returns the costs of the lines of a text; null if the measure is unknown. */
   of(document: TextDocument, variant: number, measure: Measure): LineCosts | null {
     const reply = this.reply(variant);
     return reply && this.from(reply, document, measure);

@@ -1,44 +1,44 @@
-// How the panes are arranged: pure functions over a small versioned value.
+// The arrangement of the panes: a small versioned value, and pure functions on it.
 
 import { type Pane, PANES, type Place } from "../messages.ts";
 
-/** Panes behind one row of tabs. */
+/** Panes that share one row of tabs. */
 export interface Group {
   panes: Pane[];
   active: Pane;
-  /** Share of the height of its column. */
+  /** Share of the column's height, relative to the other groups. */
   weight: number;
 }
 
-/** Groups one below the other. */
+/** Groups stacked on each other. */
 export interface Column {
   groups: Group[];
-  /** Share of the width. */
+  /** Share of the width, relative to the other columns. */
   weight: number;
 }
 
 export interface Layout {
   version: 2;
   columns: Column[];
-  /** The panel below the columns; null when it has no panes. */
+  /** The panel below the columns; null if it has no panes. */
   dock: Group | null;
-  /** Panes that are nowhere. */
+  /** Hidden panes. */
   hidden: Pane[];
   dockOpen: boolean;
-  /** Share of the height that the open dock takes. */
+  /** Share of the height that the open dock takes, from 0 to 1. */
   dockShare: number;
 }
 
 /** "dock", or a column and a group in it. */
 export type GroupKey = "dock" | `${number}.${number}`;
 
-/** What a layout may be that was made for one with a row of groups. */
+/** A saved layout. In version 1, the columns were single groups. */
 type Kept = Partial<Omit<Layout, "version" | "columns">> & {
   readonly version: 1 | 2;
   readonly columns: readonly (Column | Group)[];
 };
 
-/** How many columns there is room for: two of tabs, two of which one is stacked, or three. */
+/** The arrangement that fits a width: two columns, two columns with the left one stacked, or three columns. */
 export type Shape = (typeof SHAPES)[number];
 
 const SHAPES = ["two", "stacked", "three"] as const;
@@ -77,12 +77,12 @@ export function defaultLayout(available: readonly Pane[], shape: Shape): Layout 
 
 export type Preset = "read" | "compare" | "communicate" | "memory";
 
-/** Layouts for a purpose: what is at the front of the panel below, and how high that is. */
+/** Layouts for a purpose. They differ in the active pane of the dock and in its height. */
 export const PRESETS: readonly { readonly value: Preset; readonly text: string }[] = [
-  { value: "read", text: "read" },
-  { value: "compare", text: "compare variants" },
-  { value: "communicate", text: "communication" },
-  { value: "memory", text: "memory" },
+  { value: "read", text: "Reading layout" },
+  { value: "compare", text: "Comparison layout" },
+  { value: "communicate", text: "Communication layout" },
+  { value: "memory", text: "Memory layout" },
 ];
 const FRONTS: Readonly<Record<Preset, { readonly dock: Pane; readonly share: number; readonly isOpen: boolean }>> = {
   read: { dock: "instructions", share: 0.36, isOpen: false },
@@ -96,7 +96,9 @@ export function presetLayout(preset: Preset, available: readonly Pane[], shape: 
   return { ...activate(defaultLayout(available, shape), dock), dockShare: share, dockOpen: isOpen };
 }
 
-/** The layout where one pane shows several texts side by side: it is wide, what is in other columns is stacked in one. */
+/**
+ * The layout for a pane with several texts side by side: its column is wide, and the other columns become one stack.
+ */
 export function widened(layout: Layout, pane: Pane): Layout {
   const wide = layout.columns.find((column) => column.groups.some(({ panes }) => panes.includes(pane)));
   const others = layout.columns.filter((column) => column !== wide);
@@ -107,7 +109,7 @@ export function widened(layout: Layout, pane: Pane): Layout {
   return activate({ ...layout, columns: [...beside, column], dockShare }, pane);
 }
 
-/** A saved layout made to hold exactly `available`, and nothing besides; `fallback` when it cannot be read. */
+/** Restores a saved layout with exactly the panes in `available`. Returns `fallback` if it cannot be read. */
 export function restoreLayout(saved: unknown, available: readonly Pane[], fallback: Layout): Layout {
   if (!isKept(saved)) return fallback;
   const seen = new Set<Pane>();
@@ -128,7 +130,7 @@ export function restoreLayout(saved: unknown, available: readonly Pane[], fallba
   return { version: 2, columns, dock, hidden, dockOpen, dockShare };
 }
 
-/** Whether two layouts arrange the panes alike. */
+/** Returns whether two layouts are equal. */
 export function isSameLayout(one: Layout, other: Layout): boolean {
   const group = ({ panes, active, weight }: Group): unknown => [panes, active, weight];
   const column = ({ groups, weight }: Column): unknown => [groups.map(group), weight];
@@ -137,7 +139,7 @@ export function isSameLayout(one: Layout, other: Layout): boolean {
   return key(one) === key(other);
 }
 
-/** A layout in which no pane was moved, as it is usual for another width, with the same panes at the front. */
+/** Adapts a layout to another width if no pane was moved: the default layout, with the same active panes. */
 export function fitted(layout: Layout, shape: Shape, usual: (shape: Shape) => Layout): Layout {
   const { dockOpen, dockShare } = layout;
   const isUsual = (each: Shape): boolean => isSamePlacing({ ...usual(each), dockOpen }, layout);
@@ -146,14 +148,14 @@ export function fitted(layout: Layout, shape: Shape, usual: (shape: Shape) => La
   return { ...fronts.reverse().reduce(activate, usual(shape)), dockOpen, dockShare };
 }
 
-/** Whether the panes stand in the same groups, whatever is at the front and how large the groups are. */
+/** Returns whether the panes are in the same groups, ignoring active panes and sizes. */
 export function isSamePlacing(one: Layout, other: Layout): boolean {
   const key = ({ columns, dock, hidden, dockOpen }: Layout): string =>
     JSON.stringify([columns.map(({ groups }) => groups.map(({ panes }) => panes)), dock?.panes, hidden, dockOpen]);
   return key(one) === key(other);
 }
 
-/** Every group with its key, those of the columns first. */
+/** Returns all groups with their keys, the dock last. */
 export function groupsOf({ columns, dock }: Layout): [GroupKey, Group][] {
   const stacked = columns.flatMap(({ groups }, i) => groups.map((group, j): [GroupKey, Group] => [`${i}.${j}`, group]));
   return dock ? [...stacked, ["dock", dock]] : stacked;
@@ -167,14 +169,14 @@ export function groupOf(layout: Layout, pane: Pane): GroupKey | null {
   return groupsOf(layout).find(([, { panes }]) => panes.includes(pane))?.[0] ?? null;
 }
 
-/** Brings a pane to the front of its group, and opens the dock when it is there. */
+/** Makes a pane the active one of its group. Opens the dock if the pane is there. */
 export function activate(layout: Layout, pane: Pane): Layout {
   const isDocked = groupOf(layout, pane) === "dock";
   const front = (group: Group): Group => (group.panes.includes(pane) ? { ...group, active: pane } : group);
   return { ...changed(layout, (group) => [front(group)]), dockOpen: layout.dockOpen || isDocked };
 }
 
-/** The same columns with other weights. */
+/** Moves the border after column `index` by a share of the width. */
 export function resizeColumns(layout: Layout, index: number, share: number): Layout {
   return { ...layout, columns: resized(layout.columns, index, share) };
 }
@@ -185,14 +187,14 @@ export function resizeGroups(layout: Layout, column: number, index: number, shar
   return { ...layout, columns: layout.columns.map((each, i) => (i === column ? resizedIn(each) : each)) };
 }
 
-/** Where the border behind part `index` stands, from 0 to 1. */
+/** Returns the position of the border after part `index`, from 0 to 1. */
 export function borderOf(parts: readonly { readonly weight: number }[], index: number): number {
   const sum = (some: readonly { readonly weight: number }[]): number =>
     some.reduce((all, { weight }) => all + weight, 0);
   return sum(parts.slice(0, index + 1)) / Math.max(sum(parts), Number.MIN_VALUE);
 }
 
-/** The columns as wide as `usual` has them; all alike where it has another number of columns. */
+/** Resets the column widths to those of `usual`, or to equal widths if its number of columns differs. */
 export function evened(layout: Layout, usual: Layout): Layout {
   const isAlike = usual.columns.length === layout.columns.length;
   const weight = (index: number): number => (isAlike ? usual.columns[index]!.weight : 1);
@@ -203,7 +205,7 @@ export function resizeDock(layout: Layout, share: number): Layout {
   return { ...layout, dockShare: Math.max(0.12, Math.min(0.8, share)), dockOpen: true };
 }
 
-/** A layout with other groups in the place of each; what is empty then goes away. The last column stays. */
+/** Replaces each group by the groups that `change` returns, and removes empty ones. Keeps the last column. */
 export function changed(layout: Layout, change: (group: Group) => Group[]): Layout {
   const kept = (group: Group): Group[] => change(group).filter(({ panes }) => panes.length);
   const columns = layout.columns
@@ -213,7 +215,7 @@ export function changed(layout: Layout, change: (group: Group) => Group[]): Layo
   return { ...layout, columns, dock: (layout.dock && kept(layout.dock)[0]) ?? null };
 }
 
-/** A group with panes that stand together. */
+/** Returns a new group of panes. */
 export function groupWith(panes: Pane[]): Group {
   return { panes, active: preferred(panes), weight: 1 };
 }
@@ -222,7 +224,7 @@ function columnOf(groups: readonly Pane[][]): Column {
   return { groups: groups.filter((panes) => panes.length).map(groupWith), weight: 1 };
 }
 
-/** Parts with the border behind one of them moved by a share of the whole; none is closed. */
+/** Moves the border after a part by a share of the whole. No part becomes smaller than `LEAST_SHARE`. */
 function resized<T extends { readonly weight: number }>(parts: readonly T[], index: number, share: number): T[] {
   const total = parts.reduce((sum, { weight }) => sum + weight, 0);
   const [before, after] = [parts[index], parts[index + 1]];
@@ -236,7 +238,7 @@ function resized<T extends { readonly weight: number }>(parts: readonly T[], ind
   return parts.map((part) => ({ ...part, weight: part.weight + (by.get(part) ?? 0) }));
 }
 
-/** Where nothing else is said, the source; of what the compiler gets the StableHLO is what most readers know. */
+/** Returns the pane to show first: the first one, or StableHLO in a group of compiler inputs, as most users know it. */
 function preferred(panes: readonly Pane[]): Pane {
   return panes.includes("source") || !panes.includes("stablehlo") ? panes[0]! : "stablehlo";
 }

@@ -1,4 +1,4 @@
-// What the user did in one view: selection, active variant, layout. Python hears of the selection only.
+// State that the user controls: selection, active variant, view options. Python receives the selection only.
 
 import type { Measure } from "../lib/linecosts.ts";
 import { STRONG, WEAK, linkOf, matchesIn, type Link, type Matches } from "../lib/linking.ts";
@@ -10,7 +10,7 @@ import { ChosenPasses } from "./chosenpasses.ts";
 import { Costs } from "./costs.ts";
 import type { Synced, Timed } from "./synced.ts";
 
-export type LocalTopic =
+type LocalTopic =
   | "selection"
   | "hover"
   | "active"
@@ -23,19 +23,19 @@ export type LocalTopic =
   | "measure"
   | "pass"
   | "show";
-/** The active variant, all variants in columns, or the active one against the baseline in two ways. */
+/** The active variant, all variants in columns, or the active one compared with its reference in two ways. */
 export type OptimizedView = "text" | "columns" | "split" | "unified";
 
-/** What was chosen, and where. */
+/** A selected or hovered line or instruction, and the pane where it was selected. */
 export interface Anchor {
   readonly pane: messages.Pane;
-  /** The variant whose text it is in; null in a text that all share. */
+  /** The variant of the text; null for a text that all variants share. */
   readonly variant: number | null;
-  /** The line from 0 in the pane's document, or -1. */
+  /** The line in the pane's document, from 0, or -1. */
   readonly line: number;
-  /** Interned origin, or NONE. */
+  /** The interned origin, or NONE. */
   readonly origin: number;
-  /** The instruction that the line defines, and the stage whose text has it. */
+  /** The instruction that the line defines, and the stage of its text. */
   readonly instruction: string | null;
   readonly stage: messages.Stage | null;
 }
@@ -44,30 +44,30 @@ export class Local {
   readonly signal = new Signal<LocalTopic>();
   active: number | null = null;
   optimizedView: OptimizedView = "text";
-  /** Unified first: in a column of three, two texts side by side are too narrow to read. */
+  /** The last view that compares. Unified at first: in three columns, two texts side by side are too narrow to read. */
   lastComparison: OptimizedView = "unified";
-  /** What to go back to from a comparison. */
+  /** The view to return to from a comparison. */
   withoutComparison: OptimizedView = "text";
-  /** Variants that the user took out of the columns. */
+  /** Variants whose columns the user has hidden. */
   readonly hidden = new Set<number>();
-  /** Widths of columns that the user gave them, as shares of the width there is. */
+  /** Column widths that the user has set, as shares of the total width. */
   readonly columnShares = new Map<number, number>();
   wrap = false;
   /** Whether locations and metadata at the ends of lines are shown. */
   details = false;
-  /** By what the lines of texts are weighed in their margins; null for none. */
+  /** The measure of the costs shown beside lines; null for none. */
   measure: Measure | null = null;
   readonly costs: Costs;
   readonly passes: ChosenPasses;
   selection: Anchor | null = null;
   hover: Anchor | null = null;
-  /** A pane that should come to the front, with the signal "reveal". */
+  /** The pane to bring to the front, with the signal "reveal". */
   revealed: messages.Pane | null = null;
-  /** How far the panes should step through their matches, and which: with the signal "step". */
+  /** The step that panes should make through their matches, with the signal "step". */
   stepped: Step = { pane: null, variant: null, delta: 0, phase: null };
-  /** A line that a pane should scroll to, with the signal "show". */
+  /** The line that a pane should scroll to, with the signal "show". */
   shown: { readonly pane: messages.Pane; readonly line: number } | null = null;
-  /** What was selected before, and what was left by going back. */
+  /** Earlier selections, and selections that `back` has left. */
   private past: Anchor[] = [];
   private future: Anchor[] = [];
   private selectionLink: CachedLink | null = null;
@@ -77,12 +77,16 @@ export class Local {
 
   constructor(private readonly synced: Synced) {
     this.costs = new Costs(synced);
-    this.passes = new ChosenPasses(synced, this);
+    this.passes = new ChosenPasses(
+      synced,
+      () => this.active,
+      () => this.signal.emit("pass"),
+    );
     synced.signal.on(["existing"], () => () => this.setActive(synced.existing));
     for (const topic of ["focus", "document", "variant"] as const) synced.signal.on([topic], () => () => this.follow());
   }
 
-  /** The active variant, as far as it is known. */
+  /** The active variant; null if there is none. */
   get variant(): Timed<messages.Variant> | null {
     return this.synced.variants.get(this.active ?? -1) ?? null;
   }
@@ -102,13 +106,13 @@ export class Local {
     this.signal.emit("optimizedView");
   }
 
-  /** Whether variants stand side by side; a single one only where others are to come. */
+  /** Whether variants are shown side by side. A single one is if more are expected. */
   get isSideBySide(): boolean {
     const { session, variants } = this.synced;
     return this.optimizedView === "columns" && (variants.size > 1 || session?.side_by_side === true);
   }
 
-  /** The variants that have a column, in order. */
+  /** The variants with a visible column, in order. */
   get columns(): number[] {
     return this.synced.ordered.filter((variant) => !this.hidden.has(variant));
   }
@@ -144,13 +148,15 @@ export class Local {
     this.signal.emit("reveal");
   }
 
-  /** Steps through the matches of a pane, or of all panes at once; of one variant's column or of all; of one phase. */
+  /**
+   * Steps through the matches of a pane or of all panes (null), and optionally of one variant's column or one phase.
+   */
   step(pane: messages.Pane | null, delta: number, variant: number | null = null, phase: string | null = null): void {
     this.stepped = { pane, variant, delta, phase };
     this.signal.emit("step");
   }
 
-  /** The lines of a document that the selection lights. */
+  /** Returns the lines of a document that belong to the selection. */
   matches(document: TextDocument): Matches | null {
     const link = this.link();
     if (!link) return null;
@@ -167,7 +173,7 @@ export class Local {
     this.setSelection(anchor);
   }
 
-  /** To what was selected before. */
+  /** Returns to the previous selection. */
   back(): void {
     const anchor = this.past.pop();
     if (!anchor) return;
@@ -182,7 +188,7 @@ export class Local {
     this.return(anchor);
   }
 
-  /** Looks where Python wants it, as soon as that is there. */
+  /** Goes to the place that Python has requested, as soon as it exists. */
   private follow(): void {
     const { focused } = this.synced;
     if (!focused) return;
@@ -195,9 +201,9 @@ export class Local {
     if (variant !== null) this.setActive(variant);
     this.reveal(pane);
     if (!document) return;
-    const found = instruction !== null ? document.lineOfInstruction(instruction) : document.lineLabeled(line!);
-    if (found < 0) return;
-    this.goTo(document, found);
+    const target = instruction !== null ? document.lineOfInstruction(instruction) : document.lineLabeled(line!);
+    if (target < 0) return;
+    this.goTo(document, target);
   }
 
   private return(anchor: Anchor): void {
@@ -212,7 +218,7 @@ export class Local {
     this.show(document.pane, line);
   }
 
-  /** Has a pane scroll to a line. */
+  /** Makes a pane scroll to a line. */
   private show(pane: messages.Pane, line: number): void {
     this.shown = { pane, line };
     this.signal.emit("show");
@@ -234,7 +240,7 @@ export class Local {
     this.signal.emit("hover");
   }
 
-  /** The link of the selection; new origins that came since are counted in. */
+  /** Returns the link of the selection, including origins that have arrived since. */
   link(): Link | null {
     return (this.selectionLink = this.refresh(this.selectionLink, this.selection))?.link ?? null;
   }
@@ -243,7 +249,7 @@ export class Local {
     return (this.hoverLink = this.refresh(this.hoverLink, this.hover))?.link ?? null;
   }
 
-  /** Selects an instruction of a stage of the active variant, from a pane that has no lines. */
+  /** Selects an instruction of a stage of the active variant, for panes without lines. */
   selectInstruction(pane: messages.Pane, stage: messages.Stage, name: string): void {
     const document = this.synced.document(stage, this.active);
     const line = document?.lineOfInstruction(name) ?? -1;
@@ -252,12 +258,12 @@ export class Local {
     this.select({ pane, variant, line: -1, origin, instruction: name, stage });
   }
 
-  /** Whether a stage's text of the active variant has an instruction. */
+  /** Returns whether a stage's text of the active variant has an instruction. */
   hasInstruction(stage: messages.Stage, name: string): boolean {
     return (this.synced.document(stage, this.active)?.lineOfInstruction(name) ?? -1) >= 0;
   }
 
-  /** How an instruction of a stage stands to the selection: itself, STRONG, WEAK or 0. */
+  /** Returns the relation of an instruction to the selection: CHOSEN, STRONG, WEAK or 0. */
   levelOfInstruction(stage: messages.Stage, name: string): number {
     const selection = this.selection;
     if (!selection) return 0;
@@ -282,7 +288,7 @@ export class Local {
     }, SEND_INTERVAL_MS);
   }
 
-  /** The selection in words that Python knows. */
+  /** Returns the selection as a message to Python. */
   selectionMessage(): messages.Selection | null {
     const s = this.selection;
     if (!s) return null;
@@ -298,7 +304,7 @@ export class Local {
   }
 }
 
-/** A step through matches: null means every pane, every column of it, or every phase. */
+/** A step through matches. Null stands for every pane, every column, or every phase. */
 interface Step {
   readonly pane: messages.Pane | null;
   readonly variant: number | null;
@@ -306,13 +312,13 @@ interface Step {
   readonly phase: string | null;
 }
 
-/** The level of the chosen thing itself, above STRONG and WEAK. */
+/** The level of the selected item itself, above STRONG and WEAK. */
 export const CHOSEN = STRONG + WEAK;
 
-/** The class of what has a level. */
+/** CSS classes by level. */
 export const LEVEL_CLASSES: readonly string[] = ["", "insp-weak", "insp-strong", "insp-chosen"];
 
-/** Gives an element that has classes of its own that of a level. */
+/** Sets the class of a level on an element and keeps its other classes. */
 export function lightUp(element: Element, level: number): void {
   LEVEL_CLASSES.forEach((each, i) => each && element.classList.toggle(each, i === level));
 }
@@ -320,7 +326,7 @@ export function lightUp(element: Element, level: number): void {
 const SEND_INTERVAL_MS = 200;
 const MOST_PAST = 100;
 
-/** Whether a selection is only a step away from another: nobody wants to go back through these. */
+/** Returns whether two selections are neighboring lines. The history keeps only one of them. */
 function isNear(one: Anchor, other: Anchor | null): boolean {
   const isSameText = one.pane === other?.pane && one.variant === other.variant;
   return isSameText && Math.abs(one.line - other.line) <= 1 && one.instruction !== null && one.line >= 0;
@@ -331,7 +337,7 @@ interface CachedLink {
   size: number;
 }
 
-/** The anchor for a line of a document. */
+/** Returns the anchor of a line of a document. */
 export function anchorAt(document: TextDocument, line: number): Anchor {
   const stage = document.pane === "hlo" || document.pane === "optimized" ? document.pane : null;
   return {

@@ -1,4 +1,4 @@
-// A pane taken to another place of a layout: behind other tabs, or to a side of a group, where it makes a new one.
+// Moves of a pane in a layout: to the tabs of a group, or to a side of a group, which creates a new group.
 
 import type { Pane } from "../messages.ts";
 import {
@@ -15,10 +15,10 @@ import {
 
 export type Side = "left" | "right" | "above" | "below";
 
-/** The tabs of a group, the panel below, a new column at the right, nowhere, or a side of a group in a column. */
+/** The tabs of a group (or the dock), a new column at the right, "away" to hide the pane, or a side of a group. */
 export type Destination = GroupKey | "column" | "away" | { readonly at: GroupKey; readonly side: Side };
 
-/** Moves a pane. A group that is emptied goes away, the last column does not. */
+/** Moves a pane. Removes groups that become empty, except the last column. */
 export function movePane(layout: Layout, pane: Pane, to: Destination): Layout {
   const target = typeof to === "object" ? groupAt(layout, to.at) : null;
   if (typeof to === "object" && (!target || to.at === "dock" || isAlone(target, pane))) return layout;
@@ -30,7 +30,7 @@ export function movePane(layout: Layout, pane: Pane, to: Destination): Layout {
   return typeof to === "object" ? beside(moved, pane, to.side) : added(moved, pane, to, layout);
 }
 
-/** What a pane may be moved to, in words that follow "Move X". */
+/** Returns the destinations of a pane, with texts that complete "Move X ...". */
 export function movesOf(
   layout: Layout,
   pane: Pane,
@@ -42,12 +42,12 @@ export function movesOf(
   const others = groupsOf(layout).filter(([key]) => key !== own && key !== "dock");
   return [
     ...(own && own !== "dock" && !isOnly
-      ? [{ text: "below its column's other tabs", to: { at: own, side: "below" } as const }]
+      ? [{ text: "to a new group below", to: { at: own, side: "below" } as const }]
       : []),
     ...others.map(([at, { active }]) => ({ text: `below ${titles[active]}`, to: { at, side: "below" } as const })),
     ...(isColumn ? [] : [{ text: "to a new column", to: "column" as const }]),
     ...others.map(([to, { active }]) => ({ text: `to the tabs of ${titles[active]}`, to })),
-    ...(own === "dock" ? [] : [{ text: "to the panel below", to: "dock" as const }]),
+    ...(own === "dock" ? [] : [{ text: "to the bottom panel", to: "dock" as const }]),
   ];
 }
 
@@ -59,7 +59,7 @@ function isAlone(group: Group, pane: Pane): boolean {
   return group.panes.length === 1 && group.panes[0] === pane;
 }
 
-/** A group without the pane; with a new one beside it where that goes above or below. */
+/** Returns a group without the pane, with a new group for it above or below if that is its destination. */
 function placed(group: Group, pane: Pane, target: Group | null, to: Destination): Group[] {
   const panes = group.panes.filter((each) => each !== pane);
   const left = { ...group, panes, active: group.active === pane ? (panes[0] ?? pane) : group.active };
@@ -69,7 +69,7 @@ function placed(group: Group, pane: Pane, target: Group | null, to: Destination)
   return to.side === "above" || to.side === "left" ? [made, half] : [half, made];
 }
 
-/** Where the pane was put above or below its target: left there, or taken out into a column of its own. */
+/** Moves a pane that was put above or below its target into a separate column if `side` is left or right. */
 function beside(layout: Layout, pane: Pane, side: Side): Layout {
   if (side === "above" || side === "below") return layout;
   const columns = layout.columns.flatMap((column): Column[] => {
@@ -86,7 +86,7 @@ function beside(layout: Layout, pane: Pane, side: Side): Layout {
   return { ...layout, columns };
 }
 
-/** @param before as it was with the pane, whose keys `to` is one of. */
+/** Adds the pane to its destination. `before` is the layout before the move, to whose groups `to` refers. */
 function added(layout: Layout, pane: Pane, to: GroupKey | "column" | "away", before: Layout): Layout {
   if (to === "away") return layout;
   if (to === "column") return { ...layout, columns: [...layout.columns, { groups: [groupWith([pane])], weight: 1 }] };

@@ -1,4 +1,4 @@
-// A model without a notebook kernel: it says again what was said when the exploration was recorded.
+// A model without a notebook kernel, which replays the messages of a recorded exploration.
 
 import { type Packing, unpack } from "../lib/packing.ts";
 import { decodeJson, type Model, unpacked } from "../lib/transport.ts";
@@ -6,7 +6,7 @@ import type * as messages from "../messages.ts";
 
 interface Entry {
   readonly message: messages.ToBrowser;
-  /** Lengths of its buffers, which follow each other behind all entries. */
+  /** Lengths of the buffers in bytes. The buffers of all entries follow the table, in order. */
   readonly buffers: readonly number[];
   readonly packings: readonly Packing[];
 }
@@ -15,7 +15,7 @@ interface Reply extends Entry {
   readonly request: object;
 }
 
-/** What `inspector/widgets/saving/transcript.py` writes. */
+/** The format that `inspector/widgets/saving/transcript.py` writes. */
 interface Transcript {
   readonly about: string;
   readonly arrangement: object;
@@ -30,12 +30,14 @@ interface Said {
 
 type Listener = (content: unknown, buffers: DataView[]) => void;
 
-/** What is sent without anybody having asked for something, and what a pane itself says when there is no reply. */
+/**
+ * Requests without a notice if there is no reply: the user did not ask for them, or the pane shows a message itself.
+ */
 const QUIET: readonly messages.FromBrowser["type"][] = ["select", "line_costs", "graph", "graph_before"];
 
 export class RecordedModel implements Model {
   private readonly listeners = new Set<Listener>();
-  /** Unpacked when they are asked for: of most, nobody asks. */
+  /** Replies by request. They are unpacked on demand, because most are never requested. */
   private readonly replies: ReadonlyMap<string, () => Promise<Said>>;
   private readonly kept: readonly Said[];
   private readonly traits: Record<string, unknown>;
@@ -101,7 +103,7 @@ export class RecordedModel implements Model {
   }
 
   private refuse(): void {
-    const message = `That is not kept here. ${this.recorded.remedy}`;
+    const message = `Not available in this recording. ${this.recorded.remedy}`;
     this.say({ message: { type: "notice", level: "info", message }, buffers: [] });
   }
 
@@ -117,7 +119,7 @@ async function unpackedEntry({ message, packings }: Entry, packed: readonly Uint
   return { message, buffers };
 }
 
-/** A request as text: its fields by name, as Python writes them too. */
+/** Returns a request as JSON with sorted fields, as Python writes it. */
 function canonical(request: object): string {
   return JSON.stringify(Object.fromEntries(Object.entries(request).sort(([a], [b]) => (a < b ? -1 : 1))));
 }

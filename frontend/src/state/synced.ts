@@ -1,4 +1,4 @@
-// What Python said, one copy a page: all views of a widget read it. Nothing here is the user's.
+// The state received from Python, which all views of a widget share. It contains no state of the user.
 
 import { readDocument, TextDocument } from "../lib/documents.ts";
 import { whenIdle } from "../lib/gradual.ts";
@@ -9,15 +9,15 @@ import { weigh } from "../lib/weights.ts";
 import type * as messages from "../messages.ts";
 import { KEYS } from "../messages.ts";
 
-/** A message with the moment it came, in milliseconds of `performance.now`. */
+/** A message with its time of arrival, in milliseconds of `performance.now`. */
 export type Timed<T> = T & { receivedAt: number };
 
 type Type = messages.ToBrowser["type"];
 export type Message<T extends Type> = Timed<Extract<messages.ToBrowser, { type: T }>>;
-/** The fields that tell messages of one type apart. */
+/** The fields that distinguish messages of one type. */
 type Where = Partial<Record<(typeof KEYS)[number], string | number | null>>;
 
-/** The latest message of one kind; null while its first buffers are unpacked. */
+/** The latest message of one kind. `message` is null while its first buffers are unpacked. */
 interface Kept {
   readonly arrival: number;
   readonly where: Where;
@@ -25,11 +25,11 @@ interface Kept {
 }
 
 type Numbered = Extract<messages.FromBrowser, { id: number }>;
-/** A request to which a message replies, without its number. */
+/** A request with a numbered reply, without the number. */
 export type Request = Numbered extends infer R ? (R extends Numbered ? Omit<R, "id"> : never) : never;
 
-export type Slot = TextDocument | messages.Unavailable;
-export type NotebookKernel = "waiting" | "live" | "gone" | "recorded";
+type Slot = TextDocument | messages.Unavailable;
+type NotebookKernel = "waiting" | "live" | "gone" | "recorded";
 
 export class Synced {
   readonly signal = new Signal<messages.Topic | "arrangement">();
@@ -38,60 +38,60 @@ export class Synced {
   notebookKernel: NotebookKernel;
   /** In order of arrival: the first is the baseline. */
   readonly variants = new Map<number, Timed<messages.Variant>>();
-  /** Those that were there before this page asked. */
+  /** Variants that existed before this page connected. */
   readonly earlier = new Set<number>();
-  /** What is wrong with what was asked for with the controls. */
+  /** The error of the last request from the controls. */
   said: messages.Error | null = null;
   readonly notices: messages.Notice[] = [];
-  /** Where Python wants the reader to look; null where it was followed. */
+  /** The place that Python wants to show; null once the app has gone there. */
   focused: messages.Focus | null = null;
-  /** The variant that was asked for again, until another becomes the active one. */
+  /** The existing variant that was requested again, until another one becomes active. */
   existing: number | null = null;
   private readonly kept = new Map<string, Kept>();
   private readonly unpacked = new WeakMap<object, readonly ArrayBuffer[]>();
-  /** What text panes show, by the key of their message. */
+  /** The contents of text panes, by the key of their message. */
   private readonly slots = new Map<string, Slot>();
   private readonly browser = crypto.getRandomValues(new Uint32Array(2)).join("-");
   private arrivalCount = 0;
-  // Random start: two browsers on one kernel must not take each other's replies.
+  // A random start, so that two browsers on one kernel do not take each other's replies.
   private requestId = Math.floor(Math.random() * 2 ** 30);
 
   constructor(private readonly model: Model) {
     this.notebookKernel = model.recorded === undefined ? "waiting" : "recorded";
-    // ipywidgets tells a model when its comm closed: the kernel restarted or ended.
+    // ipywidgets emits this event when the comm closes, because the kernel restarted or ended.
     model.on("comm_live_update", () => this.setNotebookKernel("gone"));
     model.on("change:arrangement", () => this.signal.emit("arrangement"));
     model.on("msg:custom", (content: unknown, buffers: DataView[]) => this.receive(content, buffers ?? []));
   }
 
-  /** Asks for everything that is known. */
+  /** Requests all existing messages. */
   start(): void {
     this.send({ type: "ready", browser: this.browser });
     if (this.isRecorded) this.endWork();
   }
 
-  /** Whether this is what was recorded, and no notebook kernel's. */
+  /** Whether this is a recording without a notebook kernel. */
   get isRecorded(): boolean {
     return this.notebookKernel === "recorded";
   }
 
-  /** Whether nothing answers that was not recorded. */
+  /** Whether there is no notebook kernel to reply to new requests. */
   get isAlone(): boolean {
     return this.isRecorded || this.notebookKernel === "gone";
   }
 
-  /** When and by what it was recorded; "" for a notebook kernel's. */
+  /** The date and version of the recording; "" with a notebook kernel. */
   get about(): string {
     return this.model.recorded?.about ?? "";
   }
 
-  /** What to do about what is not there; "" while a notebook kernel may bring it. */
+  /** The advice on how to get missing data; "" with a notebook kernel. */
   get remedy(): string {
     if (this.isRecorded) return this.model.recorded!.remedy;
-    return this.notebookKernel === "gone" ? "The kernel is gone. Run the cell again." : "";
+    return this.notebookKernel === "gone" ? "The notebook kernel is gone. Run the cell again." : "";
   }
 
-  /** How the panes are arranged, as the notebook keeps it; null where nothing was arranged. */
+  /** The layout of the panes in the notebook; null if it was never changed. */
   readonly arrangement = {
     get: (): Record<string, unknown> | null => {
       const value = this.model.get("arrangement");
@@ -111,7 +111,7 @@ export class Synced {
     }
   }
 
-  /** Sends a request; gives its number, for `reply`. */
+  /** Sends a request and returns its number, for `reply`. */
   ask(request: Request): number {
     const id = ++this.requestId;
     this.send({ ...request, id } as Numbered);
@@ -125,7 +125,7 @@ export class Synced {
     this.signal.emit("notebook_kernel");
   }
 
-  /** What was under way will not end any more. */
+  /** Marks all running work as failed, because nothing will finish it. */
   private endWork(): void {
     const changed = new Set<messages.Topic>();
     for (const [number, variant] of this.variants) {
@@ -141,36 +141,36 @@ export class Synced {
     for (const topic of changed) this.signal.emit(topic);
   }
 
-  /** Work under way taken as failed, at the time it has come to. */
+  /** Returns running work as failed, with the time elapsed so far. */
   private ended<T extends Work>(work: T): T {
     const error: messages.Error = this.isRecorded
-      ? { kind: "This was not done when it was recorded.", message: this.remedy }
-      : { kind: "The kernel is gone.", message: "Run the cell again." };
+      ? { kind: "Not finished when the recording was made.", message: this.remedy }
+      : { kind: "The notebook kernel is gone.", message: "Run the cell again." };
     return { ...work, elapsed_s: elapsedNow(work), state: "failed", stage: "", error };
   }
 
-  /** The latest message of a type, of those with several kinds the one that `where` names. */
+  /** Returns the latest message of a type. For types with several kinds, `where` names the kind. */
   latest<T extends Type>(type: T, where: Where = {}): Message<T> | null {
     return (this.kept.get(keyOf(type, where))?.message as Message<T> | null | undefined) ?? null;
   }
 
-  /** Whether a message of a type has come. */
+  /** Returns whether a message of a type has arrived. */
   has(type: Type): boolean {
     return [...this.kept.values()].some(({ message }) => message?.type === type);
   }
 
-  /** The latest reply of a type, where it answers request number `id`. */
+  /** Returns the latest reply of a type if it answers request number `id`. */
   reply<T extends Type>(type: T, id: number): Message<T> | null {
     const message = this.kept.get(type)?.message;
     return message && "id" in message && message.id === id ? (message as Message<T>) : null;
   }
 
-  /** The buffers that came with a message, unpacked. */
+  /** Returns the unpacked buffers of a message. */
   parts(message: object): readonly ArrayBuffer[] {
     return this.unpacked.get(message) ?? [];
   }
 
-  /** What a text pane shows for a variant: its own document, else the one that all share. */
+  /** Returns the content of a text pane for a variant: its own document, or else the shared one. */
   slot(pane: messages.TextPane, variant: number | null): Slot | null {
     const slot = (of: number | null): Slot | undefined => this.slots.get(keyOf("document", { pane, variant: of }));
     return slot(variant) ?? slot(null) ?? null;
@@ -185,13 +185,15 @@ export class Synced {
     return this.variants.keys().next().value ?? null;
   }
 
-  /** The variants as they are shown: the baseline, those that are pinned, the others. */
+  /** The variants in display order: the baseline, pinned variants, the others. */
   get ordered(): number[] {
     const rank = (number: number): number => (number === this.baseline ? 0 : this.variants.get(number)!.pinned ? 1 : 2);
     return [...this.variants.keys()].sort((a, b) => rank(a) - rank(b));
   }
 
-  /** What a variant is compared with: the first one for its own target, once it is known, else the baseline. */
+  /**
+   * Returns the reference of a variant: the first one for its target if their difference is known, else the baseline.
+   */
   referenceOf(variant: number): number | null {
     const { target } = this.variants.get(variant) ?? {};
     const isReference = (other: messages.Variant): boolean =>
@@ -199,7 +201,10 @@ export class Synced {
     return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;
   }
 
-  /** The same where it is for the same target, so that numbers compare too; null for what comes first for its target. */
+  /**
+   * Returns the reference if it has the same target, so that numbers are comparable; null for the first one of a
+   * target.
+   */
   sameTargetReferenceOf(variant: number): number | null {
     const reference = this.referenceOf(variant);
     if (reference === null || reference === variant) return null;
@@ -211,13 +216,13 @@ export class Synced {
     this.signal.emit("notice");
   }
 
-  /** Says something that belongs to no pane. */
+  /** Shows an error that belongs to no pane. */
   notify(message: string): void {
     this.notices.push({ type: "notice", level: "error", message });
     this.signal.emit("notice");
   }
 
-  /** Lets go of the latest message of a type, which nobody needs again. */
+  /** Deletes the latest message of a type, which is not needed again. */
   forget(type: Type): void {
     this.kept.delete(type);
   }
@@ -260,7 +265,7 @@ export class Synced {
     }
   }
 
-  /** Keeps a message of a pane, in place of the one before it of its kind. */
+  /** Stores a message of a pane, replacing the one of its kind. */
   private async keep(message: messages.ToBrowser, buffers: DataView[]): Promise<void> {
     const key = "id" in message ? message.type : keyOf(message.type, message as Where);
     const { arrival } = this.arrive(key, message as Where);
@@ -283,7 +288,7 @@ export class Synced {
     if (slot instanceof TextDocument) whenIdle(prepare(slot));
   }
 
-  /** Numbers what is on its way: unpacking may finish in another order. */
+  /** Numbers messages in order of arrival, because unpacking may finish in another order. */
   private arrive(key: string, where: Where): Kept {
     const kept = { arrival: ++this.arrivalCount, where, message: this.kept.get(key)?.message ?? null };
     this.kept.set(key, kept);
@@ -302,7 +307,7 @@ export class Synced {
   }
 }
 
-/** What a click looks up, made before there is one. */
+/** Builds the indices that a click needs in advance. */
 function* prepare(document: TextDocument): Generator<void> {
   yield* document.prepare();
   yield* weigh(document);
@@ -316,14 +321,14 @@ function keyOf(type: Type, where: Where): string {
   return [type, ...KEYS.map((name) => where[name] ?? "")].join("/");
 }
 
-/** Seconds since a message's work began, now; the final time once the work has ended. */
+/** Returns the seconds since a message's work began, or its final duration. */
 export function elapsedNow(message: Timed<{ state: messages.State; elapsed_s: number }>): number {
   return message.elapsed_s + (goesOn(message) ? (performance.now() - message.receivedAt) / 1000 : 0);
 }
 
 type Work = Timed<Pick<messages.Run, "state" | "elapsed_s" | "stage" | "error">>;
 
-/** Whether work is under way. */
+/** Returns whether work is queued or running. */
 export function goesOn({ state }: { state: messages.State }): boolean {
   return state === "queued" || state === "running";
 }
