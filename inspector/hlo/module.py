@@ -75,7 +75,7 @@ class Module:
         """Returns a computation by name, with or without `%`.
 
         Raises:
-          ModuleError: there is none.
+          ModuleError: the module has none with this name.
         """
         try:
             return self._computations_by_name[name.removeprefix("%")]
@@ -86,7 +86,7 @@ class Module:
         """Returns an instruction by name (unique in a module), with or without `%`.
 
         Raises:
-          ModuleError: there is none.
+          ModuleError: the module has none with this name.
         """
         try:
             return self.at(self._rows_by_name[name.removeprefix("%")])

@@ -60,7 +60,7 @@ class Briefs:
         Args:
           module: the module.
           counted: its instructions grouped by everything that affects their cost, including operand shapes.
-          scalars: for each shape in the columns, whether it is a scalar. Constant arrays count as inputs that are read.
+          scalars: for each shape in the columns, whether it is a scalar. Constant arrays are kept, because they are read too.
         """
         columns = module.columns
         is_input = columns.opcode_is("parameter".__eq__)
