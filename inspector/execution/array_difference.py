@@ -62,29 +62,29 @@ class Difference:
 @np.errstate(invalid="ignore", over="ignore")  # infinities and signaling NaN
 def difference(path: str, ours: Array, theirs: Array) -> Difference:
     """Computes the differences between two outputs of equal shape and type."""
-    found = _Found(_kind(ours.dtype))
+    totals = _Totals(_kind(ours.dtype))
     if all((_bits(a) == _bits(b)).all() for a, b in _blocks(ours, theirs)):
         for block, _ in _blocks(ours, ours):
-            found.see_equal(block)
+            totals.see_equal(block)
     else:
         for a, b in _blocks(ours, theirs):
-            found.see(a, b)
-    first = None if found.first is None else tuple(map(int, np.unravel_index(found.first, ours.shape)))
+            totals.see(a, b)
+    first = None if totals.first is None else tuple(map(int, np.unravel_index(totals.first, ours.shape)))
     return Difference(
         path=path,
         count=ours.size,
-        differing=found.differing,
-        largest=found.number(found.largest),
-        scaled=found.number(found.scaled),
-        relative=found.number(found.relative),
-        ulps=found.ulps,
+        differing=totals.differing,
+        largest=totals.number(totals.largest),
+        scaled=totals.number(totals.scaled),
+        relative=totals.number(totals.relative),
+        ulps=totals.ulps,
         first=first,
         value="" if first is None else str(ours[first]),
         other_value="" if first is None else str(theirs[first]),
-        nans=found.nans[0],
-        other_nans=found.nans[1],
-        infinities=found.infinities[0],
-        other_infinities=found.infinities[1],
+        nans=totals.nans[0],
+        other_nans=totals.nans[1],
+        infinities=totals.infinities[0],
+        other_infinities=totals.infinities[1],
     )
 
 
@@ -104,7 +104,7 @@ _KINDS: dict[_Kind, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-class _Found:
+class _Totals:
     """Accumulated differences after some blocks of two arrays. Attributes are as in `Difference`, for both arrays.
 
     Attributes:

@@ -136,7 +136,7 @@ def run(
 
 
 def choose_inputs(compiled: CompiledProgram, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
-    """Returns the given inputs, checked, or generated ones if none are given.
+    """Checks and returns the given inputs, or generates inputs if none are given.
 
     Raises:
       ExecutionError: the inputs do not match the program.

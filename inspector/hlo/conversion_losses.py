@@ -62,15 +62,15 @@ def losses(before: Module, after: Module, without: Collection[str] = ()) -> tupl
     """
     counts, opcodes = _values(before), _opcodes(before)
     left, opcodes_left = _values(after), _opcodes(after)
-    found = []
+    missing = []
     for (opcode, field), values in counts.items():
         lost = sum(max(0, n - left[opcode, field][value]) for value, n in values.items())
         folded = (
             opcodes[opcode] - opcodes_left[opcode]
         )  # instructions that became constants or other operations lose their fields
         if lost > max(folded, 0) and field not in without:
-            found.append(Loss(opcode, field, lost))
-    return (*sorted(found), *(Loss("", name) for name in _configuration(before, after) if name not in without))
+            missing.append(Loss(opcode, field, lost))
+    return (*sorted(missing), *(Loss("", name) for name in _configuration(before, after) if name not in without))
 
 
 def _opcodes(module: Module) -> collections.Counter[str]:
@@ -81,7 +81,7 @@ def _opcodes(module: Module) -> collections.Counter[str]:
 def _values(module: Module) -> collections.defaultdict[tuple[str, str], collections.Counter[bytes]]:
     """Counts the values of fields, by opcode and field."""
     columns = module.columns
-    found: collections.defaultdict[tuple[str, str], collections.Counter[bytes]] = collections.defaultdict(
+    counts_by_field: collections.defaultdict[tuple[str, str], collections.Counter[bytes]] = collections.defaultdict(
         collections.Counter
     )
     _, first, counts = np.unique(columns.codes, return_index=True, return_counts=True)
@@ -91,15 +91,17 @@ def _values(module: Module) -> collections.defaultdict[tuple[str, str], collecti
         for field, value in instruction.ListFields():
             for each in () if field.name in _STRUCTURE else _leaves(field.name, value):
                 if each:
-                    found[opcode, field.name][each] += count
+                    counts_by_field[opcode, field.name][each] += count
         if opcode not in ("parameter", "tuple", "get-tuple-element") and _has_layout(instruction.shape):
-            found[opcode, _LAYOUT][_bytes(instruction.shape)] += count
+            counts_by_field[opcode, _LAYOUT][_bytes(instruction.shape)] += count
     root = module.entry.root
-    if found[root.opcode, _LAYOUT][_bytes(root.proto.shape)] > 0:  # the results' layout is also in the entry layout
-        found[root.opcode, _LAYOUT][_bytes(root.proto.shape)] -= 1
+    if (
+        counts_by_field[root.opcode, _LAYOUT][_bytes(root.proto.shape)] > 0
+    ):  # the results' layout is also in the entry layout
+        counts_by_field[root.opcode, _LAYOUT][_bytes(root.proto.shape)] -= 1
     for row in columns.predecessors.from_rows.tolist():
-        found[columns.opcode_texts[row], _CONTROL][b""] += 1
-    return found
+        counts_by_field[columns.opcode_texts[row], _CONTROL][b""] += 1
+    return counts_by_field
 
 
 def _leaves(field: str, value: Any) -> Iterator[bytes]:

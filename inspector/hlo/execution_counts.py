@@ -48,11 +48,11 @@ def executions(module: Module) -> dict[str, int | Unavailable]:
 @kept
 def places(module: Module) -> Mapping[str, Place]:
     """Returns the place of each computation's instructions, by the computation's name. Uncalled ones are omitted."""
-    found: dict[str, Place] = {}
+    by_name: dict[str, Place] = {}
     for reached in _reached(module):
         caller = reached.callers[0][0].name if reached.callers else None
-        found[reached.computation.name] = Place(caller, reached.runs, reached.at_least, reached.fused)
-    return found
+        by_name[reached.computation.name] = Place(caller, reached.runs, reached.at_least, reached.fused)
+    return by_name
 
 
 @dataclasses.dataclass(slots=True)
@@ -69,11 +69,11 @@ class _Reached:
 def _reached(module: Module) -> list[_Reached]:
     """Returns the computations that run, callers before callees."""
     order = _callers_first(module.entry)
-    found = {computation.id: _Reached(computation) for computation in order}
+    reached = {computation.id: _Reached(computation) for computation in order}
     for computation in order:
-        current = found[computation.id]
+        current = reached[computation.id]
         if current.callers:
-            above = [(caller, _times(caller, n), found[caller.computation.id]) for caller, n in current.callers]
+            above = [(caller, _times(caller, n), reached[caller.computation.id]) for caller, n in current.callers]
             current.runs = _sum([_product(outer.runs, times) for _, times, outer in above])
             current.at_least = total(
                 _at_least(caller, n, times, outer.at_least)
@@ -82,8 +82,8 @@ def _reached(module: Module) -> list[_Reached]:
             current.fused = all(outer.fused or caller.opcode not in FLOW for caller, _, outer in above)
         for instruction in computation.calling:
             for position, called in enumerate(_called(instruction)):
-                found[called.id].callers.append((instruction, position))
-    return list(found.values())
+                reached[called.id].callers.append((instruction, position))
+    return list(reached.values())
 
 
 def _callers_first(entry: Computation) -> list[Computation]:

@@ -1,4 +1,4 @@
-"""Finds given instructions in a module, either standing alone or inside fusions."""
+"""Finds given instructions of a module inside fusions or on their own."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _reads(
     takers: dict[int, _Takers] = collections.defaultdict(lambda: collections.defaultdict(float))
     for result in _results(computation):
         needed[result.row] += _elements(result) * share
-    found: dict[int, _Takers] = {}
+    reads: dict[int, _Takers] = {}
     for row in reversed(computation.rows):
         if not needed[row]:
             continue
@@ -90,14 +90,14 @@ def _reads(
         count = min(needed[row], _elements(instruction))
         if instruction.opcode == "parameter":
             size = count * _bytes(instruction) / _elements(instruction)
-            found[int(instruction.proto.parameter_number)] = _shared(size, takers[row] or {row: 1.0})
+            reads[int(instruction.proto.parameter_number)] = _shared(size, takers[row] or {row: 1.0})
             continue
         own = takers[row] if instruction.opcode in _ALIKE and takers[row] else {row: 1.0}
         for operand, amount, by in _wanted(instruction, count, in_place, depth):
             needed[operand.row] += amount
             for taker, part in _shared(amount, by or own).items():
                 takers[operand.row][taker] += part
-    return found
+    return reads
 
 
 def _wanted(

@@ -119,11 +119,11 @@ def _origins(lines: Sequence[str], locations: Sequence[_Location | None]) -> lis
 
     def call_sites(function: str, depth: int = 0) -> tuple[_Location, ...]:
         if function not in sites:
-            found: dict[_Location, None] = {}
+            distinct: dict[_Location, None] = {}
             for index in callers.get(function, ()) if depth < _CALL_DEPTH else ():
                 outer = call_sites(functions[index], depth + 1) if functions[index] else ()
-                found.update(dict.fromkeys(_below(locations[index], outer)))
-            sites[function] = tuple(found)[:_CALL_SITES]
+                distinct.update(dict.fromkeys(_below(locations[index], outer)))
+            sites[function] = tuple(distinct)[:_CALL_SITES]
         return sites[function]
 
     below: dict[tuple[str, _Location | None], tuple[Origin, ...]] = {}

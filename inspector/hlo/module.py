@@ -75,7 +75,7 @@ class Module:
         """Returns a computation by name, with or without `%`.
 
         Raises:
-          ModuleError: there is none.
+          ModuleError: the module has none with this name.
         """
         try:
             return self._computations_by_name[name.removeprefix("%")]
@@ -86,7 +86,7 @@ class Module:
         """Returns an instruction by name (unique in a module), with or without `%`.
 
         Raises:
-          ModuleError: there is none.
+          ModuleError: the module has none with this name.
         """
         try:
             return self.at(self._rows_by_name[name.removeprefix("%")])
@@ -159,13 +159,13 @@ class Module:
 
     def kind_attributes(self, without: Collection[int]) -> list[bytes]:
         """Returns `Instruction.attributes` of the first instruction of each kind."""
-        found = self.alike.attributes(without)
+        attributes = self.alike.attributes(without)
         if FRONTEND_ATTRIBUTES not in without:  # a map, serialized in arbitrary order
             noted = self.columns.coded(FRONTEND_ATTRIBUTES)
             for kind, row in enumerate(self.alike.first.tolist()):
                 if noted.at(row):
-                    found[kind] = self.at(row).attributes(without)
-        return found
+                    attributes[kind] = self.at(row).attributes(without)
+        return attributes
 
     @functools.cached_property
     def known_shapes(self) -> tuple[Shape, ...]:
@@ -232,8 +232,8 @@ class Computation:
     @property
     def parameters(self) -> tuple[Instruction, ...]:
         """Its parameters, by parameter number."""
-        found = [instruction for instruction in self.instructions if instruction.opcode == "parameter"]
-        return tuple(sorted(found, key=lambda instruction: instruction.proto.parameter_number))
+        parameters = [instruction for instruction in self.instructions if instruction.opcode == "parameter"]
+        return tuple(sorted(parameters, key=lambda instruction: instruction.proto.parameter_number))
 
     @property
     def is_entry(self) -> bool:

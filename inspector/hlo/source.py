@@ -121,8 +121,8 @@ def phases(op_name: str) -> tuple[str, ...]:
 
     An operation that XLA merged from several may belong to more than one part. Returns () for an operation without a name.
     """
-    found = {_phase(name) for name in merged_names(op_name)} - {""}
-    return tuple(phase for phase in PHASES if phase in found)
+    present = {_phase(name) for name in merged_names(op_name)} - {""}
+    return tuple(phase for phase in PHASES if phase in present)
 
 
 def _phase(name: str) -> str:

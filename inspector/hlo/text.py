@@ -164,22 +164,22 @@ def op_names(text: str) -> dict[str, str]:
     Raises:
       ModuleError: a string or a metadata brace is not closed. The message states the line.
     """
-    found = {}
+    names = {}
     for number, line in _logical_lines(text):
         metadata = split_metadata(line, number)[1]
         name = defined_name(line) if metadata else None
         if name is not None and (op_name := metadata_field(metadata, "op_name")):
-            found[name] = op_name
-    return found
+            names[name] = op_name
+    return names
 
 
 def _find_outside_strings(line: str, token: str) -> int:
     start = 0
     while True:
-        found = line.find(token, start)
-        quote = line.find('"', start, max(found, 0))
-        if found < 0 or quote < 0:
-            return found
+        position = line.find(token, start)
+        quote = line.find('"', start, max(position, 0))
+        if position < 0 or quote < 0:
+            return position
         start = _string_end(line, quote)
         if start < 0:
             return -1

@@ -237,8 +237,8 @@ def from_traced(
     started = time.perf_counter()
     lowered = traced.lower(lowering_platforms=names)
     timings = {"lower_s": time.perf_counter() - started}
-    found = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
-    return deferred.replace(found, timings=timings)
+    result = _from_lowered(lowered, stages.traced_facts(traced, MAX_STEPS), fun, platform, call, overrides)
+    return deferred.replace(result, timings=timings)
 
 
 def _from_lowered(

@@ -59,7 +59,7 @@ def _check_single(text: str) -> None:
 
 
 def hlo_module(data: bytes) -> bytes:
-    """Returns the serialized HloModuleProto of bytes that hold one, or an HloProto with one, as in `*.hlo.pb` dumps.
+    """Extracts the serialized HloModuleProto from bytes of one, or of an HloProto with one, as in `*.hlo.pb` dumps.
 
     Raises:
       ModuleError: the bytes are neither.

@@ -165,23 +165,23 @@ def _lower_jit(
     """Lowers as `jax.jit` does."""
     started = time.perf_counter()
     inner, more, named = unbound(fun, args, kwargs)
-    found = None
+    traced = None
     if not marks and jitted_calls.is_jitted(getattr(fun, "__wrapped__", None)) and inner is fun:
         marks = Marks(
             *stages.static_arguments(fun.__wrapped__)
         )  # a wrapper of a jitted function keeps its static arguments
     if is_jitted(inner):
         marks.check_none(fun_name(inner))
-        found = traced_call(inner, more, named)
+        traced = traced_call(inner, more, named)
         bound = len(more) - len(args), {k: v for k, v in named.items() if k not in kwargs}
-        if found is not None and (bound[0] or bound[1]):
-            binding = PartialBinding(found.call.binding, more[: bound[0]], bound[1])
-            found = TracedCall(found.traced, dataclasses.replace(found.call, binding=binding))
-    found = found or settled(
+        if traced is not None and (bound[0] or bound[1]):
+            binding = PartialBinding(traced.call.binding, more[: bound[0]], bound[1])
+            traced = TracedCall(traced.traced, dataclasses.replace(traced.call, binding=binding))
+    traced = traced or settled(
         (args, kwargs), lambda settings: PlainCall.of(fun, args, kwargs, marks, settings=settings).trace(marks)
     )
     trace_s = time.perf_counter() - started
-    lowered = from_traced(found.traced, fun, platform, found.call, overrides)
+    lowered = from_traced(traced.traced, fun, platform, traced.call, overrides)
     return deferred.replace(lowered, timings={"trace_s": trace_s, **lowered.timings})
 
 

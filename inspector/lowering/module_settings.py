@@ -158,12 +158,12 @@ def _leaves(shape: Any) -> Iterator[Any]:
 
 def _placement(shape: Any) -> Mapping[str, str]:
     """Returns the attributes of an argument or result whose layout or memory differs from the compiler's default."""
-    found, order = {}, list(shape.layout.minor_to_major)
+    attributes, order = {}, list(shape.layout.minor_to_major)
     if order != sorted(order, reverse=True):
-        found["mhlo.layout_mode"] = "{" + ",".join(map(str, order)) + "}"
+        attributes["mhlo.layout_mode"] = "{" + ",".join(map(str, order)) + "}"
     if shape.layout.memory_space == _HOST_MEMORY_SPACE:
-        found["mhlo.memory_kind"] = "pinned_host"
-    return found
+        attributes["mhlo.memory_kind"] = "pinned_host"
+    return attributes
 
 
 def _losses(given: Module, compiled: Module, per_device: bool) -> Iterator[str]:

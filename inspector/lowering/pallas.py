@@ -145,9 +145,9 @@ class Overrides:
             named = "compiler_params" if self._wanted else "interpret"
             raise ParameterError(f"{named} cannot be honored: {reason}. Pass the function itself.")
 
-    def kernels(self, found: Sequence[KernelFacts], root: Root) -> tuple[Kernel, ...]:
+    def kernels(self, kernel_facts: Sequence[KernelFacts], root: Root) -> tuple[Kernel, ...]:
         """Returns the kernels of the lowered program, in its order. Called after `choose`."""
-        return kernels_of(found, root, self._names, self._platform)
+        return kernels_of(kernel_facts, root, self._names, self._platform)
 
     def _fields_of(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """Returns the requested fields of one kernel. Its number takes precedence over its name, and its name over "*"."""
@@ -184,19 +184,19 @@ _FOREIGN = (
 
 
 def kernels_of(
-    found: Sequence[KernelFacts], root: Root, overridden: Mapping[int, Sequence[str]] | None = None,
+    kernel_facts: Sequence[KernelFacts], root: Root, overridden: Mapping[int, Sequence[str]] | None = None,
     platform: str = "cpu",
 ) -> tuple[Kernel, ...]:  # fmt: skip
     """Returns the Pallas kernels of a traced function, in the order of the program.
 
     Args:
-      found: the facts of each kernel.
+      kernel_facts: the facts of each kernel.
       root: the lowered function, at which origins end.
       overridden: by kernel number, the names of the compiler parameters that were replaced.
       platform: the platform to lower for.
     """
     kernels = []
-    for number, kernel in enumerate(found):
+    for number, kernel in enumerate(kernel_facts):
         facts: dict[str, Any] = dict(kernel.facts)
         if facts["backend"] is None and platform != "cpu":
             facts["backend"] = pallas_params.backend_for(platform, None)

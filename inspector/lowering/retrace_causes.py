@@ -47,9 +47,9 @@ def retraces(
         jitted = jax.jit(fun, static_argnums=numbers, static_argnames=names)
     with mapped_errors(fun, None):
         before = jitted_calls.jitted_call(jitted, *first)
-        with watch_retraces() as found:
+        with watch_retraces() as watched:
             now = jitted_calls.jitted_call(jitted, *second)
-        if len(found) or before is None or now is None:
-            return tuple(found)
+        if len(watched) or before is None or now is None:
+            return tuple(watched)
         again = compile_between(before.traced, now.traced)
     return () if again is None else (again,)

@@ -32,8 +32,8 @@ def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
         check_known(name, arrays)
     _check_dtypes(what_if, [(path, leaf) for path, (_, leaf) in zip(paths, leaves, strict=True) if _is_array(leaf)])
     changed = [_changed(path, leaf, what_if) for path, (_, leaf) in zip(paths, leaves, strict=True)]
-    found: Given = jax.tree_util.tree_unflatten(tree, changed)
-    return found
+    result: Given = jax.tree_util.tree_unflatten(tree, changed)
+    return result
 
 
 def changed_call(traced: Traced, paths: Sequence[str], what_if: WhatIf) -> Traced:
@@ -74,8 +74,8 @@ def fitted_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], a
         argument = taken.get(names(path))
         return leaf if argument is None else fitted(leaf, argument.shape, argument.dtype)
 
-    found: Given = jax.tree_util.tree_map_with_path(fit, (tuple(args), dict(kwargs)))
-    return found
+    result: Given = jax.tree_util.tree_map_with_path(fit, (tuple(args), dict(kwargs)))
+    return result
 
 
 def fitted(value: Any, shape: Sequence[int], dtype: str) -> Any:

@@ -138,13 +138,13 @@ def _is_shape(leaf: Any) -> bool:
 
 def _named(fun: Any, given: _Given, names: Callable[[Any], str]) -> dict[int, collections.deque[str]]:
     """Returns the Python expressions of each array, by its id: wrappers rearrange leaves but keep the objects."""
-    found: dict[int, collections.deque[str]] = collections.defaultdict(collections.deque)
+    expressions: dict[int, collections.deque[str]] = collections.defaultdict(collections.deque)
     own = jax.tree_util.tree_flatten_with_path(getattr(fun, "__wrapped__", None))[0]
     for path, leaf in jax.tree_util.tree_flatten_with_path(given)[0]:
-        found[id(leaf)].append(names(path))
+        expressions[id(leaf)].append(names(path))
     for path, leaf in own:
-        found[id(leaf)].append(f"self{jax.tree_util.keystr(path)}")
-    return found
+        expressions[id(leaf)].append(f"self{jax.tree_util.keystr(path)}")
+    return expressions
 
 
 def _paths(call: jitted_calls.JittedCall, named: Mapping[int, collections.deque[str]]) -> tuple[str, ...]:
@@ -196,15 +196,15 @@ def _returned(binding: WrapperBinding, outputs: Sequence[Any]) -> Any:
     arrays = [
         i for i, leaf in enumerate(leaves) if is_array(leaf) and not isinstance(leaf, bool | int | float | complex)
     ]
-    found: list[Any] = []
+    flattened: list[Any] = []
 
     def call(*values: Any) -> list[Any]:
         given = list(leaves)
         for i, value in zip(arrays, values, strict=True):
             given[i] = value
         args, kwargs = jax.tree_util.tree_unflatten(tree, given)
-        found.append(jax.tree_util.tree_flatten(binding.fun(*args, **kwargs)))
-        return [leaf for leaf in found[0][0] if isinstance(leaf, jax.Array)]
+        flattened.append(jax.tree_util.tree_flatten(binding.fun(*args, **kwargs)))
+        return [leaf for leaf in flattened[0][0] if isinstance(leaf, jax.Array)]
 
     try:
         places = jitted_calls.result_places(call, [leaves[i] for i in arrays], binding.traced)
@@ -213,10 +213,10 @@ def _returned(binding: WrapperBinding, outputs: Sequence[Any]) -> Any:
     if places is None:
         return Unavailable("the wrapper computes its result from the program's outputs", "use outputs, a tuple")
     results = iter(places)
-    placed = [next(results) if isinstance(leaf, jax.Array) else None for leaf in found[0][0]]
+    placed = [next(results) if isinstance(leaf, jax.Array) else None for leaf in flattened[0][0]]
     return jax.tree_util.tree_unflatten(
-        found[0][1],
-        [leaf if p is None else outputs[p] for leaf, p in zip(found[0][0], placed, strict=True)],
+        flattened[0][1],
+        [leaf if p is None else outputs[p] for leaf, p in zip(flattened[0][0], placed, strict=True)],
     )
 
 

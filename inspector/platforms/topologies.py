@@ -178,7 +178,7 @@ class Hosts:
         return f"{hosts}x{per_host}" if hosts > 1 else str(per_host)
 
     def with_devices(self, count: int, like: Topology) -> Topology | None:
-        """See `Topologies.with_devices`. The number of GPUs per host stays the same."""
+        """See `Topologies.with_devices`. With several GPUs per host, their number stays the same."""
         gpus, per_host = math.ceil(count / self.devices_per_chip), like[1]
         hosts = math.ceil(gpus / per_host) if per_host > 1 else 1
         topology = (hosts, per_host) if hosts > 1 else (1, gpus)

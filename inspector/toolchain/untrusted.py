@@ -42,29 +42,29 @@ _DUMP_PREFIXES = ("xla_dump_", "xla_gpu_")  # these write below xla_dump_to
 _SHOWN = 200
 
 
-def check_untrusted(said: Mapping[str, Any], folder: str = "") -> None:
+def check_untrusted(options: Mapping[str, Any], folder: str = "") -> None:
     """Refuses options that could make a compiler access files or pass arguments on to another program.
 
     Args:
-      said: options by name, as in `Options.as_dict`.
+      options: options by name, as in `Options.as_dict`.
       folder: the folder below which dumps may be written; "" for none.
 
     Raises:
       OptionError: an option that is not on the allowlist, with the reason.
       UnknownFlagError, FlagTypeError: an option that the installed compilers do not have, or a value of a wrong type.
     """
-    for name, value in said.items():
-        if reason := why_untrusted(name, value, said, folder):
+    for name, value in options.items():
+        if reason := why_untrusted(name, value, options, folder):
             raise OptionError(f"{name} {reason}")
 
 
-def why_untrusted(name: str, value: object, said: Mapping[str, Any], folder: str = "") -> str:
+def why_untrusted(name: str, value: object, options: Mapping[str, Any], folder: str = "") -> str:
     """Returns why an option is refused, as the rest of a sentence that begins with its name; "" if it is allowed.
 
     Args:
       name: the option's exact name.
       value: its value.
-      said: all options of the same request.
+      options: all options of the same request.
       folder: the folder below which dumps may be written; "" for none.
 
     Raises:
@@ -84,7 +84,7 @@ def why_untrusted(name: str, value: object, said: Mapping[str, Any], folder: str
             "can make the compiler access files or pass arguments on to another program: its type is"
             f" {type_}, and it is not on the list of reviewed options."
         )
-    if value and not _FILE_WORDS.isdisjoint(name.split("_")) and not said.get(_DUMP_TO):
+    if value and not _FILE_WORDS.isdisjoint(name.split("_")) and not options.get(_DUMP_TO):
         return f"makes the compiler write files. Set their folder with {_DUMP_TO}."
     if name in _TEXTS and not _TEXT.fullmatch(str(value)):
         return f"is {cut(str(value), _SHOWN)!r}. From a page or a file, it may contain letters, digits and .,:;=*+?^$|()[]{{}}- only."

@@ -339,7 +339,7 @@ def test_numbers_are_compared_with_the_first_variant_for_the_same_target(demo: O
     )
     cells = page.locator(".insp-stats tr", has_text="made up").locator("td")
     expect(cells).to_have_text(["100", "8", "50", re.compile(r"^4\D+4 \(\D+50 %\)$")])
-    expect(cells.nth(3).locator(".insp-better")).to_have_attribute("title", "Against tpu:v5e:2x4")
+    expect(cells.nth(3).locator(".insp-better")).to_have_attribute("title", "Compared with tpu:v5e:2x4")
 
 
 def test_a_comparison_on_one_platform_says_nothing_of_platforms(demo: OpenDemo) -> None:

@@ -30,7 +30,7 @@ def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width:
     rows = page.locator("[data-pane=memory] tbody tr")
     until(page, exchange, rows)
     room = explorer.baseline.compiled.memory
-    expect(page.locator(".insp-heap-words")).to_contain_text("The fullest moment")
+    expect(page.locator(".insp-heap-words")).to_contain_text("Peak: ")
     expect(page.locator(".insp-heap-words")).to_contain_text(
         f"{format_bytes(room.temp_bytes)} allocated for temporaries"
     )

@@ -24,7 +24,7 @@ def test_what_matters_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.Monk
     until(page, exchange, page.locator(".insp-chip"))
     page.get_by_role("tab", name="Options").click()
     expect(page.locator(".insp-options")).to_contain_text("Which flags change baseline on cpu?")
-    page.get_by_label("Seconds").fill("300")
+    page.get_by_label("Time limit in seconds").fill("300")
     start = page.locator(".insp-scan-head .insp-button-main")
     start.click()
     until(page, exchange, page.locator(".insp-scan-head", has_text="Stop"))

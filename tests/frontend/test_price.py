@@ -55,7 +55,7 @@ def test_a_collective_is_priced_on_a_slice_and_on_a_host(demo: OpenDemo, theme: 
     page.locator(".insp-collective-list tbody tr").nth(1).click()
     until(page, exchange, facts.get_by_text("1 step ×"))
     assert seen.get_by_label("Textbook algorithm").locator("option").all_text_contents() == ["direct"]
-    seen.get_by_label("Slice or host").select_option("other …")
+    seen.get_by_label("Slice or host").select_option("Other …")
     seen.get_by_label("Other target").fill("tpu:v5e:3x3")
     seen.get_by_label("Other target").press("Enter")
     until(page, exchange, seen.get_by_role("alert"))

@@ -73,7 +73,9 @@ def test_values_inside_come_with_the_recorded_passes(demo: OpenDemo, tmp_path: A
     rows, record = page.locator(".insp-shardings tbody tr"), page.locator(".insp-shardings .insp-note button")
     until(page, exchange, rows)
     count = rows.count()
-    expect(page.locator(".insp-shardings .insp-note")).to_contain_text("Record the compiler passes to see the shardings of inner values")
+    expect(page.locator(".insp-shardings .insp-note")).to_contain_text(
+        "Record the compiler passes to see the shardings of inner values"
+    )
     record.click()
     until(page, exchange, rows.filter(has_text="value"))
     expect(record).to_have_count(0)
@@ -105,7 +107,7 @@ def test_short_parts_and_devices_of_a_permuted_mesh(demo: OpenDemo, tmp_path: An
     expect(page.locator(".insp-parts")).to_contain_text("no elements on 0; dashed parts are smaller")
     texts = page.locator(".insp-part > title").all_text_contents()
     assert texts[0] == "[0:2] on 7"
-    assert texts[6] == "[12:13], short, on 1"
+    assert texts[6] == "[12:13], smaller, on 1"
     page.screenshot(path=tmp_path / "short.png")
     explorer.close()
 

@@ -105,24 +105,24 @@ def kind_attributes(module: Module, without: Collection[int], counts: DeviceCoun
       without: numbers of fields to omit.
       counts: the device counts; None for the module's own.
     """
-    found = module.kind_attributes((*without, *SPELLED))
+    attributes = module.kind_attributes((*without, *SPELLED))
     rows = _first_rows(module)
     if not rows:
-        return found
+        return attributes
     forms = CanonicalForms(DeviceCounts.of(module) if counts is None else counts)
     for row, kind in rows.items():
-        found[kind] += b"\0" + repr(forms.of(module.at(row))).encode()
-    return found
+        attributes[kind] += b"\0" + repr(forms.of(module.at(row))).encode()
+    return attributes
 
 
 def spelled_rows(module: Module) -> list[int]:
     """Returns the rows of instructions that have groups, pairs or a sharding."""
     columns = module.columns
     codes = np.unique(np.concatenate([columns.contents.field(number).rows for number in SPELLED]))
-    found = columns.opcode_is(is_grouped)  # `{}` may leave all fields unset
+    is_spelled = columns.opcode_is(is_grouped)  # `{}` may leave all fields unset
     if len(codes):
-        found = found | np.isin(columns.codes, codes)
-    rows: list[int] = np.flatnonzero(found).tolist()
+        is_spelled = is_spelled | np.isin(columns.codes, codes)
+    rows: list[int] = np.flatnonzero(is_spelled).tolist()
     return rows
 
 
@@ -302,11 +302,11 @@ def _tiled_form(ids: Ids, types: list[str]) -> Hashable:
     rank = ids.ndim - len(types)
     data = ids.shape[:rank]
     names = sorted({*types} - {"REPLICATED"})
-    found = {
+    dimensions = {
         name: [rank + place for place, each in enumerate(types) if each == name] for name in (*names, "REPLICATED")
     }
-    turned = ids.transpose([*range(rank), *(place for places in found.values() for place in places)])
-    counts = {name: int(np.prod([ids.shape[p] for p in places], dtype=np.int64)) for name, places in found.items()}
+    turned = ids.transpose([*range(rank), *(place for places in dimensions.values() for place in places)])
+    counts = {name: int(np.prod([ids.shape[p] for p in places], dtype=np.int64)) for name, places in dimensions.items()}
     held = np.sort(turned.reshape(*data, *counts.values()), axis=-1)
     several = tuple((name, count) for name, count in counts.items() if count > 1)
     while data and data[-1] == 1:

@@ -81,7 +81,7 @@ def merged(digits: Iterable[Digit]) -> Digits:
 
 def digits_of(sequence: npt.NDArray[np.int64]) -> Digits | None:
     """Returns the fewest digits of a sequence that begins with 0; None if there are none or a stride is negative."""
-    found: list[Digit] = []
+    digits: list[Digit] = []
     while len(sequence) > 1:
         stride = int(sequence[1])
         counted = np.arange(len(sequence), dtype=np.int64) * stride
@@ -91,6 +91,6 @@ def digits_of(sequence: npt.NDArray[np.int64]) -> Digits | None:
         rows = sequence.reshape(-1, size)
         if (rows - rows[:, :1] != counted[:size]).any():
             return None
-        found.append(Digit(size, stride))
+        digits.append(Digit(size, stride))
         sequence = rows[:, 0]
-    return tuple(reversed(found))
+    return tuple(reversed(digits))

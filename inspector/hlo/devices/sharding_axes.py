@@ -62,13 +62,13 @@ def spec_text(axes: Axes) -> str:
 
 
 def _of_names(axes: str, ids: str | None, dimensions: str, mesh: Mesh) -> Axes | None:
-    found = [[axis for axis in split.split(", ") if axis not in ("", "?")] for split in _BRACED.findall(dimensions)]
+    splits = [[axis for axis in split.split(", ") if axis not in ("", "?")] for split in _BRACED.findall(dimensions)]
     known = {f"'{name}'": name for name in mesh.axis_names}
     own = ",".join(f"'{name}'={size}" for name, size in zip(mesh.axis_names, mesh.axis_sizes, strict=True))
     is_same = axes == own and (None if ids is None else tuple(_numbers(ids))) == mesh.device_ids
-    if any(found) and not (is_same and {axis for split in found for axis in split} <= set(known)):
+    if any(splits) and not (is_same and {axis for split in splits for axis in split} <= set(known)):
         return None  # another mesh, or a split by sub-axes
-    return tuple(tuple(known[axis] for axis in split) for split in found)
+    return tuple(tuple(known[axis] for axis in split) for split in splits)
 
 
 def _by_dimension(grid: npt.NDArray[np.int64], mesh: Mesh) -> Axes | None:
@@ -77,7 +77,7 @@ def _by_dimension(grid: npt.NDArray[np.int64], mesh: Mesh) -> Axes | None:
     Returns None if the index is not a sum of strides along axes.
     """
     steps = np.indices(mesh.axis_sizes)
-    found = []
+    dimensions = []
     for index in grid:
         origin = (0,) * index.ndim
         strides = {}
@@ -86,8 +86,8 @@ def _by_dimension(grid: npt.NDArray[np.int64], mesh: Mesh) -> Axes | None:
                 strides[axis] = stride
         if not np.array_equal(index, sum((steps[a] * s for a, s in strides.items()), np.zeros_like(index))):
             return None
-        found.append(tuple(mesh.axis_names[axis] for axis in sorted(strides, key=lambda axis: -strides[axis])))
-    return tuple(found)
+        dimensions.append(tuple(mesh.axis_names[axis] for axis in sorted(strides, key=lambda axis: -strides[axis])))
+    return tuple(dimensions)
 
 
 def _numbers(text: str) -> Sequence[int]:

@@ -74,8 +74,8 @@ class RowLists:
     rows: Numbers
 
     def of(self, row: int) -> list[int]:
-        found: list[int] = self.rows[self.offsets[row] : self.offsets[row + 1]].tolist()
-        return found
+        rows: list[int] = self.rows[self.offsets[row] : self.offsets[row + 1]].tolist()
+        return rows
 
     @functools.cached_property
     def having(self) -> Numbers:
@@ -118,13 +118,13 @@ class Columns:
         """
         self.data = data
         self._schema = schema or installed_schema()
-        found = outline(data) if known is None else known[0]
-        self.outline = found
-        self.computations = found.computations
-        self.computation_names, self.computation_ids, self.root_ids = found.names, found.ids, found.root_ids
-        self.first = found.first
-        self.parts = self._regular(found) if known is None else known[1]
-        self.module = self.message("xla.HloModuleProto", found.module)
+        parsed = outline(data) if known is None else known[0]
+        self.outline = parsed
+        self.computations = parsed.computations
+        self.computation_names, self.computation_ids, self.root_ids = parsed.names, parsed.ids, parsed.root_ids
+        self.first = parsed.first
+        self.parts = self._regular(parsed) if known is None else known[1]
+        self.module = self.message("xla.HloModuleProto", parsed.module)
         self.ids = self.parts.ids
         self.codes, self.contents = self.parts.codes, self.parts.contents
         self._coded: dict[int, Coded] = {}
@@ -170,17 +170,17 @@ class Columns:
 
     def rows_of(self, wanted: Callable[[str], bool]) -> list[int]:
         """Returns the rows whose opcode satisfies a predicate, ascending."""
-        found: list[int] = np.flatnonzero(self.opcode_is(wanted)).tolist()
-        return found
+        rows: list[int] = np.flatnonzero(self.opcode_is(wanted)).tolist()
+        return rows
 
     @functools.cached_property
     def calling(self) -> list[list[int]]:
         """The rows of each computation that call computations, ascending."""
-        found: list[list[int]] = [[] for _ in self.computations]
+        rows: list[list[int]] = [[] for _ in self.computations]
         having = self.called.having
         for number, row in zip(self.in_computation[having].tolist(), having.tolist(), strict=True):
-            found[number].append(row)
-        return found
+            rows[number].append(row)
+        return rows
 
     def coded(self, number: int) -> Coded:
         """Returns a singular field of `xla.HloInstructionProto`, by its number, as bytes."""
@@ -207,8 +207,8 @@ class Columns:
         Raises:
           ModuleError: an id is missing, because the proto is damaged.
         """
-        found: list[int] = self._in_place(np.full(len(ids), computation), np.array(ids, np.int64)).tolist()
-        return found
+        rows: list[int] = self._in_place(np.full(len(ids), computation), np.array(ids, np.int64)).tolist()
+        return rows
 
     @functools.cached_property
     def roots(self) -> Numbers:
@@ -262,15 +262,15 @@ class Columns:
         """
         positions: Numbers = np.arange(len(self)) - self.first[self.in_computation]
         sequences = self.module.schedule.sequences
-        found = [
+        schedules = [
             (number, np.array(sequences[computation].instruction_ids, np.int64))
             for number, computation in enumerate(self.computation_ids)
             if computation in sequences
         ]
-        if found:
-            computations = np.repeat([number for number, _ in found], [len(ids) for _, ids in found])
-            places = np.concatenate([np.arange(len(ids)) for _, ids in found])
-            positions[self._in_place(computations, np.concatenate([ids for _, ids in found]))] = places
+        if schedules:
+            computations = np.repeat([number for number, _ in schedules], [len(ids) for _, ids in schedules])
+            places = np.concatenate([np.arange(len(ids)) for _, ids in schedules])
+            positions[self._in_place(computations, np.concatenate([ids for _, ids in schedules]))] = places
         return positions
 
     @functools.cached_property
@@ -331,10 +331,10 @@ class Columns:
         except DecodeError:
             return [self.message(name, each) for each in data]  # raises an error for the damaged one
 
-    def _regular(self, found: Outline) -> Parts:
+    def _regular(self, parsed: Outline) -> Parts:
         """Splits instructions into parts, after rewriting those with repeated singular fields, split lists or too many fields."""
-        end = int(found.instructions.ends.max(initial=0))
-        parts = Parts.of(Octets([found.data], end), found.instructions)
+        end = int(parsed.instructions.ends.max(initial=0))
+        parts = Parts.of(Octets([parsed.data], end), parsed.instructions)
         irregular = np.append(parts.contents.irregular(_SINGULAR), parts.misplaced)
         if not len(irregular):
             return parts

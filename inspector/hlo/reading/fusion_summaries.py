@@ -60,7 +60,7 @@ class Briefs:
         Args:
           module: the module.
           counted: its instructions grouped by everything that affects their cost, including operand shapes.
-          scalars: for each shape in the columns, whether it is a scalar. Constant arrays count as inputs that are read.
+          scalars: for each shape in the columns, whether it is a scalar. Constant arrays are kept, because they are read too.
         """
         columns = module.columns
         is_input = columns.opcode_is("parameter".__eq__)
@@ -129,20 +129,20 @@ def _representatives(
       alone: rows of inputs that represent themselves only.
     """
     rows = np.flatnonzero(is_input)
-    found = np.full(len(is_input), -1, np.int64)
+    representatives = np.full(len(is_input), -1, np.int64)
     taken, _ = numbered(ways[rows])
     keys, first = numbered(computations[rows] * (len(rows) + 1) + taken)
-    found[rows] = rows[first[keys]]
-    found[alone] = alone
-    return found
+    representatives[rows] = rows[first[keys]]
+    representatives[alone] = alone
+    return representatives
 
 
 def _mixed(values: Numbers) -> npt.NDArray[np.uint64]:
     """Hashes values so that sums of hashes identify the summands, except with probability 2^-64."""
-    found: npt.NDArray[np.uint64] = (values.astype(np.uint64) + np.uint64(1)) * _FACTORS[0]
-    found ^= found >> _SHIFTS[0]
-    found *= _FACTORS[1]
-    found ^= found >> _SHIFTS[1]
-    found *= _FACTORS[2]
-    found ^= found >> _SHIFTS[2]
-    return found
+    hashes: npt.NDArray[np.uint64] = (values.astype(np.uint64) + np.uint64(1)) * _FACTORS[0]
+    hashes ^= hashes >> _SHIFTS[0]
+    hashes *= _FACTORS[1]
+    hashes ^= hashes >> _SHIFTS[1]
+    hashes *= _FACTORS[2]
+    hashes ^= hashes >> _SHIFTS[2]
+    return hashes

@@ -99,11 +99,11 @@ def _block(octets: Octets, ends: Numbers, lengths: Numbers) -> tuple[Any, ...]:
     names, at = _bytes(octets, NAME, ends - lengths, ends)
     before = _behind(octets, ID, at, ends)
     ids, behind = _integers(octets, ID, before, ends)
-    found = [names, ByteRanges(at, before - at), ids]
+    parts = [names, ByteRanges(at, before - at), ids]
     for number in LINKS:
         spans, behind = _bytes(octets, number, behind, ends)
-        found.append(spans)
-    return (*found, ByteRanges(behind, ends - behind))
+        parts.append(spans)
+    return (*parts, ByteRanges(behind, ends - behind))
 
 
 def _bytes(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[ByteRanges, Numbers]:
@@ -132,7 +132,7 @@ def _field(octets: Octets, tag: int, at: Numbers, ends: Numbers) -> tuple[Number
 
 def _behind(octets: Octets, number: int, at: Numbers, ends: Numbers) -> Numbers:
     """Returns the positions after all consecutive fields with smaller numbers."""
-    found, rows = at.copy(), np.arange(len(at))
+    positions, rows = at.copy(), np.arange(len(at))
     while len(rows):
         tags, begins = octets.varints(at)
         on = (tags < number << 3) & (at < ends)
@@ -141,8 +141,8 @@ def _behind(octets: Octets, number: int, at: Numbers, ends: Numbers) -> Numbers:
             rows, ends, tags, begins = (each[still] for each in (rows, ends, tags, begins))
         _, _, behind = contents(octets, tags & 7, begins)
         at = _checked(behind, begins, ends)
-        found[rows] = at
-    return found
+        positions[rows] = at
+    return positions
 
 
 def _checked(behind: Numbers, at: Numbers, ends: Numbers) -> Numbers:

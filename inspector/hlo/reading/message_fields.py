@@ -84,12 +84,12 @@ class Fields:
         Raises:
           ModuleError: a value is not an integer.
         """
-        found = np.zeros(len(self), np.int64)
+        values = np.zeros(len(self), np.int64)
         field = self.field(number)
         if (field.lengths >= 0).any():
             raise ModuleError(f"The module is damaged: field {number} of an instruction is not an integer.")
-        found[field.rows] = field.values
-        return found
+        values[field.rows] = field.values
+        return values
 
     def contents(self, number: int) -> list[bytes]:
         """Returns the bytes of each occurrence of a field.
@@ -125,11 +125,11 @@ class Fields:
 
     def irregular(self, singular: Sequence[int]) -> Numbers:
         """Returns the messages with a repeated singular field or too many fields, which must be rewritten."""
-        found = [self.field(TAIL).rows]
+        messages = [self.field(TAIL).rows]
         for number in singular:
             rows = self.field(number).rows
-            found.append(rows[1:][rows[1:] == rows[:-1]])
-        return np.unique(np.concatenate(found))
+            messages.append(rows[1:][rows[1:] == rows[:-1]])
+        return np.unique(np.concatenate(messages))
 
 
 _NO_ROWS = np.zeros(0, np.int32)
@@ -215,9 +215,9 @@ def _by_number(columns: Sequence[npt.NDArray[Any]]) -> Mapping[int, Field]:
     )  # sorting 16-bit numbers takes linear time
     numbers = numbers[order]
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    found = {}
+    fields = {}
     for start, end in itertools.pairwise(cuts):
         these = order[start:end]
         these = these[np.argsort(rows[these], kind="stable")]
-        found[int(numbers[start])] = Field(rows[these], *(column[these] for column in others))
-    return found
+        fields[int(numbers[start])] = Field(rows[these], *(column[these] for column in others))
+    return fields

@@ -44,8 +44,8 @@ class RowsById:
         places = ids - self._least[groups]
         begins, ends = self._begins[groups], self._begins[groups + 1]
         there = (places >= 0) & (places < ends - begins)
-        found: Numbers = self._rows[np.where(there, begins + places, -1)]
-        return found
+        rows: Numbers = self._rows[np.where(there, begins + places, -1)]
+        return rows
 
 
 class _Sorted:
@@ -60,6 +60,6 @@ class _Sorted:
     def of(self, groups: npt.NDArray[Any], ids: Numbers) -> Numbers:
         place = np.searchsorted(self._known, ids).clip(max=len(self._known) - 1)
         asked = groups.astype(np.int64) * len(self._known) + place
-        found = np.searchsorted(self._keys, asked, side="right") - 1
-        there = (self._known[place] == ids) & (found >= 0) & (self._keys[found] == asked)
-        return np.where(there, self._order[found], -1)
+        rows = np.searchsorted(self._keys, asked, side="right") - 1
+        there = (self._known[place] == ids) & (rows >= 0) & (self._keys[rows] == asked)
+        return np.where(there, self._order[rows], -1)

@@ -28,14 +28,14 @@ NAMES = (
 
 def entries(columns: Columns) -> dict[str, bytes] | None:
     """Returns columns as bytes, by all of `NAMES`; None if the module is not serialized in XLA's form."""
-    found, parts = columns.outline, columns.parts
-    if found.data is not columns.data or parts.messages is not found.instructions:
+    outline, parts = columns.outline, columns.parts
+    if outline.data is not columns.data or parts.messages is not outline.instructions:
         return None
-    said = parts.contents
+    contents = parts.contents
     numbers: dict[str, npt.NDArray[np.int64]] = {
-        "computation_lengths": np.array([*map(len, found.computations)]),
-        "content_lengths": said.ends - said.starts,
-        "first": found.first,
+        "computation_lengths": np.array([*map(len, outline.computations)]),
+        "content_lengths": contents.ends - contents.starts,
+        "first": outline.first,
         "codes": parts.codes,
         "begins": parts.messages.begins,
         "lengths": parts.messages.lengths,
@@ -46,9 +46,9 @@ def entries(columns: Columns) -> dict[str, bytes] | None:
         each = (lists.rows, lists.spans.begins, lists.spans.lengths)
         numbers |= {f"{part}_{number}": values for part, values in zip(_LISTS, each, strict=True)}
     return {
-        "module": found.module,
-        "computations": b"".join(found.computations),
-        "contents": said.octets.data[: said.octets.size],
+        "module": outline.module,
+        "computations": b"".join(outline.computations),
+        "contents": contents.octets.data[: contents.octets.size],
         "ids": parts.ids.astype(_IDS).tobytes(),
         **{name: values.astype(_PLACES).tobytes() for name, values in numbers.items()},
     }

@@ -44,7 +44,7 @@ FLOW = frozenset({"while", "call", "conditional", "async-start"})
 """Opcodes whose cost is that of the computations that they call."""
 
 FREE = frozenset({"parameter", "constant", "async-update", "async-done"})
-"""Opcodes without cost. XLA refuses modules with only one of some of them."""
+"""Opcodes without cost. XLA refuses single-instruction modules of some of them."""
 
 _ELSEWHERE = FLOW | FREE
 
@@ -52,7 +52,7 @@ _ELSEWHERE = FLOW | FREE
 _UNCOUNTED = (METADATA, CONTROL_PREDECESSOR_IDS, SHARDING, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE)
 _INSTRUCTIONS = 2  # of xla.HloComputationProto
 
-# Library calls that are a single operation (xla/service/gpu/cublas_cudnn.h). XLA's cost analysis for GPUs treats them alike.
+# Library calls that are a single operation (xla/service/gpu/cublas_cudnn.h). XLA's cost analysis for GPUs treats them this way too.
 _CUDNN_CONVOLUTION = "__cudnn$conv"
 _CUBLAS_PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul")
 _AS_OPERATIONS = (*_CUBLAS_PRODUCTS, _CUDNN_CONVOLUTION)

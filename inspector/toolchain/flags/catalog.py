@@ -142,14 +142,14 @@ def _option(name: str, descriptions: dict[str, str] | Unavailable) -> Option:
     )
 
 
-def _description(name: str, type_: flags.FlagType, found: dict[str, str] | Unavailable) -> str | Unavailable:
+def _description(name: str, type_: flags.FlagType, descriptions: dict[str, str] | Unavailable) -> str | Unavailable:
     if type_.home == "libtpu":
         return _about(name)
     if type_.home != "debug_options":
         return Unavailable("XLA has no descriptions of build options, only of flags")
-    if isinstance(found, Unavailable):
-        return found
-    return found.get(name) or Unavailable("no description of this flag was found in jaxlib")
+    if isinstance(descriptions, Unavailable):
+        return descriptions
+    return descriptions.get(name) or Unavailable("no description of this flag was found in jaxlib")
 
 
 def _about(name: str) -> str | Unavailable:

@@ -132,7 +132,7 @@ def test_a_closed_explorer_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no such folder"):
+    with pytest.raises(FileNotFoundError, match="folder to write into does not exist"):
         finished().save_html(tmp_path / "none" / "x.html")
 
 
