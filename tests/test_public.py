@@ -326,7 +326,7 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda low, _: inspector.scan(low, 3), OptionError, "name of a flag as text.* got 3"),  # type: ignore[arg-type]
     (lambda low, _: inspector.scan(low, [3]), OptionError, "name of a flag as text.* got 3"),  # type: ignore[list-item]
     (lambda _, __: inspector.share_compiles("a").__enter__(), ParameterError, "seconds above 0"),  # type: ignore[arg-type]
-    (lambda _, __: inspector.settings.update(cach=True), TypeError, "no setting cach. Did you mean cache?"),
+    (lambda _, __: inspector.settings.update(cach=True), TypeError, "Unknown setting cach. Did you mean cache?"),
     (lambda _, __: inspector.settings.scope(limit=1).__enter__(), TypeError, "Unknown setting limit. Settings: cache,"),
     (lambda _, __: inspector.Target("cpu").with_devices("8"), TargetError, "integer from 1, got '8'"),  # type: ignore[arg-type]
     (lambda _, __: inspector.lower(step, X, axis_env=4), ParameterError, "axis_env is 4. Expected pairs"),  # type: ignore[arg-type]
