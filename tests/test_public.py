@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import html
+import inspect
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -360,3 +361,56 @@ def test_a_variant_is_removed_by_itself(lowered: inspector.Lowered) -> None:
     with pytest.raises(ParameterError, match="Expected one of the Explorer's `variants`, got 0"):
         explorer.remove(0)  # type: ignore[arg-type]
     explorer.close()
+
+
+@pytest.mark.parametrize("kind", [inspector.Lowered, inspector.Compiled])
+def test_public_members_are_few_and_documented(kind: type) -> None:
+    names = [name for name in dir(kind) if not name.startswith("_")]
+    assert len(names) <= 30, names
+    described = "".join(base.__doc__ or "" for base in kind.__mro__)
+    listed = set(re.findall(r"^ +((?:\w+, )*\w+):", described, re.MULTILINE))
+    attributes = {name for line in listed for name in line.split(", ")}
+    for name in names:
+        member = inspect.getattr_static(kind, name)
+        is_field = inspect.ismemberdescriptor(member)
+        assert name in attributes if is_field else (member.__doc__ or "").strip(), (
+            f"{kind.__name__}.{name} is not documented"
+        )
+
+
+def test_an_explorer_lists_its_own_members() -> None:
+    explorer = inspector.explore(lambda x: x + 1, 1.0, target="cpu")
+    try:
+        names = [name for name in dir(explorer) if not name.startswith("_")]
+        assert len(names) <= 30
+        assert {"add", "baseline", "compare", "lowered", "save", "variants"} <= set(names)
+        assert all((getattr(type(explorer), name).__doc__ or "").strip() for name in names)
+    finally:
+        explorer.close()
+
+
+def test_parameter_errors_are_no_lowering_errors() -> None:
+    assert not issubclass(inspector.errors.ParameterError, inspector.errors.LoweringError)
+    assert not issubclass(inspector.errors.WorkerDiedError, inspector.errors.CompilationError)
+
+
+@pytest.mark.parametrize("show", ["_repr_html_", "__repr__"])
+def test_values_name_the_next_step(show: str) -> None:
+    lowered = inspector.lower(lambda x: x @ x, jax.ShapeDtypeStruct((8, 8), jnp.float32))
+    compiled = lowered.compile(target="cpu", products=("buffers",))
+    values = [lowered, compiled, compiled.memory, compiled.cost, compiled.roofline(), compiled.timeline()]
+    for value in values:
+        text = getattr(value, show)()
+        assert "Try " in text.split("\n")[-1], text
+        assert show == "__repr__" or text.startswith("<p>")
+
+
+def test_compiled_answers_as_jaxs_own() -> None:
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) @ x
+
+    x = jnp.ones((16, 16))
+    theirs, ours = jax.jit(f).lower(x).compile(), inspector.lower(f, x).compile(target="cpu")
+    assert ours.as_text().startswith("HloModule")
+    assert ours.cost_analysis()["flops"] == theirs.cost_analysis()["flops"]
+    assert ours.memory_analysis().argument_size_in_bytes == theirs.memory_analysis().argument_size_in_bytes
