@@ -169,7 +169,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**AUTO, "auto_spmd_partitioning_mesh_shape": [2, 3]}, "has 6 devices, expected 4"),
     ({**AUTO, "auto_spmd_partitioning_mesh_shape": [-4]}, "needs integers"),
     ({**AUTO, "auto_spmd_partitioning_mesh_ids": [0, 1, 2, 2]}, "must be 4 different ids"),
-    ({**AUTO, "auto_spmd_partitioning_mesh_shape": 8}, "[8] holds 8 devices, expected 4"),
+    ({**AUTO, "auto_spmd_partitioning_mesh_shape": 8}, "[8] has 8 devices, expected 4"),
     ({"env_options_overrides": {"num_replicas": 2}}, "not a flag but a field of Options"),
     ({"env_options_overrides": "--xla_dump_to=a"}, "must be a dict with names of flags as keys, got '--xla_dump_to=a'"),
     ({"env_options_overrides": {5: True}}, "must be a dict with names of flags as keys, got {5: True}"),

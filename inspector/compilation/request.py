@@ -14,6 +14,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.target import MAX_CPU_DEVICES, Target
 from inspector.errors import OptionError, ParameterError
+from inspector.support.notebook import short
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
@@ -142,7 +143,7 @@ def _with_device_count(target: Target, options: Options, platform: str) -> Targe
     if count is None:
         return target
     if type(count) is not int or not 1 <= count <= MAX_CPU_DEVICES:
-        raise OptionError(f"{DEVICE_COUNT_FLAG} must be an int from 1 to {MAX_CPU_DEVICES}, got {count!r}.")
+        raise OptionError(f"{DEVICE_COUNT_FLAG} must be an int from 1 to {MAX_CPU_DEVICES}, got {short(count)}.")
     if platform != "cpu":
         raise OptionError(
             f"{DEVICE_COUNT_FLAG}={count} creates virtual CPU devices, but the program was lowered for {platform}."

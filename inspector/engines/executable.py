@@ -23,6 +23,7 @@ from inspector.engines.serving import callbacks_of, compiler_of
 from inspector.engines.workers.environment import check_here
 from inspector.engines.workers.messages import PlainCompile, plain_compile
 from inspector.errors import ExecutionError, ParameterError, Unavailable
+from inspector.support.notebook import short
 
 
 def load(compiled: CompiledProgram) -> LoadedExecutable:
@@ -58,7 +59,7 @@ def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> 
     given: Any = compiled  # given by the user, so of any type
     if not isinstance(given, CompiledProgram):
         raise ParameterError(
-            f"Expected an inspector Compiled, got {given!r} ({type(given).__name__}). Create one with"
+            f"Expected an inspector Compiled, got {short(given)} ({type(given).__name__}). Create one with"
             " inspector.lower(fun, *args).compile()."
         )
     if isinstance(compiled.executable, Unavailable):

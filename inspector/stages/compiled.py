@@ -31,6 +31,7 @@ from inspector.hlo.reading.single_instructions import singles
 from inspector.platforms import Peak
 from inspector.stages.passes import CompilerPasses
 from inspector.support import deferred
+from inspector.support.notebook import short
 
 if TYPE_CHECKING:
     import graphviz
@@ -91,7 +92,9 @@ class Compiled(CompiledProgram):
           peak: the roofs; None for the published ones of the target (`inspector.analysis.cost.peaks`).
         """
         if not isinstance(peak, (Peak, Unavailable, type(None))):
-            raise ParameterError(f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {peak!r}.")
+            raise ParameterError(
+                f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {short(peak)}."
+            )
         found = peak or peak_of(self.target, self.devices)
         return roofline(self.module(), instruction_costs(self), found, self.collectives())
 
@@ -134,7 +137,7 @@ class Compiled(CompiledProgram):
           ModuleError: a damaged module.
         """
         if not isinstance(other, CompiledProgram):
-            raise ParameterError(f"diff() takes a Compiled, got {other!r} ({type(other).__name__}).")
+            raise ParameterError(f"diff() takes a Compiled, got {short(other)} ({type(other).__name__}).")
         theirs = as_compiled(other)
         counted = lambda: (instruction_costs(self), instruction_costs(theirs))  # noqa: E731
         found = diff(self.module(), theirs.module(), totals(self, theirs), counted)

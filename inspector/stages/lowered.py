@@ -47,7 +47,7 @@ from inspector.stages.compiled import Compiled, as_compiled, whole_program
 from inspector.stages.kernel import Kernel
 from inspector.support.cross_process import TRAVELS, Portable
 from inspector.support.deferred import Deferred
-from inspector.support.notebook import described, with_hint
+from inspector.support.notebook import described, short, with_hint
 
 if TYPE_CHECKING:
     import graphviz
@@ -370,7 +370,7 @@ def check_lowered(given: object) -> None:
     """
     if not isinstance(given, Lowered):
         raise ParameterError(
-            f"Expected a Lowered, got {given!r} ({type(given).__name__}). inspector.lower(fun, *args) makes one of a"
+            f"Expected a Lowered, got {short(given)} ({type(given).__name__}). inspector.lower(fun, *args) makes one of a"
             " function and its arguments."
         )
 

@@ -17,6 +17,11 @@ def with_hint(text: str, hint: str) -> str:
     return f"{text}\n  Try {hint}"
 
 
+def short(value: object) -> str:
+    """Returns the first line of a value's text form, for error messages."""
+    return repr(value).partition("\n")[0]
+
+
 def described(text: str, facts: Mapping[str, str] | None = None, table: pd.DataFrame | None = None) -> str:
     """Returns the HTML form of a value.
 

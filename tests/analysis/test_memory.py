@@ -144,7 +144,7 @@ def test_a_table_and_a_text() -> None:
     table = memory.table().set_index("space")
     assert table["allocated_bytes"].to_dict() == {"HBM": 3588, "VMEM": 4096}
     assert str(table["temp_bytes"].dtype) == "Int64"
-    assert repr(memory) == (
+    assert repr(memory).partition("\n")[0] == (
         "<Memory: HBM 3.5 KiB (arguments 1 KiB, outputs 512 B, constants 4 B, temporaries 2 KiB);"
         " VMEM 4 KiB (temporaries 4 KiB); by XLA's buffer assignment>"
     )

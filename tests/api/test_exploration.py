@@ -181,7 +181,7 @@ def test_the_users_python_may_allow_it_by_name(tmp_path: Path) -> None:
     assert made.replay(allow=["xla_dump_to"]).replayed.variants[0].state == "done"
     assert list((tmp_path / "x").iterdir())
     with pytest.raises(
-        ParameterError, match=r"allow names xla_dump, .* The variants have: xla_dump_hlo_as_text, xla_dump_to"
+        ParameterError, match=r"allow has xla_dump, .* The variants have: xla_dump_hlo_as_text, xla_dump_to"
     ):
         made.replay(allow=["xla_dump"])
     with pytest.raises(ParameterError, match="must be a list of names"):

@@ -24,7 +24,6 @@ from inspector.compilation.request import CompileRequest
 from inspector.engines.workers.worker_engine import WorkerEngine
 from inspector.errors import (
     CancelledError,
-    CompilationError,
     FlagTypeError,
     OptionError,
     ParameterError,
@@ -244,7 +243,7 @@ def test_cancel_and_resume(lowered: Lowered, engine: WorkerEngine) -> None:
 
 def test_a_baseline_that_fails_is_an_error(lowered: Lowered, engine: WorkerEngine) -> None:
     job = scan(lowered, FLAGS, target="cpu", options={KILLER: True}, engine=engine)
-    with pytest.raises(CompilationError, match=KILLER):
+    with pytest.raises(WorkerDiedError, match=KILLER):
         job.result(120)
     assert job.stage == "failed"
 

@@ -183,7 +183,7 @@ def test_nobody_knows_what_a_custom_call_costs() -> None:
     assert whole.flops == 4
     assert [part.name for part in whole.missing] == ["called"]
     assert str(whole.flops) == "at least 4.0; 1 custom call not counted"
-    assert repr(whole) == (
+    assert repr(whole).partition("\n")[0] == (
         "<InstructionCost: at least 4 flop, at least 0 transcendentals, at least 48 B accessed;"
         " 1 custom call not counted: called>"
     )
@@ -400,7 +400,7 @@ def test_a_cost_of_which_nothing_is_known_is_unavailable() -> None:
     ours = inspector.lower(lambda x: jax.lax.top_k(x, 8), x).compile(engine=InlineEngine()).cost
     assert isinstance(ours, Cost)
     assert ours.flops == Unavailable("all of its parts are unknown: 1 custom call not counted")
-    assert repr(ours).endswith("unknown accessed; all of its parts are unknown: 1 custom call not counted>")
+    assert repr(ours).partition("\n")[0].endswith("unknown accessed; all of its parts are unknown: 1 custom call not counted>")
 
 
 def test_a_cost_known_in_part_goes_through_json() -> None:

@@ -49,7 +49,7 @@ def test_devices_that_the_target_lacks_are_replaced_in_the_same_order() -> None:
     smaller, whole = lowered.compile(target="cpu:4"), lowered.compile(target="cpu:8")
     (said,) = smaller.warnings
     assert said == (
-        "The function's mesh names the devices 6, 2, 7, 1, and cpu:4 does not have all of them. The program is"
+        "The function's mesh names the devices 6, 2, 7, 1, but cpu:4 does not have all of them. The program is"
         " compiled for the devices 2, 1, 3, 0, in the same order."
     )
     assert device_ids(smaller.devices) == (2, 1, 3, 0)

@@ -83,7 +83,7 @@ def test_a_killer_costs_its_own_result_at_most(
     if error is None:
         assert name not in ALWAYS
         return
-    assert isinstance(error, (CompilationError, OptionError))
+    assert isinstance(error, (CompilationError, WorkerDiedError, OptionError))
     assert name in str(error)
     if name in ALWAYS:
         assert isinstance(error, WorkerDiedError)

@@ -277,6 +277,7 @@ def test_products_are_read_where_jax_is_not_installed(whole: Compiled, tmp_path:
 import sys
 sys.modules["jax"] = sys.modules["jaxlib"] = None
 from inspector.stages.compiled import Compiled
+import inspector
 compiled = inspector.load({str(tmp_path / "saved")!r})
 print(len(compiled.passes), len(compiled.passes[-1].after) > 100, compiled.assembly.stages[0])
 """

@@ -162,7 +162,7 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format_version": 99}, "has format version 99, but this inspector reads 1. Update inspector"),
+        ({"format_version": 99}, "has format version 99, but this inspector reads 1 to 2. Update inspector"),
         ({"format_version": True}, "has format version True"),
         ({"format": "x"}, "has the format 'x', expected 'inspector-exploration'"),
         ({"content": None}, "content: expected an object, got None"),

@@ -59,7 +59,7 @@ def test_different_modules_are_counted_beside_each_other(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(shared_engines, "try_to_count", count)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(Compiled.instruction_costs, programs))
+        found = list(threads.map(instruction_costs, programs))
     assert [costs["y"].flops for costs in found] == [4.0, 4.0]
 
 

@@ -243,7 +243,7 @@ def test_an_index_takes_nothing_and_is_no_exchange() -> None:
     assert one.before == ()
     assert one.after[:, 0].tolist() == [0, 1, 2, 3] * 2
     assert [place["j"] for place in one.coordinates] == [0, 1, 2, 3] * 2
-    assert "no exchange" in observed.table()["unknown"][0]
+    assert "without communication" in observed.table()["unknown"][0]
 
 
 def test_a_loop_without_end_in_sight_keeps_the_first_rounds() -> None:

@@ -56,7 +56,7 @@ def test_values_of_every_device_come_when_they_are_asked_for() -> None:
     assert gather["rows"][2]["before"] == ["[1., 3., 5., 7.]"]
     assert gather["rows"][2]["after"] == ["[[1., 3., 5., 7.], [1., 3., 5., 7.]]"]
     assert index["hlo"] == ""
-    assert "which is no exchange" in index["unnamed"]
+    assert "without communication" in index["unnamed"]
     assert [row["after"] for row in index["rows"]] == [["0"], ["0"], ["1"], ["1"]]
 
 

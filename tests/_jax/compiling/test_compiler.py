@@ -114,6 +114,7 @@ from inspector._jax.compiling.compiler import Compiler
 from inspector._jax.compiling.configuration import read_config
 from inspector.engines.workers.messages import plain_compile
 from inspector.lowering.lower import lower
+from inspector.stages.lowered import compile_request
 
 plain = plain_compile(compile_request(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)), None, "cpu"), read_config())
 compiler = Compiler("cpu", 1)

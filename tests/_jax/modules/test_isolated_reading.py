@@ -14,7 +14,7 @@ from jax._src.interpreters import mlir
 
 import inspector
 from inspector._jax.modules import hlo, isolated_reading, reader_process, stablehlo
-from inspector.errors import ExecutionError, ModuleError
+from inspector.errors import ModuleError, ResourceError
 from inspector.hlo.header import header_attributes
 from inspector.hlo.module import Module
 
@@ -201,6 +201,6 @@ def test_what_the_system_lacks_is_named(error: Exception, words: str, monkeypatc
         raise error
 
     monkeypatch.setattr(isolated_reading.subprocess, "run", run)
-    with pytest.raises(ExecutionError, match=words) as raised:
+    with pytest.raises(ResourceError, match=words) as raised:
         isolated_reading.hlo_proto("HloModule m")
     assert raised.value.__cause__ is error

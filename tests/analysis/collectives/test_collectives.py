@@ -168,7 +168,7 @@ def test_a_table_lists_ids_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_million_devices() -> None:
     mesh = Mesh(("data", "fsdp", "model"), (32, 128, 256), "replica")
     (one,) = found = from_text(REDUCED.format(groups="[4096,256]<=[1048576]"), mesh, num_replicas=mesh.size)
-    assert repr(found) == f"<Collectives on the {mesh}: 1 all-reduce over model>"
+    assert repr(found).partition("\n")[0] == f"<Collectives on the {mesh}: 1 all-reduce over model>"
     assert one.axes == ("model",)
     table = found.table()
     assert table["replica_groups"].isna()[0]

@@ -65,7 +65,7 @@ def _size(data: bytes) -> bytes:
 def test_what_was_kept_of_another_module_is_refused() -> None:
     one, other = (regular(file) for file in FILES[:2])
     for data, foreign in ((one, other), (other, one)):
-        with pytest.raises(ModuleError, match="does not fit"):
+        with pytest.raises(ModuleError, match="do not match the module"):
             read(data[: len(data) // 2], kept_of(Columns(foreign)))
 
 
@@ -73,10 +73,10 @@ def test_what_was_kept_of_another_module_is_refused() -> None:
 def test_a_part_that_is_missing_or_cut_off_is_refused(name: str) -> None:
     data = bytes(proto_of(load(FILES[0])).SerializeToString())
     kept = kept_of(Columns(data))
-    with pytest.raises(ModuleError, match="does not fit"):
+    with pytest.raises(ModuleError, match="do not match the module"):
         read(data, {part: value for part, value in kept.items() if part != name})
     if kept[name]:
-        with pytest.raises(ModuleError, match="does not fit"):
+        with pytest.raises(ModuleError, match="do not match the module"):
             read(data, kept | {name: kept[name][:-4]})
 
 
@@ -91,5 +91,5 @@ def test_a_number_that_leads_outside_is_refused(name: str, value: int) -> None:
     for place in (0, len(numbers) // 2, len(numbers) - 1):
         changed = numbers.copy()
         changed[place] = value
-        with pytest.raises(ModuleError, match="does not fit"):
+        with pytest.raises(ModuleError, match="do not match the module"):
             read(data, kept | {name: changed.tobytes()})
