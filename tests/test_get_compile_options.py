@@ -173,7 +173,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"env_options_overrides": {"num_replicas": 2}}, "not a flag but a field of Options"),
     ({"env_options_overrides": "--xla_dump_to=a"}, "must be a dict with names of flags as keys, got '--xla_dump_to=a'"),
     ({"env_options_overrides": {5: True}}, "must be a dict with names of flags as keys, got {5: True}"),
-    ({"env_options_overrides": {"xla_force_host_platform_device_count": 8}}, "no compile reads it"),
+    ({"env_options_overrides": {"xla_force_host_platform_device_count": 8}}, "not by a compile"),
     ({"backend": "cpu"}, "backend must be a client, such as jax.devices()[0].client, got 'cpu'"),
 ]
 

@@ -234,11 +234,15 @@ def test_every_value_reads_well(values: list[Any]) -> None:
         assert not re.search(r"""\bb['"]""", text), text
         assert len(text) <= 1500, text
         assert max(map(len, text.splitlines())) <= 330, text
-        assert "\n" not in text or type(value).__name__ in ("CacheStatus", "CacheKey", "Explorer"), text
+        assert "\n" not in text.partition("\n  Try ")[0] or type(value).__name__ in (
+            "CacheStatus",
+            "CacheKey",
+            "Explorer",
+        ), text
 
 
 def test_what_a_value_says(values: list[Any], collectives: Collectives) -> None:
-    texts = {type(value).__name__: repr(value) for value in values}
+    texts = {type(value).__name__: repr(value).replace("\n  Try ", " Try ") for value in values}
     assert texts["Argument"] == "<Argument tree[0]: float32[8]>"
     assert texts["Result"] == "<Result result: float32[8]>"
     assert re.fullmatch(
@@ -253,7 +257,10 @@ def test_what_a_value_says(values: list[Any], collectives: Collectives) -> None:
     )
     assert re.fullmatch(r"<Variant 0 'baseline' for cpu: done>", texts["Variant"])
     assert texts["Explorer"].startswith("Explorer of jit_step for cpu\n  baseline [cpu]: done, peak memory ")
-    assert repr(collectives) == "<Collectives on the replica mesh (i=4): 1 all-reduce over i, 1 all-gather over i>"
+    assert (
+        repr(collectives).partition("\n")[0]
+        == "<Collectives on the replica mesh (i=4): 1 all-reduce over i, 1 all-gather over i>"
+    )
     assert re.fullmatch(r"<all-reduce psum\S* over i: 32 B in, 32 B out, user>", repr(collectives[0]))
     assert re.fullmatch(r"<Listing: \d+ lines, \d+ with an origin>", texts["Listing"])
     assert str(values[4]) == values[4].text
@@ -271,8 +278,8 @@ def test_what_has_a_table_shows_it_in_a_notebook(values: list[Any], collectives:
     assert {type(value).__name__ for value in shown} >= {"Collectives", "CompilerPasses", "Assembly"}
     for value in (*shown, collectives[:0]):
         page = value._repr_html_()
-        assert page.startswith(f"<p>{html.escape(repr(value))}</p><")
-        assert "<table" in page
+        assert page.startswith(f"<p>{html.escape(repr(value).partition(chr(10) + '  Try ')[0])}</p><")
+        assert "<table" in page or type(value).__name__ == "Cost"
 
 
 # ------------------------------------------------------------------ what notebooks need

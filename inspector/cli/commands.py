@@ -16,7 +16,6 @@ from inspector.cli.programs import collectives, compile_, lower
 from inspector.cli.reports import explore, replay, report
 from inspector.cli.scan import scan
 from inspector.cli.targets import options, targets
-from inspector.errors import ResourceError, WorkerDiedError
 from inspector.support.packages import is_library_file
 
 FAILED, WRONG_USE = 1, 2
@@ -38,7 +37,15 @@ class _Commands(click.Group):
 
 
 def _end(ctx: click.Context, error: Exception) -> None:
-    from inspector.errors import CompilationError, ExecutionError, ExpectationError, InspectorError, missing_jax
+    from inspector.errors import (
+        CompilationError,
+        ExecutionError,
+        ExpectationError,
+        InspectorError,
+        ResourceError,
+        WorkerDiedError,
+        missing_jax,
+    )  # fmt: skip
 
     command = f"inspector {ctx.invoked_subcommand or ''}"
     error = missing_jax(error, "This") or error

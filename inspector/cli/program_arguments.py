@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.cli.output import working
-from inspector.stages.compiled import as_compiled
 from inspector.support.subprocesses import current_folder
 
 if TYPE_CHECKING:
@@ -224,6 +223,8 @@ def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: t
 
     saved = found.fun.baseline.program if isinstance(found.fun, Exploration) else found.fun
     if isinstance(saved, CompiledProgram) and target == "attached" and not flags:
+        from inspector.stages.compiled import as_compiled
+
         return as_compiled(saved)
     program = lowered(found, target)
     with working(f"compiling for {target}"):

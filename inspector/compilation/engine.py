@@ -20,6 +20,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.preview import NOT_COUNTED, Preview
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
 from inspector.errors import CancelledError, InspectorError
+from inspector.support.notebook import short
 from inspector.support.units import format_seconds
 
 EngineLike: TypeAlias = "Engine | str | Any"
@@ -67,7 +68,9 @@ class Job(Generic[T]):
         if not self.done():
             return f"{text}; result() waits for it>"
         error = self._future.exception()
-        return f"{text}: {self._future.result()!r}>" if error is None else f"{text}: {type(error).__name__}: {error}>"
+        return (
+            f"{text}: {short(self._future.result())}>" if error is None else f"{text}: {type(error).__name__}: {error}>"
+        )
 
     @property
     def is_queued(self) -> bool:

@@ -400,7 +400,11 @@ def test_a_cost_of_which_nothing_is_known_is_unavailable() -> None:
     ours = inspector.lower(lambda x: jax.lax.top_k(x, 8), x).compile(engine=InlineEngine()).cost
     assert isinstance(ours, Cost)
     assert ours.flops == Unavailable("all of its parts are unknown: 1 custom call not counted")
-    assert repr(ours).partition("\n")[0].endswith("unknown accessed; all of its parts are unknown: 1 custom call not counted>")
+    assert (
+        repr(ours)
+        .partition("\n")[0]
+        .endswith("unknown accessed; all of its parts are unknown: 1 custom call not counted>")
+    )
 
 
 def test_a_cost_known_in_part_goes_through_json() -> None:

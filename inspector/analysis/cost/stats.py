@@ -11,6 +11,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.memory import Memory
 from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import ParameterError, Partial, Unavailable
+from inspector.support.notebook import short
 from inspector.support.tables import UNKNOWN, Kind, make_table
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFra
 def _check_compiled(programs: Sequence[object]) -> None:
     others = [one for one in programs if not isinstance(one, CompiledProgram)]
     if others:
-        got = f"{others[0]!r} ({type(others[0]).__name__})"
+        got = f"{short(others[0])} ({type(others[0]).__name__})"
         raise ParameterError(f"compare() takes one or more Compiled, got {got}. {_way_to_compiled(others[0])}")
     if not programs:
         raise ParameterError(f"compare() takes one or more Compiled, got none. {_WAY}")
@@ -173,7 +174,7 @@ def _way_to_compiled(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "Unpack a list: compare(*programs)."
     ways = {
-        "request": "Call its method compile() first.",  # a Lowered
+        "what_if": "Call its method compile() first.",  # a Lowered
         "variants": "Call its own method compare() to compare its variants.",  # an Explorer
         "result": "Call its method result() first.",  # a Job
         "compiled": "Pass its attribute `compiled`.",  # a Variant
