@@ -95,7 +95,7 @@ def test_only_changed_fields_are_asked_for_and_what_is_wrong_is_said(pane: Page)
 
 def test_a_field_that_this_jax_lacks_cannot_be_typed(pane: Page) -> None:
     row = pane.locator("tr", has_text="kernel_type")
-    expect(row).to_contain_text("unavailable: CompilerParams of JAX")
+    expect(row).to_contain_text("Unavailable: CompilerParams of JAX")
     expect(row.locator("input, select")).to_have_count(0)
 
 
