@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { counterpart, Folding, MOST_SHOWN } from "../src/graph/folding.ts";
+import { amountText } from "../src/graph/colors.ts";
 import { partiesOf } from "../src/graph/parties.ts";
 import { dotText } from "../src/graph/exports.ts";
 import { Layouts, type Layout, type Place } from "../src/graph/layered.ts";
@@ -351,4 +352,12 @@ test("a node tells which devices work together in it, and in what is in it", () 
   assert.deepEqual(of.get(node(SMALL, "second")), [0, 1]);
   assert.deepEqual(of.get(SMALL.root), [0, 1, 2]);
   assert.equal(of.get(node(SMALL, "a")), undefined);
+});
+
+test("a cost with unknown parts is an estimate and not a lower bound", () => {
+  const small = model({ boxes: { main: { in: "" } }, rows: { a: { in: "main" }, b: { in: "main", takes: ["a"] } } });
+  // FLOPs, bytes and seconds of a, b and the module; part of the module's FLOPs is unknown
+  small.setCosts(Float32Array.from([8, 4, 12, 0, 0, 0, 0, 0, 0]), Uint8Array.from([0, 0, 1, 0, 0, 0, 0, 0, 0]));
+  assert.doesNotMatch(amountText(small, 0, "flops"), /≈/);
+  assert.match(amountText(small, 2, "flops"), /^≈ 12/);
 });

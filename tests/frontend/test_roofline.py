@@ -74,6 +74,11 @@ def test_a_cpu_is_measured_when_asked(demo: OpenDemo, tmp_path: Any) -> None:
     until(page, exchange, button)
     assert page.locator("[data-pane=roofline] tbody tr").count() > 1  # operations and bytes need no roofs
     page.screenshot(path=tmp_path / "unmeasured.png")
+    page.get_by_role("button", name="Lines", exact=True).click()
+    until(page, exchange, page.locator("th", has_text="slowest kernel"))
+    assert set(page.locator("[data-pane=roofline] tbody td:nth-child(3)").all_inner_texts()) == {"–"}  # estimated time
+    page.screenshot(path=tmp_path / "unmeasured-lines.png")
+    page.get_by_role("button", name="Kernels", exact=True).click()
     button.click()
     until(page, exchange, page.locator(".insp-roof-point"))
     expect(page.locator(".insp-roofline-caption")).to_contain_text("measured on this machine with NumPy")

@@ -79,7 +79,7 @@ export function amountText(model: GraphModel, node: number, coloring: Coloring):
   const amount = amountOf(model, node, coloring);
   if (Number.isNaN(amount)) return changeOf(coloring) ? "new or unknown" : "";
   const isCost = coloring === "flops" || coloring === "bytes" || coloring === "seconds";
-  return (isCost && model.cost(node, coloring).isAtLeast ? "≥ " : "") + textOf(amount, coloring);
+  return (isCost && model.cost(node, coloring).isPartial ? "≈ " : "") + textOf(amount, coloring);
 }
 
 export function textOf(amount: number, coloring: Coloring): string {

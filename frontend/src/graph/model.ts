@@ -10,10 +10,10 @@ export type Metric = "flops" | "bytes" | "seconds";
 
 const PLACES: Readonly<Record<Metric, number>> = { flops: 0, bytes: 1, seconds: 2 };
 
-/** The cost of a node: NaN if unknown. `isAtLeast` is set if a part of it is unknown. */
+/** The cost of a node: NaN if unknown. `isPartial` is set if a part of it is unknown. */
 interface Cost {
   readonly value: number;
-  readonly isAtLeast: boolean;
+  readonly isPartial: boolean;
 }
 
 /** The categories, and those of each node. A box has the categories of its instructions. */
@@ -48,7 +48,7 @@ export class GraphModel {
   readonly outerFirst: Int32Array;
   private before: Float32Array | null = null;
   private together: Parties = { texts: [], of: new Map() };
-  private costs: { readonly known: Float32Array; readonly atLeast: Uint8Array } | null = null;
+  private costs: { readonly known: Float32Array; readonly partial: Uint8Array } | null = null;
 
   constructor(
     /** The number of instructions. Nodes from this number on are boxes. */
@@ -88,8 +88,8 @@ export class GraphModel {
     return this.parents.length;
   }
 
-  setCosts(known: Float32Array, atLeast: Uint8Array): void {
-    this.costs = { known, atLeast };
+  setCosts(known: Float32Array, partial: Uint8Array): void {
+    this.costs = { known, partial };
   }
 
   /** Sets the costs of the same nodes in another variant, in the format of `setCosts`; null removes them. */
@@ -198,9 +198,9 @@ export class GraphModel {
   }
 
   cost(node: number, metric: Metric): Cost {
-    if (!this.costs) return { value: NaN, isAtLeast: false };
+    if (!this.costs) return { value: NaN, isPartial: false };
     const place = PLACES[metric] * this.nodeCount + node;
-    return { value: this.costs.known[place]!, isAtLeast: this.costs.atLeast[place] === 1 };
+    return { value: this.costs.known[place]!, isPartial: this.costs.partial[place] === 1 };
   }
 
   /** Returns the nodes around a node, the outermost first. */

@@ -280,7 +280,7 @@ class GraphPane extends LinkedPane {
     const span = model.isBox(node) ? null : model.span(node);
     const [flops, bytes, seconds] = (["flops", "bytes", "seconds"] as const).map((metric) => model.cost(node, metric));
     const said = (cost: typeof flops, text: (value: number) => string): string =>
-      cost && !Number.isNaN(cost.value) ? `${cost.isAtLeast ? "about " : ""}${text(cost.value)}` : "";
+      cost && !Number.isNaN(cost.value) ? `${cost.isPartial ? "about " : ""}${text(cost.value)}` : "";
     const facts = [
       model.isBox(node) ? model.kind(node) : `${model.opcode(node)} ${model.shape(node)}`,
       !model.isBox(node) && model.operation(node),

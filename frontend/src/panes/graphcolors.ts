@@ -67,8 +67,8 @@ export class GraphColors {
     this.variant = variant;
     this.of = "variant";
     const costs = this.context.synced.latest("graph_costs", { variant });
-    const [known, atLeast] = costs && !costs.error ? this.context.synced.parts(costs) : [];
-    if (known && atLeast && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(atLeast));
+    const [known, partial] = costs && !costs.error ? this.context.synced.parts(costs) : [];
+    if (known && partial && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(partial));
     this.takeBefore(variant);
     this.takeDevices(variant);
     this.coloring.title = costs?.error ? `No costs: ${costs.error.message}` : "Node color";

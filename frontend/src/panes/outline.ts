@@ -127,7 +127,7 @@ class OutlinePane extends LinkedPane implements TreeSource {
     const text = MEASURES.find(({ value }) => value === this.measure)!.text;
     const reply = local.costs.reply(variant);
     const left = this.measure === "peak_bytes" ? "" : (reply?.unknown ?? "");
-    if (costs && left) return `${instructions}. ${text}: ${costs.total ? `≥ ${costs.text(costs.total)}, ` : ""}${left}`;
+    if (costs && left) return `${instructions}. ${text}: ${costs.total ? `≈ ${costs.text(costs.total)}, ` : ""}${left}`;
     if (costs) return `${instructions}. ${text}: ${costs.text(costs.total)}`;
     const isDone = synced.variants.get(variant)?.state === "done";
     const missing = reply ? (reply.error?.message ?? reply.reasons[this.measure] ?? "unknown") : "";

@@ -268,7 +268,7 @@ function rowOf(row: Row, by: By, { links, unit }: Optional): InstructionRow {
       isKernels
         ? h("td", {}, h("span", { class: "insp-tok-op" }, row.opcode))
         : h("td", { class: "insp-number", title: plural(row.kernels, "kernel") }, grouped(row.kernels)),
-      number(row.least_s, (value) => `${isPartly ? "≥ " : ""}${formatSeconds(value)}`),
+      number(row.least_s, (value) => `${isPartly ? "≈ " : ""}${formatSeconds(value)}`),
       shareCell(row.share),
       isKernels &&
         h(

@@ -24,7 +24,8 @@ def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
     """
     if target.kind == "cpu" or (not target.chip and kind_of(devices) == "cpu"):
         return Unavailable(
-            "no vendor publishes figures for a share of this CPU", "pass peak=inspector.measured_peak() to the roofline"
+            "peak figures for the part of this CPU that XLA uses are not published",
+            "pass peak=inspector.measured_peak() to the roofline",
         )
     chip = platforms.chips_of_kind(target.kind)[target.chip] if target.chip else _chip_of(kind_of(devices))
     if chip is None or chip.peak is None:

@@ -6,7 +6,7 @@ For scope, line and phase, the costs of a fusion are split by `analysis/cost/att
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from inspector.analysis.cost.attribution import Part
@@ -30,21 +30,21 @@ class Group:
       frames: for a line, call stack of the part with the most time; () otherwise.
       flops, main_memory_bytes, least_s: operations, bytes and estimated seconds of all executions of all kernels; of a
         fusion, its part in this group. `About` if a part is unknown, or if a kernel runs an unknown number of times and
-        is counted once.
+        is counted once; Unavailable if no part is known.
       link_bytes: bytes that one device sends to others.
       exposed_s: estimated time on the links that no kernel hides, as in `Point`.
       filled: upper bound for the share of the matrix unit that their products use.
-      share: share of the sum of all kernels' `least_s`; Unavailable if that sum is 0.
+      share: share of the sum of all kernels' `least_s`; Unavailable if that sum is 0 or the group's time is unknown.
     """
 
     name: str | None
     points: tuple[Point, ...]
     frames: tuple[Frame, ...]
-    flops: float
-    main_memory_bytes: float
+    flops: float | Unavailable
+    main_memory_bytes: float | Unavailable
     link_bytes: float
-    least_s: float
-    exposed_s: float
+    least_s: float | Unavailable
+    exposed_s: float | Unavailable
     filled: float | Unavailable
     share: float | Unavailable
 
@@ -67,7 +67,7 @@ def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
         for shared in _shared(point, by):
             found.setdefault(shared.name, []).append(shared)
     spent = {name: _sum(each, "least_s") for name, each in found.items()}
-    whole = float(sum(spent.values()))
+    whole = float(sum(each for each in spent.values() if not isinstance(each, Unavailable)))
     groups = [
         Group(
             name=name,
@@ -79,11 +79,11 @@ def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
             least_s=spent[name],
             exposed_s=_sum(each, "exposed_s"),
             filled=filled_by([shared.point for shared in each if shared.flops]),
-            share=float(spent[name]) / whole if whole else Unavailable("no kernel's time is known"),
+            share=_share(spent[name], whole),
         )
         for name, each in found.items()
     ]
-    return tuple(sorted(groups, key=lambda group: (-group.least_s, -group.main_memory_bytes, -group.flops)))
+    return tuple(sorted(groups, key=lambda group: _descending(group.least_s, group.main_memory_bytes, group.flops)))
 
 
 def group_row(group: Group) -> tuple[object, ...]:
@@ -115,11 +115,11 @@ class _Shared(NamedTuple):
     main_memory_bytes: float = 1.0
     least_s: float = 1.0
 
-    def amount(self, number: str) -> float:
+    def amount(self, number: str) -> float | Unavailable:
         """Returns the group's share of a number of the kernel."""
         value: float | Unavailable = getattr(self.point, number)
         if isinstance(value, Unavailable):
-            return About(0.0, [Missing(self.point.name, self.point.opcode.replace("-", " "))])
+            return value
         if isinstance(self.point.executions, Unavailable) and value:
             once = Missing(self.point.name, "kernel that runs an unknown number of times", "counted once")
             value = About(float(value), (*missing(value), once))
@@ -152,9 +152,28 @@ def _phase(part: Part) -> str | None:
 
 
 def _rank(shared: _Shared) -> tuple[float, ...]:
-    return tuple(-float(shared.amount(number)) for number in ("least_s", "flops", "main_memory_bytes"))
+    return _descending(*(shared.amount(number) for number in ("least_s", "flops", "main_memory_bytes")))
 
 
-def _sum(shared: Iterable[_Shared], number: str) -> float:
-    """Sums a number. Unknown parts count as 0 and are listed as missing."""
-    return total(each.amount(number) for each in shared)
+def _descending(*numbers: float | Unavailable) -> tuple[float, ...]:
+    return tuple(0.0 if isinstance(number, Unavailable) else -float(number) for number in numbers)
+
+
+def _share(spent: float | Unavailable, whole: float) -> float | Unavailable:
+    if isinstance(spent, Unavailable):
+        return spent
+    return float(spent) / whole if whole else Unavailable("all estimated times are 0")
+
+
+def _sum(shared: Sequence[_Shared], number: str) -> float | Unavailable:
+    """Sums a number. Unknown parts are listed as missing; if all are unknown, so is the sum."""
+    amounts = [each.amount(number) for each in shared]
+    reasons = [amount for amount in amounts if isinstance(amount, Unavailable)]
+    if reasons and len(reasons) == len(amounts):
+        return reasons[0]
+    return total(
+        About(0.0, [Missing(each.point.name, each.point.opcode.replace("-", " "))])
+        if isinstance(amount, Unavailable)
+        else amount
+        for each, amount in zip(shared, amounts, strict=True)
+    )

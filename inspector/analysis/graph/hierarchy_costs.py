@@ -27,11 +27,11 @@ class Sums:
 
     Attributes:
       known: the known value, NaN if unknown.
-      at_least: whether a part of the value is unknown.
+      partial: whether a part of the value is unknown.
     """
 
     known: Floats
-    at_least: npt.NDArray[np.bool_]
+    partial: npt.NDArray[np.bool_]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ def hierarchy_costs(
         known = each.known[codes] * runs
         if own:
             known[fused] = np.nan
-        return _summed(found, Sums(known, each.at_least[codes]), levels, boxes)
+        return _summed(found, Sums(known, each.partial[codes]), levels, boxes)
 
     flops = counted([cost.flops for cost in kinds.values()], own=False)
     moved = counted([cost.bytes_accessed for cost in kinds.values()], own=True)
@@ -100,7 +100,7 @@ def _times(
     listed = list(points)
     rows = np.array([module.instruction(point.name).row for point in listed], np.int64)
     each = _sums([point.least_s for point in listed])
-    own.known[rows], own.at_least[rows] = each.known, each.at_least
+    own.known[rows], own.partial[rows] = each.known, each.partial
     flows = columns.opcode_is(FLOW.__contains__)
     own.known[flows] = np.nan
     boxes = np.append(flows, np.ones(len(found.boxes), bool))
@@ -135,18 +135,18 @@ def _summed(
     """Returns the values of instructions, and for nodes with contents the sum, or the minimum, of the contents."""
     extra = len(found.boxes)
     known = np.append(own.known, np.full(extra, np.nan))
-    at_least = np.append(own.at_least, np.zeros(extra, bool))
+    partial = np.append(own.partial, np.zeros(extra, bool))
     for nodes in levels:
         nodes = nodes[boxes[found.parents[nodes]]]
         above = found.parents[nodes]
         unknown = np.isnan(known[nodes])
-        np.logical_or.at(at_least, above, unknown | at_least[nodes])
+        np.logical_or.at(partial, above, unknown | partial[nodes])
         nodes, above = nodes[~unknown], above[~unknown]
         known[above] = np.where(np.isnan(known[above]), 0.0, known[above])
         if cheapest is not None and (least := cheapest[above]).any():
             known[above[least]] = np.inf
             np.minimum.at(known, above[least], known[nodes[least]])
-            at_least[above[least]] = True
+            partial[above[least]] = True
             nodes, above = nodes[~least], above[~least]
         np.add.at(known, above, known[nodes])
-    return Sums(known, at_least)
+    return Sums(known, partial)

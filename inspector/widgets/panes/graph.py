@@ -218,7 +218,7 @@ def graph_buffers(tree: Hierarchy, module: Module) -> list[bytes]:
 
 def _cost_buffers(counted: HierarchyCosts) -> list[bytes]:
     sums = (counted.flops, counted.bytes_accessed, counted.least_s)
-    return [numbers("<f4", *(each.known for each in sums)), numbers("<u1", *(each.at_least for each in sums))]
+    return [numbers("<f4", *(each.known for each in sums)), numbers("<u1", *(each.partial for each in sums))]
 
 
 def _numbered(texts: list[str]) -> tuple[list[str], npt.NDArray[np.int64]]:

@@ -247,7 +247,7 @@ def _row_of(point: Point, spent: float) -> RooflineRow:
 def _row_of_group(group: Group) -> RooflineRow:
     slowest = group.points[0]
     opcodes = {point.opcode for point in group.points}
-    doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, Partial)]
+    doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, (Unavailable, Partial))]
     line = source_line(group.frames)
     source = None if line is None else messages.SourceLine(file=line["file"], line=line["line"], library="")
     return RooflineRow(
@@ -255,16 +255,16 @@ def _row_of_group(group: Group) -> RooflineRow:
         instruction=slowest.name,
         opcode=slowest.opcode if len(opcodes) == 1 else "",
         kernels=len(group.points),
-        flops=float(group.flops),
-        main_memory_bytes=float(group.main_memory_bytes),
+        flops=_known(group.flops),
+        main_memory_bytes=_known(group.main_memory_bytes),
         link_bytes=group.link_bytes,
         intensity=_known(group.intensity),
         bound_by="",
-        least_s=float(group.least_s),
-        exposed_s=float(group.exposed_s),
+        least_s=_known(group.least_s),
+        exposed_s=_known(group.exposed_s),
         beside=[],
         filled=_known(group.filled),
-        share=None if isinstance(group.share, Unavailable) else group.share,
+        share=_known(group.share),
         source=source,
         unknown=doubts[0] if doubts else "",
     )

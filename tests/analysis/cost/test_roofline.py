@@ -291,19 +291,18 @@ def test_sums_over_what_kernels_share_have_all_of_each_kernel_once(by: Any) -> N
     for point in roof.points:
         for share in ("flops", "main_memory_bytes", "least_s"):
             assert sum(getattr(part, share) for part in point.parts) == pytest.approx(1)
-    for number in ("flops", "main_memory_bytes"):
-        assert sum(getattr(g, number) for g in groups) == pytest.approx(
-            sum(value for p in roof.points if not isinstance(value := getattr(p, number), Unavailable))
-        )
-    known = [p for p in roof.points if not isinstance(p.least_s, Unavailable)]
-    assert sum(g.least_s for g in groups) == pytest.approx(sum(p.least_s for p in known))
-    assert sum(g.share for g in groups) == pytest.approx(1)
-    assert [g.least_s for g in groups] == sorted((g.least_s for g in groups), reverse=True)
-    unknown = [p for p in roof.points if isinstance(p.flops, Unavailable)]
-    assert unknown
-    assert sum(isinstance(g.flops, Partial) for g in groups) == len(
-        {id(g) for g in groups for p in g.points if p in unknown}
-    )
+    for number in ("flops", "main_memory_bytes", "least_s"):
+        of_groups = [value for g in groups if not isinstance(value := getattr(g, number), Unavailable)]
+        of_kernels = [value for p in roof.points if not isinstance(value := getattr(p, number), Unavailable)]
+        assert sum(of_groups) == pytest.approx(sum(of_kernels))
+        for g in groups:  # unknown if all parts are, and about if some are
+            unknown = {isinstance(getattr(p, number), Unavailable) for p in g.points}
+            assert isinstance(getattr(g, number), Unavailable) == (unknown == {True}), (number, g)
+            assert isinstance(getattr(g, number), Partial) == (unknown == {True, False}), (number, g)
+    assert any(isinstance(p.flops, Unavailable) for p in roof.points)
+    assert sum(g.share for g in groups if not isinstance(g.share, Unavailable)) == pytest.approx(1)
+    times = [0.0 if isinstance(g.least_s, Unavailable) else g.least_s for g in groups]
+    assert times == sorted(times, reverse=True)
     table = roof.by(by)
     assert table["kernels"].sum() == len(named)
     assert table["name"].astype(object).where(table["name"].notna(), None).tolist() == [g.name for g in groups]
@@ -313,6 +312,14 @@ def test_sums_over_what_kernels_share_have_all_of_each_kernel_once(by: Any) -> N
         assert {"forward", "backward"} <= {g.name for g in groups}
     if by == "line":
         assert {g.name.rpartition(":")[0] for g in groups if g.name} >= {__file__}
+
+
+@pytest.mark.parametrize("by", ["scope", "line", "phase", "opcode", "roof"])
+def test_times_without_published_figures_are_unknown_and_not_zero(compiled: Compiled, by: Any) -> None:
+    reason = "this chip is not documented"
+    for group in roofline(compiled.module(), instruction_costs(compiled), Unavailable(reason)).groups(by):
+        assert group.least_s == Unavailable(reason)
+        assert group.share == Unavailable(reason)
 
 
 def test_a_fusion_comes_from_what_is_in_it() -> None:

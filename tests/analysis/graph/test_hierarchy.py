@@ -173,8 +173,8 @@ def test_branches_are_boxes_and_their_times_are_no_sum(programs: dict[str, Compi
     costs = hierarchy_costs(found, module, instruction_costs(program), program.roofline(PEAKS["v5e"]).points)
     each = [costs.least_s.known[n] for n in inside(found)[choice.row]]
     assert costs.least_s.known[choice.row] == min(each)
-    assert costs.least_s.at_least[choice.row]
-    assert costs.flops.at_least[found.row_count]
+    assert costs.least_s.partial[choice.row]
+    assert costs.flops.partial[found.row_count]
 
 
 @dataclasses.dataclass
