@@ -220,12 +220,13 @@ def test_described_devices_are_the_same(target: str, one_device_python: RunPytho
         if not hasattr(_jax.DeviceTopology, "serialize"):
             print("older"); sys.exit()
         from inspector._jax.compiling import ahead_of_time
+        from inspector._jax.compiling.slices import Slice
         from inspector.compilation.target import Target
         from inspector.engines.workers.environment import slice_of
         ahead_of_time.prepare_process(Target.parse({target!r}).platform, ())
         devices = ahead_of_time._devices(slice_of(Target.parse({target!r})))
         described = base64.b64encode(_jax.get_topology_for_devices(devices).serialize()).decode()
-        again = ahead_of_time._devices(absent.Slice("", "", (), serialized=described))
+        again = ahead_of_time._devices(Slice("", "", (), serialized=described))
         print([str(d) for d in again] == [str(d) for d in devices], len(again))
     """)
     said = one_device_python(script).stdout

@@ -233,7 +233,9 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
         if flags != "none"
         else "The flags are the default ones, so the cause is in the module."
     )
-    return CompilationError(f"XLA rejected the program (flags given: {flags}): {error} {advice}")
+    message = str(error).rstrip()
+    end = "" if message.endswith((".", "!", "?")) else "."
+    return CompilationError(f"XLA rejected the program (flags given: {flags}): {message}{end} {advice}")
 
 
 def _set_build_options(options: CompileOptions, values: Mapping[str, Any]) -> None:

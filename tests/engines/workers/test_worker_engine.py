@@ -132,7 +132,7 @@ def test_a_killer_flag_costs_one_worker_and_is_named(engine: WorkerEngine, flags
     before = engine.submit(request(product)).result(120)
     workers = set(worker_pids(os.getpid()))
     queued = [engine.submit(request(product, flags=flags)), engine.submit(request(jnp.tanh))]
-    with pytest.raises(WorkerDiedError) as caught:
+    with pytest.raises((WorkerDiedError, CompilationError)) as caught:
         queued[0].result(120)
     ((name, value),) = flags.items()
     assert f"{name}={str(value).lower()}" in str(caught.value)  # as XLA_FLAGS has it
