@@ -48,6 +48,19 @@ export interface Existing {
   variant: number;
 }
 
+export interface TableHead {
+  name: string;
+  title: string;
+  tooltip: string;
+  is_number: boolean;
+}
+
+export interface TableCell {
+  value: string | number | null;
+  text: string;
+  note: string;
+}
+
 export interface Document {
   type: "document";
   pane: TextPane;
@@ -477,12 +490,8 @@ export interface Collective {
   group_mode: string;
   operand_shapes: string[];
   result_shapes: string[];
-  operand_bytes: number;
-  link_bytes: number | null;
-  least_s: number | null;
-  least_reason: string;
   executions: number | null;
-  executions_reason: string;
+  cells: TableCell[];
   phases: string[];
   source: SourceLine | null;
   source_from: string;
@@ -521,6 +530,7 @@ export interface Collectives {
   program: Stage;
   mesh: Mesh | null;
   note: string;
+  columns: TableHead[];
   rows: Collective[];
   exchanges: Exchange[];
   networks: string[];

@@ -8,14 +8,18 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inspector.support.columns import TableDescription
+
+T = TypeVar("T")
 
 _QUIET_S = 1.0
 _WIDEST = 70
@@ -78,22 +82,28 @@ def _known(cell: Any) -> Any:
     return None if not isinstance(cell, list | tuple | dict) and pd.isna(cell) else cell
 
 
-def print_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Prints some columns of a table; bytes have units."""
+def print_described(description: TableDescription[T], rows: Iterable[T]) -> None:
+    """Prints the columns of a table that its description shows on the command line."""
+    columns = description.of("command_line")
+    right = [column.title for column in columns if column.is_number]
+    table(description.titles("command_line"), [description.texts("command_line", row) for row in rows], right=right)
+
+
+def print_frame(frame: pd.DataFrame) -> None:
+    """Prints a table; bytes have units."""
     from inspector.support.units import format_bytes
 
-    def said(name: str, cell: Any) -> object:
+    def text(name: str, cell: Any) -> object:
         if cell is not None and name.endswith("_bytes"):
             return format_bytes(cell)
         return ", ".join(map(str, cell)) if isinstance(cell, list | tuple) else cell
 
-    rows = [[said(name, row.get(name)) for name in columns] for row in records(frame)]
-    numbers = [name for name in columns if name.endswith(("_bytes", "_s", "flops", "executions", "runs"))]
-    table(
-        [name.removesuffix("_bytes").replace("_", " ") for name in columns],
-        rows,
-        right=[n.removesuffix("_bytes") for n in numbers],
-    )
+    titles = {str(name): str(name).removesuffix("_bytes").replace("_", " ") for name in frame.columns}
+    rows = [[text(name, row.get(name)) for name in titles] for row in records(frame)]
+    numbers = [
+        title for name, title in titles.items() if name.endswith(("_bytes", "_s", "flops", "executions", "runs"))
+    ]
+    table([*titles.values()], rows, right=numbers)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import numbers_of, print_frame, print_json, printed_to, records, table
+from inspector.cli.output import numbers_of, print_described, print_frame, print_json, printed_to, records, table
 from inspector.cli.pages import ANY_FILE, takes_html, write_page
 from inspector.cli.program_arguments import (
     Asked,
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from inspector.stages.lowered import Lowered
 
 _FORMS = ("stablehlo", "hlo", "jaxpr", "source")
-_COLUMNS = (
-    "opcode",
-    "axes",
-    "operand_bytes",
-    "result_bytes",
-    "executions",
-    "inserted_by",
-    "source_file",
-    "source_line",
-    "library_line",
-    "name",
-)
 
 
 def takes_file(command: Any) -> Any:
@@ -126,6 +114,8 @@ def collectives(
     asked: Asked, target: str, flags: tuple[str, ...], totals: bool, page: Path | None, as_json: bool
 ) -> None:
     """List the collectives: devices, mesh axes, bytes and origin."""
+    from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
+
     prepare(target)
     program = compiled(given(asked), target, flags)
     found = program.collectives()
@@ -136,8 +126,12 @@ def collectives(
         print_json(records(frame))
         return
     click.echo(repr(found).partition("\n")[0].strip("<>"))
-    if len(found):
-        print_frame(frame, [*frame.columns] if totals else _COLUMNS)
+    if not len(found):
+        return
+    if totals:
+        print_frame(frame)
+    else:
+        print_described(COLLECTIVE_COLUMNS, map(CollectiveRow, found))
 
 
 def _write(text: str | Unavailable, file: Path | None) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 
 from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 from inspector.analysis.collectives.operations import OPCODES
 from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, total
 from inspector.expectations.check_result import CheckResult, TableLine
@@ -15,7 +16,7 @@ from inspector.support.units import format_bytes, format_count
 
 Axes = str | Sequence[str]
 
-_COLUMNS = ("opcode", "axes", "in", "out", "runs", "by", "instruction")
+_TITLES = COLLECTIVE_COLUMNS.titles("check")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def check_count(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> Ch
     is_met = bound.judge(count)
     is_too_many = bound.most is not None and count > bound.most
     return CheckResult(
-        str(wanted), bound.words(format_count), format_count(count), is_met, _COLUMNS,
+        str(wanted), bound.words(format_count), format_count(count), is_met, _TITLES,
         _lines(found, [is_too_many and has is not False for has in of]),
         "" if is_met else _nearest(found, of, wanted) if not is_too_many else "",
     )  # fmt: skip
@@ -82,7 +83,7 @@ def check_bytes(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> Ch
     is_met = bound.judge(sent_bytes)
     largest = max((one for one, has in zip(found, of, strict=True) if has), key=_sent_bytes, default=None)
     return CheckResult(
-        f"bytes into {wanted}", bound.words(format_bytes), format_bytes(sent_bytes), is_met, _COLUMNS,
+        f"bytes into {wanted}", bound.words(format_bytes), format_bytes(sent_bytes), is_met, _TITLES,
         _lines(found, [not is_met and one is largest for one in found]),
         "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_sent_bytes(largest))}",
     )  # fmt: skip
@@ -95,14 +96,14 @@ def check_others(found: Sequence[Collective], wanted: Sequence[Wanted]) -> Check
         f"{one.opcode} over {axes_text(one.axes)}" for one, is_other in zip(found, others, strict=True) if is_other
     )
     got = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none"
-    return CheckResult("other collectives", "none", got, not any(others), _COLUMNS, _lines(found, others))
+    return CheckResult("other collectives", "none", got, not any(others), _TITLES, _lines(found, others))
 
 
 def show(found: Sequence[Collective], kinds: Collection[str], recorded: int) -> CheckResult:
     """Shows all collectives and marks those of some kinds ("all-reduce over data"), of which the record has fewer."""
     against = [f"{one.opcode} over {axes_text(one.axes)}" in kinds for one in found]
     what, expected = ", ".join(sorted(kinds)), f"{recorded}, as recorded" if recorded else "none, as recorded"
-    return CheckResult(what, expected, str(sum(against)), False, _COLUMNS, _lines(found, against))
+    return CheckResult(what, expected, str(sum(against)), False, _TITLES, _lines(found, against))
 
 
 def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float:
@@ -133,14 +134,6 @@ def _nearest(found: Sequence[Collective], of: Sequence[bool | Unavailable], want
 
 def _lines(found: Sequence[Collective], against: Sequence[bool]) -> tuple[TableLine, ...]:
     return tuple(
-        TableLine(
-            (
-                one.opcode, axes_text(one.axes), format_bytes(one.operand_bytes), format_bytes(one.result_bytes),
-                "?" if isinstance(one.executions, Unavailable) else str(one.executions),
-                "?" if isinstance(one.inserted_by, Unavailable) else one.inserted_by, one.name,
-            ),
-            one.origin.frames,
-            is_against,
-        )
+        TableLine(COLLECTIVE_COLUMNS.texts("check", CollectiveRow(one)), one.origin.frames, is_against)
         for one, is_against in zip(found, against, strict=True)
-    )  # fmt: skip
+    )

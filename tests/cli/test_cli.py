@@ -374,7 +374,7 @@ def test_collectives(run: Run) -> None:
     call = ("collectives", "step.py:summed", "--args", "f32[8]", "--axis", "i=4", "-t", "cpu:4")
     said = run(*call).stdout
     assert said.startswith("Collectives on the replica mesh (i=4): 1 all-reduce over i\n")
-    assert re.search(r"^all-reduce +i +32 B +32 B +1 +user .*step.py", said, re.MULTILINE), said
+    assert re.search(r"^psum\S* +all-reduce +i +32 B +32 B +1 +user .*step.py", said, re.MULTILINE), said
     (row,) = json.loads(run(*call, "--json").stdout)
     assert (row["opcode"], row["axes"], row["operand_bytes"]) == ("all-reduce", ["i"], 32)
     assert "all-reduce" in run(*call, "--totals").stdout

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from jaxlib import _hlo
 
 from inspector.analysis.collectives.collectives import collectives
+from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS
 from inspector.analysis.cost.peaks import peak_of
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
+from inspector.support.units import format_seconds
 from inspector.widgets.panes.collective_parts.collective_rows import Collective, rows_of
 from inspector.widgets.panes.collectives import _exchanges
 
@@ -74,6 +77,17 @@ def test_pairs() -> None:
     many = row(f"collective-permute(p), source_target_pairs={{{ring}}}", None, 9000)
     assert (many["groups_cut"], many["group_count"]) == (True, 9000)
     assert many["groups"] == [[n, n + 1] for n in range(64)]
+    assert cell(many, "replica_groups")["text"] == "9,000 pairs"
+    explicit = ",".join(f"{{{n},{(n + 7) % 2048}}}" for n in range(0, 2048, 14))
+    text = cell(row(f"all-reduce(p), replica_groups={{{explicit}}}, to_apply=add", None, 2048), "replica_groups")[
+        "text"
+    ]
+    assert text.startswith("{{0,7},{14,21}")
+
+
+def cell(found: Any, name: str) -> Any:
+    """Returns the cell of a column of the pane."""
+    return found["cells"][[column.name for column in COLLECTIVE_COLUMNS.of("pane")].index(name)]
 
 
 def test_what_goes_over_links_and_how_long_that_takes() -> None:
@@ -83,11 +97,12 @@ def test_what_goes_over_links_and_how_long_that_takes() -> None:
     assert isinstance(peak.interconnect_bytes_per_s, float)
     found = row(gathered, mesh, 4, peak)
     sent = 2 * (3 / 4) * 4  # all but a quarter of the four bytes, twice
-    assert found["link_bytes"] == sent
-    assert found["least_s"] == sent / (peak.interconnect_bytes_per_s / 2)
-    assert found["least_reason"] == ""
+    assert cell(found, "sent_bytes") == {"value": sent, "text": "6 B", "note": ""}
+    seconds = sent / (peak.interconnect_bytes_per_s / 2)
+    assert cell(found, "estimated_s") == {"value": seconds, "text": format_seconds(seconds), "note": ""}
     unknown = row(gathered, mesh, 4)
-    assert (unknown["link_bytes"], unknown["least_s"], unknown["least_reason"]) == (sent, None, "nobody measured it")
+    assert cell(unknown, "sent_bytes")["value"] == sent
+    assert cell(unknown, "estimated_s") == {"value": None, "text": "unknown", "note": "nobody measured it"}
 
 
 def test_the_browser_has_every_algorithm_of_a_size_that_can_be_followed() -> None:

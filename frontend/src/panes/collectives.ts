@@ -2,11 +2,12 @@
 
 import { type Choice, segments } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
+import { cellOf, columnsOf } from "../lib/described.ts";
 import { fill, h, update, whenLaidOut } from "../lib/dom.ts";
-import { format, formatSeconds, grouped, plural, shortSource, wholeSource } from "../lib/format.ts";
+import { format, plural, shortSource, wholeSource } from "../lib/format.ts";
 import { STRONG } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
-import { type Column, Sorting } from "../lib/sorting.ts";
+import { Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
@@ -57,7 +58,6 @@ class CollectivesPane implements Pane {
   constructor(private readonly context: Context) {
     this.observed = new ObservedView(context);
     this.price = new PriceView(context);
-    this.sorting.show(COLUMNS);
     const copied = (): string => (this.drawn ? this.sorting.text(this.listed) : "");
     this.tools.append(this.stages, copyButton(copied, "compiled.collectives().table()"));
     this.ends = [
@@ -103,6 +103,7 @@ class CollectivesPane implements Pane {
 
   private drawTable(found: messages.Collectives): void {
     this.drawn = found;
+    this.sorting.show(columnsOf<messages.Collective>(found.columns));
     this.drawRows(found);
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     const note = found.note && h("div", { class: "insp-note" }, found.note);
@@ -151,34 +152,11 @@ class CollectivesPane implements Pane {
   }
 
   private row(row: messages.Collective, index: number): HTMLTableRowElement {
-    const axes =
-      row.axes === null
-        ? h("span", { class: "insp-unavailable", title: row.axes_reason }, row.axes_reason || "none")
-        : h("span", { class: "insp-axis-used" }, row.axes.join(", ") || "–");
-    const source = row.source ? shortSource(row.source) : "";
-    const bytes = format(row.operand_bytes, "bytes");
-    const runs = row.executions === null ? "unknown" : grouped(row.executions);
     const onkeydown = ((e: KeyboardEvent) => this.key(e, index)) as EventListener;
     return h(
       "tr",
       { tabindex: index === 0 ? 0 : -1, "aria-selected": "false", onclick: () => this.select(index), onkeydown },
-      h(
-        "th",
-        { scope: "row", title: `${row.name} in ${row.computation}` },
-        h("span", { class: "insp-tok-op" }, row.opcode),
-        h("span", { class: "insp-dim" }, ` ${row.name}`),
-      ),
-      h("td", {}, axes),
-      h("td", { title: groupsText(row, 64) }, groupsText(row)),
-      h("td", {}, h("code", {}, row.operand_shapes.join(", "))),
-      h("td", { class: "insp-number", title: "Bytes per device and execution" }, bytes),
-      h("td", { class: "insp-number", title: row.executions_reason || RUNS }, runs),
-      ...onLinks(row),
-      h(
-        "td",
-        { title: [row.source ? wholeSource(row.source) : "", row.source_from].filter(Boolean).join(": ") },
-        source || h("span", { class: "insp-dim" }, row.inserted_by ? `by ${row.inserted_by}` : "unknown"),
-      ),
+      ...this.drawn!.columns.map((head, i) => CELLS[head.name]?.(row) ?? cellOf(head, row.cells[i]!)),
     );
   }
 
@@ -255,83 +233,34 @@ const PHASES: Record<string, string> = {
   backward: "backward pass",
   recomputed: "recomputed for the backward pass",
 };
-const RUNS = "Runs per execution of the program";
-const SENT = "Lower bound of the bytes that one device sends";
-const LEAST = "At the published link speed, without latency";
 const NONE_NOTE = "No instruction at this stage communicates between devices.";
 
-const COLUMNS: readonly Column<messages.Collective>[] = [
-  {
-    name: "name",
-    text: "collective",
-    title: "Sort by opcode and name",
-    value: ({ opcode, name }) => `${opcode} ${name}`,
-  },
-  { name: "axes", text: "axes", title: "Mesh axes", value: ({ axes }) => axes && axes.join(", ") },
-  { name: "groups", text: "groups", title: "Device groups", value: (row) => groupsText(row) },
-  {
-    name: "operand",
-    text: "operand",
-    title: "Operand shapes",
-    value: ({ operand_shapes }) => operand_shapes.join(", "),
-  },
-  {
-    name: "operand_bytes",
-    text: "bytes",
-    title: "Operand bytes per device and execution",
-    isNumber: true,
-    value: ({ operand_bytes }) => operand_bytes,
-  },
-  {
-    name: "executions",
-    text: "runs",
-    title: "Runs per execution of the program",
-    isNumber: true,
-    value: ({ executions }) => executions,
-  },
-  {
-    name: "link_bytes",
-    text: "links",
-    title: "Lower bound of the bytes that one device sends, for all runs; for one run if their number is unknown",
-    isNumber: true,
-    value: (row) => ofAll(row, row.link_bytes),
-  },
-  {
-    name: "least_s",
-    text: "estimated time",
-    title: "At the published link speed, for all runs; for one run if their number is unknown",
-    isNumber: true,
-    value: (row) => ofAll(row, row.least_s),
-  },
-  {
-    name: "source",
-    text: "source",
-    title: "Sort by source line",
-    value: ({ source, inserted_by }) => (source ? `${source.file}:${source.line ?? ""}` : inserted_by || null),
-  },
-];
-
-function ofAll({ executions }: messages.Collective, value: number | null): number | null {
-  return value === null ? null : value * (executions ?? 1);
-}
-
-/** Returns cells with the bytes sent and the estimated time of all runs, or of one run if their number is unknown. */
-function onLinks(row: messages.Collective): HTMLElement[] {
-  const part = row.least_reason && row.least_s !== null ? "≥ " : "";
-  const cell = (value: number | null, text: (value: number) => string, title: string): HTMLElement =>
+/** Cells that are more than text. */
+const CELLS: Record<string, (row: messages.Collective) => HTMLElement> = {
+  name: ({ opcode, name, computation }) =>
+    h(
+      "th",
+      { scope: "row", title: `${name} in ${computation}` },
+      h("span", { class: "insp-tok-op" }, opcode),
+      h("span", { class: "insp-dim" }, ` ${name}`),
+    ),
+  axes: ({ axes, axes_reason }) =>
     h(
       "td",
-      {
-        class: "insp-number",
-        title: `${title}; ${row.executions === null ? "one run" : "all runs"}`,
-      },
-      value === null ? h("span", { class: "insp-unavailable" }, "unknown") : text(ofAll(row, value)!),
-    );
-  return [
-    cell(row.link_bytes, (value) => format(value, "bytes"), SENT),
-    cell(row.least_s, (value) => part + formatSeconds(value), row.least_reason || LEAST),
-  ];
-}
+      {},
+      axes === null
+        ? h("span", { class: "insp-unavailable", title: axes_reason }, axes_reason || "none")
+        : h("span", { class: "insp-axis-used" }, axes.join(", ") || "–"),
+    ),
+  replica_groups: (row) => h("td", { title: groupsText(row, 64) }, groupsText(row)),
+  operand_shapes: ({ operand_shapes }) => h("td", {}, h("code", {}, operand_shapes.join(", "))),
+  source: ({ source, source_from, inserted_by }) =>
+    h(
+      "td",
+      { title: [source ? wholeSource(source) : "", source_from].filter(Boolean).join(": ") },
+      source ? shortSource(source) : h("span", { class: "insp-dim" }, inserted_by ? `by ${inserted_by}` : "unknown"),
+    ),
+};
 
 function describe(row: messages.Collective, reason: HTMLElement): HTMLElement[] {
   const facts = [

@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, overload
 
 from inspector.analysis.collectives.axes import Axes, with_size_one
 from inspector.analysis.collectives.collective import Collective, axes_text, over
+from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 from inspector.analysis.collectives.inserted_by import inserted_by, primitive
 from inspector.analysis.collectives.members import members
 from inspector.analysis.collectives.operations import Operation, operations
 from inspector.analysis.collectives.origins import Sources
 from inspector.analysis.collectives.participation import Participation, Participations, listed
 from inspector.analysis.collectives.sliced_results import kept_blocks
-from inspector.analysis.cost.phases import Phases, phases_text
+from inspector.analysis.cost.phases import Phases
 from inspector.compilation.program import NamedAxes
 from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, total
 from inspector.hlo.devices.group_mode import GroupMode
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.execution_counts import executions
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import Frame, Origin, library_text, merged_names
+from inspector.hlo.source import Frame, Origin, merged_names
 from inspector.support.notebook import with_hint
 from inspector.support.tables import Kind, Tabular, make_table
 from inspector.support.units import format_list
@@ -104,7 +105,7 @@ class Collectives(Tabular):
         groups; larger ones are missing.
         """
         groups = listed(collective.who for collective in self.items)
-        return make_table(_KINDS, map(_row, self.items, groups))
+        return COLLECTIVE_COLUMNS.data_frame(map(CollectiveRow, self.items, groups))
 
     def totals(self) -> pd.DataFrame:
         """Returns the totals of one execution of the program by axes and opcode, most bytes first.
@@ -197,36 +198,6 @@ class Collectives(Tabular):
         pairs = collective.opcode == "collective-permute"
         return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{over(collective.axes)}")
 
-
-_KINDS: Mapping[str, Kind] = {
-    "name": "text",
-    "opcode": "text",
-    "computation": "text",
-    "axes": "object",
-    "replica_groups": "object",
-    "group_mode": "text",
-    "operand_shapes": "object",
-    "result_shapes": "object",
-    "operand_bytes": "int",
-    "source_file": "text",
-    "source_line": "int",
-    "inserted_by": "text",
-    "result_bytes": "int",
-    "executions": "int",
-    "phase": "text",
-    "source_from": "text",
-    "context": "text",
-    "dimensions": "object",
-    "reduction": "text",
-    "channel_id": "int",
-    "done": "text",
-    "op_name": "text",
-    "library_line": "text",
-    "unknown": "reasons",
-}
-
-COLUMNS = tuple(_KINDS)
-"""Columns of `Collectives.table()`. Scripts rely on the first twelve."""
 
 _TOTALS: Mapping[str, Kind] = {
     "axes": "text",
@@ -347,36 +318,6 @@ def _role(caller: Instruction, computation: Computation) -> str:
     if caller.opcode == "conditional":
         return f"branch {index}"
     return caller.opcode
-
-
-def _row(collective: Collective, groups: list[list[int]] | Unavailable) -> tuple[object, ...]:
-    """Returns the cells of `_KINDS` for one collective."""
-    frame = collective.origin.line
-    return (
-        collective.name,
-        collective.opcode,
-        collective.computation,
-        collective.axes,
-        groups,
-        str(collective.mode),
-        [str(shape.without_layout()) for shape in collective.operand_shapes],
-        [str(shape.without_layout()) for shape in collective.result_shapes],
-        collective.operand_bytes,
-        frame.file if frame else None,
-        frame.line if frame else None,
-        collective.inserted_by,
-        collective.result_bytes,
-        collective.executions,
-        phases_text(collective.phases),
-        collective.source_from,
-        " > ".join(collective.context),
-        list(collective.dimensions),
-        collective.reduction,
-        collective.channel_id,
-        collective.done,
-        collective.origin.op_name,
-        library_text(collective.origin.frames),
-    )
 
 
 def _totals(items: Sequence[Collective]) -> list[tuple[object, ...]]:

@@ -25,6 +25,8 @@ from inspector.widgets.messages.common import Session as Session
 from inspector.widgets.messages.common import SourceLine as SourceLine
 from inspector.widgets.messages.common import Stage as Stage
 from inspector.widgets.messages.common import State as State
+from inspector.widgets.messages.common import TableCell as TableCell
+from inspector.widgets.messages.common import TableHead as TableHead
 from inspector.widgets.messages.common import TextPane as TextPane
 from inspector.widgets.messages.common import Unavailable as Unavailable
 from inspector.widgets.messages.common import Variant as Variant

@@ -61,6 +61,36 @@ class Existing(TypedDict):
     variant: int
 
 
+class TableHead(TypedDict):
+    """The heading of a column of a described table (`support/columns.py`).
+
+    Attributes:
+      name: name of the column, as in data frames.
+      title: the heading.
+      tooltip: explanation of the heading.
+      is_number: whether the cells are numbers.
+    """
+
+    name: str
+    title: str
+    tooltip: str
+    is_number: bool
+
+
+class TableCell(TypedDict):
+    """A cell of a described table.
+
+    Attributes:
+      value: number or text to sort by; None if unknown or empty.
+      text: formatted value.
+      note: the reason why the value is unknown or incomplete; "" if it is known.
+    """
+
+    value: str | float | None
+    text: str
+    note: str
+
+
 class Document(TypedDict):
     """A text, in five buffers.
 

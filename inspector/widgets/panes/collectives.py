@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 
 from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
 from inspector.analysis.collectives.collectives import collectives
+from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS
 from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.sharding import reshardings
@@ -24,6 +25,7 @@ from inspector.platforms import Peak
 from inspector.stages.compiled import whole_program
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
+from inspector.widgets.described_tables import heads_of
 from inspector.widgets.panes.collective_parts.collective_rows import Collective, Mesh, mesh_of, rows_of
 from inspector.widgets.panes.collective_parts.observed import ObserveRequest
 from inspector.widgets.panes.collective_parts.observing import Observing
@@ -88,6 +90,7 @@ class Collectives(TypedDict):
 
     Attributes:
       note: explanation of an empty list.
+      columns: headings of the table.
       exchanges: textbook algorithms for the group sizes of the program.
       networks: targets whose links are available for cost estimates; the first fits the program best.
     """
@@ -97,6 +100,7 @@ class Collectives(TypedDict):
     program: messages.Stage
     mesh: Mesh | None
     note: str
+    columns: list[messages.TableHead]
     rows: list[Collective]
     exchanges: list[Exchange]
     networks: list[str]
@@ -220,6 +224,7 @@ def _message(
         program=stage,
         mesh=mesh_of(program_collectives.mesh),
         note="" if len(program_collectives) else _why_none(program_collectives, stage),
+        columns=heads_of(COLLECTIVE_COLUMNS),
         rows=rows_of(program_collectives, peak, arrays, inside),
         exchanges=list(_exchanges(program_collectives)),
         networks=list(networks_for(program)) if len(program_collectives) else [],

@@ -9,15 +9,14 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-from inspector.analysis.collectives.collective import Collective, axes_text, over
+from inspector.analysis.collectives.collective import Collective, over
 from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 from inspector.errors import Unavailable
 from inspector.hlo.devices.mesh import Mesh
-from inspector.support.units import format_bytes
 
 _MOST_ROWS = 12
 _MOST_PICTURES = 4
-_MOST_PAIRS = 32
 _MOST_DEVICES = 64
 _TINTS = ("#4c8df640", "#f2994a50", "#27ae6040", "#bb6bd940", "#eb575750", "#2d9cdb50", "#f2c94c60", "#82828240")
 
@@ -27,23 +26,18 @@ def collectives_html(collectives: Collectives) -> str:
     if not collectives.items:
         return ""
     rows = "".join(map(_row, collectives.items[:_MOST_ROWS]))
+    heads = "".join(f"<th>{html.escape(title)}</th>" for title in COLLECTIVE_COLUMNS.titles("page"))
     more = len(collectives) - _MOST_ROWS
     return (
         f"<details open><summary>{len(collectives):,} collective{'s' if len(collectives) > 1 else ''}"
         f"{f' on the {html.escape(str(collectives.mesh))}' if collectives.mesh else ''}</summary>"
-        "<table><thead><tr><th>instruction</th><th>over</th><th>bytes in</th><th>bytes out</th><th>groups</th></tr></thead>"
+        f"<table><thead><tr>{heads}</tr></thead>"
         f"<tbody>{rows}</tbody></table>{f'<p>… and {more:,} more.</p>' if more > 0 else ''}{_pictures(collectives)}</details>"
     )
 
 
 def _row(one: Collective) -> str:
-    cells = (
-        f"{one.opcode} {one.name}",
-        axes_text(one.axes),
-        format_bytes(one.operand_bytes),
-        format_bytes(one.result_bytes),
-        str(one.form) if one.form is not None else ", ".join(f"{a}→{b}" for a, b in one.groups[:_MOST_PAIRS]),
-    )
+    cells = COLLECTIVE_COLUMNS.texts("page", CollectiveRow(one))
     return "<tr>" + "".join(f"<td>{html.escape(_short(cell))}</td>" for cell in cells) + "</tr>"
 
 

@@ -14,7 +14,8 @@ import pytest
 from jaxlib import _hlo
 
 from inspector.analysis.collectives import participation
-from inspector.analysis.collectives.collectives import COLUMNS, Collectives, collectives
+from inspector.analysis.collectives.collectives import Collectives, collectives
+from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS
 from inspector.analysis.collectives.operations import OPCODES
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.devices import replica_groups, replica_groups_proto
@@ -58,8 +59,8 @@ def test_shard_map(version: str) -> None:
         ("reduce-scatter", ("a", "b"), "entry", "add", "user"),
     ]
     table = found.table()
-    assert tuple(table.columns) == COLUMNS
-    assert COLUMNS[:12] == (
+    assert tuple(table.columns) == COLLECTIVE_COLUMNS.names
+    assert COLLECTIVE_COLUMNS.names[:12] == (
         *("name", "opcode", "computation", "axes", "replica_groups", "group_mode", "operand_shapes"),
         *("result_shapes", "operand_bytes", "source_file", "source_line", "inserted_by"),
     )
@@ -134,7 +135,7 @@ def test_frozen_value(version: str) -> None:
 def test_no_collectives() -> None:
     table = load("plain.0.12").table()
     assert len(table) == 0
-    assert tuple(table.columns) == COLUMNS
+    assert tuple(table.columns) == COLLECTIVE_COLUMNS.names
 
 
 def test_all_is_written_out() -> None:

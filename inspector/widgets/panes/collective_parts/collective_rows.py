@@ -7,16 +7,18 @@ from typing import Literal, TypedDict
 
 from inspector.analysis.collectives import collective as analysis
 from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
+from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 from inspector.analysis.collectives.lower_bound import communication
 from inspector.analysis.collectives.participation import Participation
 from inspector.analysis.sharding import reshardings
 from inspector.analysis.sharding.needed_by import SplitInstructions
 from inspector.analysis.sharding.whole_arrays import WholeArrays
-from inspector.errors import Partial, Unavailable
+from inspector.errors import Unavailable
 from inspector.hlo.devices import mesh as hlo
 from inspector.platforms import Peak
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
+from inspector.widgets.described_tables import cells_of
 
 # Members are drawn individually; a picture with more members is not readable.
 _MAX_MEMBERS = 256
@@ -88,11 +90,8 @@ class Collective(TypedDict):
       groups_cut: whether only the first groups are listed, and of long groups only the first ids and the last.
       group_count: total number of groups.
       group_sizes: number of ids in the smallest and in the largest group.
-      operand_bytes: bytes of all operands on one device, per execution.
-      link_bytes: minimum number of bytes that one device sends per execution; None if only known at run time.
-      least_s: time to send them at the speed of the links; None if unknown, with `least_reason`, which
-        also describes omitted parts.
-      executions: number of executions per execution of the program; None if unknown, with `executions_reason`.
+      executions: number of executions per execution of the program; None if unknown.
+      cells: cells of the table, in the order of `Collectives.columns`.
       phases: parts of a differentiated program that it belongs to.
       source_from: the instruction that `source` was taken from, or the reason why there is none.
       inserted_by: the pass or partitioner that inserted it, "" if it was in the user's program.
@@ -114,12 +113,8 @@ class Collective(TypedDict):
     group_mode: str
     operand_shapes: list[str]
     result_shapes: list[str]
-    operand_bytes: int
-    link_bytes: float | None
-    least_s: float | None
-    least_reason: str
     executions: int | None
-    executions_reason: str
+    cells: list[messages.TableCell]
     phases: list[str]
     source: messages.SourceLine | None
     source_from: str
@@ -172,7 +167,8 @@ def _row(
 ) -> Collective:
     exchange = communication(collective, peak)
     axes, inserted_by = collective.axes, collective.inserted_by
-    executions, source_from = collective.executions, collective.source_from
+    source_from = collective.source_from
+    estimated_s = Unavailable(peak.reason) if isinstance(peak, Unavailable) else exchange.least_s
     return Collective(
         name=collective.name,
         opcode=collective.opcode,
@@ -188,12 +184,8 @@ def _row(
         group_mode=str(collective.mode),
         operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
         result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
-        operand_bytes=collective.operand_bytes,
-        link_bytes=_known(exchange.link_bytes),
-        least_s=_known(exchange.least_s),
-        least_reason=peak.reason if isinstance(peak, Unavailable) else _left_out(exchange.least_s),
-        executions=None if isinstance(executions, Unavailable) else executions,
-        executions_reason=executions.reason if isinstance(executions, Unavailable) else "",
+        executions=None if isinstance(collective.executions, Unavailable) else collective.executions,
+        cells=cells_of(COLLECTIVE_COLUMNS, CollectiveRow(collective, [], exchange.link_bytes, estimated_s)),
         phases=list(collective.phases),
         source=source_line(collective.origin.frames),
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,
@@ -214,15 +206,6 @@ def _split_change(changed: reshardings.Resharding) -> SplitChange:
         after="" if array is None else array.after,
         needed_by=[str(each) for each in changed.needed_by],
     )
-
-
-def _known(number: float) -> float | None:
-    """Returns the number, or its known part if that is not zero."""
-    return float(number) if number or not isinstance(number, Partial) else None
-
-
-def _left_out(number: float) -> str:
-    return number.reason if isinstance(number, Partial) else ""
 
 
 def _is_cut(who: Participation) -> bool:

@@ -1,0 +1,139 @@
+"""`TableDescription`: the columns of a table, described once for data frames, panes, the command line, checks and pages.
+
+A column has a name, a title, a unit, its value and the views that show it. Every view formats its cells with the same
+function, so the same number reads the same everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from inspector.errors import Partial, Unavailable
+from inspector.support.tables import UNKNOWN, Kind, make_table
+from inspector.support.units import format_bytes, format_count, format_seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+
+View = Literal["data_frame", "pane", "command_line", "check", "page"]
+"""Places that show a table: "check" for the failed checks of `expectations`, "page" for pages without scripts."""
+
+Unit = Literal["", "bytes", "count", "seconds", "share"]
+"""Units of numbers; "" for text, positions and numbers that are shown in full."""
+
+_FORMATS: dict[Unit, Callable[[float], str]] = {
+    "": lambda value: f"{value:,}",
+    "bytes": format_bytes,
+    "count": format_count,
+    "seconds": format_seconds,
+    "share": lambda value: f"{100 * value:.1f} %",
+}
+_SIGNS = {"at least": "≥", "about": "≈"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TableColumn(Generic[T]):
+    """A column of a table.
+
+    Attributes:
+      name: name in data frames, with the unit.
+      kind: type of the cells in data frames (`support/tables.py`).
+      value: returns the cell of a row. `Unavailable` and `Partial` as in `make_table`; None for an empty cell.
+      title: heading in the other views; two or three words.
+      tooltip: explanation of the heading.
+      unit: unit of the numbers.
+      views: the views that show the column.
+      text: returns the text of a row's cell; None to format the value.
+    """
+
+    name: str
+    kind: Kind
+    value: Callable[[T], object]
+    title: str = ""
+    tooltip: str = ""
+    unit: Unit = ""
+    views: tuple[View, ...] = ("data_frame",)
+    text: Callable[[T], str] | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Reports whether the cells are numbers."""
+        return self.kind in ("int", "float")
+
+    def cell(self, row: T) -> ViewCell:
+        """Returns the cell of a row for a view other than data frames."""
+        value = self.value(row)
+        note = value.reason if isinstance(value, (Unavailable, Partial)) else ""
+        if self.text is not None:
+            text = self.text(row)
+            return ViewCell(None if isinstance(value, Unavailable) else text, text, note)
+        if isinstance(value, Unavailable):
+            return ViewCell(None, "unknown", note)
+        plain = _plain(value)
+        if isinstance(plain, float):
+            sign = f"{_SIGNS[value.word]} " if isinstance(value, Partial) else ""
+            return ViewCell(plain, sign + _FORMATS[self.unit](int(plain) if plain.is_integer() else plain), note)
+        return ViewCell(plain, plain or "", note)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ViewCell:
+    """A cell as a view shows it.
+
+    Attributes:
+      value: the number or the text to sort by; None if unknown or empty.
+      text: the formatted value: "" for an empty cell, "unknown" for an unknown one.
+      note: the reason why the value is unknown or incomplete; "" if it is known.
+    """
+
+    value: str | float | None
+    text: str
+    note: str
+
+
+class TableDescription(Generic[T]):
+    """The columns of a table, in the order in which views show them."""
+
+    def __init__(self, *columns: TableColumn[T], first: Sequence[str] = ()) -> None:
+        """Describes a table.
+
+        Args:
+          columns: the columns.
+          first: names of the columns that data frames begin with. Scripts may rely on their positions.
+        """
+        self.columns = columns
+        shown = {column.name: column for column in columns if "data_frame" in column.views}
+        self._framed = [*(shown.pop(name) for name in first), *shown.values()]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of data frames."""
+        return (*(column.name for column in self._framed), UNKNOWN)
+
+    def of(self, view: View) -> tuple[TableColumn[T], ...]:
+        """Returns the columns of a view."""
+        return tuple(column for column in self.columns if view in column.views)
+
+    def data_frame(self, rows: Iterable[T]) -> pd.DataFrame:
+        """Returns rows as a data frame with the reasons for missing values in the column `unknown`."""
+        kinds: dict[str, Kind] = {column.name: column.kind for column in self._framed}
+        cells = ([column.value(row) for column in self._framed] for row in rows)
+        return make_table({**kinds, UNKNOWN: "reasons"}, cells)
+
+    def titles(self, view: View) -> tuple[str, ...]:
+        """Returns the headings of a view."""
+        return tuple(column.title for column in self.of(view))
+
+    def texts(self, view: View, row: T) -> tuple[str, ...]:
+        """Returns the cells of a row as text."""
+        return tuple(column.cell(row).text for column in self.of(view))
+
+
+def _plain(value: object) -> str | float | None:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return value if value is None or isinstance(value, str) else float(value)  # type: ignore[arg-type]
