@@ -35,11 +35,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
         return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for row in (list(columns), *cells):
-        said = [
+        texts = [
             cell.rjust(width) if name in right else cell.ljust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
-        click.echo("  ".join(said).rstrip())
+        click.echo("  ".join(texts).rstrip())
 
 
 def _cut(text: str) -> str:
@@ -82,12 +82,12 @@ def print_frame(frame: pd.DataFrame, columns: Sequence[str]) -> None:
     """Prints some columns of a table; bytes have units."""
     from inspector.support.units import format_bytes
 
-    def said(name: str, cell: Any) -> object:
+    def text(name: str, cell: Any) -> object:
         if cell is not None and name.endswith("_bytes"):
             return format_bytes(cell)
         return ", ".join(map(str, cell)) if isinstance(cell, list | tuple) else cell
 
-    rows = [[said(name, row.get(name)) for name in columns] for row in records(frame)]
+    rows = [[text(name, row.get(name)) for name in columns] for row in records(frame)]
     numbers = [name for name in columns if name.endswith(("_bytes", "_s", "flops", "executions", "runs"))]
     table(
         [name.removesuffix("_bytes").replace("_", " ") for name in columns],
