@@ -111,41 +111,41 @@ def cache_status(
         function's nor `cache_status`'s.
     """
     named = function_keywords(fun, args, kwargs, keywords, cache_status)
-    found = look_up(_lowered(fun, args, named), _flags(options))
-    text = "" if isinstance(found.key, Unavailable) else found.key.text
+    lookup = look_up(_lowered(fun, args, named), _flags(options))
+    text = "" if isinstance(lookup.key, Unavailable) else lookup.key.text
     entry = cache_state.read_entry(text) if text else Unavailable("there is no key")
-    cache, reasons = _judge(found, entry)
-    sender = found.sender
+    cache, reasons = _judge(lookup, entry)
+    sender = lookup.sender
     source = (
         cache if isinstance(cache, Unavailable) else "cache" if cache == "hit" else shared_compiles.source(sender, text)
     )
     return CacheStatus(
-        name=found.name,
+        name=lookup.name,
         cache=cache,
         source=source,
         reasons=reasons,
-        key=found.key if isinstance(found.key, Unavailable) else _key(found, found.key),
+        key=lookup.key if isinstance(lookup.key, Unavailable) else _key(lookup, lookup.key),
         directory=cache_state.directory(),
         entry=entry,
-        unwritten=(*found.unwritten, *_why_kept(text, entry)),
+        unwritten=(*lookup.unwritten, *_why_kept(text, entry)),
         written_if=cache_state.thresholds(),
         sharing=sender if isinstance(sender, Unavailable) else f"process {sender} compiles and sends it to the others",
-        detailed_logging=found.detailed_logging,
-        notices=tuple(_notices(found, cache)),
+        detailed_logging=lookup.detailed_logging,
+        notices=tuple(_notices(lookup, cache)),
     )
 
 
 def _flags(options: Options | Mapping[str, Any] | str | None) -> Mapping[str, Any]:
     if isinstance(options, Mapping):
         return options  # in their order, which is part of JAX's key
-    given = Options.of(options)
-    others = sorted(given.as_dict().keys() - given.flags.keys())
+    all_options = Options.of(options)
+    others = sorted(all_options.as_dict().keys() - all_options.flags.keys())
     if others:
         raise OptionError(
             f"JAX's compile takes flags alone, and the options say {', '.join(others)}. Leave that out; JAX takes it from"
             " the function and its arguments."
         )
-    return given.flags
+    return all_options.flags
 
 
 def _lowered(fun: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> jax.stages.Lowered:
@@ -164,25 +164,25 @@ def _lowered(fun: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) 
 
 
 def _judge(
-    found: Lookup, entry: Entry | Unavailable
+    lookup: Lookup, entry: Entry | Unavailable
 ) -> tuple[Literal["hit", "miss", "unused"] | Unavailable, tuple[str, ...]]:
-    if found.unused:
-        return "unused", (found.unused,)
-    if isinstance(found.key, Unavailable):
-        return "unused", (found.key.reason,)
+    if lookup.unused:
+        return "unused", (lookup.unused,)
+    if isinstance(lookup.key, Unavailable):
+        return "unused", (lookup.key.reason,)
     if cache_state.profile_guided():
         return _PROFILE_GUIDED, (_PROFILE_GUIDED.reason,)
-    reasons = tuple(_why_missed(found, found.key.text, entry))
+    reasons = tuple(_why_missed(lookup, lookup.key.text, entry))
     return "miss" if reasons else "hit", reasons
 
 
-def _why_missed(found: Lookup, key: str, entry: Entry | Unavailable) -> Iterator[str]:
+def _why_missed(lookup: Lookup, key: str, entry: Entry | Unavailable) -> Iterator[str]:
     if isinstance(entry, Unavailable):
         yield f"{entry.reason}; {entry.remedy}" if entry.remedy else entry.reason
         return
-    if found.only_compiles:
+    if lookup.only_compiles:
         yield (
-            f"JAX cannot load an executable for {found.platform} devices that are not attached: it warns,"
+            f"JAX cannot load an executable for {lookup.platform} devices that are not attached: it warns,"
             " and compiles every time"
         )
     if cache_state.compiles_to_compare(key):
@@ -194,28 +194,28 @@ def _why_kept(key: str, entry: Entry | Unavailable) -> Iterator[str]:
         yield "there is an entry of that key already, and JAX replaces none"
 
 
-def _notices(found: Lookup, cache: Literal["hit", "miss", "unused"] | Unavailable) -> Iterator[str]:
+def _notices(lookup: Lookup, cache: Literal["hit", "miss", "unused"] | Unavailable) -> Iterator[str]:
     if cache == "hit":
-        to = f" to {found.dump_directory}; dump flags are not in the key" if found.dump_directory else ""
+        to = f" to {lookup.dump_directory}; dump flags are not in the key" if lookup.dump_directory else ""
         yield f"a hit runs no pass of XLA, so none is dumped{to}"
-    if found.compiled:
+    if lookup.compiled:
         yield "compiled in this process before: JAX returns that executable and asks no cache"
-    if found.holds_address:
+    if lookup.holds_address:
         yield (
             "custom_partitioning puts an address of this process into the key, so no other process hits; see"
             " jax_remove_custom_partitioning_ptr_from_cache_key"
         )
     if ignored := cache_state.ignored_directory():
         yield ignored
-    if not isinstance(found.key, Unavailable) and _holds_directory(found.key):
+    if not isinstance(lookup.key, Unavailable) and _holds_directory(lookup.key):
         yield "the path of the cache directory is part of the key: a cache that was moved never hits"
-    if not isinstance(found.sender, Unavailable):
-        yield from _sharing_notices(found, cache == "hit")
+    if not isinstance(lookup.sender, Unavailable):
+        yield from _sharing_notices(lookup, cache == "hit")
 
 
-def _sharing_notices(found: Lookup, is_hit: bool) -> Iterator[str]:
+def _sharing_notices(lookup: Lookup, is_hit: bool) -> Iterator[str]:
     fail = f"wait {shared_compiles.timeout_s():g} s for it, and fail"
-    if not found.keys_agree:
+    if not lookup.keys_agree:
         yield f"on CPUs every process has another key: the others never find what is sent, {fail}; see share_compiles()"
     if is_hit:
         yield f"a hit sends nothing: others that miss {fail}; give all processes one cache directory, or none"
@@ -230,8 +230,8 @@ def _holds_directory(facts: KeyFacts) -> bool:
     )
 
 
-def _key(found: Lookup, facts: KeyFacts) -> CacheKey:
-    values = _values(found, facts)
+def _key(lookup: Lookup, facts: KeyFacts) -> CacheKey:
+    values = _values(lookup, facts)
     unknown = Unavailable("inspector does not know this ingredient")
     return CacheKey(
         text=facts.text,
@@ -241,25 +241,25 @@ def _key(found: Lookup, facts: KeyFacts) -> CacheKey:
     )
 
 
-def _values(found: Lookup, facts: KeyFacts) -> dict[str, str | Unavailable]:
+def _values(lookup: Lookup, facts: KeyFacts) -> dict[str, str | Unavailable]:
     """Returns the values of the key's ingredients by JAX's names."""
     lines = "with" if cache_key.keeps_source_lines() else "without"
     options = facts.compile_options
     return {
         "computation": f"StableHLO {lines} source lines",
         "jax_lib version": cache_key.jaxlib_version(),
-        "backend version": f"{found.platform} {found.platform_version}",
+        "backend version": f"{lookup.platform} {lookup.platform_version}",
         "XLA flags": " ".join(facts.flags),
         "compile_options": options if isinstance(options, Unavailable) else f"{len(options)} bytes; see diff",
-        "accelerator_config": _devices_text(found),
+        "accelerator_config": _devices_text(lookup),
         "compression": _compression(dict(facts.digests).get("compression", "")),
         "custom_hook": cache_key.custom_hook(),
     }
 
 
-def _devices_text(found: Lookup) -> str:
-    kinds = ", ".join(dict.fromkeys(found.device_kinds))
-    here = f"{len(found.device_kinds)} of {found.client_device_count} devices ({kinds})"
+def _devices_text(lookup: Lookup) -> str:
+    kinds = ", ".join(dict.fromkeys(lookup.device_kinds))
+    here = f"{len(lookup.device_kinds)} of {lookup.client_device_count} devices ({kinds})"
     return f"{here}, seen by process {cache_state.process_id()}"
 
 

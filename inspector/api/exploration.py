@@ -38,12 +38,12 @@ def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
     """
     name = repr(os.fspath(path))
     try:
-        found = manifest.format_of(path)
+        format_ = manifest.format_of(path)
     except ModuleError as e:
         raise ModuleError(
             f"{name} is not an .inspector file: {e}. Expected one that Explorer.save or Compiled.save wrote."
         ) from e
-    if found == saved_compiled.FORMAT:
+    if format_ == saved_compiled.FORMAT:
         return load_compiled(path)
     return Exploration.of(bundle.load(path))
 
@@ -128,6 +128,6 @@ class Exploration(RecordedExploration):
         lines = [f"Exploration of {self.lowered.program.signature}, recorded {self.recorded_at} with JAX {jax}"]
         for variant in self.variants:
             target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
-            said = f", {' '.join(str(variant.error).split())[:200]}" if variant.error else ""
-            lines.append(f"  {variant.label}{target}: {variant.state}{said}")
+            error = f", {' '.join(str(variant.error).split())[:200]}" if variant.error else ""
+            lines.append(f"  {variant.label}{target}: {variant.state}{error}")
         return "\n".join(lines)

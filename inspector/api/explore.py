@@ -196,13 +196,13 @@ def _observe(lowered: Lowered, apart: bool, fun: Any, args: Sequence[Any], kwarg
 
     from inspector.lowering.what_if import fitted_arguments
 
-    given, named = fitted_arguments(fun, args, kwargs, lowered.program.arguments)
+    inputs, named = fitted_arguments(fun, args, kwargs, lowered.program.arguments)
     replicas = lowered.program.options.num_replicas or 1
     if apart and replicas > 1:
-        given, named = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (given, named))
+        inputs, named = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (inputs, named))
     from inspector.stages.lowered import begin_observing
 
-    return begin_observing(lowered, *given, **named)
+    return begin_observing(lowered, *inputs, **named)
 
 
 def _of_replicas(leaf: Any, replicas: int) -> Any:

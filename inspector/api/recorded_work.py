@@ -90,11 +90,11 @@ class _Record:
         return self._platforms.get(target) or platform_of(target)
 
     def _lower(self, platform: str, tuning: Tuning) -> Lowered:
-        found = self._lowered.get((platform, tuning))
-        if isinstance(found, Lowered):
-            return found
+        result = self._lowered.get((platform, tuning))
+        if isinstance(result, Lowered):
+            return result
         name = self._exploration.lowered.name
-        raise found or LoweringError(
+        raise result or LoweringError(
             f"{name!r} was recorded without its function, so it cannot be lowered again, which for {platform}"
             f"{f' with {tuning}' if str(tuning) else ''} it would have to be. Other options and numbers of devices can be"
             " compiled; for the rest call explore() where the function is."

@@ -34,22 +34,22 @@ def sharding(
     Raises:
       ParameterError: an argument is missing or of the wrong kind, or the arguments do not fit together.
     """
-    given, spec = what, what
+    placement, spec = what, what
     if not isinstance(what, PartitionSpec | NamedSharding):
-        given = getattr(what, "sharding", None)
+        placement = getattr(what, "sharding", None)
         shape = getattr(what, "shape", shape)
-        if given is None:
+        if placement is None:
             raise ParameterError(
                 f"Got {type(what).__name__}; expected an array or ShapeDtypeStruct with a sharding, a NamedSharding, or a"
                 " PartitionSpec and a mesh."
             )
-    if isinstance(given, SingleDeviceSharding):
-        (id_,) = (int(device.id) for device in given.device_set)  # type: ignore[attr-defined]
+    if isinstance(placement, SingleDeviceSharding):
+        (id_,) = (int(device.id) for device in placement.device_set)  # type: ignore[attr-defined]
         return Sharding(_shape(shape), _named((), (), (id_,)), ())
-    if isinstance(given, NamedSharding):
-        mesh, spec = given.mesh, given.spec
+    if isinstance(placement, NamedSharding):
+        mesh, spec = placement.mesh, placement.spec
     if not isinstance(spec, PartitionSpec):
-        raise ParameterError(f"Got the sharding {given!r}; expected a NamedSharding, whose axes have names.")
+        raise ParameterError(f"Got the sharding {placement!r}; expected a NamedSharding, whose axes have names.")
     return Sharding(_shape(shape), _mesh(mesh, devices), _axes(spec))
 
 
@@ -63,16 +63,16 @@ def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _mesh(mesh: object, devices: Sequence[int] | None) -> Mesh:
-    given = None if devices is None else tuple(map(_integer, devices))
+    device_ids = None if devices is None else tuple(map(_integer, devices))
     if isinstance(mesh, jax.sharding.Mesh):
-        if given is not None:
+        if device_ids is not None:
             raise ParameterError("Got devices beside a Mesh, which has its own: leave them out.")
         ids = tuple(int(device.id) for device in mesh.devices.flat)
         return _named(mesh.axis_names, mesh.devices.shape, ids)
     if isinstance(mesh, AbstractMesh):
-        return _named(mesh.axis_names, mesh.axis_sizes, given)
+        return _named(mesh.axis_names, mesh.axis_sizes, device_ids)
     if isinstance(mesh, Mapping):
-        return _named(tuple(mesh), tuple(mesh.values()), given)
+        return _named(tuple(mesh), tuple(mesh.values()), device_ids)
     raise ParameterError(
         f"Got the mesh {mesh!r}; expected a Mesh, an AbstractMesh, or axes with their sizes such as {{'data': 4}}."
     )

@@ -117,8 +117,8 @@ def sweep(
         try:
             with contextlib.closing(_compile_all([r for r, _ in wanted], engines.engine_for, ledger)) as ended:
                 for index, finding in ended:
-                    request, asked = wanted[index]
-                    findings.update(dict.fromkeys(asked, finding))
+                    request, its_variants = wanted[index]
+                    findings.update(dict.fromkeys(its_variants, finding))
                     if ledger is not None:
                         _write(ledger, request, finding)
                     progress.update(len(findings), f"{request.target} {request.options}")
@@ -144,12 +144,12 @@ class SweepInterrupt(KeyboardInterrupt):
           total: number of variants.
           is_kept: True if the rows are also in a file.
         """
-        kept = (
+        advice = (
             "A sweep with the same path= continues."
             if is_kept
             else "Give path= to keep finished rows; in a notebook, sys.last_value.rows has them."
         )
-        super().__init__(f"The sweep was stopped after {len(rows)} of {total} variants. {kept}")
+        super().__init__(f"The sweep was stopped after {len(rows)} of {total} variants. {advice}")
         self.rows = rows
 
 
@@ -175,10 +175,10 @@ def _are_many(values: Any) -> bool:
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Options)) - {"flags"}
 
 
-def _point(said: Mapping[str, Any]) -> Options:
-    said = {name: value for name, value in said.items() if value is not None}
-    flags = {name: value for name, value in said.items() if name not in _FIELDS}
-    return Options(flags=flags, **{name: value for name, value in said.items() if name in _FIELDS})
+def _point(values: Mapping[str, Any]) -> Options:
+    values = {name: value for name, value in values.items() if value is not None}
+    flags = {name: value for name, value in values.items() if name not in _FIELDS}
+    return Options(flags=flags, **{name: value for name, value in values.items() if name in _FIELDS})
 
 
 def finding_of(compiled: CompiledProgram) -> VariantResult:
@@ -241,15 +241,15 @@ class _Engines:
             from inspector.engines.dask import DaskEngine
 
             return self._keep(DaskEngine(None if engine == "dask" else engine, self._time_limit_s))
-        found = chosen_engine(engine)
-        if found is None or engine == "inline":
-            return found
+        result = chosen_engine(engine)
+        if result is None or engine == "inline":
+            return result
         if self._time_limit_s is not None:
             raise ParameterError(
                 f"time_limit_s={self._time_limit_s:g} is for engines that the sweep makes, and {engine!r} is one of"
                 " yours. Leave one of them out."
             )
-        return found
+        return result
 
     def _own_worker(self) -> WorkerEngine:
         if self._worker is None:
@@ -370,6 +370,6 @@ def _table(variants: Sequence[Variant], findings: Mapping[Variant, VariantResult
 
 def _row(variant: Variant, flags: Sequence[str], finding: VariantResult) -> list[object]:
     target, options = variant
-    said = options.as_dict()
+    values = options.as_dict()
     numbers = (finding.numbers.get(name) for name in NUMBERS)
-    return [str(target), *(said.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]
+    return [str(target), *(values.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]

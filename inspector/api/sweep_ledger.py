@@ -82,19 +82,19 @@ class Ledger:
         versions = [f"{name}={metadata.version(name)}" for name in ("jax", "jaxlib")]
         self._common = hashlib.sha256("\n".join([*versions, lowered.program.platform, lowered.stablehlo]).encode())
         self._common.update(xla.jax_options().SerializeToString(deterministic=True))
-        self._found: dict[str, VariantResult] = {}
+        self._results: dict[str, VariantResult] = {}
         self._read_bytes = 0
         self._is_cut_off = False
         self._is_ours = False
-        with self._held() as file:
+        with self._locked() as file:
             if not self._is_ours:
                 self._append(file, json_values.encode(_Header(FORMAT, FORMAT_VERSION)))
 
     def read(self, request: CompileRequest) -> VariantResult | None:
         """Returns the result of an earlier or concurrent sweep."""
-        with contextlib.suppress(OSError), self._held():
+        with contextlib.suppress(OSError), self._locked():
             pass
-        return self._found.get(self._key(request))
+        return self._results.get(self._key(request))
 
     def write(self, request: CompileRequest, finding: VariantResult) -> None:
         """Adds a final row that the file lacks; it is on disk when this returns. Raises OSError."""
@@ -102,8 +102,8 @@ class Ledger:
         if not finding.is_final:
             return
         row = _Row(key, str(request.target), str(request.options), finding.numbers, finding.error, finding.warnings)
-        with self._held() as file:
-            if key not in self._found:
+        with self._locked() as file:
+            if key not in self._results:
                 self._append(file, json_values.encode(row))
 
     def _key(self, request: CompileRequest) -> str:
@@ -112,7 +112,7 @@ class Ledger:
         return digest.hexdigest()
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[BinaryIO]:
+    def _locked(self) -> Iterator[BinaryIO]:
         """Locks the file against other sweeps, after reading the rows that they added."""
         try:
             file = files.open_shared(self._path)
@@ -138,7 +138,7 @@ class Ledger:
             value: Any = json_values.parse(line)
             if isinstance(value, dict) and "key" in value:
                 row = json_values.decode(_Row, value)
-                self._found[row.key] = VariantResult(row.numbers, row.error, row.warnings)
+                self._results[row.key] = VariantResult(row.numbers, row.error, row.warnings)
             else:
                 self._check(json_values.decode(_Header, value))
         except json_values.FormError:

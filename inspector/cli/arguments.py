@@ -36,8 +36,8 @@ class Dtype:
 
 
 def _numpy_name(name: str) -> str:
-    found = re.fullmatch(r"(bf|[fcisu])(\d+)", name)
-    return "bool" if name == "pred" else f"{_SHORT[found[1]]}{found[2]}" if found else name
+    match = re.fullmatch(r"(bf|[fcisu])(\d+)", name)
+    return "bool" if name == "pred" else f"{_SHORT[match[1]]}{match[2]}" if match else name
 
 
 def read_call(text: str, names: Mapping[str, Any]) -> Call:

@@ -39,11 +39,11 @@ def clear(yes: bool) -> None:
     """Delete files that can be created again. Only inspector's own files are deleted."""
     from inspector.support.units import counted, format_bytes
 
-    found = [file for path, _, _, _ in stored_files() for file in _files(path)]
+    paths = [file for path, _, _, _ in stored_files() for file in _files(path)]
     if not yes:
-        click.confirm(f"Delete {counted(len(found), 'file')}?", abort=True)
+        click.confirm(f"Delete {counted(len(paths), 'file')}?", abort=True)
     freed = 0
-    for file in found:
+    for file in paths:
         with contextlib.suppress(OSError):
             size = file.stat().st_size
             file.unlink()

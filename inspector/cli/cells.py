@@ -71,15 +71,15 @@ def defined(source: str) -> set[str]:
         tree = parse_python(transformer().transform_cell(source))
     except SyntaxError:
         return set()
-    found = {ANY} if _RUN.search(source) else set()
+    names = {ANY} if _RUN.search(source) else set()
     for node in _top_level(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
+            names.add(node.id)
+    return names
 
 
 def _top_level(tree: ast.AST) -> Iterator[ast.AST]:

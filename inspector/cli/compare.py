@@ -10,7 +10,7 @@ import click
 from inspector.cli.explorers import exploration_of
 from inspector.cli.output import print_json, records, table
 from inspector.cli.pages import takes_html, write_page
-from inspector.cli.program_arguments import Asked, compiled, given, prepare, takes_json, takes_program
+from inspector.cli.program_arguments import ProgramRequest, compiled, open_program, prepare, takes_json, takes_program
 
 
 @click.command()
@@ -29,7 +29,7 @@ from inspector.cli.program_arguments import Asked, compiled, given, prepare, tak
 @takes_html
 @takes_json
 def compare(
-    asked: Asked,
+    request: ProgramRequest,
     others: tuple[str, ...],
     targets: tuple[str, ...],
     variants: tuple[str, ...],
@@ -50,15 +50,15 @@ def compare(
     from inspector.analysis.cost.stats import compare as side_by_side
 
     prepare(*targets)
-    found = [given(each) for each in asked.with_others(others)]
+    inputs = [open_program(each) for each in request.with_others(others)]
     programs: list[Any] = []
     names: list[str] = []
-    for one, path in zip(found, (asked.program, *others), strict=True):
+    for one, path in zip(inputs, (request.program, *others), strict=True):
         for target in targets or ("attached",):
             for flags in ("", *variants):
                 programs.append(compiled(one, target, tuple(flags.split())))
-                said = [path if others else "", str(programs[-1].target) if len(targets) > 1 else "", flags]
-                names.append(" ".join(filter(None, said)) or "baseline")
+                parts = [path if others else "", str(programs[-1].target) if len(targets) > 1 else "", flags]
+                names.append(" ".join(filter(None, parts)) or "baseline")
     if len(programs) < 2:
         raise click.UsageError("There is only one program. Give another program, a second -t, or -X FLAG=VALUE.")
     frame = side_by_side(*programs, names=names)
@@ -80,7 +80,7 @@ def compare(
 def _print_rows(frame: Any) -> None:
     from inspector.support.units import format_bytes, format_count, format_seconds
 
-    def said(key: str, cell: Any, is_delta: bool) -> str:
+    def text(key: str, cell: Any, is_delta: bool) -> str:
         if cell is None:
             return ""
         form = format_bytes if "bytes" in key else format_seconds if key.endswith("_s") else format_count
@@ -88,7 +88,7 @@ def _print_rows(frame: Any) -> None:
 
     columns = [name for name in frame.columns if name != "unknown"]
     rows = [
-        [row["number"], *(said(str(row["number"]), row[name], name.startswith("delta ")) for name in columns)]
+        [row["number"], *(text(str(row["number"]), row[name], name.startswith("delta ")) for name in columns)]
         for row in records(frame.reset_index())
     ]
     table(["", *columns], [row for row in rows if any(row[1:])], right=columns)

@@ -138,11 +138,11 @@ def compilers() -> Iterator[DoctorLine]:
     from inspector.support.install_commands import install_command
 
     for kind in ("tpu", "gpu"):
-        found = absent_compiler(kind)
-        if isinstance(found, Unavailable):
-            yield DoctorLine(f"{kind.upper()} compiler", "missing", found.reason, found.remedy)
+        compiler = absent_compiler(kind)
+        if isinstance(compiler, Unavailable):
+            yield DoctorLine(f"{kind.upper()} compiler", "missing", compiler.reason, compiler.remedy)
         else:
-            version, shortcoming = found
+            version, shortcoming = compiler
             yield DoctorLine(f"{kind.upper()} compiler", "missing" if shortcoming else "ok", version, shortcoming)
     disassembler = packages.version("nvidia-cuda-nvdisasm")
     if packages.version("jax-cuda12-pjrt") or packages.version("jax-cuda13-pjrt"):
@@ -174,10 +174,10 @@ def front_ends() -> Iterator[DoctorLine]:
     from inspector.support import packages
     from inspector.support.install_commands import install_command
 
-    found = {name: packages.version(name) for name in _PACKAGES}
-    absent = [name for name, version in found.items() if not version]
-    said = ", ".join(f"{name} {version}" for name, version in found.items() if version)
-    yield DoctorLine("packages", "wrong" if absent else "ok", said, install_command(*absent) if absent else "")
+    versions = {name: packages.version(name) for name in _PACKAGES}
+    absent = [name for name, version in versions.items() if not version]
+    text = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    yield DoctorLine("packages", "wrong" if absent else "ok", text, install_command(*absent) if absent else "")
     bundle = Path(_home()) / "widgets" / "static" / "explorer.js"
     size = bundle.stat().st_size if bundle.is_file() else 0
     yield DoctorLine(
@@ -187,9 +187,9 @@ def front_ends() -> Iterator[DoctorLine]:
         "" if size else "reinstall jax-inspector",
     )
     shown = {name: packages.version(name) for name in _FRONT_ENDS}
-    said = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
-    yield DoctorLine("notebooks", "ok" if said else "missing", said or "none in this environment",
-              "" if said else install_command("jax-inspector[lab]"))  # fmt: skip
+    text = ", ".join(f"{name} {version}" for name, version in shown.items() if version)
+    yield DoctorLine("notebooks", "ok" if text else "missing", text or "none in this environment",
+              "" if text else install_command("jax-inspector[lab]"))  # fmt: skip
     yield DoctorLine("widgets", *_here())
 
 
@@ -254,11 +254,11 @@ def limits() -> Iterator[DoctorLine]:
 
     memory, limited_by = machine_memory()
     few = 0 < memory < _LEAST_MEMORY_BYTES
-    said = f"{format_bytes(memory)}, {limited_by}" if memory else "unknown"
+    text = f"{format_bytes(memory)}, {limited_by}" if memory else "unknown"
     yield DoctorLine(
         "memory",
         "missing" if few else "ok" if memory else "",
-        said,
+        text,
         "large programs need more than 2 GiB" if few else "",
     )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -281,6 +281,6 @@ def limits() -> Iterator[DoctorLine]:
 
 def variables() -> Iterator[DoctorLine]:
     """Lists the environment variables that compilers read."""
-    found = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)}
-    for name, value in found.items():
+    values = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)}
+    for name, value in values.items():
         yield DoctorLine(name, "", value[:300])

@@ -11,9 +11,9 @@ import click
 from inspector.cli.output import print_json
 from inspector.cli.pages import ANY_FILE
 from inspector.cli.program_arguments import (
-    Asked,
+    ProgramRequest,
     compiled,
-    given,
+    open_program,
     prepare,
     takes_flags,
     takes_json,
@@ -87,7 +87,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float | str
 @click.option("--update", is_flag=True, help="Write the baseline instead of checking it.")
 @takes_json
 def expect(
-    asked: Asked, target: str, flags: tuple[str, ...], at_most: tuple[str, ...], at_least: tuple[str, ...],
+    request: ProgramRequest, target: str, flags: tuple[str, ...], at_most: tuple[str, ...], at_least: tuple[str, ...],
     exactly: tuple[str, ...], refused: tuple[str, ...], baseline: Path | None, name: str | None, above: float | str, update: bool,
     as_json: bool, **checked: bool,
 ) -> None:  # fmt: skip
@@ -110,7 +110,7 @@ def expect(
     from inspector.expectations.expectation import expect as start  # imports JAX, so `prepare` comes first
 
     # Recording buffers adds little time, and shows the live values at the peak.
-    step = start(compiled(given(asked), target, flags, products=("buffers",)))
+    step = start(compiled(open_program(request), target, flags, products=("buffers",)))
     failed = ""
     try:
         with step:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector.cli.output import working
-from inspector.cli.program_arguments import Asked, given, options_text, prepare
+from inspector.cli.program_arguments import ProgramRequest, open_program, options_text, prepare
 
 if TYPE_CHECKING:
     from inspector.api.exploration import Exploration
@@ -17,24 +17,26 @@ if TYPE_CHECKING:
     from inspector.widgets.explorer import Explorer
 
 
-def start(asked: Asked, target: str = "attached", flags: tuple[str, ...] = (), compare: Sequence[str] = ()) -> Explorer:
+def start(
+    request: ProgramRequest, target: str = "attached", flags: tuple[str, ...] = (), compare: Sequence[str] = ()
+) -> Explorer:
     """Starts compiling a program; shows the recording of a saved file, with the additional variants that are requested.
 
     Args:
-      asked: the program.
+      request: the program.
       target: the target device.
       flags: compiler options.
       compare: additional variants: targets, or options with or without leading dashes.
     """
     variants = _variants(compare, target)
     prepare(target, *(str(other) for _, other in variants if other is not None))
-    found = given(asked)
+    program = open_program(request)
 
     from inspector.api.exploration import Exploration
     from inspector.api.explore import explore
     from inspector.compilation.compiled import CompiledProgram
 
-    saved = exploration_of(found.fun) if isinstance(found.fun, CompiledProgram) else found.fun
+    saved = exploration_of(program.fun) if isinstance(program.fun, CompiledProgram) else program.fun
     if isinstance(saved, Exploration):
         explorer = saved.explorer()
         recorded = str(explorer.baseline.target)
@@ -43,7 +45,7 @@ def start(asked: Asked, target: str = "attached", flags: tuple[str, ...] = (), c
         variants = _variants(compare, recorded)
     else:
         with working("lowering"):
-            explorer = explore(saved, *found.args, target=target, options=options_text(flags), **found.keywords)
+            explorer = explore(saved, *program.args, target=target, options=options_text(flags), **program.keywords)
     for options, other in variants:
         explorer.add(options, other)
     return explorer

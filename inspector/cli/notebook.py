@@ -76,7 +76,7 @@ def code_cells(path: Path) -> list[Cell]:
 def _defines(cells: Sequence[Cell], name: str) -> int:
     """Returns the number of the last cell that defines a name, else of the last cell that may define it, else 0; counted from 1."""
     for wanted in (name, ANY):
-        found = [number for number, cell in enumerate(cells, 1) if wanted in defined(cell.source)]
-        if found:
-            return found[-1]
+        numbers = [number for number, cell in enumerate(cells, 1) if wanted in defined(cell.source)]
+        if numbers:
+            return numbers[-1]
     return 0

@@ -125,8 +125,8 @@ def shell() -> NotebookShell:
     settings = Config()
     settings.HistoryManager.enabled = False
     made = NotebookShell if InteractiveShell.initialized() else NotebookShell.instance
-    found: NotebookShell = made(config=settings)
-    return found
+    instance: NotebookShell = made(config=settings)
+    return instance
 
 
 def namespace(made: NotebookShell) -> Mapping[str, Any]:

@@ -39,11 +39,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
         return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for row in (list(columns), *cells):
-        said = [
+        texts = [
             cell.rjust(width) if name in right else cell.ljust(width)
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
-        click.echo("  ".join(said).rstrip())
+        click.echo("  ".join(texts).rstrip())
 
 
 def _cut(text: str) -> str:

@@ -62,15 +62,15 @@ def temporary_page() -> Path:
 
     The last few stay for a day, because a browser may still need to load them.
     """
-    found = []
+    folders = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(tempfile.gettempdir()):
             with contextlib.suppress(OSError):
                 about = entry.stat(follow_symlinks=False)
                 is_own = not hasattr(os, "geteuid") or about.st_uid == os.geteuid()
                 if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False) and is_own:
-                    found.append((about.st_mtime, Path(entry.path)))
-    for place, (written_s, folder) in enumerate(sorted(found, reverse=True)):
+                    folders.append((about.st_mtime, Path(entry.path)))
+    for place, (written_s, folder) in enumerate(sorted(folders, reverse=True)):
         if place >= _MOST - 1 or time.time() - written_s > _LIFE_S:
             with contextlib.suppress(OSError):
                 (folder / _PAGE).unlink(missing_ok=True)

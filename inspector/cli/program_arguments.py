@@ -29,7 +29,7 @@ _DEVICES = "--xla_force_host_platform_device_count"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class ProgramRequest:
     """A program on the command line, with its options.
 
     Attributes:
@@ -48,13 +48,13 @@ class Asked:
     axes: tuple[str, ...] = ()
     cell: int = 0
 
-    def with_others(self, programs: Sequence[str]) -> list[Asked]:
+    def with_others(self, programs: Sequence[str]) -> list[ProgramRequest]:
         """Returns this program and others; their functions get the same arguments."""
         return [self, *(dataclasses.replace(self, program=program) for program in programs)]
 
 
 def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the argument PROGRAM and its options to a command, as `asked`."""
+    """Adds the argument PROGRAM and its options to a command, as `request`."""
 
     @click.argument("program")
     @click.option(
@@ -75,7 +75,7 @@ def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:
         program: str, args: str, args_from: str, static: tuple[str, ...], donate: tuple[int, ...], axes: tuple[str, ...],
         cell: int, **rest: Any,
     ) -> Any:  # fmt: skip
-        return command(asked=Asked(program, args, args_from, static, donate, axes, cell), **rest)
+        return command(request=ProgramRequest(program, args, args_from, static, donate, axes, cell), **rest)
 
     return taking
 
@@ -114,26 +114,26 @@ def options_text(flags: tuple[str, ...]) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Given:
+class ProgramInput:
     """A program before it is lowered.
 
     Attributes:
       fun: a function, or another input of `lower`; a `Compiled` from a saved file.
       args, kwargs: arguments of the function.
-      asked: the program as named on the command line.
+      request: the program as named on the command line.
     """
 
     fun: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    asked: Asked
+    request: ProgramRequest
 
     @property
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments for `lower`, `explore` and `expect`, without those that were not given."""
         known = {
-            "kwargs": self.kwargs, "static_argnames": self.asked.static, "donate_argnums": self.asked.donate,
-            "axis_env": [_axis(text) for text in self.asked.axes],
+            "kwargs": self.kwargs, "static_argnames": self.request.static, "donate_argnums": self.request.donate,
+            "axis_env": [_axis(text) for text in self.request.axes],
         }  # fmt: skip
         return {name: value for name, value in known.items() if value}
 
@@ -159,45 +159,45 @@ def has_accelerator() -> bool:
     return sys.platform != "linux" or any(Path("/dev", node).exists() for node in nodes)
 
 
-def given(asked: Asked) -> Given:
+def open_program(request: ProgramRequest) -> ProgramInput:
     """Opens or imports the program that a user names.
 
     Raises:
       click.UsageError: there is no such program, or arguments are missing.
       ModuleError: a saved file is damaged.
     """
-    place, colon, name = asked.program.rpartition(":")
-    if Path(asked.program).is_file() or not colon:
-        return Given(_opened(asked), (), {}, asked)
+    place, colon, name = request.program.rpartition(":")
+    if Path(request.program).is_file() or not colon:
+        return ProgramInput(_opened(request), (), {}, request)
     with working(f"importing {place}"):
         import jax  # noqa: F401 - the installed JAX, before a file with that name next to the script is imported
 
-        names = _names(place, name, asked.cell)
+        names = _names(place, name, request.cell)
     fun = _member(names, place, name)
-    return Given(fun, *_arguments(asked, fun, names), asked)
+    return ProgramInput(fun, *_arguments(request, fun, names), request)
 
 
-def lowered(found: Given, target: str = "attached") -> Lowered:
+def lowered(source: ProgramInput, target: str = "attached") -> Lowered:
     """Lowers the program for a target."""
     from inspector.api.exploration import Exploration
 
-    if isinstance(found.fun, Exploration) and not found.args and not found.keywords:
-        return found.fun.lowered  # was saved with all its texts, which need no JAX
+    if isinstance(source.fun, Exploration) and not source.args and not source.keywords:
+        return source.fun.lowered  # was saved with all its texts, which need no JAX
     from inspector.lowering.lower import lower
 
-    is_file = isinstance(found.fun, (str, bytes, Path))
-    on = target if callable(found.fun) or is_file else None  # a saved program is already lowered
-    fun = found.fun.lowered if isinstance(found.fun, Exploration) else found.fun
+    is_file = isinstance(source.fun, (str, bytes, Path))
+    on = target if callable(source.fun) or is_file else None  # a saved program is already lowered
+    fun = source.fun.lowered if isinstance(source.fun, Exploration) else source.fun
     with working("lowering"):
-        program = lower(fun, *found.args, target=on, **found.keywords)
+        program = lower(fun, *source.args, target=on, **source.keywords)
     if on is None:
-        _check_platform(found, program, target)
+        _check_platform(source, program, target)
     for note in program.notes:
         click.echo(f"note: {note}", err=True)
     return program
 
 
-def _check_platform(found: Given, program: Lowered, target: str) -> None:
+def _check_platform(source: ProgramInput, program: Lowered, target: str) -> None:
     """Refuses a target if a saved program was lowered for another platform.
 
     Raises:
@@ -211,33 +211,35 @@ def _check_platform(found: Given, program: Lowered, target: str) -> None:
     wanted, is_for = platform_of(Target.parse(target)), program.program.platform
     if wanted != is_for:
         raise click.UsageError(
-            f"{found.asked.program} was lowered for {is_for}, but {target} needs a program lowered for {wanted}."
+            f"{source.request.program} was lowered for {is_for}, but {target} needs a program lowered for {wanted}."
             f" Name the function instead, such as script.py:function -t {target}, or choose a target for {is_for}."
         )
 
 
-def compiled(found: Given, target: str, flags: tuple[str, ...] = (), products: tuple[str, ...] = ()) -> Compiled:
+def compiled(
+    source: ProgramInput, target: str, flags: tuple[str, ...] = (), products: tuple[str, ...] = ()
+) -> Compiled:
     """Compiles the program; returns the one in a saved file if no other target or option is requested."""
     from inspector.api.exploration import Exploration
     from inspector.compilation.compiled import CompiledProgram
 
-    saved = found.fun.baseline.program if isinstance(found.fun, Exploration) else found.fun
+    saved = source.fun.baseline.program if isinstance(source.fun, Exploration) else source.fun
     if isinstance(saved, CompiledProgram) and target == "attached" and not flags:
         from inspector.stages.compiled import as_compiled
 
         return as_compiled(saved)
-    program = lowered(found, target)
+    program = lowered(source, target)
     with working(f"compiling for {target}"):
         return program.compile(options_text(flags), target, products=products)
 
 
-def _opened(asked: Asked) -> Any:
-    path = Path(asked.program)
+def _opened(request: ProgramRequest) -> Any:
+    path = Path(request.program)
     if path.suffix in (".py", ".ipynb"):
-        raise click.UsageError(f"{path.name} needs the name of a function: {asked.program}:NAME.")
+        raise click.UsageError(f"{path.name} needs the name of a function: {request.program}:NAME.")
     if not path.is_file():
         raise click.UsageError(
-            f"{asked.program!r} is neither a file nor a function. Expected a file with HLO or StableHLO, an .inspector file,"
+            f"{request.program!r} is neither a file nor a function. Expected a file with HLO or StableHLO, an .inspector file,"
             " or package.module:function, script.py:function, notebook.ipynb:function."
         )
     if path.suffix == ".inspector":
@@ -291,34 +293,34 @@ def _member(names: Mapping[str, Any], place: str, name: str) -> Any:
             if callable(value) and getattr(value, "__module__", "") == names.get("__name__")
         ]
         raise click.UsageError(f"{place} has no {first!r}. Its functions: {', '.join(known) or 'none'}.")
-    found = names[first]
+    member = names[first]
     for attribute in rest:
-        if not hasattr(found, attribute):
+        if not hasattr(member, attribute):
             raise click.UsageError(f"{first} of {place} has no {attribute!r}.")
-        found = getattr(found, attribute)
-    return found
+        member = getattr(member, attribute)
+    return member
 
 
-def _arguments(asked: Asked, fun: Any, names: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(request: ProgramRequest, fun: Any, names: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     from inspector.cli.arguments import as_call, read_call
 
-    if asked.args and asked.args_from:
+    if request.args and request.args_from:
         raise click.UsageError("Give --args or --args-from, not both.")
-    if asked.args:
-        return _fitting(asked, fun, read_call(asked.args, names))
-    if asked.args_from:
-        place, _, name = asked.args_from.rpartition(":")
-        make = _member(_names(place, name, 0) if place else names, place or asked.program.rpartition(":")[0], name)
+    if request.args:
+        return _fitting(request, fun, read_call(request.args, names))
+    if request.args_from:
+        place, _, name = request.args_from.rpartition(":")
+        make = _member(_names(place, name, 0) if place else names, place or request.program.rpartition(":")[0], name)
         with contextlib.redirect_stdout(sys.stderr):
-            return _fitting(asked, fun, as_call(make() if callable(make) else make))
+            return _fitting(request, fun, as_call(make() if callable(make) else make))
     if needed := _needed(fun):
         raise click.UsageError(
-            f"{asked.program} takes {', '.join(needed)}. Give --args 'f32[32,64], ...' or --args-from NAME."
+            f"{request.program} takes {', '.join(needed)}. Give --args 'f32[32,64], ...' or --args-from NAME."
         )
     return (), {}
 
 
-def _fitting(asked: Asked, fun: Any, call: Call) -> Call:
+def _fitting(request: ProgramRequest, fun: Any, call: Call) -> Call:
     """Checks a call against the function's signature, and returns it.
 
     Raises:
@@ -334,7 +336,7 @@ def _fitting(asked: Asked, fun: Any, call: Call) -> Call:
     except TypeError as e:
         got = ", ".join([*([str(len(args))] if args or not kwargs else []), *(f"{name}=..." for name in kwargs)])
         takes = ", ".join(str(p.replace(annotation=p.empty)) for p in signature.parameters.values()) or "no arguments"
-        raise click.UsageError(f"{asked.program} takes {takes}; got {got} ({e}).") from e
+        raise click.UsageError(f"{request.program} takes {takes}; got {got} ({e}).") from e
     return call
 
 

@@ -11,10 +11,10 @@ from inspector.cli.explorers import exploration_of
 from inspector.cli.output import numbers_of, print_described, print_frame, print_json, printed_to, records, table
 from inspector.cli.pages import ANY_FILE, takes_html, write_page
 from inspector.cli.program_arguments import (
-    Asked,
+    ProgramRequest,
     compiled,
-    given,
     lowered,
+    open_program,
     prepare,
     takes_flags,
     takes_json,
@@ -40,10 +40,10 @@ def takes_file(command: Any) -> Any:
 @takes_target
 @click.option("--form", type=click.Choice(_FORMS), default="stablehlo", show_default=True, help="Form of the text.")
 @takes_file
-def lower(asked: Asked, target: str, form: str, file: Path | None) -> None:
+def lower(request: ProgramRequest, target: str, form: str, file: Path | None) -> None:
     """Print the text that JAX passes to XLA."""
     prepare(target)
-    program = lowered(given(asked), target)
+    program = lowered(open_program(request), target)
     _write(_text(program, form), file)
 
 
@@ -64,7 +64,7 @@ def _text(program: Lowered, form: str) -> str | Unavailable:
 @takes_html
 @takes_json
 def compile_(
-    asked: Asked,
+    request: ProgramRequest,
     target: str,
     flags: tuple[str, ...],
     hlo: bool,
@@ -81,7 +81,7 @@ def compile_(
     if file is not None and file.suffix.lower() in (".html", ".htm"):
         raise click.UsageError(f"-o {file} writes the printed text. For a page: --html {file}.")
     prepare(target)
-    program = compiled(given(asked), target, flags)
+    program = compiled(open_program(request), target, flags)
     if file is not None and file.suffix == ".inspector":
         program.save(file)
         click.echo(f"{file}: inspector report {file}", err=True)
@@ -111,27 +111,27 @@ def compile_(
 @takes_html
 @takes_json
 def collectives(
-    asked: Asked, target: str, flags: tuple[str, ...], totals: bool, page: Path | None, as_json: bool
+    request: ProgramRequest, target: str, flags: tuple[str, ...], totals: bool, page: Path | None, as_json: bool
 ) -> None:
     """List the collectives: devices, mesh axes, bytes and origin."""
     from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 
     prepare(target)
-    program = compiled(given(asked), target, flags)
-    found = program.collectives()
+    program = compiled(open_program(request), target, flags)
+    result = program.collectives()
     if page is not None:
         write_page(page, [exploration_of(program)])
-    frame = found.totals() if totals else found.table()
+    frame = result.totals() if totals else result.table()
     if as_json:
         print_json(records(frame))
         return
-    click.echo(repr(found).partition("\n")[0].strip("<>"))
-    if not len(found):
+    click.echo(repr(result).partition("\n")[0].strip("<>"))
+    if not len(result):
         return
     if totals:
         print_frame(frame)
     else:
-        print_described(COLLECTIVE_COLUMNS, map(CollectiveRow, found))
+        print_described(COLLECTIVE_COLUMNS, map(CollectiveRow, result))
 
 
 def _write(text: str | Unavailable, file: Path | None) -> None:

@@ -12,7 +12,14 @@ from inspector.cli.explorers import exploration_of, recorded_and_replayed, start
 from inspector.cli.lab import start_lab
 from inspector.cli.output import print_json, records, working
 from inspector.cli.pages import PAGE_OR_BUNDLE, takes_html, temporary_page, write, write_page
-from inspector.cli.program_arguments import Asked, prepare, takes_flags, takes_json, takes_program, takes_target
+from inspector.cli.program_arguments import (
+    ProgramRequest,
+    prepare,
+    takes_flags,
+    takes_json,
+    takes_program,
+    takes_target,
+)
 
 _COMPARE = click.option(
     "-c",
@@ -44,7 +51,7 @@ def _takes_file(command: Any) -> Any:
 @click.option("--open/--no-open", "is_opened", default=True, help="Open the page in a browser.")
 @click.option("--lab", is_flag=True, help="Open a notebook in JupyterLab instead of a page.")
 def explore(
-    asked: Asked,
+    request: ProgramRequest,
     others: tuple[str, ...],
     target: str,
     flags: tuple[str, ...],
@@ -58,7 +65,7 @@ def explore(
     The page needs no network. Several programs get the same arguments and share one page. Exits with status 1 if
     one of them was not compiled.
     """
-    programs = asked.with_others(others)
+    programs = request.with_others(others)
     if lab:
         start_lab(programs, target, flags, compare)
     path = file or temporary_page()
@@ -79,7 +86,7 @@ def explore(
 @_COMPARE
 @_takes_file
 def report(
-    asked: Asked,
+    request: ProgramRequest,
     others: tuple[str, ...],
     target: str,
     flags: tuple[str, ...],
@@ -92,9 +99,9 @@ def report(
       inspector report step.py:train_step --args-from make_args -c xla_cpu_enable_fast_math=true
       inspector report before.inspector after.inspector --html both.html
     """
-    name = Path(asked.program).stem if Path(asked.program).is_file() else asked.program.rpartition(":")[2]
+    name = Path(request.program).stem if Path(request.program).is_file() else request.program.rpartition(":")[2]
     path = file or Path(f"{name or 'report'}.html")
-    has_compiled = write(path, [start(each, target, flags, compare) for each in asked.with_others(others)])
+    has_compiled = write(path, [start(each, target, flags, compare) for each in request.with_others(others)])
     click.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)
     if not has_compiled:
         raise SystemExit(1)
@@ -126,8 +133,8 @@ def replay(
     from inspector.support.units import counted
 
     Target("cpu").by(jax)  # refuses an invalid version before anything is compiled
-    found = load(file)
-    exploration = exploration_of(found) if isinstance(found, CompiledProgram) else found
+    recording = load(file)
+    exploration = exploration_of(recording) if isinstance(recording, CompiledProgram) else recording
     by = f" with JAX {jax}, which is installed on first use" if jax else ""
     with working(f"compiling {counted(len(exploration.variants), 'variant')}{by}"):
         done = exploration.replay(jax, allow=allow)

@@ -6,9 +6,9 @@ import click
 
 from inspector.cli.output import print_json, records, table
 from inspector.cli.program_arguments import (
-    Asked,
-    given,
+    ProgramRequest,
     lowered,
+    open_program,
     options_text,
     prepare,
     takes_flags,
@@ -36,8 +36,8 @@ from inspector.cli.program_arguments import (
 @click.option("--all", "every", is_flag=True, help="Also list flags that change nothing.")
 @takes_json
 def scan(
-    asked: Asked, target: str, flags: tuple[str, ...], names: tuple[str, ...], time_limit_s: float, machine_code: bool,
-    every: bool, as_json: bool,
+    request: ProgramRequest, target: str, flags: tuple[str, ...], names: tuple[str, ...], time_limit_s: float,
+    machine_code: bool, every: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Try flags and report what each one changes. Ctrl-C shows the results so far."""
     import sys
@@ -46,7 +46,7 @@ def scan(
     from inspector.api.progress import Quiet, TerminalLine
 
     prepare(target)
-    program = lowered(given(asked), target)
+    program = lowered(open_program(request), target)
     job = start(
         program, names or None, target=target, options=options_text(flags), time_limit_s=time_limit_s,
         machine_code=machine_code, show_progress=False,
@@ -65,12 +65,12 @@ def scan(
         is_interrupted = True
     finally:
         line.close(job.summary)
-    found = records(job.table())
+    rows = records(job.table())
     if as_json:
-        print_json(found)
+        print_json(rows)
         _end(is_interrupted)
         return
-    shown = [row for row in found if every or row["outcome"] not in ("nothing", "unknown", "not tried")]
+    shown = [row for row in rows if every or row["outcome"] not in ("nothing", "unknown", "not tried")]
     columns = ("flag", "value", "outcome", "headline")
     table(columns, [[row[name] for name in columns] for row in shown])
     click.echo(job.summary, err=True)

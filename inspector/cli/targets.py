@@ -23,17 +23,17 @@ def targets(every: bool, as_json: bool) -> None:
     if as_json:
         print_json(records(frame))
         return
-    found = records(frame)
-    shown = [row for row in found if every or row["available"]]
+    entries = records(frame)
+    shown = [row for row in entries if every or row["available"]]
     table(
         ["target", "device kind", "devices", "can run", "note"],
         [[r["target"], r["device_kind"], r["device_count"], "yes" if r["can_run"] else "", r["reason"]] for r in shown],
         right=["devices"],
     )
-    reasons = dict.fromkeys(str(row["reason"]) for row in found if not row["available"])
+    reasons = dict.fromkeys(str(row["reason"]) for row in entries if not row["available"])
     if not every:
         for reason in reasons:
-            count = sum(row["reason"] == reason and not row["available"] for row in found)
+            count = sum(row["reason"] == reason and not row["available"] for row in entries)
             click.echo(f"{count} more: {reason}", err=True)
 
 
@@ -48,17 +48,17 @@ def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
         from inspector.toolchain.flags.catalog import option_catalog
 
         frame = option_catalog(" ".join(search) or None)
-    found = records(frame)
+    entries = records(frame)
     if as_json:
-        print_json(found)
+        print_json(entries)
     elif is_long:
-        for row in found:
+        for row in entries:
             click.echo(f"{row['name']}  ({row['type']}, default {row['default']!r}, {row['channel']})")
             if row["choices"]:
                 click.echo(f"    one of {row['choices']}")
             click.echo(f"    {row['description'] or row['unknown']}\n")
     else:
         names = ["name", "type", "default", "group", "description"]
-        table(names, [["" if row[name] is None else row[name] for name in names] for row in found])
-    if not found:
+        table(names, [["" if row[name] is None else row[name] for name in names] for row in entries])
+    if not entries:
         raise SystemExit(1)

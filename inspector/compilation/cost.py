@@ -193,8 +193,8 @@ def costs(
       singles: the result of `singles(module)`.
       counts: XLA's cost analysis of each, or why there is none.
     """
-    given = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
-    by_kind = {kind: count for single, count in zip(singles, given, strict=True) for kind in single.kinds}
+    all_counts = [counts] * len(singles) if isinstance(counts, Unavailable) else counts
+    by_kind = {kind: count for single, count in zip(singles, all_counts, strict=True) for kind in single.kinds}
     for single in singles:
         by_kind |= {kind: _in_full(brief, by_kind[kind], by_kind) for kind, brief in single.briefs.items()}
     return dict(zip(module.columns.names, _Sum(module, by_kind).all(), strict=True))

@@ -101,7 +101,7 @@ class Memory:
         cls, platform: str, spaces: Mapping[int, SpaceBytes], reported: Mapping[str, int] | Unavailable
     ) -> Memory:
         """Creates a `Memory` from the sums of a buffer assignment, by XLA's number of the space."""
-        named = {space_name(platform, number): MemorySpace(**found) for number, found in sorted(spaces.items())}
+        named = {space_name(platform, number): MemorySpace(**sums) for number, sums in sorted(spaces.items())}
         main = space_name(platform, 0)
         return cls(main, {main: named.pop(main, _NOTHING), **named}, ASSIGNMENT, reported, *_code(reported))
 
@@ -109,8 +109,8 @@ class Memory:
     def told(cls, platform: str, reported: Mapping[str, int]) -> Memory:
         """Creates a `Memory` from the compiler's own statistics, if there is no buffer assignment."""
         main = space_name(platform, 0)
-        spaces = {main: _told(reported, "")}
-        if HOST in platforms.named(platform).spaces.values() and (host := _told(reported, "host_")) != _told({}, ""):
+        spaces = {main: _space(reported, "")}
+        if HOST in platforms.named(platform).spaces.values() and (host := _space(reported, "host_")) != _space({}, ""):
             spaces[HOST] = host
         return cls(main, spaces, STATISTICS, reported, *_code(reported))
 
@@ -212,7 +212,7 @@ def _described(space: MemorySpace) -> str:
     return f"{format_bytes(space.allocated_bytes)} ({', '.join(parts)})"
 
 
-def _told(reported: Mapping[str, int], prefix: str) -> MemorySpace:
+def _space(reported: Mapping[str, int], prefix: str) -> MemorySpace:
     def of(kind: str) -> int:
         return reported.get(f"{prefix}{kind}_size_in_bytes", 0)
 

@@ -117,13 +117,13 @@ DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
 """XLA reads this flag once, when a process starts its CPU client. inspector selects the process by it."""
 
 
-def products_of(given: Collection[str]) -> frozenset[str]:
+def products_of(products: Collection[str]) -> frozenset[str]:
     """Reads one name or several names of products.
 
     Raises:
       OptionError: not names in `PRODUCTS`.
     """
-    names: Any = {given} if isinstance(given, str) else given
+    names: Any = {products} if isinstance(products, str) else products
     unknown = [name for name in names if name not in sorted(PRODUCTS)] if isinstance(names, Collection) else [names]
     if unknown:
         raise OptionError(

@@ -78,9 +78,9 @@ class Target:
         Raises:
           TargetError: not a number of devices.
         """
-        given: Any = count  # given by the user, so of any type
-        if not isinstance(given, int) or given < 1:
-            raise TargetError(f"The number of devices must be an integer of at least 1, got {given!r}.")
+        number: Any = count  # given by the user, so of any type
+        if not isinstance(number, int) or number < 1:
+            raise TargetError(f"The number of devices must be an integer of at least 1, got {number!r}.")
         if self.kind == "cpu":
             return Target(f"cpu:{count}").by(self.jax) if count <= MAX_CPU_DEVICES else None
         if not self.chip:
@@ -121,18 +121,18 @@ _Fields = tuple[str, int | None, str, Topology, str]
 
 
 def _fields_of(text: str | Target) -> _Fields:
-    given: Any = text  # given by the user, so of any type
-    if isinstance(given, Target):
-        return given.kind, given.device_count, given.chip, given.topology, given.jax
-    if not isinstance(given, str):
-        raise TargetError(f"A target must be a string such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {given!r}.")
-    plain, of_jax, version = given.strip().partition(_OF_JAX)
+    value: Any = text  # given by the user, so of any type
+    if isinstance(value, Target):
+        return value.kind, value.device_count, value.chip, value.topology, value.jax
+    if not isinstance(value, str):
+        raise TargetError(f"A target must be a string such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {value!r}.")
+    plain, of_jax, version = value.strip().partition(_OF_JAX)
     fields = _read(plain)
     if of_jax and not _VERSION.fullmatch(version):
-        raise TargetError(f"Target {given!r}: expected a version of JAX after '@jax==', such as 'cpu@jax==0.12.0.1'.")
+        raise TargetError(f"Target {value!r}: expected a version of JAX after '@jax==', such as 'cpu@jax==0.12.0.1'.")
     if fields is None:
         raise TargetError(
-            f"Unknown target {given!r}.{_meant(given)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
+            f"Unknown target {value!r}.{_meant(value)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
             " 'tpu:GENERATION:TOPOLOGY' (such as 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8')."
         )
     return (*fields, version)
@@ -151,9 +151,9 @@ def _read(text: str) -> _Devices | None:
 
 
 def _cpu_count(text: str, count: str = "1") -> int:
-    given = sizes(count)
-    if given is not None and len(given) == 1 and given[0] <= MAX_CPU_DEVICES:
-        return given[0]
+    numbers = sizes(count)
+    if numbers is not None and len(numbers) == 1 and numbers[0] <= MAX_CPU_DEVICES:
+        return numbers[0]
     raise TargetError(
         f"Target {text!r}: expected the number of virtual devices after 'cpu:', 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
     )

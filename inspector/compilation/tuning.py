@@ -50,7 +50,7 @@ class WhatIf:
             if isinstance(size, bool) or not hasattr(type(size), "__index__") or size < 1:
                 raise ParameterError(f"batch has the length {size!r} for {path}. Expected 1 or more.")
         sizes = tuple((path, operator.index(size)) for path, size in sizes)
-        named = tuple((path, str(getattr(given, "__name__", given))) for path, given in dtypes)
+        named = tuple((path, str(getattr(value, "__name__", value))) for path, value in dtypes)
         return cls(_names("donate", donate), named, sizes, _names("rematerialize", rematerialize))
 
     def __bool__(self) -> bool:
@@ -208,14 +208,14 @@ def _on_top(pairs: tuple[tuple[str, T], ...], others: tuple[tuple[str, T], ...])
     return (*(pair for pair in pairs if pair[0] not in named), *others)
 
 
-def _names(parameter: str, given: Any) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else given
+def _names(parameter: str, value: Any) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else value
     if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
-        raise ParameterError(f"{parameter} is {given!r}. Expected a name or a list of names, such as ['params'].")
+        raise ParameterError(f"{parameter} is {value!r}. Expected a name or a list of names, such as ['params'].")
     return tuple(dict.fromkeys(names))
 
 
-def _pairs(parameter: str, given: Any) -> tuple[tuple[str, Any], ...]:
-    if given is not None and (not isinstance(given, Mapping) or not all(isinstance(path, str) for path in given)):
-        raise ParameterError(f"{parameter} is {given!r}. Expected a mapping by argument, such as {{'x': ...}}.")
-    return tuple((given or {}).items())
+def _pairs(parameter: str, value: Any) -> tuple[tuple[str, Any], ...]:
+    if value is not None and (not isinstance(value, Mapping) or not all(isinstance(path, str) for path in value)):
+        raise ParameterError(f"{parameter} is {value!r}. Expected a mapping by argument, such as {{'x': ...}}.")
+    return tuple((value or {}).items())

@@ -28,11 +28,11 @@ def check(number: str, answer: object) -> Verdict:
     """
     lesson, _, _ = str(number).partition(".")
     place = int(lesson) if lesson.isascii() and lesson.isdigit() and len(lesson) < 3 else 0
-    found = questions(place) if 1 <= place <= len(LESSONS) else {}
-    if str(number) not in found:
-        there = list(found) or [f"1.1 to {len(LESSONS)}.{len(questions(len(LESSONS)))}"]
+    known = questions(place) if 1 <= place <= len(LESSONS) else {}
+    if str(number) not in known:
+        there = list(known) or [f"1.1 to {len(LESSONS)}.{len(questions(len(LESSONS)))}"]
         raise ParameterError(f"Unknown question {number!r}. Expected one of {format_list(there)}.")
-    return found[str(number)].verdict(answer)
+    return known[str(number)].verdict(answer)
 
 
 @functools.cache

@@ -31,7 +31,7 @@ class Question:
     """One question.
 
     Attributes:
-      asked: the question in one sentence, as in the notebook.
+      text: the question in one sentence, as in the notebook.
       kind: the kind of answer.
       right: computes the right answer, with JAX and the compiler if possible.
       because: the reply to the right answer.
@@ -39,19 +39,19 @@ class Question:
       mistakes: common wrong answers.
     """
 
-    asked: str
+    text: str
     kind: Kind
     right: Callable[[], Any]
     because: str
     hint: str
     mistakes: Sequence[Mistake] = ()
 
-    def verdict(self, given: object) -> Verdict:
+    def verdict(self, value: object) -> Verdict:
         """Replies to an answer; `...` stands for no answer yet."""
-        if given is ...:
-            return Verdict(None, f"{self.asked} Replace the dots with your answer and run this cell.")
+        if value is ...:
+            return Verdict(None, f"{self.text} Replace the dots with your answer and run this cell.")
         try:
-            answer = self.kind.read(given)
+            answer = self.kind.read(value)
         except Misread as misread:
             return Verdict(False, str(misread))
         right = self.kind.read(_right(self))
@@ -76,8 +76,8 @@ class Verdict:
     reply: str
 
     def __repr__(self) -> str:
-        said = {True: "Right.", False: "Not yet.", None: "Your turn."}[self.is_right]
-        return textwrap.fill(f"{said} {self.reply}", _WIDTH)
+        heading = {True: "Right.", False: "Not yet.", None: "Your turn."}[self.is_right]
+        return textwrap.fill(f"{heading} {self.reply}", _WIDTH)
 
 
 @functools.cache

@@ -41,12 +41,12 @@ def check_request(request: CompileRequest) -> None:
     check_targets(request.options, request.program.platform, is_attached=not request.target.is_absent)
     _check_target(request)
     _check_products(request)
-    lowered, asked = request.program.options.use_shardy_partitioner, request.options.use_shardy_partitioner
-    if asked is not None and lowered is not None and asked != lowered:
+    lowered, choice = request.program.options.use_shardy_partitioner, request.options.use_shardy_partitioner
+    if choice is not None and lowered is not None and choice != lowered:
         names = {True: "Shardy", False: "GSPMD"}
         raise OptionError(
-            f"use_shardy_partitioner={asked} selects {names[asked]}, but the program was lowered for"
-            f" {names[lowered]}, and XLA hangs or aborts on a mix. Set jax_use_shardy_partitioner to {asked}"
+            f"use_shardy_partitioner={choice} selects {names[choice]}, but the program was lowered for"
+            f" {names[lowered]}, and XLA hangs or aborts on a mix. Set jax_use_shardy_partitioner to {choice}"
             " and lower the function again."
         )
 
@@ -163,26 +163,26 @@ class Shower:
         self._warnings = warnings
         self._queue_s = queue_s
         self.executable = Awaited()
-        self._told: EarlyReport | None = None
+        self._early_report: EarlyReport | None = None
         self._preview: Preview | None = None
 
     def hear(self, header: messages.Header, blobs: Sequence[bytes]) -> None:
         """Handles a message that a worker sends before its report: the preview or its cost."""
         if "preview" in header:
-            self._told = messages.read_early(header, blobs)
-            self._preview = self._early(self._told)
+            self._early_report = messages.read_early(header, blobs)
+            self._preview = self._early(self._early_report)
             self._job.show(self._preview)
         elif self._preview is not None:
             self._show_counted(self._preview, readable("cost", lambda: _cost(messages.read_counted(header))))
 
     def report(self, header: messages.Header, blobs: Sequence[bytes]) -> Report:
         """Reads the worker's report, which refers to the earlier messages."""
-        return messages.read_report(header, blobs, self.executable.get, self._told)
+        return messages.read_report(header, blobs, self.executable.get, self._early_report)
 
     def failed(self, error: CompilationError | WorkerDiedError) -> None:
         """Adds the buffer assignment of the preview to an error, for example of a program that does not fit into memory."""
-        if self._told is not None and self._told.buffer_assignment:
-            proto = joined_hlo_proto(self._told.hlo_proto, self._told.buffer_assignment)
+        if self._early_report is not None and self._early_report.buffer_assignment:
+            proto = joined_hlo_proto(self._early_report.hlo_proto, self._early_report.buffer_assignment)
             error.buffers = Buffers.of(proto).to_bytes()
 
     def result(self, report: Report, log: str = "") -> None:

@@ -11,32 +11,32 @@ from inspector.engines.shared_engines import default_engine, inline_engine, work
 from inspector.errors import ParameterError
 
 
-def engine_for(given: object, program: Program, target: Target) -> Engine:
+def engine_for(choice: object, program: Program, target: Target) -> Engine:
     """Returns the engine that a user names; for None, the default of the program and target. Raises as `chosen_engine`."""
-    return chosen_engine(given) or default_engine(program, target)
+    return chosen_engine(choice) or default_engine(program, target)
 
 
-def chosen_engine(given: object) -> Engine | None:
+def chosen_engine(choice: object) -> Engine | None:
     """Returns the engine that a user names, or None for None, which means the default engine.
 
     Args:
-      given: "worker" (a separate process), "inline" (this process), "dask" (this process's Dask client), a Dask
+      choice: "worker" (a separate process), "inline" (this process), "dask" (this process's Dask client), a Dask
         client, or an engine. These engines always compile: they do not use the cache.
 
     Raises:
       ParameterError: none of these.
       MissingPackageError, TargetError: there is no Dask client.
     """
-    if given is None:
+    if choice is None:
         return None
-    if isinstance(given, str) and given in ("worker", "inline"):
-        return worker_engine() if given == "worker" else inline_engine()
-    if given == "dask" or type(given).__module__.partition(".")[0] == "distributed":
+    if isinstance(choice, str) and choice in ("worker", "inline"):
+        return worker_engine() if choice == "worker" else inline_engine()
+    if choice == "dask" or type(choice).__module__.partition(".")[0] == "distributed":
         from inspector.engines.dask import DaskEngine
 
-        return DaskEngine(None if given == "dask" else cast("Any", given))
-    if isinstance(given, type) or not all(hasattr(given, name) for name in ("submit", "run", "close")):
+        return DaskEngine(None if choice == "dask" else cast("Any", choice))
+    if isinstance(choice, type) or not all(hasattr(choice, name) for name in ("submit", "run", "close")):
         raise ParameterError(
-            f"engine must be 'worker', 'inline', 'dask', a Dask client, an engine or None, got {given!r}."
+            f"engine must be 'worker', 'inline', 'dask', a Dask client, an engine or None, got {choice!r}."
         )
-    return cast("Engine", given)
+    return cast("Engine", choice)

@@ -157,9 +157,11 @@ def serve(data: bytes, config: Mapping[str, Any], time_limit_s: float | None) ->
             return "value", pickle.dumps(_limited(job, time_limit_s))
         with _configured(config):
             job = default_engine(request.program, request.target).submit(request)
-            found = _limited(job, time_limit_s)
+            result = _limited(job, time_limit_s)
         # The process that sent the request has the module.
-        return "value", pickle.dumps(dataclasses.replace(found, program=dataclasses.replace(found.program, module=b"")))
+        return "value", pickle.dumps(
+            dataclasses.replace(result, program=dataclasses.replace(result.program, module=b""))
+        )
     except Exception as e:
         return "error", messages.write_error(e)[0]
 

@@ -56,10 +56,10 @@ def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> 
       ExecutionError: there are no bytes, for example for a program that calls back into this process.
       OSError: the file cannot be written.
     """
-    given: Any = compiled  # given by the user, so of any type
-    if not isinstance(given, CompiledProgram):
+    value: Any = compiled  # given by the user, so of any type
+    if not isinstance(value, CompiledProgram):
         raise ParameterError(
-            f"Expected an inspector Compiled, got {short(given)} ({type(given).__name__}). Create one with"
+            f"Expected an inspector Compiled, got {short(value)} ({type(value).__name__}). Create one with"
             " inspector.lower(fun, *args).compile()."
         )
     if isinstance(compiled.executable, Unavailable):

@@ -164,14 +164,14 @@ def _auto_mesh(
     return [int(n) for n in shape or []], [int(n) for n in ids or []]
 
 
-def _flags(given: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str, flags.FlagValue], bytes]:
+def _flags(values: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[str, flags.FlagValue], bytes]:
     """Splits flags into those that JAX's own overrides can carry, and the rest as a serialized message."""
-    overrides: Any = given  # given by the user, so of any type
+    overrides: Any = values  # given by the user, so of any type
     if not isinstance(overrides, Mapping) or not all(isinstance(name, str) for name in overrides):
         raise OptionError(f"env_options_overrides must be a dict with names of flags as keys, got {overrides!r}.")
     known: dict[str, flags.FlagValue] = {}
     foreign: dict[str, flags.FlagValue] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         try:
             type_ = flags.flag_type(name)
         except UnknownFlagError:

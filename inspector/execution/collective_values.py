@@ -79,8 +79,8 @@ class Observation:
         elif not most:
             text = "never ran"
         else:
-            kept = "" if self.kept == most else f", first {self.kept} recorded"
-            text = f"{len(self.coordinates)} devices, ran {most} time{'s' if most > 1 else ''}{kept}"
+            note = "" if self.kept == most else f", first {self.kept} recorded"
+            text = f"{len(self.coordinates)} devices, ran {most} time{'s' if most > 1 else ''}{note}"
         return f"<{self.primitive} over {', '.join(self.axes)}{where}: {text}>"
 
 

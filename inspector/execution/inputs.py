@@ -78,8 +78,8 @@ def _leaves(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 
 def made_inputs(program: Program) -> tuple[Input, ...]:
     """Generates a value for every parameter: small normal numbers, zeros for integers, False, a fixed random key."""
-    kept = [a for a in program.arguments if a.parameter is not None]
-    return tuple(Input(a, _made(a, index), made=True) for index, a in enumerate(kept))
+    arguments = [a for a in program.arguments if a.parameter is not None]
+    return tuple(Input(a, _made(a, index), made=True) for index, a in enumerate(arguments))
 
 
 def _input(argument: Argument, leaf: Any, num_replicas: int, index: int) -> Input:

@@ -42,7 +42,7 @@ class Outcome:
             paths=tuple(result.path for result in run.program.results),
             outputs=tuple(map(np.asarray, run.outputs)),
             durations_s=run.durations_s,
-            inputs={given.argument.path: _digest(np.asarray(given.value)) for given in run.inputs},
+            inputs={each.argument.path: _digest(np.asarray(each.value)) for each in run.inputs},
             device_kind=run.device_kind,
             num_replicas=run.num_replicas,
             warnings=run.warnings,

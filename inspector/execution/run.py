@@ -82,18 +82,18 @@ class Run:
         mesh = self.program.mesh
         if mesh is not None and mesh.kind == "replica" and self.num_replicas == mesh.size:
             coordinates = np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)
-            taken = {given.argument.path for given in self.inputs}
+            taken = {each.argument.path for each in self.inputs}
             for name, row in zip(mesh.axis_names, coordinates, strict=True):
                 columns[f"axis {name}" if name in taken else name] = list(row)
-        for given in self.inputs:
-            columns[given.argument.path] = [given.of_replica(r) for r in range(self.num_replicas)]
+        for each in self.inputs:
+            columns[each.argument.path] = [each.of_replica(r) for r in range(self.num_replicas)]
         for result, value in zip(self.program.results, self.outputs, strict=True):
             stacked = value if self.num_replicas > 1 else value[None]
             columns[f"result{result.path}"] = list(stacked)
         return pd.DataFrame(columns, index=pd.RangeIndex(self.num_replicas, name="replica"))
 
     def __repr__(self) -> str:
-        made = sum(given.made for given in self.inputs)
+        made = sum(each.made for each in self.inputs)
         note = f", {made} of {len(self.inputs)} inputs generated" if made else ""
         replicas = f" x {self.num_replicas} replicas" if self.num_replicas > 1 else ""
         text = (

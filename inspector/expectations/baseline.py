@@ -145,12 +145,12 @@ def _parsed(path: Path, data: bytes) -> Programs:
             raise json_values.FormError(
                 f"it has format {value.get('format_version')!r}, but this inspector reads {FORMAT_VERSION}"
             )
-        found = json_values.decode(_File, value, "the file")
+        file = json_values.decode(_File, value, "the file")
     except json_values.FormError as e:
         raise ModuleError(
             f"{str(path)!r} is not a baseline: {e}. Expected a file that --inspector-update wrote. Delete the file and record it again."
         ) from e
-    return {name: {target: dict(each) for target, each in targets.items()} for name, targets in found.programs.items()}
+    return {name: {target: dict(each) for target, each in targets.items()} for name, targets in file.programs.items()}
 
 
 def _nearest(compiler: str, records: Mapping[str, Record]) -> str:
@@ -164,4 +164,4 @@ def _version(compiler: str) -> tuple[int, ...]:
 
 
 def _digits(text: str) -> Iterator[str]:
-    return (found[:9] for found in re.findall(r"\d+", text))
+    return (digits[:9] for digits in re.findall(r"\d+", text))

@@ -35,25 +35,25 @@ def check(
     """
     check_names(above, ignore)
     key, now = Key.of(compiled), Record.of(compiled)
-    found = baseline.find(path, name, key)
+    match = baseline.find(path, name, key)
     what = f"baseline {name!r} in {short(str(path))}"
-    changed = () if isinstance(found, Unavailable) else changes(found.record, now, above, ignore)
-    by = "" if isinstance(found, Unavailable) else found.compiler
+    changed = () if isinstance(match, Unavailable) else changes(match.record, now, above, ignore)
+    by = "" if isinstance(match, Unavailable) else match.compiler
     compared = BaselineComparison(name, key.target, key.compiler, by, changed, is_new=is_written)
     if is_written:
         baseline.write(path, name, key, now)
         return [CheckResult(what, "a new record", "recorded", is_met=True)], compared
-    if isinstance(found, Unavailable):
-        return [CheckResult(what, "a record", f"none: {found.reason}", is_met=False, advice=_UPDATE)], compared
-    whole = _whole(what, key, found, changed)
-    return [whole, *([] if whole.is_met else _details(compiled, found.record, changed))], compared
+    if isinstance(match, Unavailable):
+        return [CheckResult(what, "a record", f"none: {match.reason}", is_met=False, advice=_UPDATE)], compared
+    whole = _whole(what, key, match, changed)
+    return [whole, *([] if whole.is_met else _details(compiled, match.record, changed))], compared
 
 
-def _whole(what: str, key: Key, found: Found, changed: Sequence[NumberChange]) -> CheckResult:
+def _whole(what: str, key: Key, match: Found, changed: Sequence[NumberChange]) -> CheckResult:
     different = [change for change in changed if change.verdict != "same"]
     worse = [change for change in different if change.verdict == "worse"]
     unknown = [change for change in different if change.verdict == "unknown"]
-    by = "" if found.compiler == key.compiler else f" with {found.compiler}"
+    by = "" if match.compiler == key.compiler else f" with {match.compiler}"
     lines = tuple(
         TableLine((c.name, c.before, c.now, c.difference or c.verdict), is_against=c in (*worse, *unknown))
         for c in different
@@ -70,12 +70,12 @@ def _whole(what: str, key: Key, found: Found, changed: Sequence[NumberChange]) -
 def _details(compiled: Compiled, record: Record, changed: Sequence[NumberChange]) -> Iterator[CheckResult]:
     """Explains worse numbers by collectives and memory; otherwise by the first number that has contributions to show."""
     worse = [change for change in changed if change.verdict == "worse"]
-    found = compiled.collectives().items
+    collectives = compiled.collectives().items
     kinds = {kind for c in worse if (kind := c.key.removeprefix("collectives ").removesuffix(" bytes")) != c.key}
-    against = [one for one in found if kind_of(one) in kinds]
+    against = [one for one in collectives if kind_of(one) in kinds]
     if against:
         yield collective_checks.show(
-            found, kinds, sum(e.count for kind, e in record.collectives.items() if kind in kinds)
+            collectives, kinds, sum(e.count for kind, e in record.collectives.items() if kind in kinds)
         )
     memory = [change for change in worse if change.key in _MEMORY]
     others = [change for change in worse if change.key in record.numbers and change.key not in _MEMORY]

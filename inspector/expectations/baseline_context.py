@@ -58,10 +58,10 @@ class Keeping:
     compared: list[BaselineComparison] = dataclasses.field(default_factory=list)
     _names: dict[str, int] = dataclasses.field(default_factory=dict)
 
-    def name_for(self, given: str | None, program: str) -> str:
+    def name_for(self, explicit_name: str | None, program: str) -> str:
         """Chooses the name of a record: the given one; else the test's, numbered from the second one on; else the program's."""
-        if given is not None:
-            return given
+        if explicit_name is not None:
+            return explicit_name
         name = self.name or program
         self._names[name] = self._names.get(name, 0) + 1
         return name if self._names[name] == 1 or not self.name else f"{name} ({self._names[name]})"
@@ -95,8 +95,8 @@ def _own_folder() -> Path | None:
 
 def _forget(folder: Path) -> None:
     """Deletes all except the newest programs."""
-    found = sorted((stat.st_mtime, file) for file, stat in files.entries(folder) if file.name.endswith(_SUFFIX))
-    for _, file in found[:-_MOST_FAILED]:
+    entries = sorted((stat.st_mtime, file) for file, stat in files.entries(folder) if file.name.endswith(_SUFFIX))
+    for _, file in entries[:-_MOST_FAILED]:
         with contextlib.suppress(OSError):
             file.unlink()
 

@@ -78,12 +78,12 @@ class Record:
         )
 
 
-def exchanges(found: Sequence[Collective]) -> dict[str, CollectiveRecord]:
+def exchanges(collectives: Sequence[Collective]) -> dict[str, CollectiveRecord]:
     """Groups collectives by kind and axes. A collective with an unknown number of executions counts as one run."""
     by_kind: dict[str, list[Collective]] = collections.defaultdict(list)
-    for one in found:
+    for one in collectives:
         by_kind[kind_of(one)].append(one)
-    runs = {id(one): 1 if isinstance(one.executions, Unavailable) else one.executions for one in found}
+    runs = {id(one): 1 if isinstance(one.executions, Unavailable) else one.executions for one in collectives}
     return {
         kind: CollectiveRecord(
             len(same), sum(runs[id(one)] for one in same), sum(runs[id(one)] * one.operand_bytes for one in same)
@@ -135,8 +135,8 @@ def check_names(above: Above, ignore: Collection[str]) -> None:
       ParameterError: an unknown name; the message lists the known ones.
     """
     known = (*NUMBERS, *_OTHERS, "collectives", "element_types")
-    given = (*([ignore] if isinstance(ignore, str) else ignore), *(above if isinstance(above, Mapping) else ()))
-    if strange := [name for name in given if name not in known]:
+    names = (*([ignore] if isinstance(ignore, str) else ignore), *(above if isinstance(above, Mapping) else ()))
+    if strange := [name for name in names if name not in known]:
         raise ParameterError(f"Unknown number of a baseline {strange[0]!r}. Expected one of {', '.join(known)}.")
 
 
@@ -152,11 +152,11 @@ def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[st
     Raises:
       ParameterError: `above` is not an allowance.
     """
-    found = [*_numbers(before, now, above)]
-    found += _collectives(before, now, above)
-    found += _types(before, now)
-    kept = [change for change in found if change.key not in ignore]
-    return tuple(c for c in kept if "collectives" not in ignore or " over " not in c.key)
+    all_changes = [*_numbers(before, now, above)]
+    all_changes += _collectives(before, now, above)
+    all_changes += _types(before, now)
+    rest = [change for change in all_changes if change.key not in ignore]
+    return tuple(c for c in rest if "collectives" not in ignore or " over " not in c.key)
 
 
 def _numbers(before: Record, now: Record, above: Above) -> Iterator[NumberChange]:
@@ -219,18 +219,18 @@ def allowed(above: Above, key: str, recorded: Number) -> float:
     Raises:
       ParameterError: `above` is not an allowance.
     """
-    given = above.get(key, 0) if isinstance(above, Mapping) else above
-    if isinstance(given, str) and given.strip().endswith("%"):
-        return recorded * (1 + parse_count(given.strip()[:-1]) / 100)
-    if isinstance(given, str):
+    allowance = above.get(key, 0) if isinstance(above, Mapping) else above
+    if isinstance(allowance, str) and allowance.strip().endswith("%"):
+        return recorded * (1 + parse_count(allowance.strip()[:-1]) / 100)
+    if isinstance(allowance, str):
         if not isinstance(above, Mapping):
             raise ParameterError(
-                f"above={given!r} is not a share, such as '5%' or 0.05. For an amount: above={{'peak_bytes': {given!r}}}."
+                f"above={allowance!r} is not a share, such as '5%' or 0.05. For an amount: above={{'peak_bytes': {allowance!r}}}."
             )
         return recorded + (
-            parse_bytes(given) if _is_bytes(key) else parse_count(given, "flop" if key == "flops" else "")
+            parse_bytes(allowance) if _is_bytes(key) else parse_count(allowance, "flop" if key == "flops" else "")
         )
-    return recorded * (1 + parse_count(given))
+    return recorded * (1 + parse_count(allowance))
 
 
 def written(key: str, value: float) -> str:

@@ -63,53 +63,55 @@ class Wanted:
         return f"{' or '.join(sorted(self.opcodes)) or 'collectives'}{over}"
 
 
-def check_count(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
+def check_count(collectives: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
     """Checks the number of selected collectives, each counted once even if it runs several times."""
-    of = [wanted.has(one) for one in found]
-    count = _sum(zip(found, of, [1] * len(found), strict=True))
+    of = [wanted.has(one) for one in collectives]
+    count = _sum(zip(collectives, of, [1] * len(collectives), strict=True))
     is_met = bound.judge(count)
     is_too_many = bound.most is not None and count > bound.most
     return CheckResult(
         str(wanted), bound.words(format_count), format_count(count), is_met, _TITLES,
-        _lines(found, [is_too_many and has is not False for has in of]),
-        "" if is_met else _nearest(found, of, wanted) if not is_too_many else "",
+        _lines(collectives, [is_too_many and has is not False for has in of]),
+        "" if is_met else _nearest(collectives, of, wanted) if not is_too_many else "",
     )  # fmt: skip
 
 
-def check_bytes(found: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
+def check_bytes(collectives: Sequence[Collective], wanted: Wanted, bound: Limit) -> CheckResult:
     """Checks the bytes that one device sends in the selected collectives in one execution of the program."""
-    of = [wanted.has(one) for one in found]
-    sent_bytes = _sum(zip(found, of, [_sent_bytes(one) for one in found], strict=True))
+    of = [wanted.has(one) for one in collectives]
+    sent_bytes = _sum(zip(collectives, of, [_sent_bytes(one) for one in collectives], strict=True))
     is_met = bound.judge(sent_bytes)
-    largest = max((one for one, has in zip(found, of, strict=True) if has), key=_sent_bytes, default=None)
+    largest = max((one for one, has in zip(collectives, of, strict=True) if has), key=_sent_bytes, default=None)
     return CheckResult(
         f"bytes into {wanted}", bound.words(format_bytes), format_bytes(sent_bytes), is_met, _TITLES,
-        _lines(found, [not is_met and one is largest for one in found]),
+        _lines(collectives, [not is_met and one is largest for one in collectives]),
         "" if is_met or largest is None else f"the largest is {largest.name}, {format_bytes(_sent_bytes(largest))}",
     )  # fmt: skip
 
 
-def check_others(found: Sequence[Collective], wanted: Sequence[Wanted]) -> CheckResult:
+def check_others(collectives: Sequence[Collective], wanted: Sequence[Wanted]) -> CheckResult:
     """Checks that every collective is selected by one of the earlier checks."""
-    others = [not any(each.has(one) is True for each in wanted) for one in found]
+    others = [not any(each.has(one) is True for each in wanted) for one in collectives]
     kinds = collections.Counter(
-        f"{one.opcode} over {axes_text(one.axes)}" for one, is_other in zip(found, others, strict=True) if is_other
+        f"{one.opcode} over {axes_text(one.axes)}"
+        for one, is_other in zip(collectives, others, strict=True)
+        if is_other
     )
     got = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none"
-    return CheckResult("other collectives", "none", got, not any(others), _TITLES, _lines(found, others))
+    return CheckResult("other collectives", "none", got, not any(others), _TITLES, _lines(collectives, others))
 
 
-def show(found: Sequence[Collective], kinds: Collection[str], recorded: int) -> CheckResult:
+def show(collectives: Sequence[Collective], kinds: Collection[str], recorded: int) -> CheckResult:
     """Shows all collectives and marks those of some kinds ("all-reduce over data"), of which the record has fewer."""
-    against = [f"{one.opcode} over {axes_text(one.axes)}" in kinds for one in found]
+    against = [f"{one.opcode} over {axes_text(one.axes)}" in kinds for one in collectives]
     what, expected = ", ".join(sorted(kinds)), f"{recorded}, as recorded" if recorded else "none, as recorded"
-    return CheckResult(what, expected, str(sum(against)), False, _TITLES, _lines(found, against))
+    return CheckResult(what, expected, str(sum(against)), False, _TITLES, _lines(collectives, against))
 
 
-def _sum(found: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float:
+def _sum(amounts: Iterable[tuple[Collective, bool | Unavailable, float]]) -> float:
     """Returns the sum over selected collectives; `AtLeast` if the selection of some is unknown."""
     known: list[float] = []
-    for one, has, amount in found:
+    for one, has, amount in amounts:
         if isinstance(has, Unavailable):
             known.append(AtLeast(0, [Missing(one.name, f"{one.opcode} over unknown axes")]))
         elif has:
@@ -123,17 +125,17 @@ def _sent_bytes(one: Collective) -> float:
     return one.operand_bytes * one.executions
 
 
-def _nearest(found: Sequence[Collective], of: Sequence[bool | Unavailable], wanted: Wanted) -> str:
+def _nearest(collectives: Sequence[Collective], of: Sequence[bool | Unavailable], wanted: Wanted) -> str:
     """Counts the kinds that differ from the selection in one respect."""
-    rest = [one for one, has in zip(found, of, strict=True) if has is not True]
+    rest = [one for one, has in zip(collectives, of, strict=True) if has is not True]
     same_kind = [one for one in rest if one.opcode in wanted.opcodes]
     same_axes = [one for one in rest if not isinstance(one.axes, Unavailable) and frozenset(one.axes) == wanted.axes]
     near = collections.Counter(f"{one.opcode} over {axes_text(one.axes)}" for one in same_kind or same_axes or rest)
     return ", ".join(f"{count} {kind}" for kind, count in near.most_common(3))
 
 
-def _lines(found: Sequence[Collective], against: Sequence[bool]) -> tuple[TableLine, ...]:
+def _lines(collectives: Sequence[Collective], against: Sequence[bool]) -> tuple[TableLine, ...]:
     return tuple(
         TableLine(COLLECTIVE_COLUMNS.texts("check", CollectiveRow(one)), one.origin.frames, is_against)
-        for one, is_against in zip(found, against, strict=True)
+        for one, is_against in zip(collectives, against, strict=True)
     )

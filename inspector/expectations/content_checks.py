@@ -40,20 +40,20 @@ def element_type(name: str) -> str:
 
 def element_types(module: Module) -> tuple[str, ...]:
     """Returns the element types of all computed values, in alphabetical order."""
-    found = {leaf.element_type for shape in module.known_shapes for leaf in shape.leaves}
-    return tuple(sorted(found - _NO_ARRAYS))
+    types = {leaf.element_type for shape in module.known_shapes for leaf in shape.leaves}
+    return tuple(sorted(types - _NO_ARRAYS))
 
 
 def check_without(compiled: CompiledProgram, refused: Collection[str]) -> CheckResult:
     """Checks that no value has one of some element types."""
-    found = _of_types(compiled.module(), lambda leaf: leaf.element_type in refused)
-    return _types_finding(compiled, f"element types {', '.join(sorted(refused))}", "none", found)
+    matches = _of_types(compiled.module(), lambda leaf: leaf.element_type in refused)
+    return _types_finding(compiled, f"element types {', '.join(sorted(refused))}", "none", matches)
 
 
 def check_only(compiled: CompiledProgram, allowed: Collection[str]) -> CheckResult:
     """Checks that every value has one of some element types."""
-    found = _of_types(compiled.module(), lambda leaf: leaf.element_type not in {*allowed, *_NO_ARRAYS})
-    return _types_finding(compiled, "element types", f"only {', '.join(sorted(allowed))}", found)
+    matches = _of_types(compiled.module(), lambda leaf: leaf.element_type not in {*allowed, *_NO_ARRAYS})
+    return _types_finding(compiled, "element types", f"only {', '.join(sorted(allowed))}", matches)
 
 
 def _of_types(module: Module, is_refused: Callable[[Shape], bool]) -> list[tuple[Instruction, Shape]]:
@@ -63,11 +63,11 @@ def _of_types(module: Module, is_refused: Callable[[Shape], bool]) -> list[tuple
 
 
 def _types_finding(
-    compiled: CompiledProgram, what: str, expected: str, found: Sequence[tuple[Instruction, Shape]]
+    compiled: CompiledProgram, what: str, expected: str, matches: Sequence[tuple[Instruction, Shape]]
 ) -> CheckResult:
     paths = {argument.parameter: argument.path for argument in compiled.program.arguments}
     lines = []
-    for instruction, leaf in found:
+    for instruction, leaf in matches:
         if instruction.opcode in ("tuple", "get-tuple-element", "bitcast"):
             continue
         of_call = instruction.opcode == "parameter" and instruction.computation.is_entry
@@ -76,9 +76,11 @@ def _types_finding(
         name = f"argument {paths.get(instruction.proto.parameter_number, '')}" if of_call else instruction.name
         cells = (str(leaf.without_layout()), instruction.opcode, name, instruction.op_name)
         lines.append(TableLine(cells, instruction.frames, is_against=True))
-    types = sorted({leaf.element_type for _, leaf in found})
-    got = f"{', '.join(types)} in {counted(len(found), 'instruction')}" if found else "none"
-    return CheckResult(what, expected, got, not found, ("shape", "opcode", "instruction", "scope"), _once_a_line(lines))
+    types = sorted({leaf.element_type for _, leaf in matches})
+    got = f"{', '.join(types)} in {counted(len(matches), 'instruction')}" if matches else "none"
+    return CheckResult(
+        what, expected, got, not matches, ("shape", "opcode", "instruction", "scope"), _once_a_line(lines)
+    )
 
 
 def _once_a_line(lines: Sequence[TableLine]) -> tuple[TableLine, ...]:
@@ -122,10 +124,12 @@ def _spaces(shape: Shape) -> frozenset[int]:
 
 def check_no_transfers(compiled: CompiledProgram) -> CheckResult:
     """Checks that the program transfers no data to or from the host while it runs."""
-    found = transfers(compiled.module())
-    lines = tuple(TableLine((how, i.opcode, i.name, i.op_name), i.frames, is_against=True) for i, how in found)
-    got = f"{len(found)}: {format_list(list(dict.fromkeys(how for _, how in found)), 3)}" if found else "none"
-    return CheckResult("host transfers", "none", got, not found, ("transfer", "opcode", "instruction", "scope"), lines)
+    matches = transfers(compiled.module())
+    lines = tuple(TableLine((how, i.opcode, i.name, i.op_name), i.frames, is_against=True) for i, how in matches)
+    got = f"{len(matches)}: {format_list(list(dict.fromkeys(how for _, how in matches)), 3)}" if matches else "none"
+    return CheckResult(
+        "host transfers", "none", got, not matches, ("transfer", "opcode", "instruction", "scope"), lines
+    )
 
 
 # ------------------------------------------------------------------ donations
@@ -179,13 +183,13 @@ def _why_not_reused(argument: Argument) -> str:
 
 def check_no_rematerialization(compiled: CompiledProgram) -> CheckResult:
     """Checks that the partitioner replicates no array in order to reshard it."""
-    found = full_rematerializations(compiled)
-    if isinstance(found, Unavailable):
-        return CheckResult("full rematerializations by the partitioner", "none", str(found), found)
+    matches = full_rematerializations(compiled)
+    if isinstance(matches, Unavailable):
+        return CheckResult("full rematerializations by the partitioner", "none", str(matches), matches)
     lines = tuple(
-        TableLine((each.name, f"{each.had} to {each.needed}"), each.frames, is_against=True) for each in found
+        TableLine((each.name, f"{each.had} to {each.needed}"), each.frames, is_against=True) for each in matches
     )
-    got = f"{len(found)}" if found else "none"
+    got = f"{len(matches)}" if matches else "none"
     columns = ("array", "from and to sharding")
     what = "full rematerializations by the partitioner"
-    return CheckResult(what, "none", got, not found, columns, lines)
+    return CheckResult(what, "none", got, not matches, columns, lines)

@@ -142,18 +142,18 @@ class Expectation:
         """
         __tracebackhide__ = True
         wanted = collective_checks.Wanted.of(opcodes, axes)
-        found = self.compiled.collectives().items
+        collectives = self.compiled.collectives().items
         self._wanted.append(wanted)
         checks = []
         if (exactly, at_most, at_least) != (None, None, None) or bytes_at_most is None:
             checks.append(
-                collective_checks.check_count(found, wanted, Limit.of(exactly, at_most, at_least, parse_count))
+                collective_checks.check_count(collectives, wanted, Limit.of(exactly, at_most, at_least, parse_count))
             )
         if bytes_at_most is not None:
             checks.append(
-                collective_checks.check_bytes(found, wanted, Limit.of(None, bytes_at_most, None, parse_bytes))
+                collective_checks.check_bytes(collectives, wanted, Limit.of(None, bytes_at_most, None, parse_bytes))
             )
-        return self._found(*checks)
+        return self._add(*checks)
 
     def no_collectives(self, *opcodes: str, axes: str | Sequence[str] | None = None) -> Self:
         """Checks that there are no collectives: none at all, none of some kinds, or none over some axes."""
@@ -163,7 +163,7 @@ class Expectation:
     def no_other_collectives(self) -> Self:
         """Checks that there are no collectives except those that earlier checks selected."""
         __tracebackhide__ = True
-        return self._found(collective_checks.check_others(self.compiled.collectives().items, self._wanted))
+        return self._add(collective_checks.check_others(self.compiled.collectives().items, self._wanted))
 
     # ------------------------------------------------------------------ numbers
 
@@ -172,7 +172,7 @@ class Expectation:
     ) -> Self:
         """Checks any number of the program by its name in `inspector.compare`, such as "generated_code_bytes"."""
         __tracebackhide__ = True
-        return self._found(number_checks.check(self.compiled, key, exactly, at_most, at_least))
+        return self._add(number_checks.check(self.compiled, key, exactly, at_most, at_least))
 
     def peak_bytes(
         self, *, exactly: Amount | None = None, at_most: Amount | None = None, at_least: Amount | None = None
@@ -221,32 +221,32 @@ class Expectation:
     def no_float64(self) -> Self:
         """Checks that no value has a 64-bit floating-point type, including complex numbers with 64-bit parts."""
         __tracebackhide__ = True
-        return self._found(content_checks.check_without(self.compiled, content_checks.FLOAT64))
+        return self._add(content_checks.check_without(self.compiled, content_checks.FLOAT64))
 
     def no_dtypes(self, *names: str) -> Self:
         """Checks that no value has one of some dtypes, such as "float32" in a program that should compute in bfloat16."""
         __tracebackhide__ = True
-        return self._found(content_checks.check_without(self.compiled, _types(names)))
+        return self._add(content_checks.check_without(self.compiled, _types(names)))
 
     def only_dtypes(self, *names: str) -> Self:
         """Checks that every value has one of some dtypes; indices and conditions count too."""
         __tracebackhide__ = True
-        return self._found(content_checks.check_only(self.compiled, _types(names)))
+        return self._add(content_checks.check_only(self.compiled, _types(names)))
 
     def no_host_transfers(self) -> Self:
         """Checks that there are no callbacks, no infeed or outfeed, and no values in host memory."""
         __tracebackhide__ = True
-        return self._found(content_checks.check_no_transfers(self.compiled))
+        return self._add(content_checks.check_no_transfers(self.compiled))
 
     def donation_honored(self, *paths: str) -> Self:
         """Checks that outputs reuse the buffers of all donated arguments, or of some, such as "params"."""
         __tracebackhide__ = True
-        return self._found(content_checks.check_donations(self.compiled, paths))
+        return self._add(content_checks.check_donations(self.compiled, paths))
 
     def no_full_rematerialization(self) -> Self:
         """Checks that the partitioner replicates no array in order to reshard it ("involuntary full rematerialization")."""
         __tracebackhide__ = True
-        return self._found(content_checks.check_no_rematerialization(self.compiled))
+        return self._add(content_checks.check_no_rematerialization(self.compiled))
 
     def no_recompile(self, *args: Any, **kwargs: Any) -> Self:
         """Checks that a call with these arguments is neither traced nor compiled again after the checked call.
@@ -262,16 +262,16 @@ class Expectation:
             raise ParameterError(
                 "no_recompile needs the function with its arguments: expect(step, *args).no_recompile(*others)."
             )
-        found = self._again(*args, **kwargs)
-        changed = [(each, change) for each in found for change in each.changes]
+        retraces = self._again(*args, **kwargs)
+        changed = [(each, change) for each in retraces for change in each.changes]
         lines = tuple(
             TableLine((c.what, c.where, c.before, c.now, each.fun_name), (), is_against=True) for each, c in changed
         )
-        causes = ", ".join(dict.fromkeys(each.cause for each in found))
-        got = f"{format_count(len(found))}: {causes}" if found else "none"
+        causes = ", ".join(dict.fromkeys(each.cause for each in retraces))
+        got = f"{format_count(len(retraces))}: {causes}" if retraces else "none"
         columns = ("differs", "argument", "before", "now", "function")
-        event = "compiles" if any(each.event == "compile" for each in found) else "traces"
-        return self._found(CheckResult(f"{event} for another call", "none", got, not found, columns, lines))
+        event = "compiles" if any(each.event == "compile" for each in retraces) else "traces"
+        return self._add(CheckResult(f"{event} for another call", "none", got, not retraces, columns, lines))
 
     # ------------------------------------------------------------------ baselines
 
@@ -306,9 +306,9 @@ class Expectation:
             )
         is_written = self._keeping.update if update is None else update
         named = self._keeping.name_for(name, self.compiled.program.name)
-        found, compared = baseline_checks.check(self.compiled, file, named, above, ignore, is_written=is_written)
+        results, compared = baseline_checks.check(self.compiled, file, named, above, ignore, is_written=is_written)
         self._keeping.compared.append(compared)
-        return self._found(*found)
+        return self._add(*results)
 
     # ------------------------------------------------------------------ failing
 
@@ -323,7 +323,7 @@ class Expectation:
         if kind is None:
             self._raise()
 
-    def _found(self, *findings: CheckResult) -> Self:
+    def _add(self, *findings: CheckResult) -> Self:
         __tracebackhide__ = True
         self.findings += findings
         if not self._is_gathering:

@@ -42,7 +42,7 @@ class Limit:
             return cls(read(exactly), read(exactly))
         if exactly is not None or (at_most, at_least) == (None, None):
             raise ParameterError("Give a limit: exactly=..., or at_most=... or at_least=..., or both of these.")
-        least, most = (None if given is None else read(given) for given in (at_least, at_most))
+        least, most = (None if amount is None else read(amount) for amount in (at_least, at_most))
         if least is not None and most is not None and least > most:
             raise ParameterError(f"at_least={at_least} is greater than at_most={at_most}.")
         return cls(least, most)

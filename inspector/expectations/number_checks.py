@@ -40,7 +40,7 @@ def check(
             f" {', '.join(known)}."
         )
     stat = known[key]
-    bound = Limit.of(exactly, at_most, at_least, lambda given: read(stat, given))
+    bound = Limit.of(exactly, at_most, at_least, lambda amount: read(stat, amount))
     is_met = bound.judge(stat.value)
     columns, lines = ((), ()) if is_met else evidence(compiled, key)
     return CheckResult(
@@ -49,11 +49,11 @@ def check(
     )  # fmt: skip
 
 
-def read(stat: Stat, given: Amount) -> float:
+def read(stat: Stat, amount: Amount) -> float:
     """Parses a limit of a number in its unit."""
     if stat.unit == "bytes":
-        return parse_bytes(given)
-    return parse_count(given, "flop" if stat.key == "flops" else "")
+        return parse_bytes(amount)
+    return parse_count(amount, "flop" if stat.key == "flops" else "")
 
 
 def written(stat: Stat, value: float | Unavailable) -> str:
@@ -108,15 +108,15 @@ def _of_costs(compiled: Compiled, key: str) -> tuple[tuple[str, ...], tuple[Tabl
     lines = []
     for name in sorted(known, key=lambda n: (-known[n], n))[:_MOST_LINES]:
         instruction = module.instruction(name)
-        said = format_bytes(known[name]) if key.startswith("bytes") else format_count(known[name])
-        about = (said, instruction.opcode, name, ", ".join(phases(instruction.op_name)), instruction.op_name)
+        text = format_bytes(known[name]) if key.startswith("bytes") else format_count(known[name])
+        about = (text, instruction.opcode, name, ", ".join(phases(instruction.op_name)), instruction.op_name)
         lines.append(TableLine(about, instruction.frames))
     return ("most", "opcode", "instruction", "phase", "scope"), tuple(lines)
 
 
 def _of_opcode(compiled: Compiled, opcode: str) -> tuple[tuple[str, ...], tuple[TableLine, ...]]:
     module = compiled.module()
-    found = [module.at(row) for row in module.columns.rows_of(opcode.__eq__)][:_MOST_LINES]
+    instructions = [module.at(row) for row in module.columns.rows_of(opcode.__eq__)][:_MOST_LINES]
     return (opcode, "calls", "scope"), tuple(
-        TableLine((i.name, i.custom_call_target, i.op_name), i.frames) for i in found
+        TableLine((i.name, i.custom_call_target, i.op_name), i.frames) for i in instructions
     )

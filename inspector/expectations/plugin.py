@@ -60,11 +60,11 @@ def _failed_folder(config: pytest.Config) -> Path | None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Sends the comparisons of a pytest-xdist worker to the main process."""
-    found = session.config.stash.get(_COMPARED, None)
-    if found and hasattr(session.config, "workeroutput"):
+    comparisons = session.config.stash.get(_COMPARED, None)
+    if comparisons and hasattr(session.config, "workeroutput"):
         from inspector.support import json_values
 
-        session.config.workeroutput[_OUTPUT] = json.dumps([json_values.encode(each) for each in found])
+        session.config.workeroutput[_OUTPUT] = json.dumps([json_values.encode(each) for each in comparisons])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,22 +75,22 @@ def pytest_testnodedown(node: Any) -> None:
         from inspector.expectations.baseline_context import BaselineComparison
         from inspector.support import json_values
 
-        found = [json_values.decode(BaselineComparison, each, _OUTPUT) for each in json.loads(text)]
-        node.config.stash.setdefault(_COMPARED, []).extend(found)
+        comparisons = [json_values.decode(BaselineComparison, each, _OUTPUT) for each in json.loads(text)]
+        node.config.stash.setdefault(_COMPARED, []).extend(comparisons)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Reports improvements, which do not fail a test, and writes the summary if requested."""
     if hasattr(config, "workeroutput"):
         return
-    found = config.stash.get(_COMPARED, [])
+    comparisons = config.stash.get(_COMPARED, [])
     path = config.getoption("--inspector-summary")
-    if not found and not path:
+    if not comparisons and not path:
         return
     from inspector.expectations.baseline_context import is_better, markdown
 
-    written = sum(each.is_new for each in found)
-    better = [each.name for each in found if not each.is_new and is_better(each)]
+    written = sum(each.is_new for each in comparisons)
+    better = [each.name for each in comparisons if not each.is_new and is_better(each)]
     if written:
         terminalreporter.write_line(
             f"inspector: {written} baseline{'' if written == 1 else 's'} recorded; review the files."
@@ -101,4 +101,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         )
     if path:
         with Path(path).open("a", encoding="utf-8") as file:
-            file.write(markdown(found))
+            file.write(markdown(comparisons))

@@ -131,9 +131,9 @@ def _has_layout(shape: Any) -> bool:
 
 def _configuration(before: Module, after: Module) -> Iterator[str]:
     """Yields the names of the module's own fields that differ."""
-    given, converted = before.columns.module, after.columns.module
+    source, converted = before.columns.module, after.columns.module
     for name in _CONFIGURATION:
-        if name in given.DESCRIPTOR.fields_by_name and _field(given, name) not in (_field(converted, name), b""):
+        if name in source.DESCRIPTOR.fields_by_name and _field(source, name) not in (_field(converted, name), b""):
             yield name
 
 

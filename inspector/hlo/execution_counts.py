@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, missing, total
 from inspector.hlo.loops import trip_count
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.reading.module_cache import kept
+from inspector.hlo.reading.module_cache import cache_per_module
 from inspector.hlo.reading.single_instructions import FLOW
 
 _NAMED_AGAIN = frozenset({"async-update", "async-done"})  # they name the computation that `async-start` called
@@ -45,7 +45,7 @@ def executions(module: Module) -> dict[str, int | Unavailable]:
     return {name: place.executions for name, place in places(module).items()}
 
 
-@kept
+@cache_per_module
 def places(module: Module) -> Mapping[str, Place]:
     """Returns the place of each computation's instructions, by the computation's name. Uncalled ones are omitted."""
     by_name: dict[str, Place] = {}

@@ -76,15 +76,15 @@ def _strip(line: str, reader: _Reader) -> tuple[str, _Location | None]:
         return line, None
     pieces: list[str] = []
     location: _Location | None = None
-    kept = position = 0
+    begin = position = 0
     while match := _INTERESTING.search(line, position):
         position = match.end()
         if line[match.start()] == '"':
             continue
-        pieces.append(line[kept : match.start()])
+        pieces.append(line[begin : match.start()])
         location, position = reader.read(line, position)
-        position = kept = position + 1  # the closing parenthesis
-    pieces.append(line[kept:])
+        position = begin = position + 1  # the closing parenthesis
+    pieces.append(line[begin:])
     return "".join(pieces), location
 
 

@@ -71,7 +71,7 @@ def _plainly_without_metadata(text: str) -> str | None:
     if '\\"' in text:
         return None  # without escapes, each quote begins or ends a string
     first, *others = text.split(_METADATA)
-    kept, plain = [first], dict[str, bool]()
+    pieces, plain = [first], dict[str, bool]()
     if first.count('"') % 2:
         return None
     for other in others:
@@ -80,8 +80,8 @@ def _plainly_without_metadata(text: str) -> str | None:
             plain[inside] = "{" not in inside and "\n" not in inside and inside.count('"') % 2 == 0
         if not closed or not plain[inside] or "\n" not in rest or ('"' in rest and rest.count('"') % 2):
             return None
-        kept.append(rest)
-    return "".join(kept)
+        pieces.append(rest)
+    return "".join(pieces)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -45,18 +45,18 @@ def abstract_leaf(leaf: Any, path: str) -> Any:
 
 
 def abstract_arguments(
-    given: tuple[Sequence[Any], Mapping[str, Any]], static: Collection[int] = ()
+    call: tuple[Sequence[Any], Mapping[str, Any]], static: Collection[int] = ()
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns `(args, kwargs)` with each JAX array replaced by a ShapeDtypeStruct with the same sharding.
 
     Args:
-      given: positional and keyword arguments.
+      call: positional and keyword arguments.
       static: positions of arguments that stay unchanged.
     """
-    args, kwargs = given
-    kept = {n % len(args) for n in static if n < len(args)}
+    args, kwargs = call
+    places = {n % len(args) for n in static if n < len(args)}
     return (
-        tuple(a if i in kept else _without_values(a) for i, a in enumerate(args)),
+        tuple(a if i in places else _without_values(a) for i, a in enumerate(args)),
         {name: _without_values(value) for name, value in kwargs.items()},
     )
 
@@ -143,9 +143,9 @@ def positions(argnums: int | Iterable[int] | None) -> tuple[int, ...]:
     Raises:
       ParameterError: the positions are not integers.
     """
-    given: Any = () if argnums is None else argnums
+    numbers: Any = () if argnums is None else argnums
     try:
-        return tuple(map(operator.index, given)) if isinstance(given, Iterable) else (operator.index(given),)
+        return tuple(map(operator.index, numbers)) if isinstance(numbers, Iterable) else (operator.index(numbers),)
     except TypeError:
         raise ParameterError(
             f"Positions of arguments are integers, such as 0 or (0, 2), got {argnums!r}. Pass names in static_argnames."

@@ -110,13 +110,13 @@ class PlainCall:
         (dynamic, named), fixed = static.split(args, kwargs)
         check_hashable(fun, fun_name(fun), fixed)
         names = _names(fun, args, static, lifted)
-        given = ((fun, *dynamic) if lifted else dynamic, named)
+        inputs = ((fun, *dynamic) if lifted else dynamic, named)
 
         def is_setting(path: Sequence[Any], leaf: Any) -> bool:
             is_own = lifted and path[0].idx == 0 and path[1].idx == 0
             return type(leaf) in (NUMBERS if is_own else settings)
 
-        leaves = Leaves.of(given, names, is_setting, are_arrays=are_arrays)
+        leaves = Leaves.of(inputs, names, is_setting, are_arrays=are_arrays)
         return cls(fun, args, kwargs, static, donated, lifted, leaves)
 
     @property
@@ -130,9 +130,9 @@ class PlainCall:
     @calls_users_code
     def apply(self, arrays: Sequence[Any]) -> Any:
         """Calls the function with the given arrays as its array leaves."""
-        given, named = self.leaves.filled(arrays)
-        fun, *given = given if self.lifted else (self.fun, *given)
-        full, keywords = self._whole(given, named)
+        inputs, named = self.leaves.filled(arrays)
+        fun, *inputs = inputs if self.lifted else (self.fun, *inputs)
+        full, keywords = self._whole(inputs, named)
         return fun(*full, **keywords)
 
     def binding(self, whole: Callable[[Sequence[Any]], Any]) -> CallBinding:
@@ -162,8 +162,8 @@ class PlainCall:
 
     @calls_users_code
     def _trace_whole(self, marks: Marks) -> jax.stages.Traced:
-        given, named = self.leaves.holed()
-        full, keywords = self._whole(given, named)
+        inputs, named = self.leaves.holed()
+        full, keywords = self._whole(inputs, named)
         jitted = jax.jit(
             self.fun,
             static_argnums=marks.static_argnums or None,
@@ -172,10 +172,10 @@ class PlainCall:
         )
         return jitted.trace(*full, **keywords)
 
-    def _whole(self, given: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def _whole(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Returns the arguments of the call, static ones included."""
         full = list(self.args)
-        for position, value in zip(self._dynamic(), given, strict=True):
+        for position, value in zip(self._dynamic(), inputs, strict=True):
             full[position] = value
         return full, {**named, **{name: value for name, value in self.kwargs.items() if name in self.static.names}}
 
@@ -190,8 +190,8 @@ class PlainCall:
             call.__wrapped__ = self.fun  # type: ignore[attr-defined]  # whose signature names the arguments
         places = self._places()
         donated = tuple(i for i, place in enumerate(places) if place in self.donated)
-        given, named = self.leaves.holed()
-        return jax.jit(call, donate_argnums=donated).trace(*given, **named)
+        inputs, named = self.leaves.holed()
+        return jax.jit(call, donate_argnums=donated).trace(*inputs, **named)
 
     def _dynamic(self) -> list[int]:
         return [i for i in range(len(self.args)) if i not in self.static.positions]

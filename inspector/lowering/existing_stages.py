@@ -41,7 +41,7 @@ MAX_MODULE_BYTES = 2 << 30
 """The size limit of a protobuf message, and so of an XLA module, in bytes."""
 
 
-def check_opened(given: Any) -> None:
+def check_opened(value: Any) -> None:
     """Checks that a value is a stage, a saved program or a module.
 
     Raises:
@@ -59,75 +59,75 @@ def check_opened(given: Any) -> None:
         bytearray,
         os.PathLike,
     )
-    if not isinstance(given, kinds) and not hasattr(given, "as_serialized_hlo_module_proto"):
-        if functions := _functions_of(given):
+    if not isinstance(value, kinds) and not hasattr(value, "as_serialized_hlo_module_proto"):
+        if functions := _functions_of(value):
             raise ParameterError(
-                f"A {type(given).__name__} is not a function, but has functions as fields: {', '.join(functions)}. Pass one of them"
-                f" and then its arguments, such as {type(given).__name__.lower()}.{functions[-1]}."
+                f"A {type(value).__name__} is not a function, but has functions as fields: {', '.join(functions)}. Pass one of them"
+                f" and then its arguments, such as {type(value).__name__.lower()}.{functions[-1]}."
             )
         raise ParameterError(
-            f"Cannot lower a value of type {type(given).__name__}. Expected a function followed by its arguments, a"
+            f"Cannot lower a value of type {type(value).__name__}. Expected a function followed by its arguments, a"
             " jax.stages.Traced or Lowered, a jax.export.Exported, an inspector Lowered or Compiled, or StableHLO or"
             " HLO as text, bytes or a path."
         )
 
 
-def _functions_of(given: Any) -> list[str]:
+def _functions_of(value: Any) -> list[str]:
     """Returns the callable fields of a named tuple or a dataclass, such as `init` and `apply` of a transformation."""
-    fields = dataclasses.fields(given) if dataclasses.is_dataclass(given) else ()
-    names = getattr(given, "_fields", None) or [field.name for field in fields]
-    return [name for name in names if callable(getattr(given, name, None))]
+    fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+    names = getattr(value, "_fields", None) or [field.name for field in fields]
+    return [name for name in names if callable(getattr(value, name, None))]
 
 
-def open_lowered(given: Any, platform: str | None, overrides: Overrides) -> Lowered:
+def open_lowered(value: Any, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens a value that is not a function. The value must have passed `check_opened`."""
-    if isinstance(given, Lowered) and overrides.what_if and (again := relowering_of(given)) is not None:
+    if isinstance(value, Lowered) and overrides.what_if and (again := relowering_of(value)) is not None:
         overrides.refuse("a Lowered is lowered already, and so are its kernels")
-        what_if = what_if_of(given).merge(overrides.what_if)
-        return again.lower(platform or given.program.platform, again.chip, what_if)
+        what_if = what_if_of(value).merge(overrides.what_if)
+        return again.lower(platform or value.program.platform, again.chip, what_if)
     if overrides.what_if.changes_arguments:
         raise ParameterError(
-            f"A {type(given).__name__} has fixed shapes and dtypes, which dtype and batch cannot"
+            f"A {type(value).__name__} has fixed shapes and dtypes, which dtype and batch cannot"
             " change. Pass the function and its arguments."
         )
-    if isinstance(given, stages.Traced):
-        return from_traced(given, None, platform, None, overrides)
-    overrides.refuse(f"a {type(given).__name__} is lowered already, and so are its kernels")
-    if isinstance(given, stages.Lowered):
-        return _open_stage(given, platform, overrides)
+    if isinstance(value, stages.Traced):
+        return from_traced(value, None, platform, None, overrides)
+    overrides.refuse(f"a {type(value).__name__} is lowered already, and so are its kernels")
+    if isinstance(value, stages.Lowered):
+        return _open_stage(value, platform, overrides)
     if overrides.what_if:
         raise ParameterError(
-            f"A {type(given).__name__} comes without its function, so it cannot be lowered for another call."
+            f"A {type(value).__name__} comes without its function, so it cannot be lowered for another call."
             " Pass the function and its arguments."
         )
-    if isinstance(given, (Program, CompiledProgram)):
-        return _open_program(given if isinstance(given, Program) else given.program, platform)
-    if isinstance(given, Lowered):
-        _check_platform(given.program, platform)
-        return given
-    if isinstance(given, jax.export.Exported):
-        return _open_exported(given, platform)
-    if hasattr(given, "as_serialized_hlo_module_proto"):
-        return _open_module(given.as_serialized_hlo_module_proto(), "HLO", platform)
-    module = _read(given)
+    if isinstance(value, (Program, CompiledProgram)):
+        return _open_program(value if isinstance(value, Program) else value.program, platform)
+    if isinstance(value, Lowered):
+        _check_platform(value.program, platform)
+        return value
+    if isinstance(value, jax.export.Exported):
+        return _open_exported(value, platform)
+    if hasattr(value, "as_serialized_hlo_module_proto"):
+        return _open_module(value.as_serialized_hlo_module_proto(), "HLO", platform)
+    module = _read(value)
     language = language_of(module)
     return _open_module(
         hlo_module(module) if language == "HLO" and isinstance(module, bytes) else module, language, platform
     )
 
 
-def _open_stage(given: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
+def _open_stage(lowered: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
     """Opens a `jax.stages.Lowered`. Lowers its jaxpr again for another platform or another call."""
-    own = stages.platform_of(given)
+    own = stages.platform_of(lowered)
     if platform in (None, own) and not overrides.what_if and overrides.limits is None:
-        return _from_lowered(given, stages.facts_behind(given, MAX_STEPS), None, own)
-    traced = stages.traced_again(given)
+        return _from_lowered(lowered, stages.facts_behind(lowered, MAX_STEPS), None, own)
+    traced = stages.traced_again(lowered)
     if traced is None:
         raise ParameterError(
             f"A jax.stages.Lowered is lowered for {own} already and does not keep its function, so platform"
             " cannot change it. Pass the function itself."
         )
-    return from_traced(traced, None, platform, _call_of(stages.lowered_facts(given)), overrides)
+    return from_traced(traced, None, platform, _call_of(stages.lowered_facts(lowered)), overrides)
 
 
 def _call_of(facts: stages.LoweredFacts) -> Call:
@@ -136,20 +136,20 @@ def _call_of(facts: stages.LoweredFacts) -> Call:
     return Call(paths, StageBinding(facts.name, facts.in_tree, facts.out_shape))
 
 
-def _read(given: Any) -> bytes | str:
-    if isinstance(given, (bytes, bytearray)):
-        return _text_if_utf8(bytes(given))
-    if isinstance(given, os.PathLike) or (
-        isinstance(given, str) and "\n" not in given and os.path.exists(given)  # noqa: PTH110 - False for a long text
+def _read(source: Any) -> bytes | str:
+    if isinstance(source, (bytes, bytearray)):
+        return _text_if_utf8(bytes(source))
+    if isinstance(source, os.PathLike) or (
+        isinstance(source, str) and "\n" not in source and os.path.exists(source)  # noqa: PTH110 - False for a long text
     ):
         try:
-            return _text_if_utf8(files.read(given, MAX_MODULE_BYTES))
+            return _text_if_utf8(files.read(source, MAX_MODULE_BYTES))
         except OSError as e:
             raise ParameterError(
-                f"Cannot read {os.fspath(given)!r}: {e.strerror or e}. Expected a file with StableHLO or HLO, as text or"
+                f"Cannot read {os.fspath(source)!r}: {e.strerror or e}. Expected a file with StableHLO or HLO, as text or"
                 " bytes."
             ) from e
-    return str(given)
+    return str(source)
 
 
 def _text_if_utf8(data: bytes) -> bytes | str:
@@ -291,11 +291,11 @@ def _paths_of(traced: stages.Traced) -> tuple[str, ...]:
     return tuple(names(path) for path, _ in leaves)
 
 
-def _mesh_notes(given: Sequence[MeshFacts]) -> tuple[str, ...]:
+def _mesh_notes(facts: Sequence[MeshFacts]) -> tuple[str, ...]:
     """Returns a note for users who replaced `Mesh` by `AbstractMesh`: its axis types differ, and so may the program."""
     if AxisType.Explicit not in AbstractMesh((1,), ("i",)).axis_types:
         return ()  # this JAX makes them Auto by default, so other types were chosen by the user
-    meshes = [mesh for mesh in given if math.prod(mesh.axis_sizes) > 1]
+    meshes = [mesh for mesh in facts if math.prod(mesh.axis_sizes) > 1]
     if not meshes or not all(mesh.is_abstract for mesh in meshes):
         return ()
     if any(mesh.axis_types != {AxisType.Explicit.name} for mesh in meshes):

@@ -58,14 +58,14 @@ def function_keywords(
     return named
 
 
-def check_options(given: Mapping[str, Any], caller: Callable[..., Any]) -> None:
+def check_options(keywords: Mapping[str, Any], caller: Callable[..., Any]) -> None:
     """Checks keyword arguments that only a function of inspector takes.
 
     Raises:
       KeywordError: an unknown option.
     """
     own = options_of(caller)
-    for name in given:
+    for name in keywords:
         if name not in own:
             raise KeywordError(
                 f"{caller.__name__} has no option {name!r}.{nearest(name, own)} Options: {', '.join(own)}."

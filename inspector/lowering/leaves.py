@@ -119,7 +119,7 @@ class Leaves:
     @classmethod
     def of(
         cls,
-        given: Any,
+        pytree: Any,
         names: Callable[[Sequence[Any]], str],
         is_setting: Callable[[Sequence[Any], Any], bool] = lambda _path, _leaf: False,
         *,
@@ -128,7 +128,7 @@ class Leaves:
         """Flattens the pytree of a call.
 
         Args:
-          given: the pytree.
+          pytree: the pytree.
           names: returns the Python expression of a key path.
           is_setting: reports, by key path and value, whether a leaf is fixed although it could be an array.
           are_arrays: whether a non-array leaf is an error.
@@ -136,7 +136,7 @@ class Leaves:
         Raises:
           ArgumentError: a non-array leaf, with `are_arrays`; or an invalid shape or dtype.
         """
-        with_paths, tree = jax.tree_util.tree_flatten_with_path(given)
+        with_paths, tree = jax.tree_util.tree_flatten_with_path(pytree)
         paths = tuple(names(path) for path, _ in with_paths)
         fixed = {
             i: leaf
@@ -162,21 +162,21 @@ class Leaves:
 
     def filled(self, values: Sequence[Any]) -> Any:
         """Returns the pytree with the given arrays and the fixed leaves."""
-        given = dict(zip(self.abstract, values, strict=True))
-        whole = [given[i] if i in given else self.fixed[i] for i in range(len(self.paths))]
+        arrays = dict(zip(self.abstract, values, strict=True))
+        whole = [arrays[i] if i in arrays else self.fixed[i] for i in range(len(self.paths))]
         return jax.tree_util.tree_unflatten(self.tree, whole)
 
     def holed(self) -> Any:
         """Returns the pytree with abstract arrays and None for fixed leaves, which JAX can trace."""
         return jax.tree_util.tree_unflatten(self.tree, [self.abstract.get(i) for i in range(len(self.paths))])
 
-    def values(self, given: Any, name: str) -> list[Any]:
+    def values(self, pytree: Any, name: str) -> list[Any]:
         """Returns the arrays of another call's pytree.
 
         Raises:
           ExecutionError: the structure or a fixed value differs from that of the program.
         """
-        leaves, tree = jax.tree_util.tree_flatten(given)
+        leaves, tree = jax.tree_util.tree_flatten(pytree)
         if len(leaves) != len(self.paths):
             dynamic = self.dynamic_paths
             raise ExecutionError(
@@ -200,15 +200,15 @@ def is_array(leaf: Any) -> bool:
     return isinstance(leaf, bool | int | float | complex | jax.Array | jax.ShapeDtypeStruct) or looks_like_array(leaf)
 
 
-def check_static(name: str, path: str, lowered: Any, given: Any) -> None:
+def check_static(name: str, path: str, lowered: Any, value: Any) -> None:
     """Checks that a static value equals the one that the program was lowered with.
 
     Raises:
       ExecutionError: the values differ.
     """
-    if not _same(lowered, given):
+    if not _same(lowered, value):
         raise ExecutionError(
-            f"{path} is static: {name} was lowered with {short(lowered)}, got {short(given)}. Lower the function again for this value."
+            f"{path} is static: {name} was lowered with {short(lowered)}, got {short(value)}. Lower the function again for this value."
         )
 
 

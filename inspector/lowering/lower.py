@@ -105,8 +105,8 @@ def lower(
     is_function = callable(fun) and not isinstance(fun, (stages.Traced, stages.Lowered))
     if not is_function:
         check_opened(fun)
-        given: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
-        _refuse_parameters(fun, given | dataclasses.asdict(marks))
+        parameters: dict[str, Any] = {"args": args, "kwargs": kwargs, "axis_env": axis_env}
+        _refuse_parameters(fun, parameters | dataclasses.asdict(marks))
     axes = None if axis_env is None else parse_axis_env(axis_env)
     refuse_empty(axes or ())
 
@@ -200,8 +200,8 @@ def _platform_and_chip(target: str | Target | None, platform: str | None, chip: 
     return platform or parsed.platform, chip or parsed.chip
 
 
-def _refuse_parameters(fun: Any, given: Mapping[str, Any]) -> None:
-    named = [name for name, value in given.items() if value not in (None, (), {})]
+def _refuse_parameters(fun: Any, parameters: Mapping[str, Any]) -> None:
+    named = [name for name, value in parameters.items() if value not in (None, (), {})]
     if named:
         raise ParameterError(
             f"{', '.join(named)} cannot be given with a {type(fun).__name__}: it is traced or lowered already."

@@ -53,16 +53,16 @@ def settle(contents: module_contents.Contents) -> Settled:
     Raises:
       ModuleError: the number of devices cannot be determined.
     """
-    facts, given = contents.facts, contents.given
-    header = header_attributes(given.header) if given is not None else {}
-    module = Module.from_proto(given.proto if given is not None else contents.forms.hlo_proto)
+    facts, source = contents.facts, contents.source
+    header = header_attributes(source.header) if source is not None else {}
+    module = Module.from_proto(source.proto if source is not None else contents.forms.hlo_proto)
     counts = device_counts(
         module,
         [math.prod(sizes) for _, sizes, _ in facts.meshes],
         _several(header_count(header, "replica_count") or facts.num_replicas),
         _several(header_count(header, "num_partitions") or facts.num_partitions),
     )
-    per_device = given is not None and is_partitioned(module, counts.num_partitions)
+    per_device = source is not None and is_partitioned(module, counts.num_partitions)
     shape = module.columns.module.host_program_shape
     _check_layout(module, shape)
     donors, aliased = _donors(module)
@@ -75,13 +75,13 @@ def settle(contents: module_contents.Contents) -> Settled:
         per_device,
     )
     if _needed(additions, facts):
-        contents = dataclasses.replace(module_contents.with_additions(contents.stablehlo, additions), given=given)
+        contents = dataclasses.replace(module_contents.with_additions(contents.stablehlo, additions), source=source)
     notes = [*counts.notes]
     if per_device:
         notes.append(
             f"the module is already partitioned: it is compiled as the program of each of {counts.num_partitions} devices"
         )
-    if given is not None:
+    if source is not None:
         notes += _losses(module, Module.from_proto(contents.forms.hlo_proto), per_device)
     options = Options(
         num_replicas=counts.num_replicas,
@@ -166,10 +166,10 @@ def _placement(shape: Any) -> Mapping[str, str]:
     return attributes
 
 
-def _losses(given: Module, compiled: Module, per_device: bool) -> Iterator[str]:
-    if given.columns.module.HasField("schedule"):
+def _losses(source: Module, compiled: Module, per_device: bool) -> Iterator[str]:
+    if source.columns.module.HasField("schedule"):
         yield "the module's schedule is dropped: XLA schedules the program again"
-    lost = losses(given, compiled, ("sharding", "frontend_attributes") if per_device else ())
+    lost = losses(source, compiled, ("sharding", "frontend_attributes") if per_device else ())
     if lost:
         named = format_list([str(loss) for loss in lost], _UNNAMED_LOSSES)
         yield f"XLA's conversion of HLO to StableHLO, which inspector compiles, drops: {named}"

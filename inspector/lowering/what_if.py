@@ -15,10 +15,10 @@ from inspector.compilation.tuning import WhatIf, covers
 from inspector.errors import ParameterError
 from inspector.lowering.arguments import argument_names, looks_like_array
 
-Given = tuple[tuple[Any, ...], dict[str, Any]]
+CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what_if: WhatIf) -> Given:
+def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what_if: WhatIf) -> CallArguments:
     """Returns the arguments of a call with changed dtypes and lengths. Changed arrays become ShapeDtypeStructs.
 
     Raises:
@@ -32,7 +32,7 @@ def changed_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
         check_known(name, arrays)
     _check_dtypes(what_if, [(path, leaf) for path, (_, leaf) in zip(paths, leaves, strict=True) if _is_array(leaf)])
     changed = [_changed(path, leaf, what_if) for path, (_, leaf) in zip(paths, leaves, strict=True)]
-    result: Given = jax.tree_util.tree_unflatten(tree, changed)
+    result: CallArguments = jax.tree_util.tree_unflatten(tree, changed)
     return result
 
 
@@ -66,7 +66,9 @@ def are_donated(already: Sequence[bool], paths: Sequence[str], what_if: WhatIf) 
     return tuple(is_donated or any(covers(name, path) for name in what_if.donate) for is_donated, path in pairs)
 
 
-def fitted_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arguments: Sequence[Argument]) -> Given:
+def fitted_arguments(
+    fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], arguments: Sequence[Argument]
+) -> CallArguments:
     """Returns the arguments of a call converted for a program that takes some with another dtype or length."""
     names, taken = argument_names(fun, len(args)), {a.path: a for a in arguments}
 
@@ -74,7 +76,7 @@ def fitted_arguments(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any], a
         argument = taken.get(names(path))
         return leaf if argument is None else fitted(leaf, argument.shape, argument.dtype)
 
-    result: Given = jax.tree_util.tree_map_with_path(fit, (tuple(args), dict(kwargs)))
+    result: CallArguments = jax.tree_util.tree_map_with_path(fit, (tuple(args), dict(kwargs)))
     return result
 
 
@@ -122,9 +124,9 @@ def _changed(path: str, leaf: Any, what_if: WhatIf) -> Any:
     if not _is_array(leaf):
         return leaf
     shape, dtype = tuple(leaf.shape), leaf.dtype
-    for name, given in what_if.dtypes:
+    for name, dtype_name in what_if.dtypes:
         if covers(name, path) and (name == path or jax.numpy.issubdtype(dtype, jax.numpy.floating)):
-            dtype = _dtype(name, given)
+            dtype = _dtype(name, dtype_name)
     for name, length in what_if.batch:
         if covers(name, path):
             if not shape:
@@ -143,16 +145,16 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray | np.generic) or looks_like_array(leaf)
 
 
-def _dtype(name: str, given: str) -> Any:
+def _dtype(name: str, dtype_name: str) -> Any:
     try:
-        dtype = jax.numpy.dtype(given)
+        dtype = jax.numpy.dtype(dtype_name)
     except TypeError as error:
         raise ParameterError(
-            f"dtype of {name} is {given!r}. Expected the name of a dtype, such as 'bfloat16'."
+            f"dtype of {name} is {dtype_name!r}. Expected the name of a dtype, such as 'bfloat16'."
         ) from error
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise ParameterError(
-            f"dtype of {name} is {given!r}, which JAX treats as {jax.dtypes.canonicalize_dtype(dtype)} without"
+            f"dtype of {name} is {dtype_name!r}, which JAX treats as {jax.dtypes.canonicalize_dtype(dtype)} without"
             " jax_enable_x64. Set jax_enable_x64."
         )
     return dtype

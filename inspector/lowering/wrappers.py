@@ -62,22 +62,22 @@ def traced_call(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tra
     """
     if jitted_calls.is_jitted(fun):
         return _of_jax(fun, args, kwargs)
-    call, given = _jitted_call(fun, args, kwargs)
+    call, arguments = _jitted_call(fun, args, kwargs)
     if call is None:
         return None
-    paths = _paths(call, _named(fun, given, argument_names(fun, len(args))))
-    return TracedCall(call.traced, Call(paths, WrapperBinding(fun, abstract_arguments(given), call.traced)))
+    paths = _paths(call, _named(fun, arguments, argument_names(fun, len(args))))
+    return TracedCall(call.traced, Call(paths, WrapperBinding(fun, abstract_arguments(arguments), call.traced)))
 
 
 def _of_jax(fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedCall:
     static = Static.of(fun, args, *static_arguments(fun))
     names = argument_names(fun, len(args))
     # A static argument must stay the same object: it may be equal only to itself.
-    given = [a if i in static.positions else stand_ins(a) for i, a in enumerate(args)]
+    inputs = [a if i in static.positions else stand_ins(a) for i, a in enumerate(args)]
     named = {k: v if k in static.names else stand_ins(v) for k, v in kwargs.items()}
-    dynamic, fixed = static.split(given, named)
+    dynamic, fixed = static.split(inputs, named)
     check_hashable(fun, fun_name(fun), fixed)
-    traced = fun.trace(*given, **named)
+    traced = fun.trace(*inputs, **named)
     positions = [i for i in range(len(args)) if i not in static.positions]
     leaves = Leaves.of(dynamic, lambda path: names(original_path(path, positions)), are_arrays=True)
     whole = functools.partial(jax.tree_util.tree_unflatten, jax.tree_util.tree_structure(traced.out_info))
@@ -103,32 +103,32 @@ class _AbstractArray(jax.Array):
 _OF_SHAPES = ("shape", "dtype", "sharding", "weak_type", "ndim", "size")
 
 
-_Given = tuple[tuple[Any, ...], dict[str, Any]]
+_CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def _jitted_call(
     fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[jitted_calls.JittedCall | None, _Given]:
+) -> tuple[jitted_calls.JittedCall | None, _CallArguments]:
     """Returns the jitted call behind a wrapper's call, or None if there is none, and the `(args, kwargs)` passed to it.
 
     Array-like leaves are passed as ShapeDtypeStructs. If a wrapper takes these for settings, they are passed as instances
     of `jax.Array`.
     """
-    given = _each(stand_ins, args, kwargs)
-    shapes = {id(leaf) for leaf in jax.tree_util.tree_leaves(given) if _is_shape(leaf)}
+    arguments = _each(stand_ins, args, kwargs)
+    shapes = {id(leaf) for leaf in jax.tree_util.tree_leaves(arguments) if _is_shape(leaf)}
     if not shapes:
-        return jitted_calls.jitted_call(fun, *given), given
+        return jitted_calls.jitted_call(fun, *arguments), arguments
     try:
-        call = jitted_calls.jitted_call(fun, *given)
+        call = jitted_calls.jitted_call(fun, *arguments)
     except Exception:  # the wrapper's code may raise anything for an unexpected argument
         call = None
     if call is None or not shapes <= {id(leaf) for leaf in call.leaves}:
-        given = _each(lambda tree: mapped(tree, _is_shape, _AbstractArray), *given)
-        call = jitted_calls.jitted_call(fun, *given)
-    return call, given
+        arguments = _each(lambda tree: mapped(tree, _is_shape, _AbstractArray), *arguments)
+        call = jitted_calls.jitted_call(fun, *arguments)
+    return call, arguments
 
 
-def _each(change: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Given:
+def _each(change: Callable[[Any], Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _CallArguments:
     return tuple(map(change, args)), {name: change(value) for name, value in kwargs.items()}
 
 
@@ -136,11 +136,11 @@ def _is_shape(leaf: Any) -> bool:
     return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
-def _named(fun: Any, given: _Given, names: Callable[[Any], str]) -> dict[int, collections.deque[str]]:
+def _named(fun: Any, arguments: _CallArguments, names: Callable[[Any], str]) -> dict[int, collections.deque[str]]:
     """Returns the Python expressions of each array, by its id: wrappers rearrange leaves but keep the objects."""
     expressions: dict[int, collections.deque[str]] = collections.defaultdict(collections.deque)
     own = jax.tree_util.tree_flatten_with_path(getattr(fun, "__wrapped__", None))[0]
-    for path, leaf in jax.tree_util.tree_flatten_with_path(given)[0]:
+    for path, leaf in jax.tree_util.tree_flatten_with_path(arguments)[0]:
         expressions[id(leaf)].append(names(path))
     for path, leaf in own:
         expressions[id(leaf)].append(f"self{jax.tree_util.keystr(path)}")
@@ -163,12 +163,12 @@ class WrapperBinding(Binding):
 
     Attributes:
       fun: the wrapper.
-      given: the `(args, kwargs)` that it was traced with, without array values.
+      arguments: the `(args, kwargs)` that it was traced with, without array values.
       traced: the traced function.
     """
 
     fun: Any
-    given: _Given
+    arguments: _CallArguments
     traced: jax.stages.Traced
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
@@ -192,17 +192,17 @@ class WrapperBinding(Binding):
 
 def _returned(binding: WrapperBinding, outputs: Sequence[Any]) -> Any:
     """Traces the wrapper's call around the jitted one, on copies, to find where it places each result."""
-    leaves, tree = jax.tree_util.tree_flatten(binding.given)
+    leaves, tree = jax.tree_util.tree_flatten(binding.arguments)
     arrays = [
         i for i, leaf in enumerate(leaves) if is_array(leaf) and not isinstance(leaf, bool | int | float | complex)
     ]
     flattened: list[Any] = []
 
     def call(*values: Any) -> list[Any]:
-        given = list(leaves)
+        copies = list(leaves)
         for i, value in zip(arrays, values, strict=True):
-            given[i] = value
-        args, kwargs = jax.tree_util.tree_unflatten(tree, given)
+            copies[i] = value
+        args, kwargs = jax.tree_util.tree_unflatten(tree, copies)
         flattened.append(jax.tree_util.tree_flatten(binding.fun(*args, **kwargs)))
         return [leaf for leaf in flattened[0][0] if isinstance(leaf, jax.Array)]
 

@@ -68,13 +68,13 @@ class Slices:
     def read(self, target: str, name: str, shape: str) -> Topology:
         """See `Topologies.read`. A single number is the number of chips."""
         chip = name.rpartition(":")[2]
-        given = sizes(shape) if shape else (1,) * self.rank
-        if given is None:
+        lengths = sizes(shape) if shape else (1,) * self.rank
+        if lengths is None:
             raise TargetError(
                 f"Target {target!r}: cannot read the topology {shape!r}. Expected the number of chips along {self.rank} axes, separated"
                 f" by x, such as '{name}:{self.write(self.smallest(8) or ())}'."
             )
-        topology = self._whole(given)
+        topology = self._whole(lengths)
         if self.is_legal(topology):
             return topology
         legal = ", ".join(f"'{name}:{self.write(t)}'" for t in self.neighbors(topology))
@@ -133,12 +133,12 @@ class Slices:
         enough = [t for t in self._legal if self.device_count(t) >= device_count and (not wraps or all(self.wraps(t)))]
         return min(enough, key=lambda t: (math.prod(t), max(t), t), default=None)
 
-    def _whole(self, given: Topology) -> Topology:
+    def _whole(self, lengths: Topology) -> Topology:
         """Completes a topology: a number of chips becomes the smallest topology of that size; a third axis becomes 1."""
-        if len(given) == 1:
-            smallest = self.smallest(given[0] * self.devices_per_chip)
-            return smallest if smallest and math.prod(smallest) == given[0] else given
-        return (*given, 1) if len(given) == 2 and self.rank == 3 else given
+        if len(lengths) == 1:
+            smallest = self.smallest(lengths[0] * self.devices_per_chip)
+            return smallest if smallest and math.prod(smallest) == lengths[0] else lengths
+        return (*lengths, 1) if len(lengths) == 2 and self.rank == 3 else lengths
 
     def _of_counts_like(self, chips: int) -> tuple[Topology, ...]:
         nearest = sorted({math.prod(t) for t in self._legal}, key=lambda n: (abs(math.log(n / max(1, chips))), n))
@@ -164,13 +164,13 @@ class Hosts:
 
     def read(self, target: str, name: str, shape: str) -> Topology:
         """See `Topologies.read`. A single number is the number of GPUs in one host."""
-        given = sizes(shape) if shape else (1,)
-        if given is None or len(given) > 2 or math.prod(given) > self.max_gpus:
+        counts = sizes(shape) if shape else (1,)
+        if counts is None or len(counts) > 2 or math.prod(counts) > self.max_gpus:
             raise TargetError(
                 f"Target {target!r}: expected the number of GPUs in one host, or hosts x GPUs, after '{name}:', at most"
                 f" {self.max_gpus} GPUs, such as '{name}:8' or '{name}:2x8'; got {shape!r}."
             )
-        return given if len(given) == 2 else (1, *given)
+        return counts if len(counts) == 2 else (1, *counts)
 
     def write(self, topology: Topology) -> str:
         """Returns the notation, such as "2x8", or "8" for one host."""

@@ -92,9 +92,9 @@ def _read(plain: PlainListing) -> Listing:
     entries = tuple(tuple(origins[i] for i in rows) for rows in _parts(plain.entries, len(origins)))
     lines = _numbers(plain.lines)
     count = plain.text.count("\n") + 1
-    for name, given in (("lines", lines), ("instructions", plain.instructions), ("labels", plain.labels)):
-        if len(given) != count and (len(given) or name == "lines"):
-            raise ValueError(f"{len(given)} {name} for a text of {count} lines")
+    for name, values in (("lines", lines), ("instructions", plain.instructions), ("labels", plain.labels)):
+        if len(values) != count and (len(values) or name == "lines"):
+            raise ValueError(f"{len(values)} {name} for a text of {count} lines")
     if lines.min(initial=0) < -1 or lines.max(initial=-1) >= len(entries):
         raise ValueError(f"lines with origins beyond the {len(entries)} entries")
     defining = bytes(name is not None for name in plain.instructions)

@@ -11,8 +11,8 @@ from inspector.reports.recorded_exploration import RecordedError
 
 def answer_file(question: str, answer: str) -> None:
     """Reads the request and writes the reply."""
-    asked = bundle.read(OtherJaxRequest, question, QUESTION)
-    request = CompileRequest(asked.program, asked.options, asked.target, frozenset(asked.products))
-    job = Recompiler({asked.program.digest: asked.portable}).submit(request)
+    content = bundle.read(OtherJaxRequest, question, QUESTION)
+    request = CompileRequest(content.program, content.options, content.target, frozenset(content.products))
+    job = Recompiler({content.program.digest: content.portable}).submit(request)
     error = job.exception()
     bundle.write(Reply(job.result() if error is None else RecordedError.of(error)), answer, REPLY)

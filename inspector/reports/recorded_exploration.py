@@ -162,15 +162,15 @@ _MOST_OUTPUT_BYTES = 16 << 20
 
 def within_limit(variants: tuple[RecordedVariant, ...]) -> tuple[RecordedVariant, ...]:
     """Returns variants with the outputs of their runs, the baseline's first, up to the limit for a file."""
-    left, kept = _MOST_OUTPUT_BYTES, []
+    left, results = _MOST_OUTPUT_BYTES, []
     for variant in variants:
         outcome = variant.outcome
         if outcome is not None and outcome.byte_size > left:
             reason = f"they have {format_bytes(outcome.byte_size)}, and a file holds at most {format_bytes(_MOST_OUTPUT_BYTES)} in all"
             outcome = dataclasses.replace(outcome, outputs=Unavailable(reason, "run the program again"))
         left -= 0 if outcome is None else outcome.byte_size
-        kept.append(dataclasses.replace(variant, outcome=outcome))
-    return tuple(kept)
+        results.append(dataclasses.replace(variant, outcome=outcome))
+    return tuple(results)
 
 
 def _device_kinds(variants: tuple[RecordedVariant, ...]) -> list[str]:

@@ -95,8 +95,8 @@ class Compiled(CompiledProgram):
             raise ParameterError(
                 f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {short(peak)}."
             )
-        found = peak or peak_of(self.target, self.devices)
-        return roofline(self.module(), instruction_costs(self), found, self.collectives())
+        roofs = peak or peak_of(self.target, self.devices)
+        return roofline(self.module(), instruction_costs(self), roofs, self.collectives())
 
     def schedule(self, peak: Peak | None = None, computation: str | None = None) -> Schedule | Unavailable:
         """Returns the estimated schedule of one execution: each kernel's start and end, and exposed and hidden communication.
@@ -110,10 +110,10 @@ class Compiled(CompiledProgram):
         Raises:
           ModuleError: no such computation.
         """
-        found = peak or peak_of(self.target, self.devices)
-        if isinstance(found, Unavailable):
-            return found
-        return schedule(self.module(), instruction_costs(self), found, self.collectives(), computation)
+        roofs = peak or peak_of(self.target, self.devices)
+        if isinstance(roofs, Unavailable):
+            return roofs
+        return schedule(self.module(), instruction_costs(self), roofs, self.collectives(), computation)
 
     def timeline(self) -> Timeline | Unavailable:
         """Returns the contents of each memory over time, from XLA's heap traces, with a table and a figure.
@@ -140,8 +140,8 @@ class Compiled(CompiledProgram):
             raise ParameterError(f"diff() takes a Compiled, got {short(other)} ({type(other).__name__}).")
         theirs = as_compiled(other)
         counted = lambda: (instruction_costs(self), instruction_costs(theirs))  # noqa: E731
-        found = diff(self.module(), theirs.module(), totals(self, theirs), counted)
-        return found if found.changes else found.with_code(machine_code.differ(self, theirs))
+        difference = diff(self.module(), theirs.module(), totals(self, theirs), counted)
+        return difference if difference.changes else difference.with_code(machine_code.differ(self, theirs))
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None

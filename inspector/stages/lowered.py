@@ -40,7 +40,7 @@ from inspector.errors import (
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Module
-from inspector.hlo.reading.module_cache import held
+from inspector.hlo.reading.module_cache import shared_cache
 from inspector.hlo.source import Root
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled, as_compiled, whole_program
@@ -166,7 +166,7 @@ class Lowered(Deferred, Portable):
 
     def module(self) -> Module:
         """Returns the HLO before optimization as a `Module`: computations, instructions, shapes. Parsed once while memory allows."""
-        return held.module(self, self.hlo_proto)
+        return shared_cache.module(self, self.hlo_proto)
 
     @needs_jax("XLA's own graph")
     def dot(self) -> str:
@@ -195,15 +195,17 @@ class Lowered(Deferred, Portable):
         Returns:
           A `MemoryOverflow` or `KernelRefused`; Unavailable for any other error.
         """
-        found = explain(str(error))
-        if found is None:
+        explanation = explain(str(error))
+        if explanation is None:
             return Unavailable("it is not a TPU compiler error that contains figures", "read the error's own text")
-        if not isinstance(found, MemoryOverflow):
-            return found
+        if not isinstance(explanation, MemoryOverflow):
+            return explanation
         parsed = Target.parse(target)
-        if found.is_of_program and isinstance(error, (CompilationError, WorkerDiedError)):
-            found = dataclasses.replace(found, timeline=timeline_until(self, error, parsed, "tpu"))
-        return dataclasses.replace(found, advice=advice(found, self.kernels, parsed.chip, self.program.arguments))
+        if explanation.is_of_program and isinstance(error, (CompilationError, WorkerDiedError)):
+            explanation = dataclasses.replace(explanation, timeline=timeline_until(self, error, parsed, "tpu"))
+        return dataclasses.replace(
+            explanation, advice=advice(explanation, self.kernels, parsed.chip, self.program.arguments)
+        )
 
     def collectives(self) -> Collectives:
         """Returns the collectives of the HLO with their replica groups and mesh axes."""
@@ -362,15 +364,15 @@ class Lowered(Deferred, Portable):
         return described(repr(self), facts)
 
 
-def check_lowered(given: object) -> None:
+def check_lowered(value: object) -> None:
     """Raises an error for a value that is not a `Lowered`, such as the function itself.
 
     Raises:
       ParameterError: the value, and how to make a `Lowered`.
     """
-    if not isinstance(given, Lowered):
+    if not isinstance(value, Lowered):
         raise ParameterError(
-            f"Expected a Lowered, got {short(given)} ({type(given).__name__}). inspector.lower(fun, *args) makes one of a"
+            f"Expected a Lowered, got {short(value)} ({type(value).__name__}). inspector.lower(fun, *args) makes one of a"
             " function and its arguments."
         )
 

@@ -76,7 +76,7 @@ class Observing:
         self,
         request: CompileRequest,
         logged: Sequence[Logged],
-        found: Collectives,
+        collectives: Collectives,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> None:
@@ -85,11 +85,11 @@ class Observing:
         Args:
           request: the compile request of that program.
           logged: descriptions of the values that it returns.
-          found: the collectives of the original program.
+          collectives: the collectives of the original program.
           args: arguments as for `Compiled.run`.
           kwargs: keyword arguments as for `Compiled.run`.
         """
-        self._logged, self._found, self._given = logged, found, (args, kwargs)
+        self._logged, self._collectives, self._call = logged, collectives, (args, kwargs)
         self._engine = engine_for(None, request.program, request.target)
         self._lock, self._is_cancelled = threading.Lock(), False
         self._job: Job[Any] = self._engine.submit(request)
@@ -104,26 +104,26 @@ class Observing:
     def result(self) -> Observed:
         """Waits for the compile, runs the program, and returns the observed values."""
         compiled = self._job.result()
-        inputs = choose_inputs(compiled, *self._given)
+        inputs = choose_inputs(compiled, *self._call)
         with self._lock:
             if self._is_cancelled:
                 raise CancelledError("The observation was cancelled.")
             self._job = start(compiled, inputs, self._engine, repeat=1, warmup=0)
-        return observed(finish(compiled, inputs, self._job.result()), self._logged, self._found)
+        return observed(finish(compiled, inputs, self._job.result()), self._logged, self._collectives)
 
 
-def observed(run: Run, logged: Sequence[Logged], found: Collectives) -> Observed:
+def observed(run: Run, logged: Sequence[Logged], collectives: Collectives) -> Observed:
     """Returns the observed values of a run.
 
     Args:
       run: the run; its last outputs are the values.
       logged: descriptions of these values.
-      found: the collectives of the original program.
+      collectives: the collectives of the original program.
     """
     log = iter(run.outputs[len(run.outputs) - sum(_arrays(one) for one in logged) :])
     values = [list(itertools.islice(log, _arrays(one))) for one in logged]
-    told = zip(logged, _names(logged, found), values, strict=True)
-    items = tuple(_observation(one, name, arrays, found, run.num_replicas) for one, name, arrays in told)
+    triples = zip(logged, _names(logged, collectives), values, strict=True)
+    items = tuple(_observation(one, name, arrays, collectives, run.num_replicas) for one, name, arrays in triples)
     return Observed(items, run.device_kind)
 
 
@@ -132,9 +132,9 @@ def _arrays(one: Logged) -> int:
 
 
 def _observation(
-    one: Logged, name: str | Unavailable, values: Sequence[np.ndarray], found: Collectives, replicas: int
+    one: Logged, name: str | Unavailable, values: Sequence[np.ndarray], collectives: Collectives, replicas: int
 ) -> Observation:
-    mesh = found.mesh
+    mesh = collectives.mesh
     axes = one.manual or tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True) if mesh is not None else ())
     sizes = [size for _, size in axes]
     count = math.prod(sizes)
@@ -143,9 +143,9 @@ def _observation(
     runs: tuple[int, ...] = ()
     arrays: list[np.ndarray] = []
     if values:
-        told, *arrays = (value.reshape(count, *value.shape[depth:]) for value in values)
-        runs = tuple(told.tolist())
-    kept = [array[:, : max(runs)] for array in arrays]
+        counts, *arrays = (value.reshape(count, *value.shape[depth:]) for value in values)
+        runs = tuple(counts.tolist())
+    recordings = [array[:, : max(runs)] for array in arrays]
     line = own_frame([Frame(*frame) for frame in one.frames])
     ids = _logical_ids([n for n, _ in axes], places, mesh)
     return Observation(
@@ -157,10 +157,12 @@ def _observation(
         source_line=_NO_LINE if line is None else line.line,
         coordinates=tuple(dict(zip((n for n, _ in axes), map(int, place), strict=True)) for place in places),
         logical_ids=ids,
-        devices=ids if isinstance(ids, Unavailable) or not found.devices else tuple(found.devices[i] for i in ids),
+        devices=ids
+        if isinstance(ids, Unavailable) or not collectives.devices
+        else tuple(collectives.devices[i] for i in ids),
         executions=runs,
-        before=tuple(kept[:-1]),
-        after=kept[-1] if kept else Unavailable(one.reason),
+        before=tuple(recordings[:-1]),
+        after=recordings[-1] if recordings else Unavailable(one.reason),
     )
 
 
@@ -183,15 +185,15 @@ def _logical_ids(
     return tuple(ids)
 
 
-def _names(logged: Sequence[Logged], found: Collectives) -> list[str | Unavailable]:
+def _names(logged: Sequence[Logged], collectives: Collectives) -> list[str | Unavailable]:
     """Returns the instruction of each collective, matched in order by primitive, line, groups and size. Calls of one function share them."""
-    left, shared = list(found), list[Collective]()
+    left, shared = list(collectives), list[Collective]()
     names: list[str | Unavailable] = []
     for one in logged:
         if one.primitive == "axis_index":
             names.append(_NO_INDEX)
             continue
-        same = _instruction(one, left, found.mesh) or _instruction(one, shared, found.mesh)
+        same = _instruction(one, left, collectives.mesh) or _instruction(one, shared, collectives.mesh)
         names.append(same.name if isinstance(same, Collective) else _NO_NAME if same is None else same)
         if same in left:
             left.remove(same)

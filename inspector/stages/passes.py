@@ -141,10 +141,10 @@ class CompilerPasses(Passes):
           ParameterError: none or more than one of the three is given, or no snapshot has it.
         """
         history = self.history
-        given = [value for value in (instruction, op_name, line) if value is not None]
-        if len(given) != 1 or not isinstance(given[0], str):
+        choices = [value for value in (instruction, op_name, line) if value is not None]
+        if len(choices) != 1 or not isinstance(choices[0], str):
             raise ParameterError(
-                f"follow takes an instruction's name, or op_name=, or line=; got {given or 'nothing'}."
+                f"follow takes an instruction's name, or op_name=, or line=; got {choices or 'nothing'}."
             )
         if instruction is not None:
             name = instruction.removeprefix("%")
@@ -152,10 +152,10 @@ class CompilerPasses(Passes):
             if name not in history.snapshots.places(history.text_at(place)):
                 raise ParameterError(f"The module after pass {at} has no instruction {name!r}.")
             return history.follow([name], place, name)
-        names = history.of_operation(given[0]) if op_name is not None else history.of_line(self._is_line(given[0]))
+        names = history.of_operation(choices[0]) if op_name is not None else history.of_line(self._is_line(choices[0]))
         if not names:
-            raise ParameterError(f"No instruction of the module before all passes comes from {given[0]!r}.")
-        return history.follow(names, 0, given[0])
+            raise ParameterError(f"No instruction of the module before all passes comes from {choices[0]!r}.")
+        return history.follow(names, 0, choices[0])
 
     def without(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
         """Returns options that leave out a pass: this run of it if the installed XLA can tell runs apart, otherwise all of its runs.

@@ -154,7 +154,7 @@ def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> 
         raise IsADirectoryError(errno.EISDIR, "This is a folder. Give the name of a file in it", os.fspath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "The folder to write into does not exist", str(Path(path).parent))
-    kept: int | None = None
+    old_mode: int | None = None
     if target.exists():
         status = target.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -166,7 +166,7 @@ def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> 
                 errno.EACCES, "This file is read-only. Change its mode or give another name", str(path)
             )
         if mode is None:
-            kept = mode = stat.S_IMODE(status.st_mode)
+            old_mode = mode = stat.S_IMODE(status.st_mode)
     # Not `tempfile`, whose files are readable by their owner only.
     partial = target.with_name(f".{target.name[:_MAX_NAME]}.{secrets.token_hex(8)}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -177,9 +177,9 @@ def writing(path: AnyPath, *, mode: int | None = None, durable: bool = True) -> 
             file.flush()
             if durable:
                 os.fsync(descriptor)
-        if kept is not None:  # the umask must not change it
+        if old_mode is not None:  # the umask must not change it
             with contextlib.suppress(OSError):
-                partial.chmod(kept)
+                partial.chmod(old_mode)
         partial.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):

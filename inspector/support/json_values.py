@@ -213,12 +213,12 @@ def _tuple(kinds: tuple[Any, ...], value: Any, at: str, forms: Forms) -> tuple[A
 
 
 def _dataclass(kind: Any, value: Any, at: str, forms: Forms) -> Any:
-    given, (fields, needed) = _object(value, at), _fields(kind)
-    if unknown := sorted(given.keys() - fields.keys()):
+    members, (fields, needed) = _object(value, at), _fields(kind)
+    if unknown := sorted(members.keys() - fields.keys()):
         raise FormError(f"{at}: {kind.__name__} has no field {unknown[0][:_SHOWN]!r}")
-    if missing := [name for name in needed if name not in given]:
+    if missing := [name for name in needed if name not in members]:
         raise FormError(f"{at}: {kind.__name__} lacks the field {missing[0]!r}")
-    decoded = {name: fields[name](each, f"{at}.{name}", forms) for name, each in given.items()}
+    decoded = {name: fields[name](each, f"{at}.{name}", forms) for name, each in members.items()}
     try:
         return kind(**decoded)
     except (InspectorError, ValueError, TypeError, OverflowError) as e:
@@ -249,15 +249,15 @@ def _object(value: Any, at: str) -> dict[str, Any]:
     return value
 
 
-def _scalar(kind: Any, given: object, at: str, _: Forms = _NONE) -> Any:
-    value: Any = given
+def _scalar(kind: Any, json_value: object, at: str, _: Forms = _NONE) -> Any:
+    value: Any = json_value
     for partial, name in _PARTIAL.items() if kind is float and isinstance(value, dict) else ():
         if set(value) == {name, "missing"}:
             missing = decode(tuple[Missing, ...], value["missing"], f"{at}.missing")
             return partial(_scalar(float, value[name], at), missing)
     if kind is float and type(value) is int and abs(value) < _GREATEST:
         return float(value)
-    if type(given) is not (type(None) if kind is None else kind):
+    if type(json_value) is not (type(None) if kind is None else kind):
         raise _unlike(_name(kind), value, at)
     if kind is int and abs(value) >= _GREATEST:
         raise FormError(f"{at}: an integer of {value.bit_length()} bits, more than 64")

@@ -41,9 +41,9 @@ def python(code: str, *arguments: str) -> list[str]:
 
 def import_path() -> list[str]:
     """Returns this process's `sys.path` without the current folder and without relative entries."""
-    kept = [entry for entry in sys.path if not is_here(entry)]
-    homes = dict.fromkeys(home for name in _NEEDED if (home := _home(name)) and home not in kept)
-    return [*kept, *(home for home in homes if home not in map(os.path.realpath, kept))]
+    entries = [entry for entry in sys.path if not is_here(entry)]
+    homes = dict.fromkeys(home for name in _NEEDED if (home := _home(name)) and home not in entries)
+    return [*entries, *(home for home in homes if home not in map(os.path.realpath, entries))]
 
 
 def _from_here() -> dict[str, list[str]]:
@@ -61,9 +61,9 @@ def environ() -> dict[str, str]:
     """Returns this process's environment, without the current folder on any search path."""
     variables = dict(os.environ)
     for name in _SEARCHED:
-        kept = [entry for entry in variables.pop(name, "").split(os.pathsep) if not is_here(entry)]
-        if kept:  # an empty PATH would mean the current folder; an unset one means the system's default
-            variables[name] = os.pathsep.join(kept)
+        entries = [entry for entry in variables.pop(name, "").split(os.pathsep) if not is_here(entry)]
+        if entries:  # an empty PATH would mean the current folder; an unset one means the system's default
+            variables[name] = os.pathsep.join(entries)
     return variables
 
 

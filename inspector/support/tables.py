@@ -43,8 +43,8 @@ def make_table(kinds: Mapping[str, Kind], rows: Iterable[Sequence[object]]) -> p
       ValueError: a value is unknown, and there is no column for reasons.
     """
     names = [name for name, kind in kinds.items() if kind != "reasons"]
-    given = list(rows)
-    cells = zip(*given, strict=True) if given else itertools.repeat((), len(names))
+    records = list(rows)
+    cells = zip(*records, strict=True) if records else itertools.repeat((), len(names))
     return table_of(kinds, {name: Column(values) for name, values in zip(names, cells, strict=True)})
 
 

@@ -88,11 +88,11 @@ def _runs_users_code(trace: TracebackType | None) -> bool:
 
 
 def _filtered(trace: TracebackType | None) -> TracebackType | None:
-    kept: TracebackType | None = None
+    result: TracebackType | None = None
     for frame, line in reversed(list(traceback.walk_tb(trace))):
         if not _is_ours(frame.f_code.co_filename):
-            kept = TracebackType(kept, frame, frame.f_lasti, line)
-    return kept
+            result = TracebackType(result, frame, frame.f_lasti, line)
+    return result
 
 
 @functools.cache

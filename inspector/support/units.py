@@ -32,7 +32,7 @@ def format_seconds(value: float | Unavailable) -> str:
     return _formatted(value, _seconds)
 
 
-def parse_bytes(given: float | str) -> float:
+def parse_bytes(amount: float | str) -> float:
     """Parses bytes: `"1.5 KiB"` -> `1536.0`. Also accepts `"1 MB"` (a million) and plain numbers.
 
     Raises:
@@ -40,31 +40,31 @@ def parse_bytes(given: float | str) -> float:
     """
     decimal = {f"{prefix}b": 1000.0**power for power, prefix in enumerate("kmgtp", 1)}
     binary = {unit.lower(): 1024.0**power for power, unit in enumerate(_BINARY)}
-    return _parsed(given, {"": 1.0, "bytes": 1.0, **decimal, **binary}, "a number of bytes, such as 4096 or '1.5 GiB'")
+    return _parsed(amount, {"": 1.0, "bytes": 1.0, **decimal, **binary}, "a number of bytes, such as 4096 or '1.5 GiB'")
 
 
-def parse_count(given: float | str, unit: str = "") -> float:
+def parse_count(amount: float | str, unit: str = "") -> float:
     """Parses a count: `"2.5 Mflop", "flop"` -> `2500000.0`. The unit is optional, and plain numbers are accepted.
 
     Raises:
       ParameterError: not a number, or less than 0.
     """
     scales = {prefix.lower() + suffix: 1000.0**power for power, prefix in enumerate(_DECIMAL) for suffix in {"", unit}}
-    return _parsed(given, scales, f"a number, such as 4000 or '2.5 M{unit}'")
+    return _parsed(amount, scales, f"a number, such as 4000 or '2.5 M{unit}'")
 
 
-def _parsed(given: float | str, scales: Mapping[str, float], expected: str) -> float:
-    number, unit = given, ""
-    if isinstance(given, str):
-        text = given.strip().replace("_", "")
+def _parsed(amount: float | str, scales: Mapping[str, float], expected: str) -> float:
+    number, unit = amount, ""
+    if isinstance(amount, str):
+        text = amount.strip().replace("_", "")
         number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ").strip()
         unit = text[len(number) :].strip().lower()
     try:
-        value = math.nan if isinstance(given, bool) else float(number) * scales[unit]
+        value = math.nan if isinstance(amount, bool) else float(number) * scales[unit]
     except (KeyError, TypeError, ValueError):
         value = math.nan
     if not value >= 0:
-        raise ParameterError(f"Expected {expected}, got {given!r}.")
+        raise ParameterError(f"Expected {expected}, got {amount!r}.")
     return value
 
 

@@ -21,7 +21,7 @@ from inspector.api.exploration import Exploration
 from inspector.cli.arguments import as_call, read_call
 from inspector.cli.commands import inspector as commands
 from inspector.cli.lab import notebook
-from inspector.cli.program_arguments import Asked
+from inspector.cli.program_arguments import ProgramRequest
 from inspector.errors import ParameterError, TargetError
 from inspector.stages.compiled import load_compiled
 from tests.conftest import ROOT
@@ -470,7 +470,7 @@ def test_a_saved_program_is_explored_for_another_target_too(run: Run) -> None:
 
 def test_the_notebook_for_lab_runs_wherever_it_lies(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
-    asked = [Asked("step.py:step", args_from="make_args"), Asked("one.inspector")]
+    asked = [ProgramRequest("step.py:step", args_from="make_args"), ProgramRequest("one.inspector")]
     made = notebook(asked, "cpu", ("xla_cpu_enable_fast_math=true",), ("cpu:2",))
     monkeypatch.chdir("/")
     names: dict[str, Any] = {}

@@ -46,7 +46,7 @@ def test_an_answer_is_told_right_from_wrong(number: str) -> None:
         assert (said.is_right, said.reply) == (False, mistake.reply)
     unanswered = inspector.check(number, ...)
     assert unanswered.is_right is None
-    assert question.asked in unanswered.reply
+    assert question.text in unanswered.reply
 
 
 @pytest.mark.parametrize("number", NUMBERS)

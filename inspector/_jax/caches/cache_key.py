@@ -83,20 +83,20 @@ def compile_arguments(lowered: jax.stages.Lowered, compiler_options: Mapping[str
       ParameterError: it is lowered for no devices, so that there is nothing to compile for.
     """
     lowering: Any = lowered._lowering
-    given, private = lowering.compile_args, vars(lowering)
+    compile_args, private = lowering.compile_args, vars(lowering)
     devices = private["_device_list"]
     if devices is None:
         raise ParameterError(
             f"{private['_name']} is lowered for an abstract mesh without devices, so JAX cannot compile it."
             " Lower it with arguments or shardings on real devices."
         )
-    module, state = lowering.stablehlo(), given.get("shape_poly_state")
+    module, state = lowering.stablehlo(), compile_args.get("shape_poly_state")
     if state is not None and state.uses_dim_vars:
         module = mlir.refine_polymorphic_shapes(module)
     allowed = pxla.get_prop_to_input_output(
-        tuple(pxla.maybe_concretize_mesh(s, devices) for s in given["in_shardings"]),
-        tuple(pxla.maybe_concretize_mesh(s, devices) for s in given["out_shardings"]),
-        len(given["ordered_effects"]),
+        tuple(pxla.maybe_concretize_mesh(s, devices) for s in compile_args["in_shardings"]),
+        tuple(pxla.maybe_concretize_mesh(s, devices) for s in compile_args["out_shardings"]),
+        len(compile_args["ordered_effects"]),
     )
     options = dict(private["_compiler_options_kvs"]) | dict(compiler_options)
     return CompileArguments(
@@ -104,10 +104,16 @@ def compile_arguments(lowered: jax.stages.Lowered, compiler_options: Mapping[str
         module=module,
         devices=tuple(devices),
         options=pxla.create_compile_options(
-            module, given["tuple_args"], allowed[0], allowed[1], given["backend"], _array(devices), options
+            module,
+            compile_args["tuple_args"],
+            allowed[0],
+            allowed[1],
+            compile_args["backend"],
+            _array(devices),
+            options,
         ),
-        backend=given["backend"],
-        host_callbacks=bool(given["host_callbacks"]),
+        backend=compile_args["backend"],
+        host_callbacks=bool(compile_args["host_callbacks"]),
         detailed_logging=compiler.use_detailed_logging(module),
         compiled=private["_executable"] is not None and not compiler_options,
     )
@@ -153,8 +159,8 @@ def holds_address(arguments: CompileArguments) -> bool:
 
 def dump_directory(arguments: CompileArguments) -> str:
     """Returns the directory where XLA would write dumps of the compile, "" for none."""
-    given = dict(arguments.options.env_option_overrides).get("xla_dump_to")
-    return str(given or arguments.options.executable_build_options.debug_options.xla_dump_to)
+    directory = dict(arguments.options.env_option_overrides).get("xla_dump_to")
+    return str(directory or arguments.options.executable_build_options.debug_options.xla_dump_to)
 
 
 def only_compiles(arguments: CompileArguments) -> bool:

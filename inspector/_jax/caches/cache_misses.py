@@ -202,8 +202,8 @@ def _statics(now: Any, before: Any) -> Iterator[Change]:
 def _static_values(arguments: Any) -> dict[str, Any]:
     if not hasattr(arguments, "elts"):
         return {}
-    given, named = arguments.elts
-    places = {f"args[{i}]": each for i, each in enumerate(getattr(given, "elts", ()))}
+    args, named = arguments.elts
+    places = {f"args[{i}]": each for i, each in enumerate(getattr(args, "elts", ()))}
     places |= dict(zip(getattr(named, "keys", ()), getattr(named, "_vals", ()), strict=False))
     return {where: each for where, each in places.items() if type(each).__name__ == "FTStatic"}
 

@@ -40,9 +40,9 @@ def share_compiles(timeout_s: float = 300) -> Iterator[None]:
     Raises:
       ParameterError: `timeout_s` is not a positive number.
     """
-    given: Any = timeout_s  # the user may pass any type
-    if not isinstance(given, (int, float)) or not given > 0:
-        raise ParameterError(f"timeout_s must be a number of seconds above 0, got {given!r}.")
+    timeout: Any = timeout_s  # the user may pass any type
+    if not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise ParameterError(f"timeout_s must be a number of seconds above 0, got {timeout!r}.")
     before = {name: config.config.values[name] for name in (_SHARE, _TIMEOUT)}
     stock = cache_key._hash_accelerator_config
     cache_key._hash_accelerator_config = _hash_processors if stock is not _hash_processors else stock

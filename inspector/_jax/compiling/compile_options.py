@@ -57,13 +57,13 @@ def documented_options(
     Raises:
       OptionError: jaxlib rejects a value.
     """
-    given: dict[str, Any] = dict(overrides)
+    flags: dict[str, Any] = dict(overrides)
     try:
         options = compiler.get_compile_options(
             num_replicas=num_replicas,
             num_partitions=num_partitions,
             device_assignment=assignment,
-            env_options_overrides=given,
+            env_options_overrides=flags,
             fdo_profile=fdo_profile,
             detailed_logging=bool(detailed_logging),
             backend=backend,
@@ -92,24 +92,24 @@ def assigned_ids(assignment: UserValue, shape: tuple[int, int], backend: UserVal
     if assignment is None:
         return None
     try:
-        given = np.asarray(assignment)
+        array = np.asarray(assignment)
     except ValueError:
         raise OptionError(
             f"device_assignment must have one row per replica and one column per partition, {shape}; got {assignment!r}."
         ) from None
-    if given.ndim == 1 and shape[1] == 1:
-        given = given[:, None]
-    if given.shape != shape:
+    if array.ndim == 1 and shape[1] == 1:
+        array = array[:, None]
+    if array.shape != shape:
         raise OptionError(
             f"device_assignment has the shape {np.shape(assignment)}, expected {shape}: one row per replica and one column"
             " per partition."
         )
-    flat = [_device_id(device) for device in given.flat]
-    if given.dtype == bool or min(flat, default=-1) < 0:
-        raise OptionError(f"device_assignment must contain devices or device ids, got {given.tolist()}.")
+    flat = [_device_id(device) for device in array.flat]
+    if array.dtype == bool or min(flat, default=-1) < 0:
+        raise OptionError(f"device_assignment must contain devices or device ids, got {array.tolist()}.")
     if len(set(flat)) != len(flat):
         raise OptionError(f"device_assignment repeats a device: {np.reshape(flat, shape).tolist()}.")
-    known = _device_ids(given, backend)
+    known = _device_ids(array, backend)
     unknown = [i for i in flat if known is not None and i not in known]
     if unknown:
         raise OptionError(
@@ -123,11 +123,11 @@ def _device_id(device: Any) -> int:
     return int(device) if isinstance(device, (int, np.integer)) else int(getattr(device, "id", -1))
 
 
-def _device_ids(given: np.ndarray, backend: Any) -> set[int] | None:
+def _device_ids(assignment: np.ndarray, backend: Any) -> set[int] | None:
     """Returns the ids of all devices; None if they are unknown or if device objects were given."""
     if backend is not None:
         return {device.id for device in backend.devices()}
-    if given.dtype == object or not xla_bridge.backends_are_initialized():
+    if assignment.dtype == object or not xla_bridge.backends_are_initialized():
         return None
     return {device.id for device in jax.devices()}
 

@@ -144,9 +144,9 @@ def devices(slice_: Slice) -> list[Any]:
     load()
     chip, (hosts, per_host) = CUDA.chip(slice_.chip), slice_.topology
     description = slice_.chip if chip is None else chip.device_kind
-    given = {"target_config": configuration(description), "topology": f"1x{hosts}x{per_host}"}
+    options = {"target_config": configuration(description), "topology": f"1x{hosts}x{per_host}"}
     try:
-        return list(_jax.get_default_c_api_topology(CUDA.lowering, "", given)._make_compile_only_devices())
+        return list(_jax.get_default_c_api_topology(CUDA.lowering, "", options)._make_compile_only_devices())
     except Exception as e:
         raise TargetError(f"JAX's CUDA plugin rejected {hosts} x {per_host} {description}: {e}") from e
 

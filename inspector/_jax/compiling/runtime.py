@@ -344,8 +344,8 @@ def _place(
     devices: Sequence[jax.Device], options: xla_client.CompileOptions | None
 ) -> tuple[xla_client.DeviceList, xla_client.CompileOptions]:
     """Returns the devices as jaxlib's list, and a copy of the options that assigns these devices if the options do not."""
-    given = xla_client.CompileOptions() if options is None else options
-    copied = xla_client.CompileOptions.ParseFromString(given.SerializeAsString())
+    base = xla_client.CompileOptions() if options is None else options
+    copied = xla_client.CompileOptions.ParseFromString(base.SerializeAsString())
     replicas, partitions = copied.num_replicas, copied.num_partitions
     if not devices:
         raise TargetError("executable_devices is empty; give at least one, such as client.local_devices()[:1].")

@@ -189,17 +189,17 @@ class _Observation:
 
         log = dict(log)
         for index, eqn in enumerate(jaxpr.eqns):
-            here, given = (*path, index), list(map(read, eqn.invars))
+            here, inputs = (*path, index), list(map(read, eqn.invars))
             with eqn.ctx.manager:
                 if here in self._contexts:
-                    results = _bind(eqn, given)
-                    log[here] = self._with_entry(here, log[here], [*_operands(eqn, given), results[0]])
+                    results = _bind(eqn, inputs)
+                    log[here] = self._with_entry(here, log[here], [*_operands(eqn, inputs), results[0]])
                 elif here in self._holders:
                     own = {key: entry for key, entry in log.items() if key[: len(here)] == here}
-                    results, own = _INSIDE[_kind(eqn)](self, eqn, given, here, own)
+                    results, own = _INSIDE[_kind(eqn)](self, eqn, inputs, here, own)
                     log |= own
                 else:
-                    results = _bind(eqn, given)
+                    results = _bind(eqn, inputs)
             known |= zip(eqn.outvars, results, strict=True)
         return list(map(read, jaxpr.outvars)), log
 
@@ -212,36 +212,36 @@ class _Observation:
         )
         return count + 1, tuple(updated)
 
-    def call(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
+    def call(self, eqn: Any, inputs: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates the equations of a called jaxpr in its place."""
-        return self._evaluate(_called(eqn), given, (*here, 0), log)
+        return self._evaluate(_called(eqn), inputs, (*here, 0), log)
 
-    def scan(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
+    def scan(self, eqn: Any, inputs: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates a scan whose carry includes the log."""
         params = eqn.params
         constants, carried = scan_counts(params)
 
         def body(carry: tuple[Sequence[Any], Log], slices: Sequence[Any]) -> tuple[tuple[Sequence[Any], Log], Any]:
             results, own = self._evaluate(
-                params["jaxpr"], [*given[:constants], *carry[0], *slices], (*here, 0), carry[1]
+                params["jaxpr"], [*inputs[:constants], *carry[0], *slices], (*here, 0), carry[1]
             )
             return (results[:carried], own), results[carried:]
 
-        begin = given[constants : constants + carried], log
+        begin = inputs[constants : constants + carried], log
         (last, own), stacked = jax.lax.scan(
-            body, begin, given[constants + carried :], params["length"], params["reverse"], params["unroll"]
+            body, begin, inputs[constants + carried :], params["length"], params["reverse"], params["unroll"]
         )
         return [*last, *stacked], own
 
-    def while_loop(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
+    def while_loop(self, eqn: Any, inputs: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates a while loop whose carry includes the log and the condition.
 
         The body computes the condition, because the log can be written there.
         """
         params = eqn.params
         condition_count, body_count = params["cond_nconsts"], params["body_nconsts"]
-        for_condition = given[:condition_count]
-        for_body, begin = given[condition_count : condition_count + body_count], given[condition_count + body_count :]
+        for_condition = inputs[:condition_count]
+        for_body, begin = inputs[condition_count : condition_count + body_count], inputs[condition_count + body_count :]
 
         def test(values: Sequence[Any], own: Log) -> tuple[Any, Log]:
             (condition,), own = self._evaluate(params["cond_jaxpr"], [*for_condition, *values], (*here, 0), own)
@@ -256,9 +256,9 @@ class _Observation:
         values, own, _ = jax.lax.while_loop(lambda carry: carry[2], body, (list(begin), own, condition))
         return values, own
 
-    def cond(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
+    def cond(self, eqn: Any, inputs: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates a cond whose branches take the log and return it."""
-        index, *operands = given
+        index, *operands = inputs
 
         def branch(number: int, jaxpr: Any) -> Callable[[Log, Sequence[Any]], tuple[list[Any], Log]]:
             return lambda own, values: self._evaluate(jaxpr, values, (*here, number), own)
@@ -267,7 +267,7 @@ class _Observation:
         results: tuple[list[Any], Log] = jax.lax.switch(index, branches, log, operands)
         return results
 
-    def shard_map(self, eqn: Any, given: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
+    def shard_map(self, eqn: Any, inputs: Sequence[Any], here: Path, log: Log) -> tuple[list[Any], Log]:
         """Evaluates a `shard_map` in which the logs of its devices are stacked along a leading axis."""
         params = eqn.params
         axes = manual_axes(params)
@@ -286,7 +286,7 @@ class _Observation:
             axis_names=set(axes),
             check_vma=params["check_vma"],
         )
-        results: tuple[list[Any], Log] = mapped(log, *given)
+        results: tuple[list[Any], Log] = mapped(log, *inputs)
         return results
 
 
@@ -393,9 +393,9 @@ def _with_capacity(eqn: Any, context: _Context, limits: ObserveLimits, share: in
     )
 
 
-def _operands(eqn: Any, given: Sequence[Any]) -> Sequence[Any]:
+def _operands(eqn: Any, inputs: Sequence[Any]) -> Sequence[Any]:
     """Returns the operands of a collective to log; `axis_index` has none."""
-    return () if eqn.primitive.name == "axis_index" else given
+    return () if eqn.primitive.name == "axis_index" else inputs
 
 
 def _aval(aval: Any) -> tuple[tuple[int, ...], str]:
@@ -414,10 +414,10 @@ def _size(mesh: Any, axes: Sequence[str]) -> int:
     return math.prod(int(mesh.shape[name]) for name in axes)
 
 
-def _bind(eqn: Any, given: Sequence[Any]) -> list[Any]:
+def _bind(eqn: Any, inputs: Sequence[Any]) -> list[Any]:
     context = source_info_util.user_context(eqn.source_info.traceback, name_stack=eqn.source_info.name_stack)
     with context:
         if (on_cpu := ON_CPU.get(str(eqn.primitive.name))) is not None:
-            return [on_cpu(*given, **eqn.params)]
-        results = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
+            return [on_cpu(*inputs, **eqn.params)]
+        results = eqn.primitive.bind(*inputs, **eqn.primitive.get_bind_params(eqn.params))
     return list(results) if eqn.primitive.multiple_results else [results]

@@ -169,8 +169,8 @@ def _scoped_bits(allocations: Sequence[_Facts]) -> tuple[int, int]:
 
 def own_backend(eqn: Any) -> str | None:
     """Returns the backend of a kernel's compiler parameters or mesh of cores; None without either."""
-    given = backend_of(eqn.params["compiler_params"])
-    return backend_of(_mesh(eqn)) if given is None and eqn.primitive.name == _CORE_CALL else given
+    backend = backend_of(eqn.params["compiler_params"])
+    return backend_of(_mesh(eqn)) if backend is None and eqn.primitive.name == _CORE_CALL else backend
 
 
 def _cost(estimate: Any) -> dict[str, int] | None:

@@ -48,9 +48,9 @@ def backend_for(platform: str, own: str | None) -> str:
     return backends[0]
 
 
-def backend_of(given: Any) -> str | None:
+def backend_of(value: Any) -> str | None:
     """Returns the backend of compiler parameters or of a mesh of cores, None for other values."""
-    module = type(given).__module__
+    module = type(value).__module__
     for backend in ("mosaic_gpu", "triton", "mosaic"):
         if f".{backend}." in f"{module}.":
             return "mosaic_tpu" if backend == "mosaic" else backend
@@ -109,13 +109,13 @@ def _lacking(name: str) -> Facts:
 
 
 def with_fields(
-    backend: str, given: Any, wanted: Mapping[str, Any], where: str, *, grid_rank: int, input_count: int
+    backend: str, params: Any, wanted: Mapping[str, Any], where: str, *, grid_rank: int, input_count: int
 ) -> Any:
     """Returns a `CompilerParams` like the given one with some values replaced, after checking them.
 
     Args:
       backend: backend of the parameters.
-      given: the program's own parameters, or None.
+      params: the program's own parameters, or None.
       wanted: values by field. Enums may be given as their value or name, and sequences as any sequence type.
       where: a description of the kernel, for messages.
       grid_rank: number of dimensions of the kernel's grid.
@@ -139,7 +139,7 @@ def with_fields(
     values = {name: _checked(name, value, hints[name], where) for name, value in wanted.items()}
     _check_lengths(values, where, {"dimension_semantics": ("grid dimensions", grid_rank),
                                    "allow_input_fusion": ("inputs", input_count)})  # fmt: skip
-    own = given if backend_of(given) == backend else cls()
+    own = params if backend_of(params) == backend else cls()
     return dataclasses.replace(own, **values)
 
 

@@ -141,13 +141,13 @@ class _Program:
             return _Constant(atom.val) if hasattr(atom, "val") else known[atom]
 
         for equation in jaxpr.eqns:
-            given, own = tuple(map(read, equation.invars)), stack + equation.source_info.name_stack
+            inputs, own = tuple(map(read, equation.invars)), stack + equation.source_info.name_stack
             if equation.primitive.name in _CALLS and _is_plain(equation):
-                results = self.add(equation.params["jaxpr"], given, own.extend(f"jit({equation.params['name']})"))
+                results = self.add(equation.params["jaxpr"], inputs, own.extend(f"jit({equation.params['name']})"))
             else:
                 results = [next(self._numbers) for _ in equation.outvars]
                 key = _key(self._scopes, own)
-                self.steps.append(_Step(equation, given, tuple(n for n in results if isinstance(n, int)), own, key))
+                self.steps.append(_Step(equation, inputs, tuple(n for n in results if isinstance(n, int)), own, key))
             known |= dict(zip(equation.outvars, results, strict=True))
         return list(map(read, jaxpr.outvars))
 

@@ -134,8 +134,8 @@ def lowered_facts(lowered: Lowered) -> LoweredFacts:
     results, _ = jax.tree_util.tree_flatten_with_path(lowered.out_info)
     in_shardings = [_specified(s) for s in compile_args["in_shardings"]]
     out_shardings = [_specified(s) for s in compile_args["out_shardings"]]
-    kept, tokens = _kept_arguments(lowered, len(opened)), len(compile_args["ordered_effects"])
-    numbers, placed = {leaf: n for n, leaf in enumerate(kept, tokens)}, dict(zip(kept, in_shardings, strict=True))
+    indices, tokens = _kept_arguments(lowered, len(opened)), len(compile_args["ordered_effects"])
+    numbers, placed = {leaf: n for n, leaf in enumerate(indices, tokens)}, dict(zip(indices, in_shardings, strict=True))
     module = stablehlo.module_facts(_module(lowered))
     devices = _devices(lowered)
     return LoweredFacts(
@@ -155,7 +155,7 @@ def lowered_facts(lowered: Lowered) -> LoweredFacts:
         device_count=int(compile_args["num_devices"]),
         device_ids=tuple(int(device.id) for device in devices) or None,
         device_platform=platforms.named(str(devices[0].platform)).name if devices else "",
-        hoisted=len(module.parameters) - tokens - len(kept),
+        hoisted=len(module.parameters) - tokens - len(indices),
         propagate_to_parameters=(False,) * tokens + tuple(s is None for s in in_shardings),
         propagate_to_results=(False,) * tokens + tuple(s is None for s in out_shardings),
         callbacks=host_callbacks(compile_args["host_callbacks"], compile_args["keepalive"]),
@@ -243,19 +243,19 @@ def with_arguments_anywhere(traced: Traced) -> Traced:
     its arrays is over an `AbstractMesh`. Does not change an array whose memory kind differs from that of its sharding: JAX rejects it.
     """
     private: Any = traced
-    given, results = private._params["in_shardings"], private._params["out_shardings"]
+    arguments, results = private._params["in_shardings"], private._params["out_shardings"]
     own = [argument.sharding for argument in private._meta_tys_flat]
-    if not any(map(_is_abstract, (*given, *results, *own))):
+    if not any(map(_is_abstract, (*arguments, *results, *own))):
         return traced
     other: Any = copy.copy(traced)
-    other._meta_tys_flat = [_unplaced(*each) for each in zip(private._meta_tys_flat, given, strict=True)]
+    other._meta_tys_flat = [_unplaced(*each) for each in zip(private._meta_tys_flat, arguments, strict=True)]
     other._lojax = None
     made: Traced = other
     return made
 
 
-def _unplaced(argument: Any, given: Any) -> Any:
-    own, kind = argument.sharding, getattr(given, "memory_kind", None)
+def _unplaced(argument: Any, sharding: Any) -> Any:
+    own, kind = argument.sharding, getattr(sharding, "memory_kind", None)
     if own is None or _is_abstract(own) or own.num_devices > 1 or kind not in (None, own.memory_kind):
         return argument
     return argument.replace(sharding=None, format=None, committed=False)
@@ -298,8 +298,8 @@ def _devices(lowered: Any) -> tuple[Any, ...]:
 
 def _kept_arguments(lowered: Lowered, arguments: int) -> tuple[int, ...]:
     """Returns the indices of the arguments that are parameters of the module."""
-    kept = _compile_args(lowered).get("kept_var_idx")
-    return tuple(range(arguments)) if kept is None else tuple(sorted(kept))
+    indices = _compile_args(lowered).get("kept_var_idx")
+    return tuple(range(arguments)) if indices is None else tuple(sorted(indices))
 
 
 def _sharding_text(sharding: Any) -> str:
@@ -339,10 +339,10 @@ def _arguments(lowered: Any) -> tuple[list[tuple[Any, Any, bool]], Any]:
     avals = _compile_args(lowered)["all_args_info"].in_avals[len(private.const_args) :]
     if len(leaves) == len(avals):
         return [(path, leaf._aval, leaf.donated) for path, leaf in leaves], tree
-    given = dict(zip(_kept_arguments(lowered, len(avals)), vars(private)["_donated_invars"], strict=True))
+    donations = dict(zip(_kept_arguments(lowered, len(avals)), vars(private)["_donated_invars"], strict=True))
     where = (jax.tree_util.SequenceKey(0),)
     return [
-        ((*where, jax.tree_util.SequenceKey(i)), a, given.get(i, False)) for i, a in enumerate(avals)
+        ((*where, jax.tree_util.SequenceKey(i)), a, donations.get(i, False)) for i, a in enumerate(avals)
     ], lowered.in_tree
 
 

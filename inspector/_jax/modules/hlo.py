@@ -20,7 +20,7 @@ from inspector.errors import ModuleError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class GivenHlo:
+class SourceHlo:
     """The HLO module that a StableHLO module was converted from.
 
     Attributes:
@@ -32,7 +32,7 @@ class GivenHlo:
     proto: bytes
 
 
-def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
+def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, SourceHlo]:
     """Converts HLO text or a serialized HloModuleProto to MLIR bytecode; also returns the HLO module itself.
 
     Only for `reader_process.py`: malformed HLO can abort the process.
@@ -62,7 +62,7 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, GivenHlo]:
         raise ModuleError(
             f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo)}"
         ) from e
-    return stablehlo.to_bytecode(parsed), GivenHlo(header, proto)
+    return stablehlo.to_bytecode(parsed), SourceHlo(header, proto)
 
 
 def hlo_to_proto(text: str) -> bytes:

@@ -14,7 +14,7 @@ import subprocess
 from typing import Any, Literal
 
 from inspector._jax.modules import stablehlo
-from inspector._jax.modules.hlo import GivenHlo
+from inspector._jax.modules.hlo import SourceHlo
 from inspector._jax.modules.module_contents import Contents, ModuleForms
 from inspector._jax.modules.stablehlo import EXPECTED, ModuleFacts
 from inspector.errors import ModuleError, of_resources
@@ -41,8 +41,8 @@ def read(module: bytes | str, language: Language) -> Contents:
     head, blobs = _ask(module, language, "forms")
     bytecode, located, hlo, hlo_proto, given_proto = blobs
     forms = ModuleForms(located.decode(), hlo.decode(), hlo_proto)
-    given = GivenHlo(head["header"], given_proto) if language == "HLO" else None
-    return Contents(bytecode, _facts(head["facts"]), forms, given)
+    source = SourceHlo(head["header"], given_proto) if language == "HLO" else None
+    return Contents(bytecode, _facts(head["facts"]), forms, source)
 
 
 def full_text(module: bytes) -> str:

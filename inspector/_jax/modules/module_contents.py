@@ -12,7 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import hlo, stablehlo
-from inspector._jax.modules.hlo import GivenHlo
+from inspector._jax.modules.hlo import SourceHlo
 from inspector._jax.modules.stablehlo import ModuleFacts
 from inspector.support import deferred
 from inspector.support.deferred import Deferred
@@ -41,13 +41,13 @@ class Contents:
       stablehlo: the module itself as MLIR bytecode, with locations.
       facts: properties of the module.
       forms: human-readable forms.
-      given: the HLO module that it was converted from, None if the user passed StableHLO.
+      source: the HLO module that it was converted from, None if the user passed StableHLO.
     """
 
     stablehlo: bytes
     facts: ModuleFacts
     forms: ModuleForms
-    given: GivenHlo | None = None
+    source: SourceHlo | None = None
 
 
 def contents(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Contents:

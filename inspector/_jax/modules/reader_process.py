@@ -69,14 +69,14 @@ def _answered(
 def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str, object], list[bytes]]:
     from inspector._jax.modules import hlo, module_contents, stablehlo
 
-    source, given = module, hlo.GivenHlo("", b"")
+    source, hlo_source = module, hlo.SourceHlo("", b"")
     if language == "HLO":
-        source, given = hlo.hlo_to_stablehlo(module)
+        source, hlo_source = hlo.hlo_to_stablehlo(module)
     bytecode = stablehlo.to_bytecode(stablehlo.parse_stablehlo(source))
     parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
     facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)
     uses_shardy = facts.uses_shardy or stablehlo.carries_shardy(parsed)
-    blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto, given.proto]
+    blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto, hlo_source.proto]
     written = sum(map(len, blobs)) + len(stablehlo.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):
         raise ModuleError(
@@ -84,7 +84,7 @@ def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str,
             f" Expected at most {format_bytes(most)} for a module of this size."
         )
     facts = dataclasses.replace(facts, uses_shardy=uses_shardy)
-    return {"facts": dataclasses.asdict(facts), "header": given.header}, blobs
+    return {"facts": dataclasses.asdict(facts), "header": hlo_source.header}, blobs
 
 
 def _cut(text: str) -> str:

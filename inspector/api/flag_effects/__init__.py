@@ -162,11 +162,11 @@ class ScanJob(Job["pd.DataFrame"]):
     def __init__(self, asked: _Scan, known: Sequence[FlagEffect] = ()) -> None:
         """Starts the scan; called by `scan` and `resume`."""
         super().__init__(cancel=lambda: self._laboratory.stop())
-        self._asked = asked
+        self._request = asked
         self._lock = threading.Lock()
         self._effects = list(known)
-        found = {(effect.flag, str(effect.value)) for effect in known}
-        self._left = [(flag, value) for flag, value in asked.tried if (flag, str(value)) not in found]
+        pairs = {(effect.flag, str(effect.value)) for effect in known}
+        self._left = [(flag, value) for flag, value in asked.tried if (flag, str(value)) not in pairs]
         self._is_over = False
         self._error: BaseException | None = None
         self._laboratory = Laboratory(
@@ -178,7 +178,7 @@ class ScanJob(Job["pd.DataFrame"]):
     @property
     def total(self) -> int:
         """The number of values to try."""
-        return len(self._asked.tried)
+        return len(self._request.tried)
 
     @property
     def effects(self) -> tuple[FlagEffect, ...]:
@@ -194,13 +194,13 @@ class ScanJob(Job["pd.DataFrame"]):
     @property
     def left_out(self) -> dict[str, int]:
         """The number of flags that are not tried, by reason."""
-        return {} if self._asked.is_ordered else left_out(self._asked.lowered.program.platform)
+        return {} if self._request.is_ordered else left_out(self._request.lowered.program.platform)
 
     @property
     def not_tried(self) -> tuple[Trial, ...]:
         """The flags with the values still to be tried, in order."""
-        found = {(effect.flag, str(effect.value)) for effect in self.effects}
-        return tuple((flag, value) for flag, value in self._left if (flag, str(value)) not in found)
+        pairs = {(effect.flag, str(effect.value)) for effect in self.effects}
+        return tuple((flag, value) for flag, value in self._left if (flag, str(value)) not in pairs)
 
     def table(self) -> pd.DataFrame:
         """Returns the effects so far, the flags that matter first.
@@ -223,7 +223,7 @@ class ScanJob(Job["pd.DataFrame"]):
         """
         if not self.done():
             raise OptionError(f"The scan still runs ({self.stage}). Cancel it first, or wait for its result.")
-        return ScanJob(self._asked, self.effects)
+        return ScanJob(self._request, self.effects)
 
     def _work(self) -> None:
         try:
@@ -241,8 +241,8 @@ class ScanJob(Job["pd.DataFrame"]):
             return
         self.advance("compiling without any flag")
         self._laboratory.prepare()
-        if not self._asked.is_ordered:
-            kind = platforms.named(self._asked.lowered.program.platform).kind
+        if not self._request.is_ordered:
+            kind = platforms.named(self._request.lowered.program.platform).kind
             self._left = [*in_order(self._left, kind, self._laboratory.module)]
         waiting = iter(enumerate(self._left, 1 + self.total - len(self._left)))
         threads = [
@@ -280,9 +280,9 @@ class ScanJob(Job["pd.DataFrame"]):
     @property
     def summary(self) -> str:
         """Returns the progress and the results as a sentence."""
-        said = summary(self.effects, self.total)
+        text = summary(self.effects, self.total)
         left = len(self.not_tried) if self._is_over else 0
-        return f"{said}; the time was over for {left}, resume() goes on" if left else said
+        return f"{text}; the time was over for {left}, resume() goes on" if left else text
 
     def __repr__(self) -> str:
         return f"<ScanJob {self.stage}: {self.summary}>"

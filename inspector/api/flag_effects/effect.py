@@ -76,8 +76,8 @@ class FlagEffect:
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        said = self.headline or self.instructions or self.error.partition("\n")[0]
-        return f"<FlagEffect {self.flag}={self.value!r}: {self.outcome}{f'; {said[:160]}' if said else ''}>"
+        text = self.headline or self.instructions or self.error.partition("\n")[0]
+        return f"<FlagEffect {self.flag}={self.value!r}: {self.outcome}{f'; {text[:160]}' if text else ''}>"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,18 +105,18 @@ class Baseline:
     """The program without the flag.
 
     Attributes:
-      found: the compiled program.
+      program: the compiled program.
       digests: its fingerprint, as far as repeated compiles agree.
       warnings: warnings of its request.
     """
 
-    found: Found
+    program: Found
     digests: Fingerprint
     warnings: tuple[str, ...] = ()
 
 
 def compare(
-    flag: str, value: FlagValue, baseline: Baseline, found: Found, warnings: tuple[str, ...] = ()
+    flag: str, value: FlagValue, baseline: Baseline, program: Found, warnings: tuple[str, ...] = ()
 ) -> FlagEffect:
     """Returns the effect of a value.
 
@@ -124,12 +124,12 @@ def compare(
       flag: name of the flag.
       value: its value.
       baseline: the program without it.
-      found: the program with it.
+      program: the program with it.
       warnings: warnings of its request.
     """
-    base, digests = baseline.found, baseline.digests
-    changed = changes(digests, fingerprint(found, digests if found.hlo == base.hlo else None))
-    headline, words, count = _difference(base, found) if changed["hlo"] is True else ("", "", 0)
+    base, digests = baseline.program, baseline.digests
+    changed = changes(digests, fingerprint(program, digests if program.hlo == base.hlo else None))
+    headline, words, count = _difference(base, program) if changed["hlo"] is True else ("", "", 0)
     return FlagEffect(
         flag=flag,
         value=value,
@@ -141,8 +141,8 @@ def compare(
         headline=headline,
         instructions=words,
         changed_instructions=count,
-        deltas=_deltas(base, found, changed["hlo"]),
-        compile_s=_compile_s(found),
+        deltas=_deltas(base, program, changed["hlo"]),
+        compile_s=_compile_s(program),
         warnings=tuple(warning for warning in warnings if warning not in baseline.warnings),
     )
 
@@ -156,27 +156,27 @@ def _outcome(changed: Mapping[str, bool | Unavailable]) -> Outcome:
     return "unknown" if any(isinstance(changed[aspect], Unavailable) for aspect in needed) else "nothing"
 
 
-def _difference(base: Found, found: Found) -> tuple[str, str, int]:
+def _difference(base: Found, program: Found) -> tuple[str, str, int]:
     """Returns the structural difference of two programs, the differences in instruction counts, and the number of changed instructions."""
-    ours, theirs = base.module(), found.module()
+    ours, theirs = base.module(), program.module()
     moved = instruction_changes(instruction_multiset(ours), instruction_multiset(theirs))
     count = moved.only_before.total() + moved.only_after.total()
     words = str(moved) if count else "the same instructions, otherwise ordered, connected or configured"
     return diff(ours, theirs).headline, words, count
 
 
-def _deltas(base: Found, found: Found, is_changed: bool | Unavailable) -> dict[str, float | Unavailable]:
-    deltas = {name: difference(_number(found, name), _number(base, name)) for name in DELTAS[:4]}
+def _deltas(base: Found, program: Found, is_changed: bool | Unavailable) -> dict[str, float | Unavailable]:
+    deltas = {name: difference(_number(program, name), _number(base, name)) for name in DELTAS[:4]}
     if is_changed is not True:
         return {**deltas, "kernels": 0.0, "collectives": 0.0}
-    executed = [structure(each.module()) for each in (found, base)]
+    executed = [structure(each.module()) for each in (program, base)]
     return {**deltas, **{name: difference(*(getattr(each, name) for each in executed)) for name in DELTAS[4:]}}
 
 
-def _compile_s(found: Found) -> float | Unavailable:
-    if isinstance(found, Preview):
+def _compile_s(program: Found) -> float | Unavailable:
+    if isinstance(program, Preview):
         return _NO_CODE_TIME
-    return found.timings.get("compile_s", Unavailable("the engine did not measure it"))
+    return program.timings.get("compile_s", Unavailable("the engine did not measure it"))
 
 
 _ASPECT_OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code")
@@ -198,8 +198,8 @@ def rank(effect: FlagEffect) -> tuple[Any, ...]:
 def summary(effects: Sequence[FlagEffect], total: int) -> str:
     """Returns the number of tried values and the results as a sentence."""
     counts = {outcome: sum(effect.outcome == outcome for effect in effects) for outcome in OUTCOMES}
-    said = [f"{count} {outcome}" for outcome, count in counts.items() if count]
-    return f"{len(effects)} of {total} tried" + (f" ({', '.join(said)})" if said else "")
+    parts = [f"{count} {outcome}" for outcome, count in counts.items() if count]
+    return f"{len(effects)} of {total} tried" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _absence(effect: FlagEffect) -> Unavailable:

@@ -74,15 +74,15 @@ def subjects(flag: str) -> frozenset[str]:
 
     The longest match wins: `all_gather` refers to that collective, not to `gather`.
     """
-    found: set[str] = set()
+    opcodes: set[str] = set()
     rest = f"_{flag}_"
     for word in sorted(_SUBJECTS, key=len, reverse=True):
         if f"_{word}_" in rest:
             rest = rest.replace(f"_{word}_", "__")
-            found |= _SUBJECTS[word]
+            opcodes |= _SUBJECTS[word]
     for topic in libtpu_flags()[flag].topics if is_flag_of_libtpu(flag) else ():
-        found |= _TOPICS.get(topic, frozenset())
-    return frozenset(found)
+        opcodes |= _TOPICS.get(topic, frozenset())
+    return frozenset(opcodes)
 
 
 def _rank(flag: str, kind: str, opcodes: set[str]) -> tuple[bool | str, ...]:

@@ -68,10 +68,10 @@ def trials(flags: Iterable[str] | Mapping[str, Iterable[FlagValue]], options: Op
 
 
 def _listed(flag: str, values: Iterable[FlagValue]) -> list[FlagValue]:
-    given: Any = values  # a user's, whatever the annotation says
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise OptionError(f"The values to try of {flag} must be a list, such as [{given!r}], got {given!r}.")
-    return list(given)
+    items: Any = values  # a user's, whatever the annotation says
+    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
+        raise OptionError(f"The values to try of {flag} must be a list, such as [{items!r}], got {items!r}.")
+    return list(items)
 
 
 def _values(flag: str, options: Options) -> list[FlagValue]:

@@ -87,7 +87,7 @@ class Laboratory:
         options.check()
         self._request = CompileRequest(lowered.program, options, target)
         self._limits = limits
-        self._given = engine
+        self._user_engine = engine
         self._engines = (engine,) if engine is not None else _own_engines(lowered.program, target, width)
         self._idle: queue.SimpleQueue[Engine] = queue.SimpleQueue()
         for each in self._engines:
@@ -108,7 +108,7 @@ class Laboratory:
     def module(self) -> Module:
         """The baseline's optimized HLO; `prepare` must have returned."""
         assert self._baseline is not None, "it was prepared"
-        return self._baseline.found.module()
+        return self._baseline.program.module()
 
     def prepare(self) -> None:
         """Compiles the baseline twice. Differences between the two are not attributed to flags.
@@ -144,10 +144,10 @@ class Laboratory:
         self.prepare()
         assert self._baseline is not None, "it was prepared"
         options = self._request.options.merge(Options(flags={flag: value}))
-        found = self._attempt(options)
-        if isinstance(found, FailedEffect):
-            return failed(flag, value, found)
-        return compare(flag, value, self._baseline, found, self._warnings(found, options))
+        result = self._attempt(options)
+        if isinstance(result, FailedEffect):
+            return failed(flag, value, result)
+        return compare(flag, value, self._baseline, result, self._warnings(result, options))
 
     def stop(self) -> None:
         """Cancels the running compiles. May be called from any thread."""
@@ -160,12 +160,12 @@ class Laboratory:
     def close(self) -> None:
         """Closes the engines that it started."""
         for engine in self._engines:
-            if self._given is None and engine.name == "worker":
+            if self._user_engine is None and engine.name == "worker":
                 engine.close()
 
-    def _warnings(self, found: Found, options: Options) -> tuple[str, ...]:
-        if isinstance(found, CompiledProgram):
-            return found.warnings
+    def _warnings(self, program: Found, options: Options) -> tuple[str, ...]:
+        if isinstance(program, CompiledProgram):
+            return program.warnings
         return request_warnings(dataclasses.replace(self._request, options=options))
 
     def _attempt(self, options: Options, tries: int = TRIES) -> Found | FailedEffect:
@@ -226,18 +226,18 @@ class Laboratory:
         left_s = self._until - time.monotonic()
         wait_s = left_s if limit_s is None else min(limit_s, left_s)
         try:
-            return self._found(job, None if math.isinf(wait_s) else max(0.0, wait_s))
+            return self._result(job, None if math.isinf(wait_s) else max(0.0, wait_s))
         except TimeoutError:
             if time.monotonic() >= self._until:
                 raise OverError from None
             raise
 
-    def _found(self, job: Job[CompiledProgram], limit_s: float | None) -> Found:
+    def _result(self, job: Job[CompiledProgram], limit_s: float | None) -> Found:
         if self._limits.has_code:
             return job.result(limit_s)
         began = time.monotonic()
         preview = job.preview(limit_s)
-        base = self._baseline.found if self._baseline is not None else None
+        base = self._baseline.program if self._baseline is not None else None
         if base is not None and preview.hlo == base.hlo:  # then it costs the same, which takes time to count
             preview = dataclasses.replace(preview, cost=base.cost)
         else:

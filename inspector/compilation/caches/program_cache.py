@@ -157,15 +157,15 @@ class DiskCache:
         return True
 
     def _evict(self, limit_bytes: int) -> None:
-        found = []
+        entries = []
         for file, stat in files.entries(self._directory):
             if file.name.endswith((_SUFFIX, readings.SUFFIX)):
-                found.append((stat.st_mtime, stat.st_size, file))
+                entries.append((stat.st_mtime, stat.st_size, file))
             elif _PARTIAL.fullmatch(file.name) and time.time() - stat.st_mtime > files.PARTIAL_LIFE_S:
                 with contextlib.suppress(OSError):  # another process deleted it
                     file.unlink()
-        total = sum(size for _, size, _ in found)
-        for _, size, file in sorted(found):
+        total = sum(size for _, size, _ in entries)
+        for _, size, file in sorted(entries):
             if total <= limit_bytes:
                 return
             total -= size

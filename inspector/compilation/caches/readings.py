@@ -23,7 +23,7 @@ from inspector.hlo.module import Module
 from inspector.hlo.reading import displayed_text, saved_columns
 from inspector.hlo.reading.columns import Columns
 from inspector.hlo.reading.displayed_text import DisplayedText
-from inspector.hlo.reading.module_cache import held
+from inspector.hlo.reading.module_cache import shared_cache
 from inspector.support import files, packages
 
 SUFFIX = ".read"
@@ -47,15 +47,15 @@ def module(owner: object, hlo_proto: bytes) -> Module:
     Raises:
       ModuleError: not such a message.
     """
-    return held.module(owner, hlo_proto, lambda data: Module(_columns(data)))
+    return shared_cache.module(owner, hlo_proto, lambda data: Module(_columns(data)))
 
 
 def _columns(hlo_proto: bytes) -> Columns:
-    return _kept(
+    return _read_or_make(
         "columns",
         hlo_proto,
         saved_columns.NAMES,
-        lambda kept: saved_columns.read(hlo_proto, kept),
+        lambda blobs: saved_columns.read(hlo_proto, blobs),
         lambda: Columns(hlo_proto),
         saved_columns.entries,
     )
@@ -71,11 +71,11 @@ def shown_text(hlo: str, module: Module) -> DisplayedText:
     Raises:
       ModuleError: the text cannot be read.
     """
-    return _kept(
+    return _read_or_make(
         "shown",
         hlo.encode("utf-8", "surrogatepass"),
         displayed_text.NAMES,
-        lambda kept: displayed_text.read(kept, module),
+        lambda blobs: displayed_text.read(blobs, module),
         lambda: DisplayedText.of(hlo, module),
         displayed_text.entries,
     )
@@ -87,7 +87,7 @@ def is_reading(path: str | os.PathLike[str]) -> bool:
         return _MARK.encode() in file.read(_HEAD_BYTES)
 
 
-def _kept(
+def _read_or_make(
     kind: str,
     source: bytes,
     names: Collection[str],
@@ -102,7 +102,7 @@ def _kept(
         return make()
     with contextlib.suppress(OSError):
         try:
-            return _from(file, names, lambda kept: read(_of_kernel(kept, pid)))
+            return _from(file, names, lambda blobs: read(_of_kernel(blobs, pid)))
         except ModuleError:
             file.unlink(missing_ok=True)
     made = make()
@@ -114,14 +114,14 @@ def _kept(
     return made
 
 
-def _of_kernel(kept: Mapping[str, bytes], pid: bytes) -> Mapping[str, bytes]:
+def _of_kernel(blobs: Mapping[str, bytes], pid: bytes) -> Mapping[str, bytes]:
     """Returns data that another notebook kernel cached, with this kernel's names of cells' files."""
-    before = kept[_PID]
+    before = blobs[_PID]
     if before == pid:
-        return kept
+        return blobs
     if len(before) != len(pid):
         raise ModuleError("The cached data contains a pid of another length.")
-    return {name: kernel_pids.with_pid(data, before, pid) for name, data in kept.items()}
+    return {name: kernel_pids.with_pid(data, before, pid) for name, data in blobs.items()}
 
 
 def _from(file: Path, names: Collection[str], read: Callable[[Mapping[str, bytes]], T]) -> T:

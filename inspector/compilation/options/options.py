@@ -215,17 +215,17 @@ _BOOLEANS = ("use_spmd_partitioning", "use_shardy_partitioner", "parameter_is_tu
 _TUPLES = ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output")
 
 
-def _is_target(given: object) -> bool:
+def _is_target(argument: object) -> bool:
     """Reports whether an argument is a target, or a text of one, by mistake."""
     try:
-        return isinstance(Target.parse(given), Target)  # type: ignore[arg-type]
+        return isinstance(Target.parse(argument), Target)  # type: ignore[arg-type]
     except TargetError:
         return False
 
 
 def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
-    given: Any = flags  # given by the user, so of any type
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+    mapping: Any = flags  # given by the user, so of any type
+    if not isinstance(mapping, Mapping) or not all(isinstance(name, str) for name in mapping):
         raise OptionError(
             f"flags must be a dict with names of flags as keys, got {flags!r}. Options.parse reads the text of an XLA_FLAGS"
             " variable."

@@ -61,18 +61,18 @@ def from_proto(data: bytes) -> dict[str, Any]:
     return fields
 
 
-def overrides(given: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
+def overrides(values: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
     """Returns the flags that JAX's overrides can carry, with values in the form that compilers accept."""
-    return {name: flags.sent_value(name, value) for name, value in given.items() if _is_override(name)}
+    return {name: flags.sent_value(name, value) for name, value in values.items() if _is_override(name)}
 
 
-def additions(given: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> bytes:
+def additions(values: Mapping[str, flags.FlagValue], extra_proto: bytes = b"") -> bytes:
     """Returns the other flags as a serialized `xla.CompileOptionsProto` to append to JAX's own.
 
     Appending protobuf messages merges them. Protobuf does not write zeros, which must also override values,
     so this function writes them itself.
     """
-    fields = _in_message(given)
+    fields = _in_message(values)
     if not fields:  # most compiles do not need the schema
         return extra_proto
     message = options_message()
@@ -94,11 +94,11 @@ def unsaid_value(name: str) -> flags.FlagValue | Unavailable:
     return flags.get_field(flags.holder(jax_options(), type_.home), name)
 
 
-def _in_message(given: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
+def _in_message(values: Mapping[str, flags.FlagValue]) -> dict[str, flags.FlagValue]:
     """Returns the flags that are set in the message itself, without those of LIBTPU_INIT_ARGS."""
     return {
         name: value
-        for name, value in given.items()
+        for name, value in values.items()
         if not _is_override(name) and flags.flag_type(name).home != "libtpu"
     }
 
@@ -207,9 +207,9 @@ def _extent(data: object) -> str:
     return f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
 
 
-def _zeros(given: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) -> bytes:
+def _zeros(values: Mapping[str, flags.FlagValue], message: Any, home: flags.Home) -> bytes:
     """Encodes the flags of a home whose value is zero."""
-    types = {name: flags.flag_type(name) for name in given}
+    types = {name: flags.flag_type(name) for name in values}
     return b"".join(
         _zero(name, type_)
         for name, type_ in types.items()

@@ -28,9 +28,9 @@ def flags_text(text: str) -> str:
     Raises:
       OptionError: not a text, or a file that cannot be read.
     """
-    given: Any = text  # given by the user, so of any type
-    if not isinstance(given, str):
-        raise OptionError(f"Flags must be the text of an XLA_FLAGS variable, got {type(given).__name__}: {given!r}.")
+    value: Any = text  # given by the user, so of any type
+    if not isinstance(value, str):
+        raise OptionError(f"Flags must be the text of an XLA_FLAGS variable, got {type(value).__name__}: {value!r}.")
     if text.lstrip()[:1] in ("", "-", *_QUOTES) or "=" in text or not os.path.exists(text):  # noqa: PTH110 - False for a long text
         return text
     try:

@@ -44,10 +44,10 @@ def pass_warnings(options: Options, platform: str = "cpu") -> tuple[str, ...]:
     compiles a program in a separate process to see which passes run, once for each jaxlib or libtpu.
     Platforms other than "cpu" and "tpu" have no known names, and no warnings.
     """
-    given = {flag: str(options.flags[flag]) for flag in PASS_FLAGS if options.flags.get(flag)}
+    texts = {flag: str(options.flags[flag]) for flag in PASS_FLAGS if options.flags.get(flag)}
     return tuple(
         _warning(flag, entry, name, platform)
-        for flag, entries in given.items()
+        for flag, entries in texts.items()
         for entry in entries.split(",")
         for name in _names(flag, entry)
         if not is_known(name, platform)

@@ -79,15 +79,15 @@ def later_passes(passes: Passes, index: int) -> tuple[tuple[str, ...], tuple[str
         p.name for p in passes.entries[index + 1 :] if p.changed and p.name not in pipelines and _is_a_pass(p, passes)
     )
     left_out: list[str] = []
-    kept: list[str] = []
+    names: list[str] = []
     for name in later:
         runs = [p.index for p in passes if p.name == name]
         ran = sum(at <= index for at in runs)
         if _is_needed(name) or (ran and not takes_places()):
-            kept.append(name)
+            names.append(name)
         else:
             left_out += [f"{name}:{run}" for run in range(ran, len(runs))] if ran else [name]
-    return tuple(left_out), tuple(kept)
+    return tuple(left_out), tuple(names)
 
 
 def _is_a_pass(chosen: Pass, passes: Passes) -> bool:
@@ -105,6 +105,6 @@ def _is_needed(name: str) -> bool:
 
 
 def _disabled(options: Options | None, names: Iterable[str]) -> Options:
-    given = options or Options()
-    already = [name for name in str(given.flags.get(FLAG, "")).split(",") if name]
-    return given.merge(Options(flags={FLAG: ",".join(dict.fromkeys([*already, *names]))}))
+    base = options or Options()
+    already = [name for name in str(base.flags.get(FLAG, "")).split(",") if name]
+    return base.merge(Options(flags={FLAG: ",".join(dict.fromkeys([*already, *names]))}))

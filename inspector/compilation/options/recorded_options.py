@@ -71,9 +71,9 @@ class RecordedOptions:
             )
 
 
-def _why(name: str, value: Any, said: Mapping[str, Any]) -> str:
+def _why(name: str, value: Any, options: Mapping[str, Any]) -> str:
     try:
-        return why_untrusted(name, value, said)
+        return why_untrusted(name, value, options)
     except UnknownFlagError:
         return "is not an option of the installed compilers, so its effect is unknown."
     except OptionError as e:

@@ -48,9 +48,9 @@ class AssemblyRecorder:
         for kind in self._platform.code:
             if file.name.endswith(kind.end) and kind.start in file.name:
                 self._files[file.name] = (kind, file.read_bytes())
-        found = tpu_file(file.name) if self._platform is TPU else None
-        if found is not None:
-            self._tpu_codes.take(found, file.read_bytes())
+        parts = tpu_file(file.name) if self._platform is TPU else None
+        if parts is not None:
+            self._tpu_codes.take(parts, file.read_bytes())
 
     def read(self, module: str, executable: bytes | Unavailable) -> bytes | Unavailable:
         """Returns the recorded code, encoded.
@@ -72,8 +72,8 @@ class AssemblyRecorder:
         return Assembly(tuple(codes), note).to_bytes()
 
     def _codes(self, module: str) -> list[Code]:
-        found = [(kind, module_file(name, module), data) for name, (kind, data) in self._files.items()]
-        codes = [(kind, _code(kind, place[1], data)) for kind, place, data in found if place is not None]
+        files = [(kind, module_file(name, module), data) for name, (kind, data) in self._files.items()]
+        codes = [(kind, _code(kind, place[1], data)) for kind, place, data in files if place is not None]
         codes.sort(key=lambda entry: (self._platform.code.index(entry[0]), entry[1].kernel))
         return [code for _, code in codes]
 
@@ -100,8 +100,8 @@ def _symbols(language: Language, data: bytes) -> tuple[str, ...]:
     find = {"llvm": _llvm_function, "ptx": _ptx_entry}.get(language)
     if find is None:
         return ()
-    found = (find(line) for line in data.decode("utf-8", "replace").split("\n"))
-    return tuple(dict.fromkeys(name for name in found if name))
+    matches = (find(line) for line in data.decode("utf-8", "replace").split("\n"))
+    return tuple(dict.fromkeys(name for name in matches if name))
 
 
 def _llvm_function(line: str) -> str | None:

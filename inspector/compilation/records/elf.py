@@ -81,26 +81,26 @@ class ObjectFile:
 
     def functions(self) -> list[Function]:
         """Returns every function, in the order of the file."""
-        found = []
+        entries = []
         for name, kind, section, value, size in self._symbols:
             if kind & 0xF != _FUNCTION or not 0 < section < len(self._sections):
                 continue
             start = self._sections[section].offset + value
             code = self._data[start : start + size]
             references = {a: t for a, t in self._references(section).items() if value <= a < value + size}
-            found.append((section, value, Function(name, kind >> 4 != _LOCAL, value, code, references)))
-        return [function for *_, function in sorted(found, key=lambda entry: entry[:2])]
+            entries.append((section, value, Function(name, kind >> 4 != _LOCAL, value, code, references)))
+        return [function for *_, function in sorted(entries, key=lambda entry: entry[:2])]
 
     def loaded(self) -> list[bytes]:
         """Returns the loaded sections without the functions' names: kind and contents of each, or its size."""
-        found = []
+        sections = []
         for section in self._sections:
             if section.flags & _LOADED:
                 kind = section.name.split(".")[1:2]  # "text" of ".text.fusion_1", "nv" of ".nv.constant0.fusion_1"
                 start = section.offset
                 contents = b"" if section.kind == _NO_BITS else self._data[start : start + section.size]
-                found.append(repr((kind, section.kind, section.size)).encode() + contents)
-        return found
+                sections.append(repr((kind, section.kind, section.size)).encode() + contents)
+        return sections
 
     def _read_sections(self) -> list[_Section]:
         program, table = struct.unpack_from("<QQ", self._data, 0x20)
@@ -128,12 +128,12 @@ class ObjectFile:
 
     def _references(self, section: int) -> dict[int, str]:
         """Returns the targets that the linker inserts into a section, by address."""
-        found = {}
+        targets = {}
         for table in self._sections:
             if table.kind == _RELOCATIONS and table.info == section:
                 for address, info, addend in _RELA.iter_unpack(self._data[table.offset : table.offset + table.size]):
-                    found[address] = self._target(info >> 32, addend)
-        return found
+                    targets[address] = self._target(info >> 32, addend)
+        return targets
 
     def _target(self, symbol: int, addend: int) -> str:
         name, kind, section, *_ = self._symbols[symbol]

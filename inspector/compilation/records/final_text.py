@@ -52,16 +52,16 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 def _with_short_elements(lines: list[str]) -> list[str]:
     """Replaces uses of elements of tuples by the short form. Elements that a computation returns stay."""
     taken: dict[str, str] = {}
-    kept = []
+    rest = []
     for line in lines:
-        found = _TAKEN.match(line)
-        if found is None:
-            kept.append(line)
+        match = _TAKEN.match(line)
+        if match is None:
+            rest.append(line)
         else:
-            name, whole, index = found.groups()
+            name, whole, index = match.groups()
             taken[name] = f"{taken.get(whole, whole)}#{index}"
     return [
-        _NAME.sub(lambda found: f"%{taken.get(found[1], found[1])}", line) if "%" in line else line for line in kept
+        _NAME.sub(lambda match: f"%{taken.get(match[1], match[1])}", line) if "%" in line else line for line in rest
     ]
 
 
@@ -79,8 +79,8 @@ def _numbers(own_tables: list[str], tables: list[str]) -> dict[str, int]:
 
 
 def _renumbered(line: str, numbers: dict[str, int]) -> str:
-    before, found, rest = line.partition(_FRAME)
-    if not found:
+    before, frame, rest = line.partition(_FRAME)
+    if not frame:
         return line
     end = next((i for i, c in enumerate(rest) if not c.isdigit()), len(rest))
     number = numbers.get(rest[:end])

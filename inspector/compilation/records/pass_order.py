@@ -37,16 +37,16 @@ def events(timed: Sequence[TimedPass]) -> list[PassBoundary]:
     Args:
       timed: the passes. Those with the same start time are in the order in which they started, since clocks are coarse.
     """
-    found: list[PassBoundary] = []
+    boundaries: list[PassBoundary] = []
     running: list[TimedPass] = []
     for each in sorted(timed, key=lambda t: t.start_s):
         while running and not _is_within(each, running[-1]):
-            found.append(PassBoundary(running.pop()))
+            boundaries.append(PassBoundary(running.pop()))
         if each.name == START:
-            found.append(PassBoundary(each, _is_in_pass(each.pipeline, running)))
+            boundaries.append(PassBoundary(each, _is_in_pass(each.pipeline, running)))
         else:
             running.append(each)
-    return found + [PassBoundary(each) for each in reversed(running)]
+    return boundaries + [PassBoundary(each) for each in reversed(running)]
 
 
 def _is_within(each: TimedPass, outer: TimedPass) -> bool:

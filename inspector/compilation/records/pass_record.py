@@ -89,20 +89,20 @@ def _join(walk: _Walk, snapshots: Sequence[Snapshot], queue: Sequence[PassBounda
     for number, snapshot in enumerate(snapshots):
         name = snapshot.name
         if _is_part(name):
-            found = _owner(snapshots[number:], queue, position)
+            index = _owner(snapshots[number:], queue, position)
             end = position
-            while found is not None and end < found and queue[end].timed.end_s <= queue[found].timed.start_s:
+            while index is not None and end < index and queue[end].timed.end_s <= queue[index].timed.start_s:
                 end += 1
         else:
-            found = _event(name, queue, position)
-            end = position if found is None else found
+            index = _event(name, queue, position)
+            end = position if index is None else index
         for event in queue[position:end]:
             walk.rest(event)
         position = end
-        if _is_part(name) or found is None or queue[found].is_start != (name.after == START):
+        if _is_part(name) or index is None or queue[index].is_start != (name.after == START):
             walk.step(snapshot, None, _is_in_pass(snapshots, number))
         else:
-            walk.step(snapshot, queue[found], queue[found].is_in_pass)
+            walk.step(snapshot, queue[index], queue[index].is_in_pass)
             position += 1
     for event in queue[position:]:
         walk.rest(event)

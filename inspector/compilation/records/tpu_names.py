@@ -59,8 +59,8 @@ def tpu_file(file_name: str) -> TpuFile | None:
     time, dash, rest = file_name.removesuffix(".txt").partition("-")
     if not dash or not _is_number(time) or not file_name.endswith(".txt"):
         return None
-    found = _mosaic(rest) if _MOSAIC in f"-{rest}" else _llo(rest)
-    return None if found is None else dataclasses.replace(found, time=int(time))
+    parts = _mosaic(rest) if _MOSAIC in f"-{rest}" else _llo(rest)
+    return None if parts is None else dataclasses.replace(parts, time=int(time))
 
 
 def _mosaic(rest: str) -> TpuFile | None:
@@ -68,8 +68,8 @@ def _mosaic(rest: str) -> TpuFile | None:
     number, _, name = rest.partition(_MOSAIC)
     if not _is_number(number) or int(number) < FIRST_MOSAIC:  # the file before it belongs to passes without changes
         return None
-    kernel, found, stage = name.partition(_LATER)
-    if found:
+    kernel, separator, stage = name.partition(_LATER)
+    if separator:
         return TpuFile(f"Mosaic {stage}", kernel, int(number))
     return TpuFile("Mosaic", name.removesuffix(_FIRST), int(number)) if name.endswith(_FIRST) else None
 

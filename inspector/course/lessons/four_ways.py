@@ -33,8 +33,8 @@ def _automatic() -> Collectives:
 
 
 def _of_the_partitioner() -> str:
-    found = {"axis_env": _environment(), "shard_map": _manual(), "jit": _automatic()}
-    (way,) = (way for way, (collective,) in found.items() if collective.inserted_by == "partitioner")
+    collectives = {"axis_env": _environment(), "shard_map": _manual(), "jit": _automatic()}
+    (way,) = (way for way, (collective,) in collectives.items() if collective.inserted_by == "partitioner")
     return way
 
 

@@ -24,8 +24,8 @@ def _stray() -> Collective:
     on = mesh(data=2, model=4)
     by_head = split(on, _HEADS, "data", None, "model")
     by_place = split(on, _HEADS, "data", "model")
-    found = compiled_collectives(jax.jit(attention), by_head, by_place, by_head, split(on, (512, 256), "model"))
-    (stray,) = (one for one in found if one.opcode != "all-reduce")
+    collectives = compiled_collectives(jax.jit(attention), by_head, by_place, by_head, split(on, (512, 256), "model"))
+    (stray,) = (one for one in collectives if one.opcode != "all-reduce")
     return stray
 
 

@@ -25,15 +25,17 @@ def _bytes_of_a_part() -> int:
 
 def _product(a: Sequence[str | None], b: Sequence[str | None]) -> str:
     on = mesh(x=4, y=2)
-    found = compiled_collectives(jax.jit(lambda a, b: a @ b), split(on, _SHAPE, *a), split(on, _SHAPE, *b))
-    return found[0].opcode if len(found) else _NONE
+    collectives = compiled_collectives(jax.jit(lambda a, b: a @ b), split(on, _SHAPE, *a), split(on, _SHAPE, *b))
+    return collectives[0].opcode if len(collectives) else _NONE
 
 
 def _microseconds() -> float:
     on = mesh(x=4)
-    found = compiled_collectives(jax.jit(lambda a, b: a @ b), split(on, (4096, 1024), "x"), split(on, (1024, 512), "x"))
-    (gather,) = found
-    return microseconds(found.exchange(gather.name, "bidirectional ring", links=Links("ring", 90e9)))
+    collectives = compiled_collectives(
+        jax.jit(lambda a, b: a @ b), split(on, (4096, 1024), "x"), split(on, (1024, 512), "x")
+    )
+    (gather,) = collectives
+    return microseconds(collectives.exchange(gather.name, "bidirectional ring", links=Links("ring", 90e9)))
 
 
 _GATHERED = 1024 * 512 * 4 / 90e9 * 1e6

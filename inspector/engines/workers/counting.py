@@ -55,9 +55,9 @@ def count(modules: Sequence[bytes], ask: Ask) -> tuple[Counts | Unavailable, ...
         known |= zip(part, _ask([wanted[key] for key in part], ask, deaths), strict=True)
     with _lock:
         for key in keys:
-            found = known[key]
-            if not isinstance(found, Unavailable):  # a crash may have another cause, so failures are not remembered
-                _memory[key] = found
+            result = known[key]
+            if not isinstance(result, Unavailable):  # a crash may have another cause, so failures are not remembered
+                _memory[key] = result
                 _memory.move_to_end(key)
         while len(_memory) > _REMEMBERED:
             _memory.popitem(last=False)

@@ -58,8 +58,8 @@ class Environment:
 
 
 def _variables(*names: str) -> tuple[tuple[str, str], ...]:
-    given = environ()
-    return tuple((name, given.get(name, "")) for name in names)
+    variables = environ()
+    return tuple((name, variables.get(name, "")) for name in names)
 
 
 def accelerator(target: Target) -> Platform | None:

@@ -94,7 +94,7 @@ class ForkServer:
         ours, theirs = socket.socketpair()
         request = {"do": "fork", "environment": environment}
         try:
-            with self._held(until):
+            with self._locked(until):
                 reply = self._ask(request, until, [theirs.fileno(), log.file.fileno()])
             if "error" in reply:
                 raise StartError(f"The fork server could not fork a worker: {reply['error']}")
@@ -117,7 +117,7 @@ class ForkServer:
         until = time.monotonic() + _REAP_LIMIT_S
         while time.monotonic() < until:
             try:
-                with self._held(time.monotonic() + START_LIMIT_S):  # the server may be starting another worker
+                with self._locked(time.monotonic() + START_LIMIT_S):  # the server may be starting another worker
                     request = {"do": "reap", "pid": pid}
                     reply = {"known": False} if self._control is None else self._ask(request, math.inf)
             except StartError as e:
@@ -136,7 +136,7 @@ class ForkServer:
             self._end()
 
     @contextlib.contextmanager
-    def _held(self, until: float) -> Iterator[None]:
+    def _locked(self, until: float) -> Iterator[None]:
         if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
             raise StartTimeoutError("The fork server was busy with the start of another worker.")
         try:

@@ -198,13 +198,13 @@ def read_counted(header: Header) -> Mapping[str, Any] | Unavailable:
     return cost
 
 
-def write_report(report: Report, told: EarlyReport | None = None) -> Message:
-    """Converts a `Report` to a message without its executable, which follows. The parts in `told` are not sent again."""
+def write_report(report: Report, preview: EarlyReport | None = None) -> Message:
+    """Converts a `Report` to a message without its executable, which follows. The parts in `preview` are not sent again."""
     from inspector._jax.compiling.report import EarlyReport
 
     names, recorded = _write_recorded(report.recorded)
     early = EarlyReport(report.hlo, report.hlo_proto, report.buffer_assignment, report.devices)
-    as_told = early == told
+    as_told = early == preview
     header = {
         "reply": "compiled",
         "as_told": as_told,
@@ -222,7 +222,7 @@ def read_report(
     header: Header,
     blobs: Sequence[bytes],
     executable: Callable[[], bytes | Unavailable],
-    told: EarlyReport | None = None,
+    preview: EarlyReport | None = None,
 ) -> Report:
     """Converts a message to a `Report`.
 
@@ -230,7 +230,7 @@ def read_report(
         header: header of the message.
         blobs: blobs of the message.
         executable: waits for the executable, which follows.
-        told: the preview that came before the report, if any.
+        preview: the preview that came before the report, if any.
 
     Raises:
         WireError: the message refers to a preview, and there was none.
@@ -239,9 +239,9 @@ def read_report(
 
     rest = list(blobs)
     if header["as_told"]:
-        if told is None:
+        if preview is None:
             raise WireError("The report refers to a preview that was not sent.")
-        early = told
+        early = preview
     else:
         early, rest = read_early(header, rest), rest[3:]
     return deferred.defer(

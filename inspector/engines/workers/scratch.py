@@ -49,7 +49,7 @@ class Scratch:
         while self._descriptor < 0:  # it may be deleted as an orphan before it is locked: rare, try again
             self.path = tempfile.mkdtemp(prefix=_prefix(parent), dir=_place(room_bytes or ROOM_BYTES))
             with contextlib.suppress(FileNotFoundError):
-                self._descriptor = _held(f"{self.path}/{_LOCK}")
+                self._descriptor = _lock_descriptor(f"{self.path}/{_LOCK}")
 
     def release(self) -> None:
         """Releases the lock. Processes forked meanwhile still hold it."""
@@ -102,7 +102,7 @@ def _delete_unless_held(path: Path) -> None:
         os.close(descriptor)
 
 
-def _held(lock: str) -> int:
+def _lock_descriptor(lock: str) -> int:
     """Returns a descriptor that holds a new lock. Raises FileNotFoundError when its directory was deleted meanwhile."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -84,11 +84,11 @@ class WorkerEngine:
         from inspector.engines.workers import counting
 
         what = "counting the operations of a module"
-        asked = WorkerRequest(counting.request(modules), what, Options(), counting.read)
+        request = WorkerRequest(counting.request(modules), what, Options(), counting.read)
         return self._put(
             lambda: Environment.of(Target("cpu"), Options()),
             what,
-            lambda lane, job: lane.ask(job, asked)[0],
+            lambda lane, job: lane.ask(job, request)[0],
         )
 
     def close(self) -> None:

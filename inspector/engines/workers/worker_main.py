@@ -300,17 +300,17 @@ def _answer(server: Any, sender: _Sender, header: dict[str, Any], blobs: list[by
         if header["do"] == "compile":
             request = messages.read_compile(header, blobs)
             apply_config(request.config)
-            told: list[EarlyReport] = []
+            previews: list[EarlyReport] = []
 
             def take(early: EarlyReport) -> None:
                 sender.send(*messages.write_early(early))
-                told.append(early)
+                previews.append(early)
 
             watch = Watch(
                 f"{_dump_place(scratch, request)}/hlo", take, lambda cost: sender.send(*messages.write_counted(cost))
             )
             report = server.compile(request, progress, watch=watch)
-            sender.send(*messages.write_report(report, *told))
+            sender.send(*messages.write_report(report, *previews))
             return messages.write_executable(
                 report.executable
             )  # this takes about the same time as reading all other results

@@ -278,8 +278,8 @@ def _named_form(proto: Any) -> Hashable:
     grouped = [*split, manual, unreduced]
     groups = MeshGroups(mesh, tuple(axis for axes in grouped for axis in axes), ids)
     counts = [int(np.prod([axis.size or sizes[int(axis.name)] for axis in axes], dtype=np.int64)) for axes in grouped]
-    held = groups.expand()
-    form = _tiled_form(held.T.reshape(*counts, len(held)), ["MANUAL", "UNREDUCED", "REPLICATED"])
+    members = groups.expand()
+    form = _tiled_form(members.T.reshape(*counts, len(members)), ["MANUAL", "UNREDUCED", "REPLICATED"])
     is_open = tuple(not dimension.is_closed for dimension in proto.dim_shardings)
     if not any(is_open):
         return form
@@ -307,13 +307,13 @@ def _tiled_form(ids: Ids, types: list[str]) -> Hashable:
     }
     turned = ids.transpose([*range(rank), *(place for places in dimensions.values() for place in places)])
     counts = {name: int(np.prod([ids.shape[p] for p in places], dtype=np.int64)) for name, places in dimensions.items()}
-    held = np.sort(turned.reshape(*data, *counts.values()), axis=-1)
+    parts = np.sort(turned.reshape(*data, *counts.values()), axis=-1)
     several = tuple((name, count) for name, count in counts.items() if count > 1)
     while data and data[-1] == 1:
         data = data[:-1]
     if not any(size > 1 for size in data) and len(several) <= 1:
         return (several[0][0] if several else "REPLICATED",)
-    return data, several, held.astype(np.int64).tobytes()
+    return data, several, parts.astype(np.int64).tobytes()
 
 
 def _tile_count(proto: Any) -> int:

@@ -94,14 +94,14 @@ class Octets:
         ends = np.cumsum(spans.lengths)
         places = np.repeat(spans.begins - (ends - spans.lengths), spans.lengths)
         places += np.arange(len(places))
-        found: npt.NDArray[np.uint8] = self._octets[places]
-        return found
+        octets: npt.NDArray[np.uint8] = self._octets[places]
+        return octets
 
     def begins_with(self, at: Numbers, begin: bytes) -> npt.NDArray[np.bool_]:
         """Reports for each position whether the bytes there begin with `begin`, which has at most eight bytes."""
         mask = _WORD((1 << 8 * len(begin)) - 1)
-        found: npt.NDArray[np.bool_] = (self._words[at] & mask) == _WORD(int.from_bytes(begin, "little"))
-        return found
+        matches: npt.NDArray[np.bool_] = (self._words[at] & mask) == _WORD(int.from_bytes(begin, "little"))
+        return matches
 
     def varints(self, at: Numbers) -> tuple[Numbers, Numbers]:
         """Reads the signed 64-bit integers at positions, as protobuf's `int64`, and the positions after them.
@@ -166,10 +166,10 @@ class Octets:
             read.append((np.repeat(rows, more), np.arange(len(values)) - np.repeat(before, more), values))
             counts[rows] += more
         offsets = np.append(0, np.cumsum(counts))
-        found = np.empty(offsets[-1], np.int64)
+        integers = np.empty(offsets[-1], np.int64)
         for rows, places, values in read:
-            found[offsets[rows] + places] = values
-        return offsets, found
+            integers[offsets[rows] + places] = values
+        return offsets, integers
 
     def _many(self, spans: ByteRanges) -> tuple[Numbers, Numbers]:
         """Returns the number of integers of each long range, and the integers."""
@@ -237,8 +237,8 @@ def _endless() -> ModuleError:
 
 
 def _mixed(sums: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    found: npt.NDArray[np.uint64] = sums ^ sums >> _WORD(29)
-    return found
+    words: npt.NDArray[np.uint64] = sums ^ sums >> _WORD(29)
+    return words
 
 
 def _everywhere(octets: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:

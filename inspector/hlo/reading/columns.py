@@ -147,8 +147,8 @@ class Columns:
         octets, names = self.parts.octets, self.parts.names
         texts = octets.gathered(ByteRanges(names.begins, names.lengths + 1))
         texts[np.cumsum(names.lengths + 1) - 1] = 0  # a separator after each name
-        found = _text(texts.tobytes()).split("\0")[:-1]
-        return found if len(found) == len(self) else [*map(_text, octets.slices(names))]
+        strings = _text(texts.tobytes()).split("\0")[:-1]
+        return strings if len(strings) == len(self) else [*map(_text, octets.slices(names))]
 
     @functools.cached_property
     def _rows(self) -> RowsById:

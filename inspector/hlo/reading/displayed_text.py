@@ -51,15 +51,15 @@ def entries(shown: DisplayedText) -> dict[str, bytes] | None:
     return {"text": shown.text.encode("utf-8", "surrogatepass"), "rows": shown.rows.astype("<i4").tobytes()}
 
 
-def read(kept: Mapping[str, bytes], module: Module) -> DisplayedText:
+def read(blobs: Mapping[str, bytes], module: Module) -> DisplayedText:
     """Restores a text from its `entries`.
 
     Raises:
       ModuleError: the entries belong to another module, or are damaged.
     """
     try:
-        text = kept["text"].decode("utf-8", "surrogatepass")
-        rows = np.frombuffer(kept["rows"], "<i4")
+        text = blobs["text"].decode("utf-8", "surrogatepass")
+        rows = np.frombuffer(blobs["rows"], "<i4")
     except (KeyError, ValueError) as e:
         raise ModuleError(f"The saved text is damaged: {e}.") from e
     if len(rows) != text.count("\n") + 1 or rows.min() < -1 or rows.max() >= len(module.columns):

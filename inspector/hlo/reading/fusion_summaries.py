@@ -99,15 +99,15 @@ class Briefs:
           operands: number of operands of the fusion.
         """
         rows, stays, is_input = self._rows[computation], self._stays, self._is_input
-        kept = tuple([row for row in rows if stays[row]])
+        kept_rows = tuple([row for row in rows if stays[row]])
         numbered_inputs = [(self._numbers[row], row) for row in rows if is_input[row]]
         inputs = dict(numbered_inputs)
-        if len(kept) == len(rows) or len(numbered_inputs) > operands or sorted(inputs) != [*range(operands)]:
+        if len(kept_rows) == len(rows) or len(numbered_inputs) > operands or sorted(inputs) != [*range(operands)]:
             return None
         kept_inputs = {inputs[number]: number for number in range(operands) if stays[inputs[number]]}
         places = {row: place for place, row in enumerate(kept_inputs)}
         return Brief(
-            kept,
+            kept_rows,
             kept_inputs,
             tuple([places[self._reads_as[inputs[number]]] for number in range(operands)]),
             dict(collections.Counter([self._kinds[row] for row in rows if not stays[row] and not is_input[row]])),

@@ -114,8 +114,8 @@ def _bytes(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[Byt
 
 def _integers(octets: Octets, number: int, at: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
     """Reads an integer field at each position, 0 if there is none, and the positions after it."""
-    found, behind = _field(octets, number << 3 | VARINT, at, ends)
-    return found, _checked(behind, at, ends)
+    integers, behind = _field(octets, number << 3 | VARINT, at, ends)
+    return integers, _checked(behind, at, ends)
 
 
 def _field(octets: Octets, tag: int, at: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
@@ -124,10 +124,10 @@ def _field(octets: Octets, tag: int, at: Numbers, ends: Numbers) -> tuple[Number
     is_there = octets.begins_with(at, written) & (at < ends)
     if is_there.all():
         return octets.varints(at + len(written))
-    found, behind, there = np.zeros_like(at), at.copy(), np.flatnonzero(is_there)
+    integers, behind, there = np.zeros_like(at), at.copy(), np.flatnonzero(is_there)
     if len(there):
-        found[there], behind[there] = octets.varints(at[there] + len(written))
-    return found, behind
+        integers[there], behind[there] = octets.varints(at[there] + len(written))
+    return integers, behind
 
 
 def _behind(octets: Octets, number: int, at: Numbers, ends: Numbers) -> Numbers:

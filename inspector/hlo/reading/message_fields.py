@@ -118,8 +118,8 @@ class Fields:
             steps[field.begins] += 1
             steps[field.ends] -= 1
             lengths -= np.bincount(field.rows, field.ends - field.begins, len(self)).astype(np.int64)
-        kept = np.cumsum(steps[:-1], dtype=np.int8) == 0
-        left = np.frombuffer(self.octets.data, np.uint8, self.octets.size)[kept].tobytes()
+        mask = np.cumsum(steps[:-1], dtype=np.int8) == 0
+        left = np.frombuffer(self.octets.data, np.uint8, self.octets.size)[mask].tobytes()
         spans = np.append(0, np.cumsum(lengths)).tolist()
         return [left[start:end] for start, end in itertools.pairwise(spans)]
 

@@ -26,7 +26,7 @@ class _Entry:
     owners: dict[int, weakref.ref[object]] = dataclasses.field(default_factory=dict)
 
 
-class Held:
+class ModuleCache:
     """A thread-safe cache of modules, by their bytes.
 
     Values with equal bytes, such as a preview and the compiled program, share one module. A module is dropped when its values
@@ -73,20 +73,20 @@ class Held:
                 del self._entries[hlo_proto]
 
 
-held = Held()
+shared_cache = ModuleCache()
 """The cache of this process."""
 
 
-def kept(say: Callable[[Module], T]) -> Callable[[Module], T]:
+def cache_per_module(function: Callable[[Module], T]) -> Callable[[Module], T]:
     """Caches the results of a function of a module for the lifetime of the module.
 
     Results must not refer to the module, which would then never be deleted.
     """
     known: weakref.WeakKeyDictionary[Module, T] = weakref.WeakKeyDictionary()
 
-    @functools.wraps(say)
-    def said(module: Module) -> T:
+    @functools.wraps(function)
+    def result_of(module: Module) -> T:
         result = known.get(module)
-        return result if result is not None else known.setdefault(module, say(module))
+        return result if result is not None else known.setdefault(module, function(module))
 
-    return said
+    return result_of

@@ -59,7 +59,7 @@ class _Sorted:
 
     def of(self, groups: npt.NDArray[Any], ids: Numbers) -> Numbers:
         place = np.searchsorted(self._known, ids).clip(max=len(self._known) - 1)
-        asked = groups.astype(np.int64) * len(self._known) + place
-        rows = np.searchsorted(self._keys, asked, side="right") - 1
-        there = (self._known[place] == ids) & (rows >= 0) & (self._keys[rows] == asked)
+        keys = groups.astype(np.int64) * len(self._known) + place
+        rows = np.searchsorted(self._keys, keys, side="right") - 1
+        there = (self._known[place] == ids) & (rows >= 0) & (self._keys[rows] == keys)
         return np.where(there, self._order[rows], -1)

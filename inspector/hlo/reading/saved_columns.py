@@ -54,28 +54,28 @@ def entries(columns: Columns) -> dict[str, bytes] | None:
     }
 
 
-def read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
+def read(data: bytes, blobs: Mapping[str, bytes]) -> Columns:
     """Restores the columns of a module from its `entries`.
 
     Raises:
       ModuleError: the entries belong to another module, or are damaged.
     """
     try:
-        return _read(data, kept)
+        return _read(data, blobs)
     except (ModuleError, KeyError, ValueError, IndexError) as e:
         raise ModuleError(f"The saved columns do not match the module of {len(data)} bytes: {e}.") from e
 
 
-def _read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
+def _read(data: bytes, blobs: Mapping[str, bytes]) -> Columns:
     def numbers(name: str) -> Numbers:
-        return np.frombuffer(kept[name], _PLACES).astype(np.int64)
+        return np.frombuffer(blobs[name], _PLACES).astype(np.int64)
 
-    ids = np.frombuffer(kept["ids"], _IDS).astype(np.int64)
-    computations = _cut(kept["computations"], numbers("computation_lengths"))
+    ids = np.frombuffer(blobs["ids"], _IDS).astype(np.int64)
+    computations = _cut(blobs["computations"], numbers("computation_lengths"))
     first, codes = numbers("first"), numbers("codes")
     messages = ByteRanges(numbers("begins"), numbers("lengths"))
     names = ByteRanges(numbers("name_begins"), numbers("name_lengths"))
-    contents = Fields(_cut(kept["contents"], numbers("content_lengths")))
+    contents = Fields(_cut(blobs["contents"], numbers("content_lengths")))
     _check(len(first) == len(computations) + 1 and first[0] == 0 and first[-1] == len(ids), "computations")
     _check((np.diff(first) >= 0).all(), "computations")
     _check(len(codes) == len(ids) and _within(codes, len(contents)), "contents")
@@ -91,7 +91,7 @@ def _read(data: bytes, kept: Mapping[str, bytes]) -> Columns:
         _check((np.diff(rows) > 0).all() and (lengths > 0).all(), "links")
         _check_spans(ByteRanges(begins, lengths), messages[rows], "links")
         links[number] = Lists(rows, ByteRanges(begins, lengths))
-    outline = Outline.of(data, kept["module"], computations, first, messages)
+    outline = Outline.of(data, blobs["module"], computations, first, messages)
     end = int(messages.ends.max(initial=0))
     parts = Parts(Octets([data], end), messages, names, ids, links, codes, contents)
     return Columns(data, known=(outline, parts))

@@ -127,8 +127,10 @@ class _Plain:
         self._codes: list[int] = columns.shapes.codes.tolist()
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._numbers: list[int] = columns.integers(PARAMETER_NUMBER).tolist()
-        kept = module.alike.attributes((SHAPE, *_UNCOUNTED, BACKEND_CONFIG))
-        self._attributes = [data + _shaped(SHAPE, self._shape(row)) for data, row in zip(kept, first, strict=True)]
+        attributes = module.alike.attributes((SHAPE, *_UNCOUNTED, BACKEND_CONFIG))
+        self._attributes = [
+            data + _shaped(SHAPE, self._shape(row)) for data, row in zip(attributes, first, strict=True)
+        ]
 
     @property
     def shape_numbers(self) -> npt.NDArray[np.int64]:
@@ -213,8 +215,8 @@ class _Plain:
 
     def _computation(self, computation: int, numbers: Mapping[int, int], last: int) -> bytes:
         """Serializes a computation, with instructions numbered after `last`."""
-        found, number = self._module.computations[computation], numbers[computation]
-        rows, root = found.rows, found.root.row
+        body, number = self._module.computations[computation], numbers[computation]
+        rows, root = body.rows, body.root.row
         before, opcodes = rows.start - 1 - last, self._columns.opcode_texts
         takes = {self._numbers[row]: row for row in rows if opcodes[row] == "parameter"}
         attributes, kinds, (offsets, operands) = self._attributes, self._kinds, self._operands
@@ -228,7 +230,7 @@ class _Plain:
             written += _head(_INSTRUCTIONS, len(data)), data
         return b"".join([
             _text(1, f"c{number}"), *written, _bytes(4, self._program([takes[n] for n in sorted(takes)], root)),
-            _number(5, number), _number(6, root - before), _number(7, int(found.proto.is_fusion_computation)),
+            _number(5, number), _number(6, root - before), _number(7, int(body.proto.is_fusion_computation)),
         ])  # fmt: skip
 
     def _summarized(self, computation: int, numbers: Mapping[int, int], last: int, brief: Brief) -> tuple[bytes, int]:

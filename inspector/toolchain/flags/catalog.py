@@ -96,9 +96,9 @@ def find_options(search: str) -> tuple[Option, ...]:
     Raises:
       OptionError: the search is not text.
     """
-    given: Any = search  # users may pass any type
-    if not isinstance(given, str):
-        raise OptionError(f"Expected a search text, such as 'fast math', got {given!r}.")
+    text: Any = search  # users may pass any type
+    if not isinstance(text, str):
+        raise OptionError(f"Expected a search text, such as 'fast math', got {text!r}.")
     words = search.lower().removeprefix("--").replace("-", "_").split()
     if not words:
         return options()

@@ -42,10 +42,10 @@ def flag_type(name: str) -> FlagType:
       UnknownFlagError: an unknown flag. The message suggests the nearest names.
       OptionError: the name is not text.
     """
-    given: Any = name  # users may pass any type
-    if not isinstance(given, str):
-        raise OptionError(f"Expected the name of a flag as text, such as 'xla_cpu_enable_fast_math', got {given!r}.")
-    name = given.removeprefix("--")
+    text: Any = name  # users may pass any type
+    if not isinstance(text, str):
+        raise OptionError(f"Expected the name of a flag as text, such as 'xla_cpu_enable_fast_math', got {text!r}.")
+    name = text.removeprefix("--")
     if name in _fields():
         return _type(name)
     if name in libtpu_flags():

@@ -194,12 +194,12 @@ def _read_enums(name: str, type_: FlagType, text: str, before: FlagValue | None)
         return ",".join(values)
     if not all(changes):
         raise FlagTypeError(f"Flag {name}: {text!r} mixes names with '+NAME' and '-NAME'. Use either names or changes.")
-    kept = _default_elements(name, text) if before is None else [part for part in str(before).split(",") if part]
+    elements = _default_elements(name, text) if before is None else [part for part in str(before).split(",") if part]
     for word, value in zip(words, values, strict=True):
         if not _is_choice(type_, value):
             raise FlagTypeError(f"Flag {name}: cannot read {word!r}, expected {changes_of(type_)}.{hint(type_, value)}")
-        kept = [*kept, value] if word[0] == "+" else [k for k in kept if k != value]
-    return ",".join(dict.fromkeys(kept))
+        elements = [*elements, value] if word[0] == "+" else [k for k in elements if k != value]
+    return ",".join(dict.fromkeys(elements))
 
 
 def _default_elements(name: str, text: str) -> list[str]:

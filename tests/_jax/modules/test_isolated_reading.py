@@ -94,11 +94,11 @@ def test_a_module_is_read_as_jax_reads_it() -> None:
 def test_counts_of_a_header() -> None:
     text = LOWERED.hlo.replace("HloModule jit__lambda,", "HloModule jit__lambda, replica_count=2, num_partitions=4,")
     assert text != LOWERED.hlo
-    given = isolated_reading.read(text, "HLO").given
+    given = isolated_reading.read(text, "HLO").source
     assert given is not None
     header = header_attributes(given.header)
     assert (header["replica_count"], header["num_partitions"]) == ("2", "4")
-    assert isolated_reading.read(LOWERED.program.module, "StableHLO").given is None
+    assert isolated_reading.read(LOWERED.program.module, "StableHLO").source is None
 
 
 def test_the_whole_text_is_the_same_from_another_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def test_its_lock_is_the_users_alone_and_goes_when_it_cannot_be_held(
 
 
 def test_one_that_is_deleted_before_it_is_held_is_made_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held, asked = scratch._held, []
+    held, asked = scratch._lock_descriptor, []
 
     def late(lock: str) -> int:
         asked.append(lock)
@@ -131,7 +131,7 @@ def test_one_that_is_deleted_before_it_is_held_is_made_again(place: Path, monkey
             Path(lock).parent.rmdir()
         return held(lock)
 
-    monkeypatch.setattr(scratch, "_held", late)
+    monkeypatch.setattr(scratch, "_lock_descriptor", late)
     made = Scratch(1)
     assert asked == [asked[0], f"{made.path}/{scratch._LOCK}"]
     assert [Path(made.path)] == list(place.iterdir()) == delete_orphans()

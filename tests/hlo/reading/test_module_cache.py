@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from inspector.hlo.module import Module
-from inspector.hlo.reading.module_cache import Held, kept
+from inspector.hlo.reading.module_cache import ModuleCache, cache_per_module
 from tests.modules import module_of
 
 
@@ -34,14 +34,14 @@ class Owner:
 
 
 def test_a_module_is_read_once() -> None:
-    held, one = Held(), Owner()
+    held, one = ModuleCache(), Owner()
     module = held.module(one, proto())
     assert held.module(one, proto()) is module
     assert held.module(one, proto("other")) is not module
 
 
 def test_values_with_equal_bytes_have_one_module_until_the_last_is_gone() -> None:
-    held, one, other = Held(), Owner(), Owner()
+    held, one, other = ModuleCache(), Owner(), Owner()
     module = held.module(one, proto())
     assert held.module(other, proto()) is module
     assert len(held) == 1
@@ -54,7 +54,7 @@ def test_values_with_equal_bytes_have_one_module_until_the_last_is_gone() -> Non
 
 
 def test_a_module_goes_with_its_value() -> None:
-    held, owner = Held(), Owner()
+    held, owner = ModuleCache(), Owner()
     module = weakref.ref(held.module(owner, proto()))
     del owner
     gc.collect()
@@ -63,7 +63,7 @@ def test_a_module_goes_with_its_value() -> None:
 
 
 def test_of_too_many_the_last_ones_stay() -> None:
-    held, owner = Held(most_rows=5), Owner()
+    held, owner = ModuleCache(most_rows=5), Owner()
     one = held.module(owner, proto("one"))
     two = held.module(owner, proto("two"))
     assert held.module(owner, proto("one")) is one
@@ -74,13 +74,13 @@ def test_of_too_many_the_last_ones_stay() -> None:
 
 
 def test_the_last_one_stays_whatever_its_size() -> None:
-    held, owner = Held(most_rows=1), Owner()
+    held, owner = ModuleCache(most_rows=1), Owner()
     module = held.module(owner, proto())
     assert held.module(owner, proto()) is module
 
 
 def test_threads_get_the_same_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, owner, data = Held(), Owner(), proto()
+    held, owner, data = ModuleCache(), Owner(), proto()
     together, read = threading.Barrier(4), Module.from_proto
 
     def slow(data: bytes) -> Module:
@@ -94,7 +94,7 @@ def test_threads_get_the_same_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_value_that_dies_while_its_module_is_handed_out_takes_nothing_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, owner, data = Held(), Owner(), proto()
+    held, owner, data = ModuleCache(), Owner(), proto()
     reference = weakref.ref
 
     def collecting(*args: Any) -> weakref.ref[Any]:
@@ -118,18 +118,18 @@ def test_a_value_that_dies_while_its_module_is_handed_out_takes_nothing_along(mo
 
 
 def test_the_last_one_stays_though_the_others_die_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, owner = Held(most_rows=1), Owner()
+    held, owner = ModuleCache(most_rows=1), Owner()
     others = [Owner()]
     held.module(others[0], proto("other"))
-    rows = Held._rows
+    rows = ModuleCache._rows
 
-    def dying(self: Held) -> int:
+    def dying(self: ModuleCache) -> int:
         found = rows(self)
         others.clear()
         gc.collect()
         return found
 
-    monkeypatch.setattr(Held, "_rows", dying)
+    monkeypatch.setattr(ModuleCache, "_rows", dying)
     module = held.module(owner, proto())
     assert len(held) == 1
     assert held.module(owner, proto()) is module
@@ -145,7 +145,7 @@ def test_an_instruction_is_the_same_object_in_every_thread() -> None:
 def test_what_is_kept_goes_with_the_module() -> None:
     asked = []
 
-    @kept
+    @cache_per_module
     def names(module: Module) -> list[str]:
         asked.append(module.name)
         return [*module.columns.names]
