@@ -56,7 +56,7 @@ class Compiles:
 
         Args:
           lowered: the program.
-          work: the functions that lower, compile and run.
+          work: lowers, compiles and runs.
           tuning: the changes that `lowered` has to its Pallas kernels and its call.
           app: the app that shows the variants.
           lines: registry entries of the panes.

@@ -82,7 +82,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         Args:
           lowered: the program.
-          work: the functions that lower, compile and run.
+          work: lowers, compiles and runs.
           options: options of the baseline.
           target: target of the baseline.
           tuning: the changes that `lowered` has to its Pallas kernels and its call.
@@ -126,7 +126,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             axes_of(lowered.program.mesh),
             self._add,
             (lambda axes: self._later(lambda: self._lower(axes))) if can_lower else None,
-            work.platform,
+            lambda each: self._compiles.work.platform(each),
         )
         super().__init__([self._app])
         hold_weakly(self)

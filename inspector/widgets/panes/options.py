@@ -219,10 +219,9 @@ class OptionsPane(Pane):
             job.cancel()
 
     def _started(self, variant: Variant, limits: ScanLimits) -> ScanJob:
-        scan = self.context.work().scan
-        if scan is None or variant.lowered is None:
+        if variant.lowered is None:
             raise ExecutionError(f"{variant.label} cannot be compiled, so flags cannot be tried. Scan another variant.")
-        return scan(variant.lowered, variant.target, variant.options, limits)
+        return self.context.work().scan(variant.lowered, variant.target, variant.options, limits)
 
     def _add(self, request: ScanAddRequest) -> None:
         """Adds a variant with a flag that was tried; a page may not request any other flag here."""
