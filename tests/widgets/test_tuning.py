@@ -64,7 +64,7 @@ def request(box: Mailbox, **fields: Any) -> None:
 
 
 def settled(explorer: Explorer) -> None:
-    explorer._drain(None)
+    explorer._threads.drain()
 
 
 def test_the_pane_is_there_with_kernels_and_not_without(explorer: Explorer, box: Mailbox, work: FakeWork) -> None:
@@ -145,7 +145,7 @@ def test_a_refusal_is_explained_beside_the_kernel(explorer: Explorer, box: Mailb
 
 def test_another_axis_environment_keeps_the_tunings(explorer: Explorer, work: FakeWork) -> None:
     explorer.tune({"scale": {"vmem_limit_bytes": 1 << 20}})
-    explorer._later(lambda: explorer._lower([("i", 2)]))
+    explorer._threads.later(lambda: explorer._lower([("i", 2)]))
     settled(explorer)
     assert limits(explorer) == [None, 1 << 20]
     assert work.requests[-1].program.mesh is not None
@@ -175,7 +175,7 @@ def test_the_memory_that_a_kernel_got_is_told_once_there_is_code(
         return [None if memory["how_sure"] else memory["total_bytes"] for memory in memories]
 
     work.preview(0)
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert used() == [None]
     work.finish(0)
     explorer.wait(10)
