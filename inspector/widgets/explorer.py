@@ -31,7 +31,7 @@ from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
 from inspector.widgets.lifetime import collect, hold, hold_weakly, keep
-from inspector.widgets.lowerings import Lowerings, axes_of
+from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.panes.registry import offered
 from inspector.widgets.saving.explorations import record, restore
 from inspector.widgets.saving.recorder import Recorder
@@ -115,13 +115,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._recorder = Recorder(self._app, self._compiles, self._threads)
         board = self._compiles.board
         self._controls = Controls(
-            self._app.publish,
-            work.targets,
-            Target.parse(target),
-            axes_of(lowered.program.mesh),
-            self._add,
-            (lambda axes: self._threads.later(lambda: self._lower(axes))) if can_lower else None,
-            lambda each: self._compiles.work.platform(each),
+            self._app.publish, self._compiles, self._threads, Target.parse(target), can_lower=can_lower
         )
         super().__init__([self._app])
         hold_weakly(self)
@@ -232,14 +226,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         chosen = Target.parse(target if target is not None else self.baseline.target)
         chosen_options = self.baseline.options if options is None else Options.of(options)
         return self._compiles.start(chosen_options, chosen, tuning)
-
-    def _add(self, options: Options, text: str) -> None:
-        """Adds a variant from the controls, on the comm's thread. Lowering for another platform runs user code, so it is deferred."""
-        target = Target.parse(text or self.baseline.target)
-        if self._compiles.lowerings.knows(target):
-            self.add(options, target)
-        else:
-            self._threads.later(lambda: self.add(options, target))
 
     def remove(self, variant: Variant) -> None:
         """Removes a variant and cancels its compile. The baseline cannot be removed.
@@ -489,12 +475,3 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self._selection = message["selection"]
             case _:
                 board.answer(message)
-
-    def _lower(self, axes: Sequence[tuple[str, int]]) -> None:
-        try:
-            baseline = self._compiles.start_over(axes)
-        except Exception as error:  # user code can raise anything
-            self._controls.say(error)
-            return
-        if baseline is not None:
-            self._controls.set_baseline(baseline.target, axes_of(self.lowered.program.mesh))

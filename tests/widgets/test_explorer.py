@@ -597,7 +597,7 @@ def test_a_variant_added_while_lowering_again_is_of_the_new_program(work: FakeWo
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         added = pool.submit(explorer.add, {FAST_MATH: True})
         assert reached.wait(10)
-        explorer._lower([("i", 4)])
+        explorer._controls._start_over([("i", 4)])
         go.set()
         variant = added.result(10)
     assert variant in explorer.variants

@@ -145,7 +145,7 @@ def test_a_refusal_is_explained_beside_the_kernel(explorer: Explorer, box: Mailb
 
 def test_another_axis_environment_keeps_the_tunings(explorer: Explorer, work: FakeWork) -> None:
     explorer.tune({"scale": {"vmem_limit_bytes": 1 << 20}})
-    explorer._threads.later(lambda: explorer._lower([("i", 2)]))
+    explorer._threads.later(lambda: explorer._controls._start_over([("i", 2)]))
     settled(explorer)
     assert limits(explorer) == [None, 1 << 20]
     assert work.requests[-1].program.mesh is not None
