@@ -141,9 +141,8 @@ class Compiles:
 
     def _equal(self, options: Options, target: Target, tuning: Tuning) -> Variant | None:
         """Returns the variant with an equal request, or None if there is none or it failed or was canceled."""
-        wanted = options, target, tuning
         for variant in self.variants:
-            is_equal = (variant.options, variant.target, variant.tuning) == wanted
+            is_equal = (variant.options, variant.target, variant.tuning) == (options, target, tuning)
             if is_equal and variant.state not in ("failed", "cancelled"):
                 return variant
         return None

@@ -152,10 +152,10 @@ class Controls:
 
     def _compiler(self, target: str) -> str:
         """Returns the compiler of a typed target, or the baseline's while the text is not a valid target."""
-        chosen = self._target
+        parsed_target = self._target
         with contextlib.suppress(TargetError):
-            chosen = Target.parse(target.strip() or chosen)
-        return platforms.named(self._compiles.work.platform(chosen)).kind
+            parsed_target = Target.parse(target.strip() or parsed_target)
+        return platforms.named(self._compiles.work.platform(parsed_target)).kind
 
 
 def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:

@@ -162,8 +162,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         Raises:
           OptionError, TargetError: the request is invalid; nothing was started.
         """
-        chosen = Target.parse(target if target is not None else self.baseline.target)
-        return self._compiles.start(Options.of(options), chosen, self._compiles.tuning)
+        parsed_target = Target.parse(target if target is not None else self.baseline.target)
+        return self._compiles.start(Options.of(options), parsed_target, self._compiles.tuning)
 
     def tune(
         self,
@@ -221,11 +221,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           OptionError, TargetError: the options or the target are invalid; nothing was started.
         """
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
-        tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
-        chosen = Target.parse(target if target is not None else self.baseline.target)
-        chosen_options = self.baseline.options if options is None else Options.of(options)
-        return self._compiles.start(chosen_options, chosen, tuning)
+        changes = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
+        tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(changes))
+        parsed_target = Target.parse(target if target is not None else self.baseline.target)
+        parsed_options = self.baseline.options if options is None else Options.of(options)
+        return self._compiles.start(parsed_options, parsed_target, tuning)
 
     def remove(self, variant: Variant) -> None:
         """Removes a variant and cancels its compile. The baseline cannot be removed.

@@ -741,7 +741,9 @@ def test_an_equal_request_is_the_variant_that_is_there(work: FakeWork, explorer:
     assert explorer.add() is explorer.baseline
     assert box.last("existing")["variant"] == 0
     assert len(explorer.variants) == len(work.requests) == 3
-    assert not any(said.message["type"] == "existing" for said in explorer._app.said()), "of no use to a later browser"
+    assert not any(entry.message["type"] == "existing" for entry in explorer._app.stored_messages()), (
+        "of no use to a later browser"
+    )
     work.jobs[first.number].fail(CompilationError("XLA refused"))
     again = explorer.add({FAST_MATH: True})
     assert again is not first, "a failed compile is tried again"

@@ -227,8 +227,8 @@ class OptionsPane(Pane):
         """Adds a variant with a flag that was tried; a page may not request any other flag here."""
         variant = self.context.variant(request["variant"])
         followed = self._scans.get(variant.number)
-        tried = followed.job.ranked if followed is not None else ()
-        for effect in tried:
+        effects = followed.job.ranked if followed is not None else ()
+        for effect in effects:
             if (effect.flag, options_text.value_text(effect.value)) == (request["flag"], request["value"]):
                 self.context.tune(variant.options.merge({effect.flag: effect.value}), variant.target, variant.tuning)
                 return

@@ -128,9 +128,9 @@ class Recorder:
         """
         variants = self._compiles.variants
         differences = {
-            sent.message["variant"]: sent.message["summary"]
-            for sent in self._app.said()
-            if sent.message["type"] == "diff" and sent.message["baseline"] == variants[0].number
+            entry.message["variant"]: entry.message["summary"]
+            for entry in self._app.stored_messages()
+            if entry.message["type"] == "diff" and entry.message["baseline"] == variants[0].number
         }
         details = {
             variant.number: Details(
@@ -140,7 +140,9 @@ class Recorder:
             )
             for variant in (self._done if has_texts else ())
         }
-        watched: list[Any] = [sent.message for sent in self._app.said() if sent.message["type"] == "retraces"]
+        watched: list[Any] = [
+            entry.message for entry in self._app.stored_messages() if entry.message["type"] == "retraces"
+        ]
         return html_form(self._compiles.lowered, variants, details, has_texts=has_texts) + "".join(
             map(retraces_html, watched)
         )
@@ -220,7 +222,7 @@ class Recorder:
         about = f"Recorded {when}" + (f" with {made_by}" if made_by else "")
         numbers = {variant.number for variant in self._compiles.variants}
         current = [reply for reply in replies if reply.message.get("variant") in numbers]
-        return Transcript(about, self._app.arrangement, (*self._app.said(), *current))
+        return Transcript(about, self._app.arrangement, (*self._app.stored_messages(), *current))
 
 
 def _refresh(recorder: weakref.ref[Recorder], more: threading.Event) -> None:
