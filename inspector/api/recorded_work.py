@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from inspector.api.explore import platform_of
+from inspector.api.suitable_targets import platform_of
 from inspector.compilation.compiled import CompiledProgram, digest_of
 from inspector.compilation.engine import Job
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_IT_IS, Tuning
+from inspector.compilation.tuning import Tuning
 from inspector.engines.replay_engine import Answer, ReplayEngine
 from inspector.engines.targets import offered_targets
 from inspector.errors import LoweringError, Unavailable
 from inspector.execution.outcome import Outcome
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.reports.guarded_engine import Guarded
-from inspector.reports.portable import installed_jax
+from inspector.reports.portable import PortableModules, installed_jax
 from inspector.reports.recompile import Recompiler, runnable
 from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
 from inspector.stages.lowered import Lowered, compile_request
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.work import Work
+from inspector.widgets.work import Axes, Work
 
 _WARMUP = 2
 
@@ -44,7 +44,7 @@ def explorer_of(exploration: RecordedExploration, height_px: int, allow: Collect
     first = exploration.variants[0]
     explorer = Explorer(
         exploration.lowered,
-        _Record(exploration, allow).work(),
+        RecordedWork(exploration, allow),
         options=first.options,
         target=first.target,
         tuning=first.tuning,
@@ -55,41 +55,54 @@ def explorer_of(exploration: RecordedExploration, height_px: int, allow: Collect
     return explorer
 
 
-class _Record:
-    """Answers from an exploration."""
+class RecordedWork(Work):
+    """Answers from an exploration, and compiles everything else."""
 
     def __init__(self, exploration: RecordedExploration, allow: Collection[str]) -> None:
+        """Creates the work of an exploration.
+
+        Args:
+          exploration: the recorded exploration.
+          allow: names of recorded options that the user trusts.
+
+        Raises:
+          ParameterError: `allow` names an option that no variant has.
+        """
         variants = exploration.variants
+        recorded_targets = (str(variant.target) for variant in variants)
         self._exploration = exploration
+        self._targets = tuple(dict.fromkeys([*offered_targets(), *recorded_targets]))
         self._platforms = {v.target: v.lowered.program.platform for v in variants if v.lowered is not None}
-        self._lowered = {(self._platform(v.target), v.tuning): v.lowered or v.error for v in variants}
+        self._lowered = {(self.platform(v.target), v.tuning): v.lowered or v.error for v in variants}
         self._outcomes = [(v.program, v.outcome) for v in variants if v.program is not None and v.outcome is not None]
         self._recompiler = Guarded(Recompiler(exploration.portable), exploration, allow)
         self._engine = ReplayEngine(filter(None, map(_answer, variants)), lambda *_: self._recompiler)
 
-    def work(self) -> Work:
-        """Returns the operations that an Explorer may request."""
-        recorded = (str(variant.target) for variant in self._exploration.variants)
-        return Work(
-            lower=lambda _, platform: self._lower(platform, AS_IT_IS),
-            submit=self._engine.submit,
-            run=self._run,
-            targets=tuple(dict.fromkeys([*offered_targets(), *recorded])),
-            platform=self._platform,
-            tune=lambda _, platform, tuning: self._lower(platform, tuning),
-            portable=self._exploration.portable,
-            request=self._request,
-        )
+    @property
+    def targets(self) -> Sequence[str]:
+        """Texts of the targets to offer, including the recorded ones."""
+        return self._targets
 
-    def _request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
+    @property
+    def portable(self) -> PortableModules:
+        """The modules of the exploration, for other versions of JAX."""
+        return self._exploration.portable
+
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+        """Returns a recorded compile, or starts one."""
+        return self._engine.submit(request)
+
+    def request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
         """Returns a request. Recorded options are not checked: their compiler need not be installed."""
         request = CompileRequest(lowered.program, options, target)
         return request if self._engine.has(request) else compile_request(lowered, options, target)
 
-    def _platform(self, target: Target) -> str:
+    def platform(self, target: Target) -> str:
+        """Returns the recorded platform of a target, or the one that programs for it are lowered for."""
         return self._platforms.get(target) or platform_of(target)
 
-    def _lower(self, platform: str, tuning: Tuning) -> Lowered:
+    def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Lowered:  # noqa: ARG002
+        """Returns a recorded program, or raises its recorded error."""
         result = self._lowered.get((platform, tuning))
         if isinstance(result, Lowered):
             return result
@@ -100,7 +113,7 @@ class _Record:
             " compiled; for the rest call explore() where the function is."
         )
 
-    def _run(self, compiled: CompiledProgram, repeat: int) -> Job[Run]:
+    def run(self, compiled: CompiledProgram, repeat: int) -> Job[Run]:
         """Returns the recorded run when a variant is run for the first time, then measurements on this machine."""
         for place, (program, outcome) in enumerate(self._outcomes):
             if digest_of(program) == digest_of(compiled):

@@ -203,7 +203,7 @@ def _check_platform(source: ProgramInput, program: Lowered, target: str) -> None
     Raises:
       click.UsageError: the program would have to be lowered again.
     """
-    from inspector.api.explore import platform_of
+    from inspector.api.suitable_targets import platform_of
     from inspector.compilation.target import Target
 
     if target == "attached":

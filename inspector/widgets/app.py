@@ -131,7 +131,7 @@ class App(anywidget.AnyWidget):
         """
         self._publish(_Stored(document.message(), document.buffers(), time.monotonic()))
 
-    def said(self) -> list[SentMessage]:
+    def stored_messages(self) -> list[SentMessage]:
         """Returns the stored messages that are meaningful without a notebook kernel."""
         with self._lock:
             stored = [each for each in self._stored.values() if each.message["type"] not in _LIVE_ONLY]

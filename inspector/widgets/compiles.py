@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.errors import ClosedError, ParameterError
 from inspector.widgets import messages
-from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.panes.framework.board import Board
-from inspector.widgets.variants import Variant, labels
+from inspector.widgets.variants import Variant, Variants, labels
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
     from inspector.compilation.tuning import Tuning
     from inspector.stages.lowered import Lowered
     from inspector.widgets.app import App
+    from inspector.widgets.lowerings import Lowerings
     from inspector.widgets.panes.registry import PaneEntry
+    from inspector.widgets.threads import Threads
     from inspector.widgets.work import Work
 
 
@@ -43,34 +43,32 @@ class Compiles:
 
     def __init__(
         self,
-        lowered: Lowered,
-        work: Work,
-        tuning: Tuning,
+        lowerings: Lowerings,
         app: App,
         lines: Sequence[PaneEntry],
-        later: Callable[[Callable[[], object]], None],
-        aside: Callable[[Callable[[], object]], None],
+        threads: Threads,
         refresh: Callable[[], object],
     ) -> None:
         """Creates the compiles without any variant.
 
         Args:
-          lowered: the program.
-          work: the functions that lower, compile and run.
-          tuning: the changes that `lowered` has to its Pallas kernels and its call.
+          lowerings: the program's lowerings.
           app: the app that shows the variants.
           lines: registry entries of the panes.
-          later: runs a task on the Explorer's thread.
-          aside: runs a task that may take seconds on another thread.
+          threads: the Explorer's threads.
           refresh: called when a compile has ended, when more data of a variant was recorded, or when a variant was removed.
         """
-        self.lowerings, self.work = Lowerings(work, lowered, tuning), work
-        self._later, self._refresh = later, refresh
-        self._lock = threading.RLock()
-        self._variants: dict[int, Variant] = {}
+        self.lowerings, self._refresh = lowerings, refresh
+        self._variants = Variants()
+        self._lock = self._variants.lock
         self._numbers = itertools.count()
         self._is_closed = False
-        self.board = Board(lines, app, lambda: self.work, self._lock, self._variants, later, aside, self.tune, refresh)
+        self.board = Board(lines, app, threads, self._variants, self)
+
+    @property
+    def work(self) -> Work:
+        """Lowers, compiles and runs; not available once the Explorer is closed."""
+        return self.lowerings.work
 
     @property
     def lowered(self) -> Lowered:
@@ -91,13 +89,21 @@ class Compiles:
         """All variants, the baseline first."""
         with self._lock:
             self.check_open()
-            return tuple(self._variants.values())
+            return tuple(self._variants)
 
     @property
     def are_busy(self) -> bool:
         """True while a compile is running."""
         with self._lock:
-            return any(not variant.shown.is_set() for variant in self._variants.values())
+            return any(not variant.shown.is_set() for variant in self._variants)
+
+    def variant(self, number: int) -> Variant:
+        """Returns a variant by its number; raises ValueError if it was removed."""
+        return self._variants.by_number(number)
+
+    def refresh(self) -> None:
+        """Updates the notebook's stored output."""
+        self._refresh()
 
     def check_open(self) -> None:
         """Raises ClosedError if the Explorer is closed."""
@@ -135,9 +141,8 @@ class Compiles:
 
     def _equal(self, options: Options, target: Target, tuning: Tuning) -> Variant | None:
         """Returns the variant with an equal request, or None if there is none or it failed or was canceled."""
-        wanted = options, target, tuning
         for variant in self.variants:
-            is_equal = (variant.options, variant.target, variant.tuning) == wanted
+            is_equal = (variant.options, variant.target, variant.tuning) == (options, target, tuning)
             if is_equal and variant.state not in ("failed", "cancelled"):
                 return variant
         return None
@@ -191,12 +196,12 @@ class Compiles:
         self.check_open()
         if not isinstance(variant, Variant):
             raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
-        if variant.is_baseline or self._variants.get(variant.number) is not variant:
+        if variant.is_baseline or variant not in self._variants:
             raise ValueError(f"{variant.label} cannot be {done}: it is the baseline or already removed.")
 
     def _name_all(self) -> None:
         """Names each variant by its differences from the others, and publishes changed names. Called under the lock."""
-        variants = tuple(self._variants.values())
+        variants = tuple(self._variants)
         for variant, name in zip(variants, labels(variants), strict=True):
             if variant.name != name:
                 is_new, variant.name = not variant.name, name
@@ -255,7 +260,7 @@ class Compiles:
         """Cancels all running work, and releases all programs."""
         with self._lock:
             self._is_closed = True
-            variants = tuple(self._variants.values())
+            variants = tuple(self._variants)
             self._variants.clear()
         self.board.close()
         for variant in variants:
@@ -264,7 +269,7 @@ class Compiles:
             variant.shown.set()
         # Without this, a result of a cell in `Out` would keep the user's arrays and every text alive.
         with self._lock:
-            del self.lowerings, self.work
+            del self.lowerings
 
     def _register(self, start: _Start) -> Variant:
         """Adds a variant. The caller must hold the lock."""
@@ -274,7 +279,7 @@ class Compiles:
         )
         if variant.job is None:
             variant.shown.set()
-        self._variants[number] = variant
+        self._variants.add(variant)
         self._name_all()
         self.board.begin(variant)
         if lowered is not None and lowered is not self.lowered:
@@ -286,7 +291,7 @@ class Compiles:
 
         The caller then calls the returned function, which cancels its work and may need the locks of engines.
         """
-        del self._variants[variant.number]
+        self._variants.remove(variant)
         stop = self.board.forget(variant)
         variant.shown.set()
 

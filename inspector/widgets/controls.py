@@ -1,15 +1,15 @@
 """The controls above the panes: the flag search, and requests for new variants and lowerings.
 
-The browser draws them (`frontend/src/shell/controls.ts`). This module reads, checks and forwards the
-input; errors are shown next to it.
+The browser draws them (`frontend/src/shell/controls.ts`). This module reads and checks the
+input, and starts the work; errors are shown next to the input.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from inspector import platforms
 from inspector.compilation.engine import Job
@@ -20,7 +20,12 @@ from inspector.toolchain import flags
 from inspector.toolchain.flags import catalog
 from inspector.toolchain.libtpu import libtpu_options
 from inspector.widgets import messages
+from inspector.widgets.lowerings import axes_of
 from inspector.widgets.typed_options import read_options
+
+if TYPE_CHECKING:
+    from inspector.widgets.compiles import Compiles
+    from inspector.widgets.threads import Threads
 
 AxisPairs = list[tuple[str, int]]
 
@@ -37,29 +42,25 @@ class Controls:
     def __init__(
         self,
         publish: Callable[[Mapping[str, Any]], object],
-        targets: Sequence[str],
+        compiles: Compiles,
+        threads: Threads,
         target: Target,
-        axes: AxisPairs | None,
-        on_add: Callable[[Options, str], object],
-        on_lower: Callable[[AxisPairs], object] | None,
-        platform: Callable[[Target], str],
+        *,
+        can_lower: bool,
     ) -> None:
         """Creates the controls and sends the browser their choices.
 
         Args:
           publish: sends a message.
-          targets: texts of the targets to offer.
+          compiles: starts variants, and lowers the program again.
+          threads: the Explorer's threads.
           target: the baseline's target.
-          axes: the axis environment that the program was lowered with.
-          on_add: called with options and a target's text, empty for the baseline's; an InspectorError is shown.
-          on_lower: called with a new axis environment, like `on_add`; None if the program cannot be lowered again.
-          platform: returns the platform that programs for a target are lowered for.
+          can_lower: whether the program can be lowered with other axes.
         """
-        self._publish, self._on_add, self._on_lower, self._platform = publish, on_add, on_lower, platform
-        self._targets = list(targets)
+        self._publish, self._compiles, self._threads, self._can_lower = publish, compiles, threads, can_lower
         self._searches = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-flags")
         self._latest = -1
-        self.set_baseline(target, axes)
+        self._set_baseline(target)
 
     def read_flags_after(self, job: Job[Any] | None) -> None:
         """Reads all flags with their descriptions, needed for searches of three letters or more, once a job has ended.
@@ -89,42 +90,61 @@ class Controls:
             case "lower":
                 self._guard(lambda: self._lower(request["axes"]))
 
-    def set_baseline(self, target: Target, axes: AxisPairs | None) -> None:
-        """Sends the target that an empty target field means, and the program's current axes."""
-        self._target = target
-        self._publish(
-            messages.Controls(
-                type="controls",
-                targets=self._targets,
-                target=str(target),
-                axes=", ".join(f"{name}={size}" for name, size in axes or ()),
-                can_lower=self._on_lower is not None,
-            )
-        )
-
-    def say(self, error: BaseException | None) -> None:
-        """Shows an error next to the controls, or clears it."""
-        message = None if error is None else messages.error_of(error)
-        self._publish(messages.Said(type="said", error=message))
-
     def close(self) -> None:
         """Stops searching."""
         self._searches.shutdown(wait=False, cancel_futures=True)
 
     def _guard(self, act: Callable[[], object]) -> None:
-        self.say(None)
+        self._show_error(None)
         try:
             act()
         except InspectorError as error:
-            self.say(error)
+            self._show_error(error)
+
+    def _set_baseline(self, target: Target) -> None:
+        """Sends the target that an empty target field means, and the program's current axes."""
+        self._target = target
+        axes = axes_of(self._compiles.lowered.program.mesh)
+        self._publish(
+            messages.Controls(
+                type="controls",
+                targets=list(self._compiles.work.targets),
+                target=str(target),
+                axes=", ".join(f"{name}={size}" for name, size in axes or ()),
+                can_lower=self._can_lower,
+            )
+        )
+
+    def _show_error(self, error: BaseException | None) -> None:
+        """Shows an error next to the controls, or clears it."""
+        message = None if error is None else messages.error_of(error)
+        self._publish(messages.Said(type="said", error=message))
 
     def _add(self, request: messages.AddRequest) -> None:
-        self._on_add(read_options(request["flag"], request["value"]), request["target"].strip())
+        """Starts a variant; on the Explorer's thread if the program is first lowered for another platform, which runs user code."""
+        options = read_options(request["flag"], request["value"])
+        target = Target.parse(request["target"].strip() or self._compiles.variants[0].target)
+        if self._compiles.lowerings.knows(target):
+            self._start(options, target)
+        else:
+            self._threads.later(lambda: self._start(options, target))
 
-    def _lower(self, axes: str) -> None:
-        pairs = parse_axes(axes)
-        if self._on_lower is not None:
-            self._on_lower(pairs)
+    def _start(self, options: Options, target: Target) -> None:
+        self._compiles.start(options, target, self._compiles.tuning)
+
+    def _lower(self, text: str) -> None:
+        axes = parse_axes(text)
+        if self._can_lower:
+            self._threads.later(lambda: self._start_over(axes))
+
+    def _start_over(self, axes: AxisPairs) -> None:
+        try:
+            baseline = self._compiles.start_over(axes)
+        except Exception as error:  # user code can raise anything
+            self._show_error(error)
+            return
+        if baseline is not None:
+            self._set_baseline(baseline.target)
 
     def _find(self, request: messages.FlagsRequest) -> None:
         if request["id"] == self._latest:  # otherwise more letters were typed in the meantime
@@ -132,10 +152,10 @@ class Controls:
 
     def _compiler(self, target: str) -> str:
         """Returns the compiler of a typed target, or the baseline's while the text is not a valid target."""
-        chosen = self._target
+        parsed_target = self._target
         with contextlib.suppress(TargetError):
-            chosen = Target.parse(target.strip() or chosen)
-        return platforms.named(self._platform(chosen)).kind
+            parsed_target = Target.parse(target.strip() or parsed_target)
+        return platforms.named(self._compiles.work.platform(parsed_target)).kind
 
 
 def find_flags(request: messages.FlagsRequest, compiler: str) -> messages.Flags:

@@ -7,17 +7,15 @@ Everything on screen is also available as a Python value.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from inspector import settings
 from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.cost.stats import compare
 from inspector.compilation.options.options import Options
@@ -28,17 +26,17 @@ from inspector.reports import bundle
 from inspector.reports.recorded_exploration import RecordedVariant
 from inspector.stages.lowered import Lowered
 from inspector.support import files, memory_release
-from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
 from inspector.widgets.lifetime import collect, hold, hold_weakly, keep
-from inspector.widgets.lowerings import axes_of
+from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.panes.registry import offered
 from inspector.widgets.saving.explorations import record, restore
 from inspector.widgets.saving.recorder import Recorder
 from inspector.widgets.saving.stored_output import is_batch
+from inspector.widgets.threads import Threads, remaining
 from inspector.widgets.variants import OptionsLike, Variant
 from inspector.widgets.work import Retraces, Work
 
@@ -82,7 +80,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         Args:
           lowered: the program.
-          work: the functions that lower, compile and run.
+          work: lowers, compiles and runs.
           options: options of the baseline.
           target: target of the baseline.
           tuning: the changes that `lowered` has to its Pallas kernels and its call.
@@ -99,10 +97,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             raise ParameterError(f"height_px must be a number of CSS pixels, 1 or more, got {height_px!r}.")
         self._selection: Mapping[str, Any] | None = None
         self._is_closed = False
-        self._thread, self._aside_thread = (
-            concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name, initializer=settings.here())
-            for name in ("inspector-explorer", "inspector-explorer-aside")
-        )
         partitions = lowered.program.options.num_partitions or 1
         lines = offered(has_kernels=bool(lowered.kernels), has_partitions=partitions > 1)
         self._panes = [line.name for line in lines]
@@ -114,19 +108,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             on_request=self._on_request,
             panes=self._panes,
         )
+        self._threads = Threads(self._app.publish)
         self._compiles = Compiles(
-            lowered, work, tuning, self._app, lines, self._later, self._aside, self._refresh_stored
+            Lowerings(work, lowered, tuning), self._app, lines, self._threads, self._refresh_stored
         )
-        self._recorder = Recorder(self._app, self._compiles, lambda: self._drain(None))
+        self._recorder = Recorder(self._app, self._compiles, self._threads)
         board = self._compiles.board
         self._controls = Controls(
-            self._app.publish,
-            work.targets,
-            Target.parse(target),
-            axes_of(lowered.program.mesh),
-            self._add,
-            (lambda axes: self._later(lambda: self._lower(axes))) if can_lower else None,
-            work.platform,
+            self._app.publish, self._compiles, self._threads, Target.parse(target), can_lower=can_lower
         )
         super().__init__([self._app])
         hold_weakly(self)
@@ -173,8 +162,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         Raises:
           OptionError, TargetError: the request is invalid; nothing was started.
         """
-        chosen = Target.parse(target if target is not None else self.baseline.target)
-        return self._compiles.start(Options.of(options), chosen, self._compiles.tuning)
+        parsed_target = Target.parse(target if target is not None else self.baseline.target)
+        return self._compiles.start(Options.of(options), parsed_target, self._compiles.tuning)
 
     def tune(
         self,
@@ -232,19 +221,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           OptionError, TargetError: the options or the target are invalid; nothing was started.
         """
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
-        tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(supposed))
-        chosen = Target.parse(target if target is not None else self.baseline.target)
-        chosen_options = self.baseline.options if options is None else Options.of(options)
-        return self._compiles.start(chosen_options, chosen, tuning)
-
-    def _add(self, options: Options, text: str) -> None:
-        """Adds a variant from the controls, on the comm's thread. Lowering for another platform runs user code, so it is deferred."""
-        target = Target.parse(text or self.baseline.target)
-        if self._compiles.lowerings.knows(target):
-            self.add(options, target)
-        else:
-            self._later(lambda: self.add(options, target))
+        changes = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
+        tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(changes))
+        parsed_target = Target.parse(target if target is not None else self.baseline.target)
+        parsed_options = self.baseline.options if options is None else Options.of(options)
+        return self._compiles.start(parsed_options, parsed_target, tuning)
 
     def remove(self, variant: Variant) -> None:
         """Removes a variant and cancels its compile. The baseline cannot be removed.
@@ -280,25 +261,15 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           ClosedError: the Explorer is closed, or was closed while waiting.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        self._drain(deadline)
+        self._threads.drain(deadline)
         while pending := [v for v in self.variants if not v.shown.is_set()]:
-            if not pending[0].shown.wait(_remaining(deadline)):
+            if not pending[0].shown.wait(remaining(deadline)):
                 raise TimeoutError(
                     f"Not done after {timeout} s: {', '.join(f'{v.label} ({v.state})' for v in pending)}. They continue to run."
                 )
-        self._drain(deadline)
+        self._threads.drain(deadline)
         self._recorder.finish()
         return self
-
-    def _drain(self, deadline: float | None) -> None:
-        """Waits for the tasks that the Explorer's threads already have, such as another lowering."""
-        try:
-            for thread in (self._thread, self._aside_thread):
-                thread.submit(lambda: None).result(_remaining(deadline))
-        except (RuntimeError, concurrent.futures.CancelledError):  # closed, before or in the meantime
-            return
-        except concurrent.futures.TimeoutError:
-            raise TimeoutError("The Explorer is still busy with earlier requests. It continues to work.") from None
 
     @property
     def selection(self) -> Mapping[str, Any] | None:
@@ -313,7 +284,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         if not isinstance(value, Mapping) or "pane" not in value:
             raise ParameterError(f'selection must be a mapping such as {{"pane": "source", "line": 3}}, got {value!r}.')
         number = value.get("variant")
-        variant = None if number is None else self._compiles.board.variant(number)
+        variant = None if number is None else self._compiles.variant(number)
         instruction = value.get("instruction")
         line = None if instruction is not None else value.get("line")
         self.focus(value["pane"], line=line, instruction=instruction, variant=variant)
@@ -442,8 +413,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _end(self) -> None:
         self._is_closed = True
-        for thread in (self._thread, self._aside_thread):
-            thread.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         self._controls.close()
         self._recorder.close()
         self._compiles.close()
@@ -482,21 +452,21 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     def _refresh_stored(self) -> None:
         """Updates the stored output after the pending tasks of the Explorer's thread, so that a saved notebook has the current results."""
-        self._later(self._recorder.refresh)
+        self._threads.later(self._recorder.refresh)
 
     # ------------------------------------------------------------------ requests of the browser
 
     def _on_request(self, message: Mapping[str, Any]) -> None:
-        board = self._compiles.board
+        compiles, board = self._compiles, self._compiles.board
         match message["type"]:
             case "cancel":
-                self._compiles.cancel(board.variant(message["variant"]))
+                compiles.cancel(compiles.variant(message["variant"]))
             case "remove":
-                self.remove(board.variant(message["variant"]))
+                self.remove(compiles.variant(message["variant"]))
             case "pin":
-                self.pin(board.variant(message["variant"]), message["pinned"])
+                self.pin(compiles.variant(message["variant"]), message["pinned"])
             case "record":
-                board.record(board.variant(message["variant"]), message["product"])
+                board.record(compiles.variant(message["variant"]), message["product"])
             case "flags" | "add" | "lower":
                 self._controls.receive(message)
             case "page":
@@ -505,34 +475,3 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self._selection = message["selection"]
             case _:
                 board.answer(message)
-
-    def _lower(self, axes: Sequence[tuple[str, int]]) -> None:
-        try:
-            baseline = self._compiles.start_over(axes)
-        except Exception as error:  # user code can raise anything
-            self._controls.say(error)
-            return
-        if baseline is not None:
-            self._controls.set_baseline(baseline.target, axes_of(self.lowered.program.mesh))
-
-    def _later(self, task: Callable[[], object]) -> None:
-        """Runs a task on the Explorer's thread; its exceptions are shown."""
-        self._run_on(self._thread, task)
-
-    def _aside(self, task: Callable[[], object]) -> None:
-        """Runs a task that may take seconds on another thread; its exceptions are shown."""
-        self._run_on(self._aside_thread, task)
-
-    def _run_on(self, thread: concurrent.futures.Executor, task: Callable[[], object]) -> None:
-        def guarded() -> None:
-            try:
-                task()
-            except Exception as error:
-                self._app.publish(messages.notice_of(error))
-
-        with contextlib.suppress(RuntimeError):  # closed
-            thread.submit(guarded)
-
-
-def _remaining(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
 from inspector.hlo.devices.mesh import Mesh
 from inspector.stages.lowered import Lowered
-from inspector.widgets.work import Work
+from inspector.widgets.work import Axes, Work
 
 Key = tuple[str, Tuning]
-Axes = Sequence[tuple[str, int]] | None
 
 
 class Lowerings:
@@ -22,12 +20,11 @@ class Lowerings:
         """Starts with the baseline's lowering.
 
         Args:
-          work: the functions that lower.
+          work: lowers the program.
           lowered: the baseline's program.
           tuning: the tuning that it was lowered with.
         """
-        self.lowered, self.tuning = lowered, tuning
-        self._work = work
+        self.work, self.lowered, self.tuning = work, lowered, tuning
         self._known: dict[Key, Lowered] = {(lowered.program.platform, tuning): lowered}
 
     def adapted(self, target: Target, tuning: Tuning) -> Tuning:
@@ -37,16 +34,16 @@ class Lowerings:
         """
         if not self.lowered.kernels:
             return tuning.without_kernels()
-        interpret = tuning.interpret and self._work.platform(target) == "cpu"
+        interpret = tuning.interpret and self.work.platform(target) == "cpu"
         return dataclasses.replace(tuning, chip=target.chip, interpret=interpret)
 
     def knows(self, target: Target) -> bool:
         """Reports whether the baseline's program is already lowered for a target, so that no user code runs."""
-        return (self._work.platform(target), self.adapted(target, self.tuning)) in self._known
+        return (self.work.platform(target), self.adapted(target, self.tuning)) in self._known
 
     def get(self, target: Target, tuning: Tuning) -> Lowered:
         """Returns the program for a target's platform; raises the errors of lowering."""
-        key = (self._work.platform(target), tuning)
+        key = (self.work.platform(target), tuning)
         if key not in self._known:
             self._known[key] = self._lower(axes_of(self.lowered.program.mesh), key)
         return self._known[key]
@@ -54,13 +51,11 @@ class Lowerings:
     def under(self, axes: Axes) -> Lowerings:
         """Lowers the same function with a different axis environment; raises the errors of lowering."""
         key = (self.lowered.program.platform, self.tuning)
-        return Lowerings(self._work, self._lower(axes, key), self.tuning)
+        return Lowerings(self.work, self._lower(axes, key), self.tuning)
 
     def _lower(self, axes: Axes, key: Key) -> Lowered:
         platform, tuning = key
-        if self._work.tune is None or tuning == AS_IT_IS:
-            return self._work.lower(axes, platform)
-        return self._work.tune(axes, platform, tuning)
+        return self.work.lower(axes, platform, tuning)
 
 
 def axes_of(mesh: Mesh | None) -> list[tuple[str, int]] | None:

@@ -14,6 +14,7 @@ from inspector.widgets.variants import Variant, state_of
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Job
+    from inspector.widgets.panes.framework.pane import Context
 
 Show = Callable[[Variant, messages.Product, CompiledProgram], None]
 
@@ -36,24 +37,14 @@ class _Recording:
 class Products:
     """The products of all variants. Thread-safe."""
 
-    def __init__(
-        self,
-        submit: Callable[[CompileRequest], Job[CompiledProgram]],
-        later: Callable[[Callable[[], None]], None],
-        aside: Callable[[Callable[[], None]], None],
-        publish: Callable[[messages.Recording], None],
-        show: Show,
-    ) -> None:
+    def __init__(self, context: Context, show: Show) -> None:
         """Creates the products; nothing is recorded yet.
 
         Args:
-          submit: starts a compile.
-          later: runs a task on the Explorer's thread.
-          aside: runs a task on another thread; reading the buffers of a large program takes seconds.
-          publish: sends the progress of a recording to the browser, unless its variant was removed.
-          show: receives a compile with the product, on one of these threads.
+          context: services of the Explorer.
+          show: receives a compile with the product, on one of the Explorer's threads.
         """
-        self._submit, self._later, self._aside, self._publish, self._show = submit, later, aside, publish, show
+        self._context, self._show = context, show
         self._lock = threading.Lock()
         self._recordings: dict[tuple[int, messages.Product], _Recording] = {}
 
@@ -71,13 +62,14 @@ class Products:
             existing = self._recordings.get(key)
             if existing is not None and (existing.is_shown or existing.is_running or existing.is_known):
                 return
-            job = None if is_known else self._submit(request)
+            job = None if is_known else self._context.work().submit(request)
             recording = self._recordings[key] = _Recording(variant, product, job, is_known)
         if job is None:
-            self._aside(lambda: self._fill(recording, compiled))
+            # Reading the buffers of a large program takes seconds.
+            self._context.aside(lambda: self._fill(recording, compiled))
             return
         job.add_progress_callback(lambda _: self._publish_state(recording, job))
-        job.add_done_callback(lambda _: self._later(lambda: self._end(recording, job)))
+        job.add_done_callback(lambda _: self._context.later(lambda: self._end(recording, job)))
         self._publish_state(recording, job)
 
     def show_known(self, variant: Variant) -> None:
@@ -130,7 +122,7 @@ class Products:
             stage=job.stage, elapsed_s=job.elapsed_s,
             error=None if error is None else messages.error_of(error),
         )  # fmt: skip
-        self._publish(message)
+        self._context.publish(message)
 
     def _end(self, recording: _Recording, job: Job[CompiledProgram]) -> None:
         if job.exception() is None:

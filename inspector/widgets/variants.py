@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
@@ -164,6 +164,60 @@ class Variant:
             no_run=absence if self.target.is_absent or self.target.jax else "",
             supposed=str(self.tuning.what_if),
         )
+
+
+class Variants:
+    """The variants of an Explorer in order, the baseline first. Thread-safe.
+
+    Attributes:
+      lock: guards the set of variants. Hold it to combine several operations.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._by_number: dict[int, Variant] = {}
+
+    def __iter__(self) -> Iterator[Variant]:
+        with self.lock:
+            return iter(tuple(self._by_number.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def __contains__(self, variant: object) -> bool:
+        return isinstance(variant, Variant) and self._by_number.get(variant.number) is variant
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of all variants."""
+        with self.lock:
+            return frozenset(self._by_number)
+
+    def by_number(self, number: int) -> Variant:
+        """Returns a variant by its number.
+
+        Raises:
+          ValueError: there is no such variant; it may have been removed.
+        """
+        with self.lock:
+            if number not in self._by_number:
+                raise ValueError(f"There is no variant {number}. It may have been removed.")
+            return self._by_number[number]
+
+    def add(self, variant: Variant) -> None:
+        """Adds a variant after the others."""
+        with self.lock:
+            self._by_number[variant.number] = variant
+
+    def remove(self, variant: Variant) -> None:
+        """Removes a variant."""
+        with self.lock:
+            del self._by_number[variant.number]
+
+    def clear(self) -> None:
+        """Removes all variants."""
+        with self.lock:
+            self._by_number.clear()
 
 
 _PARTS = 2

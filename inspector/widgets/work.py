@@ -1,16 +1,13 @@
-"""The functions that an Explorer uses to lower, compile and run. They are injected, so the Explorer does not depend on their providers."""
+"""`Work`, through which an Explorer lowers, compiles and runs. It is injected, so the Explorer does not depend on engines and lowering."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from inspector.compilation.request import CompileRequest
-from inspector.compilation.tuning import Tuning
-from inspector.hlo.pallas import ParamField
-from inspector.reports.portable import PortableModules
-from inspector.stages.kernel import Kernel
+from inspector.errors import ExecutionError, ParameterError
 from inspector.stages.lowered import compile_request
 
 if TYPE_CHECKING:
@@ -19,51 +16,92 @@ if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.compilation.options.options import FlagValue, Options
+    from inspector.compilation.request import CompileRequest
     from inspector.compilation.target import Target
+    from inspector.compilation.tuning import Tuning
     from inspector.errors import Unavailable
     from inspector.execution.collective_values import Observed
     from inspector.execution.run import Run
+    from inspector.hlo.pallas import ParamField
+    from inspector.reports.portable import PortableModules
+    from inspector.stages.kernel import Kernel
     from inspector.stages.lowered import Lowered
 
+Axes = Sequence[tuple[str, int]] | None
+"""An axis environment as pairs of name and size, or None."""
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Work:
-    """The services of an Explorer. All return immediately, except `lower` and `tune`.
 
-    Attributes:
-      lower: lowers with an axis environment (pairs of name and size, None for the original one) for a
-        platform ("cpu", "tpu", "gpu").
-      platform: returns the platform that programs for a target are lowered for.
-      submit: starts a compile.
-      request: returns the argument of `submit`; raises the errors of options and target.
-      run: starts a measurement of a compiled program with a number of executions.
-      targets: texts of the targets to offer.
-      suit: returns the target itself, or one with the devices that a program needs; called when a program
-        that was lowered again keeps its targets.
-      tune: lowers like `lower`, with other compiler parameters for the program's Pallas kernels; None if there are none.
-      kernel_fields: returns the compiler parameters that a kernel can have on a platform.
-      portable: the modules of loaded programs, for other versions of JAX.
-      retraces: watches why JAX traces again in this process; None if the function is not in it.
-      observe: starts a run of a program's function on its inputs, optionally plus each replica's number, to observe the inputs
-        and outputs of its collectives; None if this is not possible.
-      scan: starts trying flags on a program, on top of the given options; None if this is not possible.
-    """
+class Work(abc.ABC):
+    """Lowers, compiles and runs for an Explorer. All methods return immediately, except `lower`."""
 
-    lower: Callable[[Sequence[tuple[str, int]] | None, str], Lowered]
-    submit: Callable[[CompileRequest], Job[CompiledProgram]]
-    run: Callable[[CompiledProgram, int], RunJob]
-    targets: Sequence[str]
-    platform: Callable[[Target], str] = lambda target: target.platform or "cpu"
-    suit: Callable[[Lowered, Target], Target] = lambda _, target: target
-    tune: Callable[[Sequence[tuple[str, int]] | None, str, Tuning], Lowered] | None = None
-    kernel_fields: Callable[[Kernel, str], Sequence[ParamField]] = lambda *_: ()
-    observe: Callable[[Lowered, bool], ObserveJob] | None = None
-    scan: Callable[[Lowered, Target, Options, ScanLimits], ScanJob] | None = None
-    retraces: RetraceWatch | None = None
-    portable: PortableModules = dataclasses.field(default_factory=dict)
-    request: Callable[[Lowered, Options, Target], CompileRequest] = lambda lowered, options, target: compile_request(
-        lowered, options, target
-    )
+    @property
+    @abc.abstractmethod
+    def targets(self) -> Sequence[str]:
+        """Texts of the targets to offer."""
+
+    @property
+    def portable(self) -> PortableModules:
+        """The modules of loaded programs, for other versions of JAX."""
+        return {}
+
+    @property
+    def retraces(self) -> RetraceWatch | None:
+        """Watches why JAX traces again in this process; None if the function is not in it."""
+        return None
+
+    @abc.abstractmethod
+    def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Lowered:
+        """Lowers the program, which runs user code.
+
+        Args:
+          axes: the axis environment; None for no axes.
+          platform: "cpu", "tpu" or "gpu".
+          tuning: changes to the program's Pallas kernels and its call.
+        """
+
+    @abc.abstractmethod
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+        """Starts a compile."""
+
+    @abc.abstractmethod
+    def run(self, compiled: CompiledProgram, repeat: int) -> RunJob:
+        """Starts a measurement of a compiled program with a number of executions."""
+
+    def request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
+        """Returns the argument of `submit`; raises the errors of options and target."""
+        return compile_request(lowered, options, target)
+
+    def platform(self, target: Target) -> str:
+        """Returns the platform that programs for a target are lowered for."""
+        return target.platform or "cpu"
+
+    def suit(self, lowered: Lowered, target: Target) -> Target:  # noqa: ARG002
+        """Returns the target, or one with the devices that the program needs. Called when a program is lowered again for its targets."""
+        return target
+
+    def kernel_fields(self, kernel: Kernel, platform: str) -> Sequence[ParamField]:  # noqa: ARG002
+        """Returns the compiler parameters that a kernel can have on a platform."""
+        return ()
+
+    def observe(self, lowered: Lowered, is_numbered: bool) -> ObserveJob:  # noqa: ARG002
+        """Starts a run of a program's function on its inputs, to observe the inputs and outputs of its collectives.
+
+        Args:
+          lowered: the program.
+          is_numbered: whether to add each replica's number to its inputs.
+
+        Raises:
+          ParameterError: the function is not in this process.
+        """
+        raise ParameterError("The exploration was loaded from a file, without its function, so it cannot run again.")
+
+    def scan(self, lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:  # noqa: ARG002
+        """Starts trying flags on a program, in addition to the given options.
+
+        Raises:
+          ExecutionError: the exploration was loaded from a file.
+        """
+        raise ExecutionError("The exploration was loaded from a file, so flags cannot be tried.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

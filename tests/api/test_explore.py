@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 
 import inspector
-from inspector.api import explore as explore_module
+from inspector.api import live_work
 from inspector.api.explore import explore
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
@@ -160,13 +160,13 @@ def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) ->
 def test_the_memories_of_a_device_that_is_not_here_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     program = inspector.lower(lambda x: x + 1, 1.0, platform="tpu").program
     absent = CompileRequest(program, Options(), Target.parse("tpu:v5e:2x2"))
-    assert explore_module._with_buffers(absent).products == {"buffers"}
+    assert live_work._with_buffers(absent).products == {"buffers"}
     here = CompileRequest(program, Options(), Target.parse("cpu:2"))
-    assert explore_module._with_buffers(here) == here
+    assert live_work._with_buffers(here) == here
     dumping = CompileRequest(program, Options(flags={"xla_dump_to": "/tmp/elsewhere"}), Target.parse("tpu:v5e:2x2"))
-    assert explore_module._with_buffers(dumping) == dumping
+    assert live_work._with_buffers(dumping) == dumping
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp/elsewhere")
-    assert explore_module._with_buffers(absent) == absent
+    assert live_work._with_buffers(absent) == absent
 
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")

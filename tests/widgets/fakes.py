@@ -21,7 +21,7 @@ from inspector.compilation.preview import Preview
 from inspector.compilation.program import Argument, Program, Result
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.compilation.tuning import AS_CALLED, WhatIf
+from inspector.compilation.tuning import AS_CALLED, Tuning, WhatIf
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
 from inspector.execution.run import Run
@@ -31,7 +31,7 @@ from inspector.hlo.module import Module
 from inspector.hlo.source import Root
 from inspector.stages.kernel import Kernel
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.work import Work
+from inspector.widgets.work import Axes, Work
 
 DATA = Path(__file__).parent.parent / "hlo" / "data"
 HLO = (DATA / "plain.0.10.hlo").read_text()
@@ -120,8 +120,11 @@ class FakeRun:
         self.job.resolve(Run(program, (Input(program.arguments[0], value),), (value,), (0.1,) * self.repeat, 1, "fake"))
 
 
-class FakeWork:
+class FakeWork(Work):
     """Keeps what was asked for; nothing ends by itself."""
+
+    targets: Any = ()
+    retraces: Any = None
 
     def __init__(self) -> None:
         self.requests: list[CompileRequest] = []
@@ -133,7 +136,7 @@ class FakeWork:
         self.stage = "queued"
         self._lock = threading.Lock()
 
-    def lower(self, axes: Sequence[tuple[str, int]] | None, platform: str) -> FakeLowered:
+    def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Any:
         self.lowerings.append((list(axes or ()), platform))
         if self.lower_error is not None:
             raise self.lower_error
@@ -153,6 +156,10 @@ class FakeWork:
         self.runs.append(FakeRun(compiled, repeat))
         return self.runs[-1]
 
+    def suit(self, lowered: Any, target: Target) -> Target:
+        count = lowered.program.device_count
+        return Target(f"cpu:{count}") if count > 1 and not target.is_absent else target
+
     def preview(self, index: int) -> None:
         self.jobs[index].show(Preview.of(compiled(self.requests[index]), 0.1))
 
@@ -165,12 +172,9 @@ class FakeWork:
                 self.finish(index)
 
     def explorer(self, axes: Sequence[tuple[str, int]] = (), name: str = "jit_step", **settings: Any) -> Explorer:
-        def suit(program: Any, target: Target) -> Target:
-            count = program.program.device_count
-            return Target(f"cpu:{count}") if count > 1 and not target.is_absent else target
-
-        work = Work(self.lower, self.submit, self.run, ("attached", "cpu", "cpu:8"), suit=suit)
-        return Explorer(lowered(axes, name), work, **settings)
+        self.targets = ("attached", "cpu", "cpu:8")
+        program: Any = lowered(axes, name)
+        return Explorer(program, self, **settings)
 
 
 def ask(explorer: Explorer, message: dict[str, Any]) -> None:

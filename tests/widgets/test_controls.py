@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +14,49 @@ import pytest
 from inspector import settings
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
-from inspector.errors import ParameterError, TargetError, Unavailable
+from inspector.compilation.tuning import AS_IT_IS, Tuning
+from inspector.errors import ParameterError, Unavailable
 from inspector.support.install_commands import install_command
 from inspector.toolchain import untrusted
 from inspector.toolchain.flags import catalog
 from inspector.widgets import controls, messages
 from inspector.widgets.controls import Controls, find_flags, parse_axes
+from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.typed_options import read_fields, read_options, unwrapped
+from inspector.widgets.variants import Variant
 from tests.absent import needs_tpu
+from tests.widgets.fakes import FakeWork, lowered
 
 FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"
 
 
 class Asked:
-    """Controls, and what they hand on and publish."""
+    """Controls, and what they start and publish."""
 
     def __init__(self, can_lower: bool = True) -> None:
         self.added: list[tuple[Options, str]] = []
         self.axes: list[Any] = []
         self.published: list[Any] = []
-        self.controls = Controls(
-            self.published.append, ("attached", "cpu"), Target.parse("cpu"), [("i", 4)], self.add,
-            self.axes.append if can_lower else None, lambda target: target.platform or "cpu",
-        )  # fmt: skip
+        self.work = FakeWork()
+        self.work.targets = ("attached", "cpu")
+        self.tuning = AS_IT_IS
+        self.lowered: Any = lowered([("i", 4)])
+        self.lowerings = Lowerings(self.work, self.lowered)
+        self.variants = (Variant(0, True, Options(), Target.parse("cpu")),)
+        this: Any = self
+        self.controls = Controls(self.published.append, this, this, Target.parse("cpu"), can_lower=can_lower)
 
-    def add(self, options: Options, target: str) -> None:
-        if target == "moon":
-            raise TargetError("Unknown target <moon>")
-        self.added.append((options, target))
+    def later(self, task: Callable[[], object]) -> None:
+        task()
+
+    def start(self, options: Options, target: Target, _: Tuning) -> None:
+        self.added.append((options, str(target)))
+
+    def start_over(self, axes: Any) -> Variant:
+        self.axes.append(axes)
+        self.lowered = lowered(axes)
+        self.variants = (Variant(1, True, Options(), Target.parse("cpu:16")),)
+        return self.variants[0]
 
     def click(self, flag: str = "", value: str = "", target: str = "") -> str:
         self.controls.receive({"type": "add", "flag": flag, "value": value, "target": target})
@@ -102,7 +118,7 @@ def test_what_is_typed_is_asked_for(asked: Asked, flag: str, value: str, flags: 
         (f"--{FAST_MATH}=true", "false", "cpu", "already contains values"),
         ("xla_cpu_enable_fast_mth", "", "cpu", f"Did you mean {FAST_MATH}"),
         ("--xla_dump_to='/tmp", "", "cpu", "a quotation mark is not closed"),
-        ("", "", "moon", "TargetError: Unknown target <moon>"),
+        ("", "", "moon", "TargetError: Unknown target 'moon'"),
     ],
 )
 def test_what_is_wrong_is_said_beside_it(asked: Asked, flag: str, value: str, target: str, words: str) -> None:
@@ -283,7 +299,7 @@ def test_only_the_latest_search_is_answered(asked: Asked, monkeypatch: pytest.Mo
 def test_what_is_offered_is_published(asked: Asked) -> None:
     offer = {"type": "controls", "targets": ["attached", "cpu"], "target": "cpu", "axes": "i=4", "can_lower": True}
     assert asked.published == [offer]
-    asked.controls.set_baseline(Target.parse("cpu:16"), [("i", 8), ("j", 2)])
+    assert asked.lower("i=8, j=2") == ""
     assert asked.published[-1] == offer | {"target": "cpu:16", "axes": "i=8, j=2"}
 
 

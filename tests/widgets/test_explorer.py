@@ -152,13 +152,13 @@ def test_what_changes_cost_is_told_when_asked(work: FakeWork, explorer: Explorer
     assert diff["count"] == len(diff["changes"]) > 0
     assert all(change["line"] >= -1 for change in diff["changes"])
     box.send({"type": "diff_costs", "id": 1, "baseline": 0, "variant": 1})
-    explorer._drain(time.monotonic() + 60)
+    explorer._threads.drain(time.monotonic() + 60)
     told = box.last("diff_costs", id=1)
     assert told["error"] is None
     assert len(told["costs"]) == len(told["unknown"]) == diff["count"]
     assert all(len(costs) == 4 for costs in told["costs"])
     box.send({"type": "diff_costs", "id": 2, "baseline": 0, "variant": 7})
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert "no variant 7" in box.last("diff_costs", id=2)["error"]["message"]
 
 
@@ -167,7 +167,7 @@ def test_the_preview_fills_the_panes_before_there_is_code(work: FakeWork, explor
     for index in (0, 1):
         work.jobs[index].advance("compiling")
         work.preview(index)
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert {m["variant"] for m in box.of("document", pane="optimized")} == {0, 1}
     assert {(m["variant"], m["program"]) for m in box.of("collectives")} >= {(0, "optimized"), (1, "optimized")}
     assert [m["variant"] for m in box.of("diff")] == [1]
@@ -188,7 +188,7 @@ def test_numbers_come_with_the_preview_and_the_cost_by_itself(work: FakeWork, ex
     explorer.add({FAST_MATH: True})
 
     def shown(variant: int) -> dict[str, tuple[float | None, str | None]]:
-        explorer._drain(time.monotonic() + 10)
+        explorer._threads.drain(time.monotonic() + 10)
         rows = box.last("stats", variant=variant)["rows"]
         return {row["key"]: (row["value"], row["reason"]) for row in rows}
 
@@ -311,7 +311,7 @@ def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: E
     """Removed while its panes fill: the app keeps messages, so a late one would stay for ever."""
     variant = explorer.add({FAST_MATH: True})
     held, go = threading.Event(), threading.Event()
-    explorer._later(lambda: (held.set(), go.wait(10)))  # type: ignore[arg-type,return-value]
+    explorer._threads.later(lambda: (held.set(), go.wait(10)))  # type: ignore[arg-type,return-value]
     assert held.wait(10)
     work.finish(1)
     explorer.remove(variant)
@@ -374,20 +374,19 @@ def test_runs_that_end_badly(work: FakeWork, explorer: Explorer, box: Mailbox, e
 def test_a_run_tells_its_stages_and_for_whom_it_waits(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     box.send({"type": "run", "variant": 0, "repeat": 3})
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     for stage in ("queued behind compiling 'jit_other' for cpu", "running"):
         work.runs[0].job.advance(stage)
-        explorer._drain(time.monotonic() + 10)
+        explorer._threads.drain(time.monotonic() + 10)
         assert (box.last("run")["state"], box.last("run")["stage"]) == ("running", stage)
     work.runs[0].finish()
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert box.last("run")["state"] == "done"
 
 
 def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     work.run = lambda *_: (_ for _ in ()).throw(RuntimeError("array has been deleted"))  # type: ignore[method-assign]
-    explorer._compiles.work = explorer._compiles.work.__class__(work.lower, work.submit, work.run, ())
     box.send({"type": "run", "variant": 0, "repeat": 3})
     explorer.wait(10)
     assert box.last("run")["error"] == {"kind": "RuntimeError", "message": "array has been deleted"}
@@ -398,7 +397,7 @@ def test_what_is_still_compiling_is_neither_run_nor_drawn_nor_waited_for(
 ) -> None:
     box.send({"type": "run", "variant": 0, "repeat": 3})
     box.send({"type": "graph", "variant": 0})
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert "baseline is still compiling (queued)" in box.last("run")["error"]["message"]
     assert "still compiling" in box.wait_for("graph")["error"]["message"]
     assert work.runs == []
@@ -452,7 +451,7 @@ def test_the_end_of_a_compile_is_told_though_the_thread_is_busy(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:
     go = threading.Event()
-    explorer._later(lambda: go.wait(60))
+    explorer._threads.later(lambda: go.wait(60))
     work.finish(0)
     assert box.last("variant")["state"] == "done"
     assert not box.of("stats")
@@ -471,7 +470,7 @@ def test_a_variant_is_compared_with_the_first_one_for_its_target(
     def finish(number: int) -> None:
         work.finish(number)
         assert explorer.variants[number].shown.wait(10)
-        explorer._drain(time.monotonic() + 10)
+        explorer._threads.drain(time.monotonic() + 10)
 
     def pairs() -> list[tuple[int, int]]:
         return [(m["baseline"], m["variant"]) for m in box.of("diff")]
@@ -510,7 +509,7 @@ def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -
     ask_to_add(explorer, target=" cpu:4 ")
     assert [str(v.target) for v in explorer.variants] == ["cpu:2", "cpu:2", "cpu:4"]
     ask_to_lower(explorer, "i=8")
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert (box.last("controls")["target"], box.last("controls")["axes"]) == ("cpu:8", "i=8")
     done(work, explorer)
 
@@ -533,13 +532,13 @@ def test_the_controls_lower_for_another_platform_off_the_comms_thread(work: Fake
     threads: list[str] = []
     lower = work.lower
 
-    def spied(axes: Any, platform: str) -> Any:
+    def spied(*arguments: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return lower(axes, platform)
+        return lower(*arguments)
 
-    explorer._compiles.lowerings._work = dataclasses.replace(explorer._compiles.work, lower=spied)
+    work.lower = spied  # type: ignore[method-assign]
     ask_to_add(explorer, target="tpu:v5e:2x4")
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert threads
     assert threads[0].startswith("inspector-explorer")
     assert [str(v.target) for v in explorer.variants] == ["attached", "tpu:v5e:2x4"]
@@ -548,7 +547,7 @@ def test_the_controls_lower_for_another_platform_off_the_comms_thread(work: Fake
 def test_lowering_again_keeps_the_platforms(work: FakeWork, explorer: Explorer) -> None:
     explorer.add(None, "tpu:v5e:2x4")
     ask_to_lower(explorer, "i=4")
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert work.lowerings[1:] == [([("i", 4)], "cpu"), ([("i", 4)], "tpu")]
     assert [v.lowered.program.platform for v in explorer.variants if v.lowered] == ["cpu", "tpu"]
 
@@ -557,7 +556,7 @@ def test_lowering_again_replaces_every_variant(work: FakeWork, explorer: Explore
     explorer.add({FAST_MATH: True})
     work.finish(0)
     ask_to_lower(explorer, "i=4, j=2")
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert work.lowerings == [([("i", 4), ("j", 2)], "cpu")]
     assert [v.number for v in explorer.variants] == [2, 3]
     assert explorer.baseline.is_baseline
@@ -578,7 +577,7 @@ def test_a_failed_lowering_changes_nothing_and_is_said(
     work.lower_error = error
     before = explorer.variants
     ask_to_lower(explorer, "k=3")
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert explorer.variants == before
     assert box.last("said")["error"] == {"kind": type(error).__name__, "message": str(error)}
     assert work.jobs[0].stage == "queued"
@@ -594,13 +593,11 @@ def test_a_variant_added_while_lowering_again_is_of_the_new_program(work: FakeWo
             go.wait(10)
         return job
 
-    explorer._compiles.work = explorer._compiles.work.__class__(
-        work.lower, slow, work.run, (), suit=explorer._compiles.work.suit
-    )
+    work.submit = slow  # type: ignore[method-assign]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         added = pool.submit(explorer.add, {FAST_MATH: True})
         assert reached.wait(10)
-        explorer._lower([("i", 4)])
+        explorer._controls._start_over([("i", 4)])
         go.set()
         variant = added.result(10)
     assert variant in explorer.variants
@@ -686,19 +683,19 @@ def test_what_is_closed_refuses(work: FakeWork, explorer: Explorer, ask: Any) ->
 
 def test_a_lowering_that_ends_after_close_starts_nothing(work: FakeWork, explorer: Explorer) -> None:
     held, go = threading.Event(), threading.Event()
-    lower = explorer._compiles.work.lower
+    lower = work.lower
 
     def slow(*arguments: Any) -> Any:
         held.set()
         go.wait(10)
         return lower(*arguments)
 
-    explorer._compiles.lowerings._work = dataclasses.replace(explorer._compiles.work, lower=slow)
+    work.lower = slow  # type: ignore[method-assign]
     ask_to_lower(explorer, "i=2")
     assert held.wait(10)
     explorer.close()
     go.set()
-    explorer._thread.shutdown(wait=True)
+    explorer._threads._main.shutdown(wait=True)
     assert all(job.done() for job in work.jobs)
 
 
@@ -744,7 +741,9 @@ def test_an_equal_request_is_the_variant_that_is_there(work: FakeWork, explorer:
     assert explorer.add() is explorer.baseline
     assert box.last("existing")["variant"] == 0
     assert len(explorer.variants) == len(work.requests) == 3
-    assert not any(said.message["type"] == "existing" for said in explorer._app.said()), "of no use to a later browser"
+    assert not any(entry.message["type"] == "existing" for entry in explorer._app.stored_messages()), (
+        "of no use to a later browser"
+    )
     work.jobs[first.number].fail(CompilationError("XLA refused"))
     again = explorer.add({FAST_MATH: True})
     assert again is not first, "a failed compile is tried again"

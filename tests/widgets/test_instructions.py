@@ -97,9 +97,9 @@ def test_a_variant_takes_its_table_along(explorer: Explorer) -> None:
     ask(Mailbox(explorer), 1)
     pane = explorer._compiles.board._panes["instructions"]
     assert isinstance(pane, InstructionsPane)
-    assert set(pane._made) == {0}
+    assert set(pane._values) == {0}
     pane.forget(explorer.baseline)()
-    assert pane._made == {}
+    assert pane._values == {}
 
 
 @pytest.mark.parametrize("is_descending", [False, True])

@@ -76,7 +76,7 @@ def test_a_pinned_variant_stays() -> None:
     with pytest.raises(ValueError, match="cannot be pinned: it is the baseline"):
         explorer.pin(explorer.baseline)
     box.send({"type": "lower", "axes": "i=4"})
-    explorer._drain(None)
+    explorer._threads.drain()
     assert [v.is_pinned for v in explorer.variants] == [False, False, True]
     assert explorer.variants[0].target == Target("cpu:4")
     kept = explorer.variants[2]

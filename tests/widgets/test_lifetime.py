@@ -79,7 +79,7 @@ def test_a_large_program_goes_when_its_explorer_is_closed(monkeypatch: pytest.Mo
     own = installed_schema().message("xla.HloModuleProto").FromString(PROTO)
     own.name = "another"  # programs of other tests have the module of the same bytes
     work.finish(0, hlo_proto=own.SerializeToString())
-    explorer.wait(10)._drain(None)  # what the thread has under way holds the module
+    explorer.wait(10)._threads.drain()  # what the thread has under way holds the module
     module = weakref.ref(explorer._compiles.board._modules[0])
     soon: list[str] = []
     monkeypatch.setattr("inspector.support.memory_release.give_back_soon", lambda: soon.append("back"))
@@ -99,7 +99,7 @@ def test_free_memory_is_given_back_once_a_program_is_shown_and_once_it_is_collec
     given: list[str] = []
     monkeypatch.setattr("inspector.support.memory_release.give_back", lambda: given.append("back"))
     explorer = finished(FakeWork())
-    explorer._drain(None)
+    explorer._threads.drain()
     assert given == ["back"]
     explorer.close()
     assert given == ["back"] * 2

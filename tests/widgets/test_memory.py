@@ -114,7 +114,7 @@ def test_the_buffers_that_a_compile_recorded_are_shown_without_asking() -> None:
     explorer = inspector.explore(lambda x: jnp.tanh(x @ x).sum(), jnp.ones((256, 256)), target="tpu:v5e:1x1")
     attached = explorer.add(target="cpu")
     explorer.wait(300)
-    said = [said.message for said in explorer._app.said()]
+    said = [entry.message for entry in explorer._app.stored_messages()]
     memory = {message["variant"]: message for message in said if message["type"] == "memory"}
     assert memory.keys() == {0}
     assert {room["name"] for room in memory[0]["rooms"]} >= {"HBM"}

@@ -15,7 +15,7 @@ from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.work import ScanLimits, Work
+from inspector.widgets.work import ScanLimits
 from tests.widgets.fakes import FakeWork, Mailbox, lowered
 
 NO_CODE = Unavailable("not known before code generation")
@@ -55,10 +55,8 @@ class Scanned:
         self.asked: list[tuple[Target, Options, ScanLimits]] = []
         self.scans: list[FakeScan] = []
         self.error = error
-        work = Work(
-            self.fakes.lower, self.fakes.submit, self.fakes.run, ("attached", "cpu"), scan=self.scan
-        )  # fmt: skip
-        self.explorer = Explorer(lowered(), work, target="cpu", options={"xla_cpu_enable_fast_min_max": True})
+        self.fakes.scan = self.scan  # type: ignore[assignment,method-assign]
+        self.explorer = Explorer(lowered(), self.fakes, target="cpu", options={"xla_cpu_enable_fast_min_max": True})
         self.fakes.finish_all()
         self.mail = Mailbox(self.explorer)
 

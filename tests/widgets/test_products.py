@@ -79,7 +79,7 @@ def record(box: Box, product: str, variant: int = 0) -> None:
 
 
 def drain(explorer: Explorer) -> None:
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
 
 
 def test_passes_are_recorded_by_a_second_compile_of_the_same(work: FakeWork, explorer: Explorer, box: Box) -> None:
@@ -279,7 +279,7 @@ def test_of_requests_that_wait_the_last_of_a_browser_is_answered(work: FakeWork,
     work.finish(1, passes=PASSES)
     drain(explorer)
     gate = threading.Event()
-    explorer._later(gate.wait)
+    explorer._threads.later(gate.wait)
     for number in (90, 91, 92, 500_000):
         box.send({"type": "pass", "id": number, "variant": 0, "index": 0, "since": None, "whole": False})
     gate.set()

@@ -19,7 +19,6 @@ from inspector._jax.caches.retraces import RetraceWatch
 from inspector.errors import ClosedError, Unavailable
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import retraces as pane
-from inspector.widgets.work import Work
 from tests.widgets.fakes import FakeWork, Mailbox, lowered
 
 ONE = np.ones(3, np.float32)
@@ -35,7 +34,8 @@ def explorer() -> Iterator[Explorer]:
 def explorer_of(watch: RetraceWatch | None) -> Explorer:
     fakes = FakeWork()
     program: Any = lowered()
-    made = Explorer(program, Work(fakes.lower, fakes.submit, fakes.run, (), retraces=watch))
+    fakes.retraces = watch
+    made = Explorer(program, fakes)
     fakes.finish(0)
     return made.wait(10)
 

@@ -20,7 +20,6 @@ from inspector.errors import CompilationError, OptionError
 from inspector.hlo.shape import Shape
 from inspector.lowering.pallas import fields_of
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.work import Work
 from tests.absent import needs_tpu
 from tests.kernels import matmul, scale, struct
 from tests.widgets.fakes import FakeWork, Mailbox
@@ -36,22 +35,16 @@ def work() -> FakeWork:
 
 @pytest.fixture
 def explorer(work: FakeWork) -> Iterator[Explorer]:
-    def tune(axes: Any, platform: str, tuning: Tuning) -> inspector.Lowered:
+    def lower(axes: Any, platform: str, tuning: Tuning) -> inspector.Lowered:
         return inspector.lower(
             scale, X, axis_env=axes, platform=platform, compiler_params=tuning.as_dict(), interpret=tuning.interpret,
             chip=tuning.chip,
         )  # fmt: skip
 
-    real = Work(
-        lambda axes, platform: tune(axes, platform, Tuning()),
-        work.submit,
-        work.run,
-        (),
-        tune=tune,
-        kernel_fields=fields_of,
-    )
+    work.lower = lower  # type: ignore[method-assign]
+    work.kernel_fields = fields_of  # type: ignore[method-assign]
     tuning = Tuning(chip="v5e")
-    made = Explorer(tune(None, "tpu", tuning), real, target="tpu:v5e", tuning=tuning)
+    made = Explorer(lower(None, "tpu", tuning), work, target="tpu:v5e", tuning=tuning)
     yield made
     made.close()
 
@@ -71,7 +64,7 @@ def request(box: Mailbox, **fields: Any) -> None:
 
 
 def settled(explorer: Explorer) -> None:
-    explorer._drain(None)
+    explorer._threads.drain()
 
 
 def test_the_pane_is_there_with_kernels_and_not_without(explorer: Explorer, box: Mailbox, work: FakeWork) -> None:
@@ -152,7 +145,7 @@ def test_a_refusal_is_explained_beside_the_kernel(explorer: Explorer, box: Mailb
 
 def test_another_axis_environment_keeps_the_tunings(explorer: Explorer, work: FakeWork) -> None:
     explorer.tune({"scale": {"vmem_limit_bytes": 1 << 20}})
-    explorer._later(lambda: explorer._lower([("i", 2)]))
+    explorer._threads.later(lambda: explorer._controls._start_over([("i", 2)]))
     settled(explorer)
     assert limits(explorer) == [None, 1 << 20]
     assert work.requests[-1].program.mesh is not None
@@ -182,7 +175,7 @@ def test_the_memory_that_a_kernel_got_is_told_once_there_is_code(
         return [None if memory["how_sure"] else memory["total_bytes"] for memory in memories]
 
     work.preview(0)
-    explorer._drain(time.monotonic() + 10)
+    explorer._threads.drain(time.monotonic() + 10)
     assert used() == [None]
     work.finish(0)
     explorer.wait(10)

@@ -79,20 +79,20 @@ class CodePane(ProductPane[Assembly | Unavailable]):
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Returns the list of the available code."""
-        self.keep(variant, compiled.assembly)
+        self.store(variant, compiled.assembly)
         message, table = _code_list(variant.number, compiled)
         return [PackedMessage(message, [packed(json.dumps(table, separators=(",", ":")))])]
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[CodeRequest]:
         """Yields the requests for the recorded texts; only the first ones unless `is_whole`."""
-        assembly = self.known(variant.number)
+        assembly = self.find(variant.number)
         count = 0 if assembly is None or isinstance(assembly, Unavailable) else len(assembly)
         for index in range(count if is_whole else min(count, _FIRST_SEEN)):
             yield CodeRequest(type="code", id=0, variant=variant.number, index=index)
 
     def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
         """Yields the list of stages, with the first kernel's code at the last stage that has a text on this machine."""
-        assembly = self.known(variant.number)
+        assembly = self.find(variant.number)
         if assembly is None or isinstance(assembly, Unavailable) or not assembly:
             return
         kernels = f" of {len(assembly.kernels):,} kernels" if len(assembly.kernels) > 1 else ""
@@ -108,7 +108,7 @@ class CodePane(ProductPane[Assembly | Unavailable]):
         self.context.later(lambda: self._text(request))
 
     def _text(self, request: CodeRequest) -> None:
-        assembly = self.kept(request["variant"])
+        assembly = self.product(request["variant"])
         reply = CodeText(
             type="code_text", id=request["id"], variant=request["variant"], index=request["index"], reason="",
             remedy="", error=None,

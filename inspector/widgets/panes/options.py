@@ -219,17 +219,16 @@ class OptionsPane(Pane):
             job.cancel()
 
     def _started(self, variant: Variant, limits: ScanLimits) -> ScanJob:
-        scan = self.context.work().scan
-        if scan is None or variant.lowered is None:
+        if variant.lowered is None:
             raise ExecutionError(f"{variant.label} cannot be compiled, so flags cannot be tried. Scan another variant.")
-        return scan(variant.lowered, variant.target, variant.options, limits)
+        return self.context.work().scan(variant.lowered, variant.target, variant.options, limits)
 
     def _add(self, request: ScanAddRequest) -> None:
         """Adds a variant with a flag that was tried; a page may not request any other flag here."""
         variant = self.context.variant(request["variant"])
         followed = self._scans.get(variant.number)
-        tried = followed.job.ranked if followed is not None else ()
-        for effect in tried:
+        effects = followed.job.ranked if followed is not None else ()
+        for effect in effects:
             if (effect.flag, options_text.value_text(effect.value)) == (request["flag"], request["value"]):
                 self.context.tune(variant.options.merge({effect.flag: effect.value}), variant.target, variant.tuning)
                 return

@@ -64,13 +64,13 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
         """Returns the list of passes."""
         passes = compiled.passes
         known = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes)
-        self.keep(variant, known)
+        self.store(variant, known)
         lowering = {} if variant.lowered is None else variant.lowered.timings
         return [_pass_list(variant.number, known, compile_time(compiled, lowering))]
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[PassRequest]:
         """Yields the requests for the changes of recorded passes; only the first ones unless `is_whole`."""
-        known = self.known(variant.number)
+        known = self.find(variant.number)
         steps = () if known is None or isinstance(known, Unavailable) else known.steps
         for step in steps if is_whole else steps[:_FIRST_SEEN]:
             yield PassRequest(
@@ -79,7 +79,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
 
     def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
         """Yields the passes that changed the module, one per line."""
-        known = self.known(variant.number)
+        known = self.find(variant.number)
         if known is not None and not isinstance(known, Unavailable):
             lines = "\n".join(_line(step, known) for step in known.steps)
             yield Excerpt(f"Passes: {len(known):,}, {len(known.changed):,} changed the module", lines)
@@ -116,7 +116,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
         return not any(self._waiting.values())
 
     def _recorded_passes(self, number: int) -> CompilerPasses:
-        passes = self.kept(number)
+        passes = self.product(number)
         if isinstance(passes, Unavailable):
             raise ParameterError(str(passes))
         return passes

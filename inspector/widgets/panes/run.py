@@ -136,7 +136,7 @@ class RunPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Creates the pane; nothing is running yet."""
         super().__init__(name, context)
-        self._held: dict[int, RunJob] = {}
+        self._jobs: dict[int, RunJob] = {}
         self._latest: dict[int, Outcome] = {}
         self._comparing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-comparison")
 
@@ -161,22 +161,22 @@ class RunPane(Pane):
 
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's run."""
-        run = self._held.get(variant.number)
+        run = self._jobs.get(variant.number)
         if run is not None:
             run.cancel()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's run."""
         self._latest.pop(variant.number, None)
-        run = self._held.pop(variant.number, None)
+        run = self._jobs.pop(variant.number, None)
         return super().forget(variant) if run is None else run.cancel
 
     def close(self) -> None:
         """Stops all runs."""
         self._comparing.shutdown(wait=False, cancel_futures=True)
         with self.context.lock:
-            runs = tuple(self._held.values())
-            self._held.clear()
+            runs = tuple(self._jobs.values())
+            self._jobs.clear()
             self._latest.clear()
         for run in runs:
             run.cancel()
@@ -190,7 +190,7 @@ class RunPane(Pane):
         with self.context.lock:
             is_current = self.context.holds(variant)
             if is_current:
-                self._held[variant.number] = run
+                self._jobs[variant.number] = run
         if not is_current:
             run.cancel()
             return
@@ -200,7 +200,7 @@ class RunPane(Pane):
 
     def _advance(self, variant: Variant, run: RunJob) -> None:
         """Publishes the stage of a run whose end was not published yet."""
-        if self._held.get(variant.number) is run:
+        if self._jobs.get(variant.number) is run:
             self.context.publish(run_message(variant.number, "running", run))
 
     def _show(self, variant: Variant, run: RunJob) -> None:
@@ -212,8 +212,8 @@ class RunPane(Pane):
             message = run_message(variant.number, "cancelled", run)
         except Exception as error:  # the pane shows any error
             message = run_message(variant.number, "failed", run, error=error)
-        if self._held.get(variant.number) is run:
-            del self._held[variant.number]
+        if self._jobs.get(variant.number) is run:
+            del self._jobs[variant.number]
             self.context.publish(message)
             if measured is not None:
                 with contextlib.suppress(RuntimeError):  # closed

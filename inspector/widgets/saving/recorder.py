@@ -11,7 +11,7 @@ import datetime as dt
 import gzip
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,6 +25,7 @@ from inspector.widgets.saving.fallback_collectives import collectives_html
 from inspector.widgets.saving.page import element, page
 from inspector.widgets.saving.stored_output import Bundle, StoredOutput, is_batch
 from inspector.widgets.saving.transcript import SentMessage, Transcript
+from inspector.widgets.threads import Threads
 from inspector.widgets.variants import Variant
 
 _STORED_BYTES = 150_000
@@ -45,15 +46,15 @@ _with_code: weakref.ref[Recorder] | None = None
 class Recorder:
     """Saves one Explorer. Thread-safe after `display`."""
 
-    def __init__(self, app: App, compiles: Compiles, drain: Callable[[], object]) -> None:
+    def __init__(self, app: App, compiles: Compiles, threads: Threads) -> None:
         """Creates a recorder without any data.
 
         Args:
           app: the app whose messages are recorded.
           compiles: the program and its variants.
-          drain: waits until the Explorer's threads have finished their pending tasks.
+          threads: the Explorer's threads, whose pending tasks are waited for.
         """
-        self._app, self._compiles, self._drain = app, compiles, drain
+        self._app, self._compiles, self._threads = app, compiles, threads
         self._stored = StoredOutput(self._form)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector-recorder")
         self._asking = threading.Lock()
@@ -89,7 +90,7 @@ class Recorder:
     def rewrite_after_panes(self) -> None:
         """Updates the notebook's output after the panes are filled, so that both do not read the same data at once."""
         with contextlib.suppress(Exception):  # closed in the meantime
-            self._drain()
+            self._threads.drain()
         self.rewrite()
 
     def complete(self) -> None:
@@ -127,9 +128,9 @@ class Recorder:
         """
         variants = self._compiles.variants
         differences = {
-            sent.message["variant"]: sent.message["summary"]
-            for sent in self._app.said()
-            if sent.message["type"] == "diff" and sent.message["baseline"] == variants[0].number
+            entry.message["variant"]: entry.message["summary"]
+            for entry in self._app.stored_messages()
+            if entry.message["type"] == "diff" and entry.message["baseline"] == variants[0].number
         }
         details = {
             variant.number: Details(
@@ -139,7 +140,9 @@ class Recorder:
             )
             for variant in (self._done if has_texts else ())
         }
-        watched: list[Any] = [sent.message for sent in self._app.said() if sent.message["type"] == "retraces"]
+        watched: list[Any] = [
+            entry.message for entry in self._app.stored_messages() if entry.message["type"] == "retraces"
+        ]
         return html_form(self._compiles.lowered, variants, details, has_texts=has_texts) + "".join(
             map(retraces_html, watched)
         )
@@ -186,7 +189,7 @@ class Recorder:
     def _ask(self, variants: Sequence[Variant], *, is_whole: bool) -> list[SentMessage]:
         with self._asking:
             collect = self._compiles.board.ask(variants, is_whole=is_whole)
-            self._drain()
+            self._threads.drain()
             return collect()
 
     def _form(self, *, has_texts: bool = True) -> Bundle:
@@ -219,7 +222,7 @@ class Recorder:
         about = f"Recorded {when}" + (f" with {made_by}" if made_by else "")
         numbers = {variant.number for variant in self._compiles.variants}
         current = [reply for reply in replies if reply.message.get("variant") in numbers]
-        return Transcript(about, self._app.arrangement, (*self._app.said(), *current))
+        return Transcript(about, self._app.arrangement, (*self._app.stored_messages(), *current))
 
 
 def _refresh(recorder: weakref.ref[Recorder], more: threading.Event) -> None:

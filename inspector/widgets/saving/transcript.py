@@ -44,16 +44,16 @@ class Transcript:
     Attributes:
       about: time and software versions of the recording, for readers.
       arrangement: arrangement of the panes.
-      said: messages in the order in which a browser receives them.
+      messages: the messages, in the order in which a browser receives them.
     """
 
     about: str
     arrangement: Mapping[str, Any]
-    said: tuple[SentMessage, ...]
+    messages: tuple[SentMessage, ...]
 
     def to_bytes(self) -> bytes:
         """Returns four bytes with the length of a table, the table as JSON packed as `lines`, and all buffers."""
-        ordered = [s for s in self.said if s.request is None] + [s for s in self.said if s.request is not None]
+        ordered = [s for s in self.messages if s.request is None] + [s for s in self.messages if s.request is not None]
         entries = [_entry(s) for s in ordered if s.request is None]
         replies = [{**_entry(s), "request": dict(sorted(s.request.items()))} for s in ordered if s.request is not None]
         table = {"about": self.about, "arrangement": dict(self.arrangement), "kept": entries, "replies": replies}
@@ -63,7 +63,7 @@ class Transcript:
 
     def repacked(self) -> Transcript:
         """Returns the transcript with its buffers packed as small as possible; for sending they were packed quickly."""
-        return dataclasses.replace(self, said=tuple(map(_repacked, self.said)))
+        return dataclasses.replace(self, messages=tuple(map(_repacked, self.messages)))
 
     def within(self, limit_bytes: int, remedy: str) -> Transcript:
         """Returns the transcript packed to a maximum size; texts that do not fit are replaced by a notice for readers.
@@ -74,18 +74,18 @@ class Transcript:
           limit_bytes: limit for `to_bytes`, as far as it can be estimated in advance.
           remedy: advice for readers about omitted texts.
         """
-        optional = {i for i, s in enumerate(self.said) if s.buffers or s.request is not None}
-        entries: dict[int, SentMessage | None] = dict(enumerate(self.said))
-        room = limit_bytes - sum(s.size for i, s in enumerate(self.said) if i not in optional)
-        baseline = min((v for s in self.said if (v := s.message.get("variant")) is not None), default=None)
-        for i in sorted(optional, key=lambda i: _rank(self.said[i], baseline)):
-            sent = self.said[i]
+        optional = {i for i, s in enumerate(self.messages) if s.buffers or s.request is not None}
+        entries: dict[int, SentMessage | None] = dict(enumerate(self.messages))
+        room = limit_bytes - sum(s.size for i, s in enumerate(self.messages) if i not in optional)
+        baseline = min((v for s in self.messages if (v := s.message.get("variant")) is not None), default=None)
+        for i in sorted(optional, key=lambda i: _rank(self.messages[i], baseline)):
+            sent = self.messages[i]
             small = _repacked(sent) if sent.size <= _MOST_GAINED * room else sent
             if small.size <= room:
                 entries[i], room = small, room - small.size
             else:
                 entries[i] = _without(sent, remedy)
-        return dataclasses.replace(self, said=tuple(s for s in entries.values() if s is not None))
+        return dataclasses.replace(self, messages=tuple(s for s in entries.values() if s is not None))
 
 
 _MOST_GAINED = 4

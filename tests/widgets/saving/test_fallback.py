@@ -11,7 +11,6 @@ from inspector.hlo.listing import Listing
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes.framework.pane import Excerpt
 from inspector.widgets.saving.fallback import Details, html_form, text_form
-from inspector.widgets.work import Work
 from tests.widgets.fakes import FakeWork, lowered
 
 EVIL = "</pre><script>alert('x')</script>&\"'"
@@ -42,7 +41,7 @@ class Tags(HTMLParser):
 def explorer(**changes: object) -> tuple[Explorer, FakeWork]:
     work = FakeWork()
     program = dataclasses.replace(lowered(name=f"jit_{EVIL}"), **changes)  # type: ignore[arg-type]
-    return Explorer(program, Work(work.lower, work.submit, work.run, ())), work
+    return Explorer(program, work), work
 
 
 def test_before_the_compile_ends() -> None:

@@ -88,7 +88,7 @@ def test_a_large_programs_texts_are_written_behind_what_is_read_from_the_cache(
     assert written == ([] if is_large else [[]])
     work.finish_all()
     explorer.wait()
-    explorer._drain(None)
+    explorer._threads.drain()
     assert (["optimized", "stablehlo", "hlo"] in written) == is_large
 
 

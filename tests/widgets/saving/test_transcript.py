@@ -49,7 +49,7 @@ def random_bytes(size: int) -> list[bytes]:
 
 
 def kinds(kept: Transcript) -> list[tuple[str, str, int]]:
-    return [(s.message["type"], s.message.get("pane", ""), s.message["variant"]) for s in kept.said]
+    return [(s.message["type"], s.message.get("pane", ""), s.message["variant"]) for s in kept.messages]
 
 
 def test_what_is_read_first_is_kept_first_and_what_is_left_out_says_so() -> None:
@@ -58,12 +58,12 @@ def test_what_is_read_first_is_kept_first_and_what_is_left_out_says_so() -> None
         {"type": "roofline", "id": -3, "variant": 0}, random_bytes(100), {"variant": 0, "type": "roofline"}
     )
     whole = transcript(told(), document("hlo", 5_000), reply, document("optimized", 20_000), graph)
-    assert len(whole.within(30_000, "").said) == 5
+    assert len(whole.within(30_000, "").messages) == 5
     kept = whole.within(25_500, "Run the cell.")
     assert kinds(kept) == [
         ("stats", "", 0), ("unavailable", "hlo", 0), ("roofline", "", 0), ("document", "optimized", 0), ("graph", "", 0),
     ]  # fmt: skip
-    gone = kept.said[1].message
+    gone = kept.messages[1].message
     assert gone["remedy"] == "Run the cell."
     assert gone["reason"].startswith("It has 7 lines, 4.99 KiB compressed")
     assert len(kept.to_bytes()) <= 25_500
@@ -78,18 +78,21 @@ def test_texts_of_variants_go_before_a_larger_one_of_the_baseline() -> None:
     of_variant = document("optimized", 10_000)
     of_variant = dataclasses.replace(of_variant, message={**of_variant.message, "variant": 1})
     kept = transcript(document("source", 1_000), document("optimized", 20_000), of_variant).within(25_000, "")
-    assert [(s.message["type"], s.message["variant"]) for s in kept.said[1:]] == [("document", 0), ("unavailable", 1)]
+    assert [(s.message["type"], s.message["variant"]) for s in kept.messages[1:]] == [
+        ("document", 0),
+        ("unavailable", 1),
+    ]
 
 
 def test_what_gets_small_enough_is_kept() -> None:
     draw = random.Random(0).randrange
     lines = "\n".join(f"  %add.{i} = f32[64] add(%add.{i - draw(9)}, %add.{draw(i + 1)})" for i in range(2_000))
     text = dataclasses.replace(document("optimized", 0), buffers=[gzip.compress(lines.encode(), 1)])
-    small = transcript(text).repacked().said[0].size
+    small = transcript(text).repacked().messages[0].size
     assert 1.5 * small < text.size
     assert kinds(transcript(text).within(small, "")) == [("document", "optimized", 0)]
     assert kinds(transcript(text).within(small - 1, "")) == [("unavailable", "optimized", 0)]
 
 
 def test_what_has_no_buffers_is_kept_whatever_the_limit() -> None:
-    assert transcript(told()).within(0, "").said == (told(),)
+    assert transcript(told()).within(0, "").messages == (told(),)

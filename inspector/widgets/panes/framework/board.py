@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,12 @@ from inspector.support import memory_release
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
-from inspector.widgets.panes.framework.pane import Context, Entry, Excerpt, PackedMessage, Pane
+from inspector.widgets.panes.framework.pane import CompileService, Context, Entry, Excerpt, PackedMessage, Pane
 from inspector.widgets.panes.registry import PaneEntry
 from inspector.widgets.products import Products
 from inspector.widgets.saving.transcript import SentMessage
-from inspector.widgets.variants import Variant
-from inspector.widgets.work import Work
+from inspector.widgets.threads import Threads
+from inspector.widgets.variants import Variant, Variants
 
 if TYPE_CHECKING:
     from inspector.compilation.engine import Job
@@ -33,51 +32,24 @@ class Board:
     """Publishes the messages of panes to an app. Thread-safe, guarded by its Explorer's lock."""
 
     def __init__(
-        self,
-        lines: Sequence[PaneEntry],
-        app: App,
-        work: Callable[[], Work],
-        lock: threading.RLock,
-        variants: Mapping[int, Variant],
-        later: Callable[[Callable[[], object]], None],
-        aside: Callable[[Callable[[], object]], None],
-        tune: Callable[..., Variant],
-        recorded: Callable[[], object],
+        self, lines: Sequence[PaneEntry], app: App, threads: Threads, variants: Variants, compiles: CompileService
     ) -> None:
         """Creates the panes; nothing is published yet.
 
         Args:
           lines: registry entries of the panes to offer.
           app: the app to publish to.
-          work: returns the functions that lower, compile and run.
-          lock: the lock that guards `variants`.
-          variants: the Explorer's variants by number; messages about removed variants are dropped.
-          later: runs a task on the Explorer's thread.
-          aside: runs a task that may take seconds on another thread.
-          tune: see `Context.tune`.
-          recorded: see `Context.recorded`.
+          threads: the Explorer's threads.
+          variants: the Explorer's variants; messages about removed variants are dropped.
+          compiles: starts the work that panes request.
         """
-        self._app, self._lock, self._variants = app, lock, variants
+        self._app, self._variants, self._lock = app, variants, variants.lock
         self._modules: dict[int, Module] = {}
         self._own_ids = itertools.count(-1, -1)  # browsers count upwards
         self._replies: dict[int, Entry | None] = {}
         self._behind: dict[int, list[Callable[[], object]]] = {}
-        self._products = Products(
-            lambda request: work().submit(request), later, aside, self.publish, self._show_recorded
-        )
-        self._context = context = Context(
-            work=work,
-            lock=lock,
-            variants=lambda: tuple(variants.values()),
-            variant=self.variant,
-            holds=self._holds,
-            module=lambda variant: self._modules.get(variant.number),
-            publish=self.publish,
-            later=later,
-            aside=aside,
-            tune=tune,
-            recorded=recorded,
-        )
+        self._context = context = Context(variants, threads, compiles, self)
+        self._products = Products(context, self._show_recorded)
         self._lines = lines
         self._panes = {line.name: line.make(line.name, context) for line in lines}
         self._hears = {messages.type_of(kind): self._panes[line.name] for line in lines for kind in line.hears}
@@ -93,16 +65,9 @@ class Board:
         module = self._modules.get(variant.number)
         return 0 if module is None else len(module.columns)
 
-    def variant(self, number: int) -> Variant:
-        """Returns a variant by its number.
-
-        Raises:
-          ValueError: there is no such variant; it may have been removed.
-        """
-        with self._lock:
-            if number not in self._variants:
-                raise ValueError(f"There is no variant {number}. It may have been removed.")
-            return self._variants[number]
+    def module(self, variant: Variant) -> Module | None:
+        """Returns a variant's optimized HLO, or None before it is available."""
+        return self._modules.get(variant.number)
 
     def publish(self, entry: Entry) -> None:
         """Sends a message, unless it is about a removed variant, as the app would store it forever."""
@@ -113,7 +78,7 @@ class Board:
             return
         about = [content[name] for name in messages.OF_VARIANTS if content.get(name) is not None]
         with self._lock:
-            if "id" in content or all(number in self._variants for number in about):
+            if "id" in content or self._variants.numbers.issuperset(about):
                 self._send(entry)
 
     def publish_all(self, entries: Iterable[Entry]) -> None:
@@ -251,9 +216,6 @@ class Board:
     def _needing(self, need: str) -> list[Pane]:
         return [self._panes[line.name] for line in self._lines if need in line.needs]
 
-    def _holds(self, variant: Variant) -> bool:
-        return self._variants.get(variant.number) is variant
-
     def _send(self, entry: Entry) -> None:
         if isinstance(entry, TextDocument):
             self._app.publish_document(entry)
@@ -266,7 +228,7 @@ class Board:
         """Publishes the end of a compile, and fills the panes if it succeeded."""
         try:
             error = job.exception()
-            if error is None and self._holds(variant):
+            if error is None and variant in self._variants:
                 self._fill(variant, job.result())
             elif error is not None:
                 self._show_kernels(variant, error)
@@ -286,7 +248,7 @@ class Board:
                 self._context.later(task)
 
     def _show_text(self, pane: Pane, lowered: Lowered, baseline: Variant) -> None:
-        if self._holds(baseline):  # not lowered again in the meantime
+        if baseline in self._variants:  # not lowered again in the meantime
             self.publish_all(pane.lowered(lowered, None))
 
     def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
@@ -307,11 +269,11 @@ class Board:
 
     def _show_program(self, variant: Variant, program: Preview | CompiledProgram) -> None:
         """Shows the optimized HLO and everything that depends only on it; a preview has the same HLO as the result."""
-        if not self._holds(variant):
+        if variant not in self._variants:
             return
         module = program.module()
         with self._lock:
-            if self._holds(variant):
+            if variant in self._variants:
                 self._modules[variant.number] = module
         for pane in self._needing("program"):
             self.publish_all(pane.program(variant, program, module))

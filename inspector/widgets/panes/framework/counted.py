@@ -20,7 +20,7 @@ class CountedPane(Pane):
     def __init__(self, name: str, context: Context) -> None:
         """Creates the pane; nothing is counted yet."""
         super().__init__(name, context)
-        self._made: dict[int, dict[Hashable, Any]] = {}
+        self._values: dict[int, dict[Hashable, Any]] = {}
         self._counting = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"inspector-{name}")
 
     def reply(self, request: Any) -> Entry:
@@ -39,23 +39,23 @@ class CountedPane(Pane):
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's values."""
-        self._made.pop(variant.number, None)
+        self._values.pop(variant.number, None)
         return super().forget(variant)
 
     def close(self) -> None:
         """Stops counting."""
         self._counting.shutdown(wait=False, cancel_futures=True)
-        self._made.clear()
+        self._values.clear()
 
     def once(self, variant: Variant, key: Hashable, make: Callable[[], T]) -> T:
         """Returns the first result of `make`, stored as long as the variant exists. Only called on the reply thread."""
-        made = self._made.get(variant.number, {})
-        if key in made:
-            value: T = made[key]
+        values = self._values.get(variant.number, {})
+        if key in values:
+            value: T = values[key]
             return value
         value = make()
         memory_release.give_back()  # temporary memory of counting
         with self.context.lock:
             if self.context.holds(variant):
-                self._made.setdefault(variant.number, {})[key] = value
+                self._values.setdefault(variant.number, {})[key] = value
         return value

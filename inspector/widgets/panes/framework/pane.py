@@ -7,13 +7,14 @@ name below is called on the Explorer's thread. Its messages are sent, unless the
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from inspector.widgets.documents import TextDocument
 
 if TYPE_CHECKING:
+    import threading
+
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.options.options import Options
     from inspector.compilation.preview import Preview
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from inspector.execution.outcome import Outcome
     from inspector.hlo.module import Module
     from inspector.stages.lowered import Lowered
-    from inspector.widgets.variants import Variant
+    from inspector.widgets.threads import Task, Threads
+    from inspector.widgets.variants import Variant, Variants
     from inspector.widgets.work import Work
 
 Need = Literal["lowered", "kernels", "program", "preview", "compiled", "passes", "assembly", "buffers", "failed"]
@@ -55,35 +57,80 @@ Entry = Mapping[str, Any] | TextDocument | PackedMessage
 """A message that a pane sends: an instance of a class in its registry entry, or a text."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+class CompileService(Protocol):
+    """Starts the work that panes request: `inspector.widgets.compiles.Compiles`."""
+
+    @property
+    def work(self) -> Work: ...
+    def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant: ...
+    def refresh(self) -> None: ...
+
+
+class Publisher(Protocol):
+    """Sends the messages of panes: `inspector.widgets.panes.framework.board.Board`."""
+
+    def publish(self, entry: Entry) -> None: ...
+    def module(self, variant: Variant) -> Module | None: ...
+
+
 class Context:
-    """The services of the Explorer that a pane can use, from any thread.
+    """The services of the Explorer that a pane can use, from any thread."""
 
-    Attributes:
-      work: returns the functions that lower, compile and run.
-      lock: guards the set of variants.
-      variants: returns the variants in order, the baseline first.
-      variant: returns a variant by its number; raises ValueError if it was removed.
-      holds: reports whether a variant still exists.
-      module: returns a variant's optimized HLO, or None before it is available.
-      publish: sends a message, unless it is about a removed variant.
-      later: runs a task on the Explorer's thread; its exceptions are shown.
-      aside: runs a task that may take seconds on another thread, in order; its exceptions are shown.
-      tune: starts a variant with options, target and tuning; raises the errors of lowering.
-      recorded: reports that new data of a variant was recorded, so that the notebook's stored output is updated.
-    """
+    def __init__(self, variants: Variants, threads: Threads, compiles: CompileService, publisher: Publisher) -> None:
+        """Combines the services.
 
-    work: Callable[[], Work]
-    lock: threading.RLock
-    variants: Callable[[], Sequence[Variant]]
-    variant: Callable[[int], Variant]
-    holds: Callable[[Variant], bool]
-    module: Callable[[Variant], Module | None]
-    publish: Callable[[Entry], None]
-    later: Callable[[Callable[[], object]], None]
-    aside: Callable[[Callable[[], object]], None]
-    tune: Callable[[Options, Target, Tuning], Variant]
-    recorded: Callable[[], object]
+        Args:
+          variants: the Explorer's variants.
+          threads: the Explorer's threads.
+          compiles: starts work.
+          publisher: sends messages.
+        """
+        self._variants, self._threads, self._compiles, self._publisher = variants, threads, compiles, publisher
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Guards the set of variants."""
+        return self._variants.lock
+
+    def work(self) -> Work:
+        """Returns the object that lowers, compiles and runs."""
+        return self._compiles.work
+
+    def variants(self) -> Sequence[Variant]:
+        """Returns the variants in order, the baseline first."""
+        return tuple(self._variants)
+
+    def variant(self, number: int) -> Variant:
+        """Returns a variant by its number; raises ValueError if it was removed."""
+        return self._variants.by_number(number)
+
+    def holds(self, variant: Variant) -> bool:
+        """Reports whether a variant still exists."""
+        return variant in self._variants
+
+    def module(self, variant: Variant) -> Module | None:
+        """Returns a variant's optimized HLO, or None before it is available."""
+        return self._publisher.module(variant)
+
+    def publish(self, entry: Entry) -> None:
+        """Sends a message, unless it is about a removed variant."""
+        self._publisher.publish(entry)
+
+    def later(self, task: Task) -> None:
+        """Runs a task on the Explorer's thread; its exceptions are shown."""
+        self._threads.later(task)
+
+    def aside(self, task: Task) -> None:
+        """Runs a task that may take seconds on another thread, in order; its exceptions are shown."""
+        self._threads.aside(task)
+
+    def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant:
+        """Starts a variant; raises the errors of lowering."""
+        return self._compiles.tune(options, target, tuning)
+
+    def recorded(self) -> None:
+        """Reports that new data of a variant was recorded, so that the notebook's stored output is updated."""
+        self._compiles.refresh()
 
 
 class Pane:

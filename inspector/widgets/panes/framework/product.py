@@ -20,18 +20,18 @@ class ProductPane(Pane, Generic[T]):
         super().__init__(name, context)
         self._values: dict[int, T] = {}
 
-    def keep(self, variant: Variant, value: T) -> None:
+    def store(self, variant: Variant, value: T) -> None:
         """Stores the recorded product, unless the variant was removed."""
         with self.context.lock:
             if self.context.holds(variant):
                 self._values[variant.number] = value
 
-    def known(self, number: int) -> T | None:
+    def find(self, number: int) -> T | None:
         """Returns the recorded product of a variant, or None."""
         with self.context.lock:
             return self._values.get(number)
 
-    def kept(self, number: int) -> T:
+    def product(self, number: int) -> T:
         """Returns the recorded product of a variant.
 
         Raises:

@@ -1,0 +1,187 @@
+"""The work of an Explorer over a function in this process."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from inspector._jax.caches.retraces import RetraceWatch
+from inspector.api.suitable_targets import platform_of, suitable_target
+from inspector.engines.targets import offered_targets
+from inspector.lowering.lower import lower
+from inspector.lowering.pallas import fields_of
+from inspector.widgets.work import Work
+
+if TYPE_CHECKING:
+    from inspector.api.flag_effects import ScanJob
+    from inspector.compilation.compiled import CompiledProgram
+    from inspector.compilation.engine import Job
+    from inspector.compilation.options.options import Options
+    from inspector.compilation.request import CompileRequest, RunReply
+    from inspector.compilation.target import Target
+    from inspector.compilation.tuning import Tuning
+    from inspector.execution.run import Run
+    from inspector.hlo.pallas import ParamField
+    from inspector.lowering.axis_env import AxisEnv
+    from inspector.stages.kernel import Kernel
+    from inspector.stages.lowered import Lowered
+    from inspector.stages.observing import Observing
+    from inspector.widgets.work import Axes, ScanLimits
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LiveWork(Work):
+    """Lowers a function again, compiles it, and runs it on the user's arguments.
+
+    Attributes:
+      fun: the function, or anything else that `inspector.lower` accepts.
+      args: its example arguments, which are also the inputs of runs.
+      kwargs: its keyword arguments.
+      static_argnums: positions of static arguments.
+      static_argnames: names of static arguments.
+      donate_argnums: positions of donated arguments.
+    """
+
+    fun: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    static_argnums: int | Iterable[int] = ()
+    static_argnames: str | Iterable[str] = ()
+    donate_argnums: int | Iterable[int] = ()
+
+    @functools.cached_property
+    def targets(self) -> Sequence[str]:
+        """Texts of the targets to offer."""
+        return offered_targets()
+
+    @functools.cached_property
+    def retraces(self) -> RetraceWatch:
+        """Watches why JAX traces again in this process."""
+        return RetraceWatch()
+
+    def lower_for(self, axes: AxisEnv | None, platform: str | None, tuning: Tuning) -> Lowered:
+        """Lowers the function with any axis environment that `inspector.lower` accepts, None for the attached platform."""
+        return lower(
+            self.fun, *self.args, kwargs=self.kwargs, axis_env=axes, static_argnums=self.static_argnums,
+            static_argnames=self.static_argnames, donate_argnums=self.donate_argnums, platform=platform,
+            compiler_params=tuning.as_dict(), interpret=tuning.interpret, chip=tuning.chip, what_if=tuning.what_if,
+        )  # fmt: skip
+
+    def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Lowered:
+        """Lowers the function."""
+        return self.lower_for(list(axes or ()) or None, platform, tuning)
+
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+        """Starts a compile by this or another version of JAX."""
+        from inspector.engines.shared_engines import default_engine
+        from inspector.reports.other_jax import shared_other_jax
+
+        with_buffers = _with_buffers(request)
+        if request.target.jax:
+            return shared_other_jax().submit(with_buffers)
+        return default_engine(with_buffers.program, with_buffers.target).submit(with_buffers)
+
+    def run(self, compiled: CompiledProgram, repeat: int) -> _RunJob:
+        """Starts a measurement on the user's arguments."""
+        from inspector.engines.shared_engines import default_engine
+        from inspector.execution.run import choose_inputs, finish, start
+        from inspector.lowering.what_if import fitted_arguments
+
+        # A variant may be supposed to be of another call than the user's.
+        args, kwargs = fitted_arguments(self.fun, self.args, self.kwargs, compiled.program.arguments)
+        inputs = choose_inputs(compiled, args, kwargs)
+        engine = default_engine(compiled.program, compiled.target)
+        job = start(compiled, inputs, engine, repeat=repeat, warmup=2)
+        return _RunJob(job, lambda reply: finish(compiled, inputs, reply))
+
+    def platform(self, target: Target) -> str:
+        """Returns the platform that programs for a target are lowered for."""
+        return platform_of(target)
+
+    def suit(self, lowered: Lowered, target: Target) -> Target:
+        """Returns the target, or one with enough devices, for a program that was lowered again."""
+        device_count = lowered.program.device_count
+        if target.device_count is not None and device_count > target.device_count:
+            return target.with_devices(device_count) or target
+        return suitable_target(lowered, target)
+
+    def kernel_fields(self, kernel: Kernel, platform: str) -> Sequence[ParamField]:
+        """Returns the compiler parameters that a kernel can have on a platform."""
+        return fields_of(kernel, platform)
+
+    def observe(self, lowered: Lowered, is_numbered: bool) -> Observing:
+        """Starts a run that observes the collectives; `is_numbered` adds each replica's number to its inputs."""
+        import jax
+
+        from inspector.lowering.what_if import fitted_arguments
+        from inspector.stages.lowered import begin_observing
+
+        args, kwargs = fitted_arguments(self.fun, self.args, self.kwargs, lowered.program.arguments)
+        replicas = lowered.program.options.num_replicas or 1
+        if is_numbered and replicas > 1:
+            args, kwargs = jax.tree.map(lambda leaf: _of_replicas(leaf, replicas), (args, kwargs))
+        return begin_observing(lowered, *args, **kwargs)
+
+    def scan(self, lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:
+        """Starts trying flags on a program, in addition to the given options."""
+        from inspector.api.flag_effects import scan
+
+        return scan(
+            lowered, target=target, options=options, time_limit_s=limits.time_limit_s,
+            machine_code=limits.machine_code, show_progress=False,
+        )  # fmt: skip
+
+
+def _of_replicas(leaf: Any, replicas: int) -> Any:
+    """Adds the replica number to numeric inputs, one row per replica. Inputs without values count from 0 to 7 repeatedly."""
+    import jax
+    import numpy as np
+
+    is_array = isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+    if not is_array or not jax.numpy.issubdtype(leaf.dtype, np.number):
+        return leaf
+    is_shape = isinstance(leaf, jax.ShapeDtypeStruct)
+    array = np.resize(np.arange(8), leaf.shape) if is_shape else np.asarray(leaf)
+    return np.stack([(array + number).astype(leaf.dtype) for number in range(replicas)])
+
+
+def _with_buffers(request: CompileRequest) -> CompileRequest:
+    """Requests the buffer assignment for devices with several memories, unless the user's flags dump to another folder.
+
+    XLA writes it together with the HLO of the preview, at almost no cost.
+    """
+    theirs = (*request.build_options.flags, *os.environ.get("XLA_FLAGS", "").split())
+    if not request.target.is_absent or any("xla_dump_" in flag or "xla_enable_dumping" in flag for flag in theirs):
+        return request
+    return dataclasses.replace(request, products=request.products | {"buffers"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _RunJob:
+    """A job of an engine whose reply is converted to a `Run`."""
+
+    job: Job[RunReply]
+    finish: Callable[[RunReply], Run]
+
+    @property
+    def stage(self) -> str:
+        return self.job.stage
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.job.elapsed_s
+
+    def cancel(self) -> bool:
+        return self.job.cancel()
+
+    def result(self) -> Run:
+        return self.finish(self.job.result())
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self.job.add_done_callback(callback)
+
+    def add_progress_callback(self, callback: Callable[[Any], None]) -> None:
+        self.job.add_progress_callback(callback)
