@@ -41,7 +41,7 @@ def test_sums_and_multiples_keep_what_is_missing() -> None:
     assert missing(total([1.0, 2.0])) == ()
 
 
-def test_what_is_no_lower_bound_is_not_called_one() -> None:
+def test_operations_that_lose_a_lower_bound_return_plain_numbers() -> None:
     value = AtLeast(10, [CALL])
     for made in (value - 5, 5 - value, value * -1, 1 / value, 1.0 / value, value / AtLeast(2, [CALL])):
         assert type(made) is float, made
@@ -58,7 +58,7 @@ def test_missing_parts_are_counted_by_kind() -> None:
     assert AtLeast(1, parts).reason == "2 custom calls not counted, 2 loops of unknown length counted once"
 
 
-def test_it_pickles() -> None:
+def test_a_lower_bound_pickles() -> None:
     value = pickle.loads(pickle.dumps(AtLeast(2, [CALL])))
     assert (value, value.missing) == (2, (CALL,))
 
@@ -81,7 +81,7 @@ def test_a_module_with_a_long_header_gives_no_long_error() -> None:
 
 
 @pytest.mark.parametrize("value", ["no", "yes", "", 0, 1, None, [True]])
-def test_what_is_neither_true_nor_false_is_refused(value: object) -> None:
+def test_values_without_a_truth_value_are_refused(value: object) -> None:
     lowered = inspector.lower(lambda x: x + 1, 1.0)
     calls: dict[str, Callable[[], object]] = {
         "isolate": lambda: lowered.compile(target="cpu", isolate=value),  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def test_without_a_remedy_none_is_named() -> None:
         Unavailable("nobody knows").x  # noqa: B018
 
 
-def test_what_is_probed_finds_nothing() -> None:
+def test_unavailable_values_have_no_special_attributes() -> None:
     """By Python, IPython, pandas and others, which look before they use."""
     assert not any(
         hasattr(GONE, name) for name in ("table", "shape", "dtype", "_repr_html_", "__array__", "__iter__", "_x")
@@ -162,7 +162,7 @@ def test_what_is_probed_finds_nothing() -> None:
     assert jax.tree.leaves({"a": GONE}) == [GONE]
 
 
-def test_it_stays_a_value() -> None:
+def test_an_unavailable_value_prints_copies_and_pickles() -> None:
     assert not GONE
     assert repr(GONE).startswith("Unavailable(reason='passes were")
     assert str(GONE) == f"{GONE}" == "unavailable: passes were not recorded (Compile with products=('passes',).)"

@@ -50,6 +50,6 @@ def test_the_files_that_contributors_are_sent_to_are_there() -> None:
     assert [path for path in named if "NAME" not in path and not (ROOT / path).exists()] == []
 
 
-def test_contributors_are_told_how_to_add_each() -> None:
+def test_contributing_explains_how_to_add_each() -> None:
     for what in ("A pane", "A platform and its targets", "A product", "A JAX version"):
         assert re.search(rf"^## {what}", CONTRIBUTING, re.MULTILINE), what

@@ -115,7 +115,7 @@ print(xla_bridge.backends_are_initialized())
     assert one_device_python(script).stdout == "False\n"
 
 
-def test_what_a_lowered_hands_to_its_compile_is_read() -> None:
+def test_the_compile_arguments_of_a_lowered_are_read() -> None:
     """What no signature shows: the values behind `Lowered._lowering`, opened for real."""
     lowered = inspector.lower(lambda a, b, c: a + c, 1.0, jnp.ones(3), 2)
     assert [a.parameter for a in lowered.inputs] == [0, None, 1]

@@ -118,7 +118,7 @@ def test_the_most_telling_is_said_first(base: Module, case: str) -> None:
     assert headline(base, [change(base, *each) for each in told]) == wanted
 
 
-def test_what_starts_a_collective_is_one() -> None:
+def test_a_start_instruction_counts_as_a_collective() -> None:
     module = module_of(edited(next(each for each in PLANTED if each.name == "asynchronous")))
     told = [change(module, "split", "gelu.f", "pair.f"), change(module, "gone", "ag.s")]
     assert headline(module, told) == "1 all-gather-start gone, 1 fusion split"
@@ -151,7 +151,7 @@ def test_nouns_are_in_the_plural(count: int, noun: str, wanted: str) -> None:
     assert counted(count, noun) == wanted
 
 
-def test_what_a_change_says(base: Module) -> None:
+def test_the_description_of_a_change(base: Module) -> None:
     told = change(base, "altered", "none zero", "part", LAYOUT, WIDTH, LAYOUT, held=(1200, 3), words="so")
     assert told.what == f"{LAYOUT}; {WIDTH}; {LAYOUT}; so; with 1,200 more; with 3 more"
     assert told.respects == "layout, element type"
@@ -162,7 +162,7 @@ def test_what_a_change_says(base: Module) -> None:
     assert change(base, "altered").what == ""
 
 
-def test_what_is_only_configured_otherwise_is_no_change_that_counts(base: Module) -> None:
+def test_changes_of_only_the_configuration_do_not_count(base: Module) -> None:
     told = [change(base, "configured", "call", "call"), change(base, "gone", "part", held=(2, 0))]
     found = Diff(tuple(told), base, base, np.array([0, -1, 2], np.int32), {})
     assert found.changed == 3
@@ -202,7 +202,7 @@ def test_a_change_costs_the_sum_of_what_it_is_about(base: Module) -> None:
     assert found.cost(change(base, "appeared", "", "part"))["flops_after"] is NOT_COUNTED
 
 
-def test_what_nobody_counts_is_said(base: Module) -> None:
+def test_uncounted_costs_are_reported(base: Module) -> None:
     found = diff(base, base)
     assert found.costs is NOT_COUNTED
     assert set(found.cost(change(base, "gone", "part")).values()) == {NOT_COUNTED}
@@ -258,7 +258,7 @@ def scheduled(order: Sequence[int], rest: str = "") -> Module:
         ([2, 3, 0, 1, 4, 5], 2),
     ],
 )
-def test_what_runs_in_another_order_is_all_but_the_longest_run(order: list[int], moved: int) -> None:
+def test_reordered_instructions_are_those_outside_the_longest_run(order: list[int], moved: int) -> None:
     found = diff(scheduled(range(6)), scheduled(order))
     assert found.reordered == moved
     assert diff(scheduled(order), scheduled(range(6))).reordered == moved

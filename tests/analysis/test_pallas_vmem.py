@@ -90,7 +90,7 @@ def test_every_byte_that_the_compiler_gives_is_named(name: str, chip: str) -> No
 
 
 @pytest.mark.parametrize("limit", [1, 100, 191, 193, 447])
-def test_what_a_refusal_counted_is_a_lower_bound_and_no_remark_contradicts_it(limit: int) -> None:
+def test_the_size_in_an_error_is_a_lower_bound(limit: int) -> None:
     params = {"*": {"vmem_limit_bytes": limit * KIB}}
     lowered = inspector.lower(_flash, *LARGE, platform="tpu", compiler_params=params)
     with pytest.raises(CompilationError) as refused:

@@ -69,7 +69,7 @@ def test_every_instruction_is_renamed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_one_operation_rewritten_under_its_name_is_told_with_both_opcodes(seed: int) -> None:
+def test_a_rewritten_operation_is_reported_with_both_opcodes(seed: int) -> None:
     lines = grown(seed)
     other = changed_at_random(lines, seed, 1)
     (name,) = (name for name in lines if lines[name] != other[name])

@@ -54,7 +54,7 @@ def test_an_operation_is_known_by_its_name_and_line_then_by_ever_less(name: str,
     assert shares(listing, at(name, HERE)) == pytest.approx(lines)
 
 
-def test_what_has_no_line_is_known_by_its_name_alone() -> None:
+def test_origins_without_a_line_are_identified_by_name() -> None:
     listing = Listing.of("a\nb\nc", [at("jit(f)/mul"), at("jit(f)/g/mul"), at("jit(f)/mul", HERE)])
     assert shares(listing, at("jit(f)/mul")) == {0: 8.0}
     assert shares(listing, at("jit(f)/add")) == {None: 8.0}

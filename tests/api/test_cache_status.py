@@ -166,7 +166,7 @@ def test_source_lines_count_only_where_asked_for(with_lines: bool) -> None:
     assert value == f"StableHLO {'with' if with_lines else 'without'} source lines"
 
 
-def test_what_is_too_short_is_compiled_again() -> None:
+def test_too_short_compiles_are_not_cached() -> None:
     configure(persistent_cache_min_compile_time_secs=1000)
     for _ in range(2):
         status = foretold(program())
@@ -174,7 +174,7 @@ def test_what_is_too_short_is_compiled_again() -> None:
         assert status.written_if == ("the compile takes 1000 s or more (jax_persistent_cache_min_compile_time_secs)",)
 
 
-def test_what_is_too_small_is_compiled_again(cache: Path) -> None:
+def test_too_small_entries_are_not_cached(cache: Path) -> None:
     configure(persistent_cache_min_entry_size_bytes=1 << 30)
     foretold(program())
     status = foretold(program())
@@ -432,7 +432,7 @@ def test_profiles_make_other_keys() -> None:
     assert "jax_enable_pgle" in status.reasons[0]
 
 
-def test_what_is_compiled_already_asks_no_cache() -> None:
+def test_programs_compiled_in_this_process_do_not_use_the_cache() -> None:
     lowered = jax.jit(program()).lower(X)
     lowered.compile()
     status = inspector.cache_status(lowered)
@@ -464,7 +464,7 @@ def test_the_forms_of_a_function() -> None:
     assert events[-1].cache_key in keys
 
 
-def test_what_it_does_not_take() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"Lowered has its arguments already; give it alone"):
         inspector.cache_status(jax.jit(program()).lower(X), X)
     with pytest.raises(ParameterError, match=r"of a int would find\. Expected a function with its arguments"):

@@ -100,7 +100,7 @@ def test_static_arguments_of_either_kind_are_no_inputs_of_a_run(opened: list[Exp
         assert result["outputs"][0]["preview"][0].startswith("[2, ")
 
 
-def test_what_is_no_array_is_said_and_the_run_takes_it(opened: list[Explorer]) -> None:
+def test_non_array_arguments_are_listed_and_used_in_runs(opened: list[Explorer]) -> None:
     def f(settings: dict[str, Any], *, batch: jax.Array) -> jax.Array:
         return jnp.tanh(batch) * settings["scale"] if settings["mode"] == "tanh" else batch
 
@@ -114,7 +114,7 @@ def test_what_is_no_array_is_said_and_the_run_takes_it(opened: list[Explorer]) -
     assert finished_run(shown, box)["note"] is not None
 
 
-def test_what_is_wrong_is_raised_in_the_cell(opened: list[Explorer]) -> None:
+def test_errors_are_raised_in_the_cell(opened: list[Explorer]) -> None:
     with pytest.raises(FlagTypeError):
         explore(jnp.sin, X, options={"xla_cpu_enable_fast_math": 1})
     with pytest.raises(TargetError):
@@ -128,7 +128,7 @@ def offered(explorer: Explorer) -> dict[str, Any]:
     return Mailbox(explorer).last("controls")
 
 
-def test_what_was_lowered_already_cannot_get_axes(opened: list[Explorer]) -> None:
+def test_a_lowered_stage_takes_no_axes(opened: list[Explorer]) -> None:
     shown = explore(jax.jit(jnp.sin).lower(X))
     opened.append(shown)
     assert not offered(shown)["can_lower"]

@@ -131,7 +131,7 @@ def test_requests_are_checked_before_anything_runs(lowered: Lowered) -> None:
             flag_effect(lowered, "xla_cpu_enable_fast_math", values)  # type: ignore[arg-type]
 
 
-def test_what_is_tried_in_vain_says_so(lowered: Lowered, engine: WorkerEngine) -> None:
+def test_ignored_flag_values_have_a_warning(lowered: Lowered, engine: WorkerEngine) -> None:
     table = flag_effect(lowered, "xla_disable_hlo_passes", ["fusoin", "fusion"], target="cpu", engine=engine)
     assert list(table["outcome"]) == ["nothing", "hlo"]
     assert "has 'fusoin', which is not the name of a known pass" in table["warnings"][0]
@@ -404,7 +404,7 @@ def test_a_word_in_a_longer_word_is_no_subject() -> None:
     assert "all-reduce" in subjects("xla_gpu_enable_nccl_user_buffers")
 
 
-def test_what_is_not_tried_unasked_is_told() -> None:
+def test_flags_that_are_not_tried_by_default_are_listed() -> None:
     told = left_out("cpu")
     assert set(told) >= {"of other compilers", "that dump", "with other values than true and false"}
     names = [*boolean_flags("cpu"), *(name for name in xla_flag_names() if name not in boolean_flags("cpu"))]

@@ -39,7 +39,7 @@ def test_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(written[1]) >= len(written[0]), "what a longer line left is written over"
 
 
-def test_quiet_when_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_output_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)
     for made in (foreground_progress(3), background_progress(3, lambda: None)):

@@ -22,7 +22,7 @@ stale row
 """
 
 
-def test_only_the_section_of_this_jax_is_written_anew() -> None:
+def test_only_the_section_of_this_jax_is_rewritten() -> None:
     new = targets._replaced(DOCUMENT, f"## JAX {jax.__version__}\n\nfresh row\n")
     assert "stale row" not in new
     assert new.startswith("# Title\n\nWords.\n\n## JAX 0.1\n\nold row\n")

@@ -122,7 +122,7 @@ def test_the_tour(tour: str, open_notebook: OpenNotebook, run_all: RunAll, seen:
     assert seen == Seen()
 
 
-def test_what_is_wrong_is_said_in_place(small: str, open_notebook: OpenNotebook, run_all: RunAll, seen: Seen) -> None:
+def test_errors_appear_in_place(small: str, open_notebook: OpenNotebook, run_all: RunAll, seen: Seen) -> None:
     page = open_notebook(small)
     assert [cell.error for cell in run_all()] == [None]
     explorer = explorer_below(page, "explore(total")

@@ -110,7 +110,7 @@ ENTRY main {
 """.replace("{...}", "{" + ", ".join(["1"] * 64) + "}").replace("  ca =", "  zero = f32[] constant(0)\n  ca =")
 
 
-def test_inputs_that_are_taken_alike_are_told_once() -> None:
+def test_inputs_with_equal_use_are_listed_once() -> None:
     module = module_of(READ)
     (kind,) = (int(module.alike.kinds[module.instruction("f").row]),)
     (brief,) = (part.briefs[kind] for part in singles(module) if kind in part.kinds)
@@ -175,7 +175,7 @@ ENTRY main {
 """
 
 
-def test_nobody_knows_what_a_custom_call_costs() -> None:
+def test_the_cost_of_a_custom_call_is_unknown() -> None:
     module = module_of(CALL)
     found = counted(module)
     assert found["called"].flops == Unavailable("XLA does not know the cost of a call to 'mystery'")
@@ -335,7 +335,7 @@ LOOPED = """zero = s32[] constant(0)
     ],
     ids=["call", "while", "conditional", "fusion"],
 )
-def test_what_calls_something_unknown_costs_at_least_the_rest(computations: str, caller: str, flops: float) -> None:
+def test_the_cost_with_an_unknown_call_is_a_lower_bound(computations: str, caller: str, flops: float) -> None:
     module = module_of(NESTED % (computations, caller))
     found = counted(module)
     for cost in (found["r"], total(module, found)):
@@ -466,7 +466,7 @@ ENTRY e {
 """
 
 
-def test_what_calls_libraries_is_counted_once_whatever_its_configuration_says() -> None:
+def test_library_calls_are_counted_once_regardless_of_their_configuration() -> None:
     proto = proto_of(module_of(CALLED))
     for n, instruction in enumerate(i for i in proto.computations[0].instructions if i.opcode == "negate"):
         instruction.backend_config = b'{"n": %d}' % n
@@ -507,7 +507,7 @@ def test_very_deep_fusions_cost_what_they_cost() -> None:
     assert [part.kind for part in found.flops.missing] == ["custom call"]
 
 
-def test_what_xla_counts_as_a_whole_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_counted_by_xla_needs_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = proto_of(module_of("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"))
     named = copy.deepcopy(plain)
     named.computations[0].instructions[1].metadata.op_name = "while"  # the same bytes, and no loop
@@ -521,7 +521,7 @@ def test_what_xla_counts_as_a_whole_is_not_read(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("opcode", ["while", "conditional", "custom-call"])
-def test_what_xla_does_not_count_as_a_whole_is_read_once(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_not_counted_by_xla_is_read_once(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     proto = proto_of(module_of("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"))
     proto.computations[0].instructions[1].opcode = opcode
     asked: list[int] = []

@@ -49,7 +49,7 @@ def test_preferences_are_no_features(local: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"not an executable"])
-def test_what_does_not_tell(data: bytes, local: bytes) -> None:
+def test_machine_code_without_features_is_unavailable(data: bytes, local: bytes) -> None:
     assert isinstance(cpu_features(data), Unavailable)
     check_cpu(data, local)
     check_cpu(local, data)

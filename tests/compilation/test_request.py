@@ -132,7 +132,7 @@ def test_a_request_takes_what_users_write_and_keeps_the_values() -> None:
         ({"products": [[1]]}, OptionError, r"Unknown product \[1\]"),
     ],
 )
-def test_what_a_request_cannot_be_made_of(change: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_invalid_requests_are_refused(change: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         dataclasses.replace(REQUEST, **change)
 

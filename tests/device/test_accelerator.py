@@ -36,7 +36,7 @@ def test_the_optimized_hlo_is_the_one_of_jax(arguments: tuple[jax.Array, jax.Arr
 
 
 @pytest.mark.parametrize("isolate", [False, True])
-def test_it_runs_as_jax_does(arguments: tuple[jax.Array, jax.Array], isolate: bool) -> None:
+def test_a_run_equals_jax(arguments: tuple[jax.Array, jax.Array], isolate: bool) -> None:
     compiled = inspector.lower(step, *arguments).compile(isolate=isolate)
     assert engine_of(compiled) == ("worker" if isolate else "inline")
     run = compiled.run(*arguments, repeat=3)

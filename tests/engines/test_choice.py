@@ -47,7 +47,7 @@ def test_a_dask_client_is_known_by_where_it_comes_from(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("given", ["workers", 3, InlineEngine, object(), True])
-def test_what_is_no_engine_is_refused(given: object) -> None:
+def test_an_unknown_engine_is_refused(given: object) -> None:
     with pytest.raises(
         ParameterError, match="engine must be 'worker', 'inline', 'dask', a Dask client, an engine or None"
     ):

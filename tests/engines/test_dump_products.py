@@ -50,7 +50,7 @@ def test_snapshots_of_the_main_module_are_taken(tmp_path: Path) -> None:
     assert isinstance(passes[1].duration_s, Unavailable)
 
 
-def test_what_was_not_written_is_said() -> None:
+def test_missing_files_are_reported() -> None:
     made = DumpedProducts({"passes", "assembly", "buffers"}, "cpu")
     assert "no snapshot of 'jit_f'" in str(read(made, "passes"))
     assert "no code of 'jit_f'" in str(read(made, "assembly"))
@@ -58,7 +58,7 @@ def test_what_was_not_written_is_said() -> None:
     assert "when it is loaded" in str(read(DumpedProducts({"assembly"}, "tpu"), "assembly"))
 
 
-def test_what_cannot_be_read_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_product_does_not_affect_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> Any:
         raise ValueError("cut off")
 
@@ -80,7 +80,7 @@ def test_nothing_is_asked_of_xla_that_is_not_wanted() -> None:
         assert emitters in ("^llvm$", "^(llvm|ptx)$"), "`.*` corrupts the heap"
 
 
-def test_what_xla_shall_dump_by_product_and_platform() -> None:
+def test_dump_flags_by_product_and_platform() -> None:
     passes = {"xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": ".*"}
     assert DumpedProducts((), "gpu").flags == {"xla_dump_hlo_as_text": True}
     assert DumpedProducts({"passes"}, "cpu").flags == passes
@@ -118,7 +118,7 @@ def test_each_product_takes_its_files(tmp_path: Path) -> None:
     assert sorted(made.read(PRODUCTS)) == ["buffers", "passes"]
 
 
-def test_what_is_not_wanted_is_not_held(tmp_path: Path) -> None:
+def test_unrequested_products_are_not_stored(tmp_path: Path) -> None:
     made = DumpedProducts({"assembly"}, "gpu")
     see(made, tmp_path, **FILES)
     assert list(made.read(PRODUCTS)) == ["assembly"]

@@ -79,7 +79,7 @@ def stacked(x: Any) -> Any:
     ("fun", "shape", "largest"),
     [(lambda x: x + 1, (1 << 33,), 32 * GIB), (jax.grad(stacked), (8192, 8192), 25 * GIB)],
 )
-def test_what_was_to_lie_in_a_memory_that_is_too_small(fun: Any, shape: tuple[int, ...], largest: int) -> None:
+def test_buffers_of_a_program_that_does_not_fit_in_memory(fun: Any, shape: tuple[int, ...], largest: int) -> None:
     target = "tpu:v5e:1x1"
     lowered = inspector.lower(fun, jax.ShapeDtypeStruct(shape, "float32"), platform="tpu")
     with pytest.raises(CompilationError, match="RESOURCE_EXHAUSTED") as raised:

@@ -59,7 +59,7 @@ def compile_with(cache: Path, memory: str = "", temporary: str = "", folder: Pat
 
 
 @needs_mounts
-def test_a_full_memory_file_system_changes_nothing_that_is_told(tmp_path: Path) -> None:
+def test_a_full_memory_file_system_does_not_change_results(tmp_path: Path) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
     cache = tmp_path / "cache"

@@ -122,7 +122,7 @@ def test_gpu_code_down_to_machine_code() -> None:
 
 
 @needs_gpu
-def test_what_has_no_kernel_has_one_name_at_every_stage() -> None:
+def test_code_without_a_kernel_has_the_same_name_at_every_stage() -> None:
     table = (
         np.random.default_rng(0).normal(size=64).astype(np.float32)
     )  # a constant that is too large for a kernel's own code
@@ -199,7 +199,7 @@ def test_a_dump_of_the_users_own_is_refused_beside_it() -> None:
 
 
 @on_both
-def test_buffers_are_told_with_heap_traces(target: str) -> None:
+def test_buffers_are_recorded_with_heap_traces(target: str) -> None:
     from inspector._jax.compiling.final_hlo import split_hlo_proto
     from inspector.toolchain.schema import installed_schema
 

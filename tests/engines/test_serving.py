@@ -89,7 +89,7 @@ def stages() -> list[str]:
     return []
 
 
-def test_what_is_held_is_run_as_it_is_else_loaded_else_compiled(stages: list[str]) -> None:
+def test_executables_are_reused_else_loaded_else_compiled(stages: list[str]) -> None:
     compiler = FakeCompiler()
     serve = server(compiler)
     serve.compile(request("held"), stages.append)

@@ -41,7 +41,7 @@ def resharded(x: jax.Array) -> jax.Array:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_involuntary_rematerialization_is_told(engine: WorkerEngine, target: str) -> None:
+def test_an_involuntary_rematerialization_is_reported(engine: WorkerEngine, target: str) -> None:
     x = jax.ShapeDtypeStruct((16, 16, 16), jnp.float32)
     compiled = inspector.lower(resharded, x, platform=target.partition(":")[0]).compile(target=target, engine=engine)
     (said,) = compiled.warnings
@@ -55,7 +55,7 @@ def test_a_compile_in_this_process_says_what_it_does_not_hear() -> None:
     assert inspector.lower(jnp.sin, 1.0).compile(engine="inline").warnings == (UNHEARD,)
 
 
-def test_what_libtpu_notes_for_itself_is_left_out() -> None:
+def test_internal_notes_of_libtpu_are_omitted() -> None:
     log = """W1122 03:37:11.360376 1 llo_loop.cc:101] [copy.1] 0-iteration loop inserted, body will not be executed
 W1122 03:37:11.360376 1 backend_config_util.cc:359] Invalid backend config found for instruction %c = custom-call()
 === Source Location Trace: ===

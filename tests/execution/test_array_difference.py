@@ -149,7 +149,7 @@ def test_the_first_that_differs_is_found_in_any_block(monkeypatch: pytest.Monkey
         assert found.differing == len({at, (4, 6)})
 
 
-def test_numbers_far_apart_are_told_exactly() -> None:
+def test_large_differences_are_reported_exactly() -> None:
     a, b = np.array([2**62 + 1, 0]), np.array([2**62, 0])
     assert difference("", a, b).largest == 1.0 or np.finfo(np.longdouble).nmant < 62
     most = np.finfo(np.float32).max

@@ -94,7 +94,7 @@ def test_nan_equals_nan_and_nothing_else(run: Run) -> None:
     assert "NaN or infinity" in comparison.table()["unknown"][0]
 
 
-def test_what_hardly_differs_near_zero_is_told_by_the_output_s_largest_value(run: Run) -> None:
+def test_small_differences_near_zero_are_relative_to_the_largest_output(run: Run) -> None:
     a, b = np.array([1e-9, 4.0], np.float32), np.array([-1e-9, 4.0], np.float32)
     comparison = against(run, a, b)
     (found, _) = comparison.differences

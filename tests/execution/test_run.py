@@ -103,7 +103,7 @@ def test_impossible_numbers_of_executions_are_refused(engine: Engine) -> None:
             compiled.run(X, repeat=repeat, warmup=warmup, engine=engine)
 
 
-def test_as_many_durations_as_asked_and_their_statistics(engine: Engine) -> None:
+def test_the_requested_number_of_durations_and_their_statistics(engine: Engine) -> None:
     compiled = inspector.lower(jnp.sin, X).compile(engine=engine)
     run = compiled.run(X, repeat=7, warmup=0, engine=engine)
     assert len(run.durations_s) == 7
@@ -169,7 +169,7 @@ def test_replicas_of_two_axes_compute_what_vmap_computes(each: tuple[bool, bool]
     check_equal(run, over_replicas(collectives, axes, args, each))
 
 
-def test_what_vmap_has_not_groups_and_partial_permutations(engine: Engine) -> None:
+def test_replica_groups_and_partial_permutations(engine: Engine) -> None:
     def fun(x: Any) -> Any:
         groups = lax.psum(x, "i", axis_index_groups=[[0, 2], [1, 3]])
         return groups, lax.ppermute(x, "j", [(0, 1)]), lax.ppermute(x, "i", [(3, 0), (1, 2)])

@@ -85,7 +85,7 @@ def test_axes_are_exactly_those_that_are_named() -> None:
     assert "nearest: 1 all-reduce over data, model" in text
 
 
-def test_the_nearest_miss_is_told(expected: Any) -> None:
+def test_the_nearest_miss_is_reported(expected: Any) -> None:
     assert "nearest: 1 all-reduce over data" in failure(
         lambda: expected("two_sums").collectives("all-reduce", axes="model", at_least=1)
     )
@@ -124,7 +124,7 @@ def test_bytes_count_as_often_as_they_are_exchanged(expected: Any) -> None:
         (lambda e: e.baseline("x.json", above={"peek": 1}), "Unknown number of a baseline 'peek'"),
     ],
 )
-def test_what_cannot_be_expected(expected: Any, call: Any, words: str, tmp_path: Path) -> None:
+def test_invalid_expectations_are_refused(expected: Any, call: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=words):
         call(expected("two_sums"))
 
@@ -152,7 +152,7 @@ def test_too_many_flops_show_where_they_are(expected: Any) -> None:
     assert re.search(r"> \d+ \|     return jnp.tanh\(x @ w\) @ w.T", text)
 
 
-def test_what_nobody_knows_fails_with_the_reason(expected: Any) -> None:
+def test_unknown_values_fail_with_the_reason(expected: Any) -> None:
     compiled = inspector.lower(dense, *DENSE).compile(target="cpu")
     unknown = Unavailable("this compiler counts nothing", "ask another")
     text = failure(lambda: inspector.expect(dataclasses.replace(compiled, cost=unknown)).flops(at_most="1 Tflop"))
@@ -226,7 +226,7 @@ def test_full_rematerialization(target: str) -> None:
     inspector.expect(two_sums, X, target=target).no_full_rematerialization()
 
 
-def test_what_was_not_heard_is_not_known() -> None:
+def test_uncaptured_warnings_are_unknown() -> None:
     compiled = inspector.lower(replicated_on_the_way, S((8, 8, 8), jnp.float32)).compile(engine="inline")
     text = failure(lambda: inspector.expect(compiled).no_full_rematerialization())
     assert "?     full rematerializations" in text

@@ -76,7 +76,7 @@ def has_entry_point() -> bool:
     return any(each.value == "inspector.expectations.plugin" for each in metadata.entry_points(group="pytest11"))
 
 
-def test_it_is_installed_for_pytest() -> None:
+def test_the_plugin_is_installed_for_pytest() -> None:
     assert has_entry_point()
 
 

@@ -201,7 +201,7 @@ def test_a_compile_that_failed_after_its_last_text_shows_both(demo: OpenDemo) ->
     expect(page.locator("[data-pane=optimized] [role=alert]")).to_have_count(1)
 
 
-def test_what_was_there_before_does_not_come_to_the_front(demo: OpenDemo) -> None:
+def test_existing_variants_do_not_come_to_the_front(demo: OpenDemo) -> None:
     page = demo("compiling")
     expect(page.locator(".insp-chip-main").first).to_have_attribute("aria-pressed", "true")
 
@@ -350,7 +350,7 @@ def test_a_comparison_on_one_platform_says_nothing_of_platforms(demo: OpenDemo) 
     expect(page.locator(".insp-summary")).not_to_contain_text("compilers")
 
 
-def test_what_is_not_here_cannot_be_run_and_says_why(demo: OpenDemo) -> None:
+def test_a_variant_for_an_absent_target_cannot_run_and_states_why(demo: OpenDemo) -> None:
     page = demo("targets")
     page.click("[data-tab=run]")
     rows = page.locator(".insp-runs tbody tr")
@@ -388,7 +388,7 @@ def quickest_click_on_columns(page: Page) -> float:
     return quickest
 
 
-def test_it_stays_fluid_with_three_columns_of_200_000_lines(demo: OpenDemo) -> None:
+def test_three_columns_of_200_000_lines_stay_fluid(demo: OpenDemo) -> None:
     short = quickest_click_on_columns(demo("columns", lines=4_000))
     page = demo("columns", lines=200_000)
     assert quickest_click_on_columns(page) < max(

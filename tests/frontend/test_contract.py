@@ -79,7 +79,7 @@ def explorer() -> Iterator[Explorer]:
     explorer.close()
 
 
-def test_it_asks_no_more_than_a_model(page: Page, explorer: Explorer) -> None:
+def test_the_frontend_needs_only_the_model_interface(page: Page, explorer: Explorer) -> None:
     exchange = behind(page, explorer)
     page.evaluate(SHOW, explorer._app._esm)
     until(page, exchange, page.locator("[data-pane=optimized] .cm-line"))

@@ -137,14 +137,14 @@ def test_the_list_stays_inside_and_moves_nothing(demo: OpenDemo) -> None:
         assert popup["y"] + popup["height"] <= frame["y"] + frame["height"]
 
 
-def test_what_is_not_found_is_said(row: Row) -> None:
+def test_a_search_without_matches_is_reported(row: Row) -> None:
     row.search("zzzzqqqq")
     expect(row.suggestions).to_have_count(0)
     nothing = "No flag of the installed compilers matches “zzzzqqqq”."
     expect(row.detail.locator("p").first).to_have_text(nothing)
 
 
-def test_flags_that_were_not_searched_are_told_with_and_without_matches(row: Row) -> None:
+def test_unsearched_flags_are_listed_with_and_without_matches(row: Row) -> None:
     note = "Flags of libtpu are not searched: libtpu is not installed."
     for text, first in (("zzzzqqqq", "No flag of the installed"), ("cpu_enable_fast", FAST_MATH)):
         row.flag.fill("")
@@ -217,7 +217,7 @@ def test_a_flag_for_another_target_brings_that_of_a_variant(demo: OpenDemo) -> N
     expect(row.target).to_have_value("gpu:b200:1")  # what was typed stays
 
 
-def test_what_is_wrong_stands_below_until_it_is_dismissed(row: Row) -> None:
+def test_an_error_stays_below_until_it_is_dismissed(row: Row) -> None:
     said = row.page.locator(".insp-controls [role=alert]")
     error = {"kind": "UnknownFlagError", "message": "No flag 'xla_<b>'. Did you mean xla_b?"}
     row.emit({"type": "said", "error": error})

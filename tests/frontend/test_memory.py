@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+def test_live_buffers_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
     explorer = inspector.explore(step, *arguments()).wait(120)
     page = demo("waiting", until=".insp-state", theme=theme)
     page.set_viewport_size({"width": width, "height": 900})

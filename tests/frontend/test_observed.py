@@ -85,7 +85,7 @@ def test_a_program_without_collectives_of_its_own_says_so(demo: OpenDemo) -> Non
     explorer.close()
 
 
-def test_what_the_partitioner_inserted_says_why(demo: OpenDemo, tmp_path: Any) -> None:
+def test_collectives_of_the_partitioner_state_their_reason(demo: OpenDemo, tmp_path: Any) -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
 
     def copied(x: Any) -> Any:

@@ -15,7 +15,7 @@ from tests.frontend.behind import OpenDemo, behind, until
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_what_matters_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_effective_flag_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ("xla_disable_all_hlo_passes", "xla_cpu_ftz", "xla_hlo_profile")
     monkeypatch.setattr(flag_effects, "boolean_flags", lambda _: few)
     explorer = inspector.explore(lambda x: jnp.sin(x) * 2 + x.mean(), jnp.ones((64, 64)), target="cpu").wait(120)

@@ -56,7 +56,7 @@ def test_a_tree_is_walked_by_keyboard_and_what_is_chosen_is_lit_in_the_texts(
     expect(entry).to_have_class(re.compile("insp-weak"))  # it hides what is selected
 
 
-def test_what_is_selected_elsewhere_is_found_in_the_outline(demo: OpenDemo) -> None:
+def test_a_selection_elsewhere_is_shown_in_the_outline(demo: OpenDemo) -> None:
     page = demo("mlp")
     page.click("[data-tab=outline]")
     if rows(page, 1).first.get_attribute("aria-expanded") == "false":

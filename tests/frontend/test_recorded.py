@@ -111,7 +111,7 @@ def test_the_code_of_a_kernel_is_shown_stage_by_stage(demo: OpenDemo) -> None:
     expect(page.locator("[data-pane=code] .insp-tok-op", has_text="getelementptr").first).to_be_visible()
 
 
-def test_what_cannot_be_disassembled_is_shown_at_the_stage_before(demo: OpenDemo) -> None:
+def test_code_that_cannot_be_disassembled_is_shown_at_the_previous_stage(demo: OpenDemo) -> None:
     page = demo("recorded")
     page.evaluate(
         """async () => {
@@ -266,7 +266,7 @@ def test_the_strip_has_durations_curves_and_the_time_of_the_whole(demo: OpenDemo
     )
 
 
-def test_what_a_pass_did_is_a_list_that_leads_to_the_lines(demo: OpenDemo) -> None:
+def test_changes_of_a_pass_are_a_list_that_links_to_the_lines(demo: OpenDemo) -> None:
     page = demo("recorded")
     record(page, "passes")
     page.locator("[data-pane=passes] tr", has_text=re.compile("^●?fusion")).first.click()

@@ -89,7 +89,7 @@ def test_a_failed_compile_is_not_lost_data(failed: Path, chromium: Browser) -> N
     page.close()
 
 
-def test_what_is_asked_of_python_was_recorded(written: Path, opened: Open) -> None:
+def test_replies_of_python_are_recorded(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Instructions").click()
     expect(page.get_by_role("tabpanel", name="Instructions", exact=True)).to_contain_text("f32[64,64]")
@@ -149,7 +149,7 @@ def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:
     expect(seen).to_contain_text("Cost not saved")
 
 
-def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> None:
+def test_unrecorded_contents_state_what_to_do(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Passes").click()
     expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes not saved")

@@ -57,7 +57,7 @@ def test_tokens(text: str, read: Callable[[Cursor], Any], found: object, positio
         ("abc", lambda c: c.quoted(), 'expected "\'"'),
     ],
 )
-def test_what_does_not_fit(text: str, read: Callable[[Cursor], Any], said: str) -> None:
+def test_invalid_texts_are_refused(text: str, read: Callable[[Cursor], Any], said: str) -> None:
     with pytest.raises(ModuleError) as caught:
         read(Cursor(text, "a text"))
     assert said in str(caught.value)

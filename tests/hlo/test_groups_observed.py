@@ -202,7 +202,7 @@ ENTRY main {{
     ],
     ids=["all-gather", "all-reduce", "reduce-scatter", "all-to-all"],
 )  # fmt: skip
-def test_what_members_hold(execute: Execute, operation: str, expected: Any) -> None:
+def test_values_of_members_before_and_after(execute: Execute, operation: str, expected: Any) -> None:
     """`before` and `after` of `members()` in numbers: block k of n is the member at position k."""
     hlo = f"""HloModule m
 add {{

@@ -70,7 +70,7 @@ def test_a_counter_with_constant_bounds() -> None:
     assert count(start=12) == 0
 
 
-def test_what_xla_noted_goes_first() -> None:
+def test_the_trip_count_of_xla_takes_precedence() -> None:
     assert count(limit=10, noted=', backend_config={"known_trip_count":{"n":"42"}}') == 42
 
 

@@ -92,7 +92,7 @@ def test_arrays_that_are_here_beside_one_that_is_not(types: Any) -> None:
         assert program.stablehlo == inspector.lower(fun, split, jax.eval_shape(lambda: W), platform="cpu").stablehlo
 
 
-def test_what_a_mesh_that_is_here_refuses_is_refused_of_one_that_is_not() -> None:
+def test_abstract_and_attached_meshes_refuse_the_same() -> None:
     mesh = AbstractMesh(SIZES, NAMES, **AUTO)
     other = NamedSharding(mesh, P("data", None), memory_kind="unpinned_host")
     with pytest.raises(ValueError, match="Memory kinds"):

@@ -82,7 +82,7 @@ def test_hlo_is_known_by_its_lines(module: str | bytes, is_hlo: bool) -> None:
     (b"\x89PNG\r\n\x1a\n\0\0", "Cannot read 10 bytes as a module: they are neither text, MLIR bytecode nor an HLO module"),
     (f"HloModule a\n{BODY}\n// -----\nHloModule b\n{BODY}", r"The text has 2 HLO modules \(a, b\). Expected one"),
 ])  # fmt: skip
-def test_what_is_no_module_is_called_neither_language(module: str | bytes, said: str) -> None:
+def test_an_invalid_module_is_named_as_neither_language(module: str | bytes, said: str) -> None:
     with pytest.raises(inspector.errors.ModuleError, match=said):
         inspector.lower(module)
 
@@ -132,7 +132,7 @@ def test_a_path_that_is_not_there_is_refused() -> None:
         inspector.lower("/no/such/file.mlir")
 
 
-def test_what_is_lowered_or_compiled_is_opened_with_the_names_that_it_has() -> None:
+def test_lowered_and_compiled_stages_are_opened_with_their_names() -> None:
     lowered = inspector.lower(mixed, *GIVEN)
     assert inspector.lower(lowered) is lowered
     for given, platform in ((lowered.program, None), (lowered.compile(), "cpu")):
@@ -147,7 +147,7 @@ def test_what_is_lowered_or_compiled_is_opened_with_the_names_that_it_has() -> N
         inspector.lower(lowered, platform="tpu")
 
 
-def test_a_module_is_for_the_platform_that_is_said() -> None:
+def test_a_module_is_for_the_requested_platform() -> None:
     lowered = inspector.lower(jnp.sin, X)
     for given in (lowered.stablehlo, lowered.hlo, lowered.computation):
         assert inspector.lower(given, platform="tpu").program.platform == "tpu"

@@ -262,7 +262,7 @@ def test_malformed_modules(text: str | bytes) -> None:
         inspector.lower(text)
 
 
-def test_hlo_that_aborts_its_reader_costs_nothing() -> None:
+def test_hlo_that_crashes_its_reader_raises_an_error() -> None:
     killer = """HloModule m, entry_computation_layout={(f32[2])->f32[4]}
 ENTRY e { x = f32[2] parameter(0)
  ROOT g = f32[4] all-gather(x), replica_groups=mesh['a'=0] {'a'}, dimensions={0}, channel_id=1, use_global_device_ids=true }"""
@@ -302,7 +302,7 @@ class Sampler:
     (Sampler(1, jnp.cos), r"A Sampler is not a function, but has functions as fields: step\. .*then its arguments, such as sampler\.step\."),
 ])  # fmt: skip
 @pytest.mark.parametrize("named", [{}, {"is_training": True}])
-def test_what_holds_functions_names_them(given: Any, said: str, named: dict[str, bool]) -> None:
+def test_containers_of_functions_are_refused_with_their_names(given: Any, said: str, named: dict[str, bool]) -> None:
     for call in (inspector.lower, inspector.explore):
         with pytest.raises(ParameterError, match=said):
             call(given, X, **named)

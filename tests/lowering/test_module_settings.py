@@ -244,13 +244,13 @@ KEPT = {
 
 
 @pytest.mark.parametrize("what", LOST)
-def test_what_the_conversion_drops_is_noted(what: str) -> None:
+def test_settings_lost_in_the_conversion_are_noted(what: str) -> None:
     (note,) = inspector.lower(LOST[what]).notes
     assert note == f"XLA's conversion of HLO to StableHLO, which inspector compiles, drops: {what}"
 
 
 @pytest.mark.parametrize("what", KEPT)
-def test_what_the_conversion_keeps_is_not(what: str) -> None:
+def test_settings_preserved_by_the_conversion_are_not_noted(what: str) -> None:
     assert inspector.lower(hlo(KEPT[what])).notes == ()
 
 

@@ -42,7 +42,7 @@ def kernel() -> Kernel:
     return lowered(lambda x, y: matmul(x, y, bm=256), SQUARE, SQUARE).kernels[0]
 
 
-def test_what_the_call_was_given(kernel: Kernel) -> None:
+def test_attributes_of_a_kernel(kernel: Kernel) -> None:
     assert (kernel.number, kernel.name, kernel.grid, kernel.step_count) == (0, "matmul", (2, 4, 4), 32)
     assert kernel.backend == "mosaic_tpu"
     assert not kernel.interpret
@@ -221,7 +221,7 @@ def test_scratch_and_aliases() -> None:
     assert isinstance(kernel.cost, Unavailable)
 
 
-def test_what_a_body_allocates_is_read_too() -> None:
+def test_scoped_allocations_of_a_body_are_read() -> None:
     (kernel,) = lowered(piped, struct(256, 128)).kernels
     assert kernel.grid == ()
     windows = [(s.shape, s.dtype) for s in kernel.scoped if s.memory_space == "vmem"]
@@ -281,7 +281,7 @@ def test_kernels_that_ask_for_their_chip_are_interpreted_without_one(fun: Any) -
         inspector.lower(fun, x, platform="cpu")
 
 
-def test_a_function_that_asks_for_a_tpu_is_told_of_none_where_it_is_lowered_for_the_cpu() -> None:
+def test_a_function_lowered_for_the_cpu_sees_no_tpu() -> None:
     def fun(x: Any) -> Any:
         try:
             pltpu.get_tpu_info()
@@ -294,7 +294,7 @@ def test_a_function_that_asks_for_a_tpu_is_told_of_none_where_it_is_lowered_for_
         assert len(lowered(fun, SQUARE).kernels) == 1
 
 
-def test_what_is_traced_for_one_chip_is_not_taken_for_another() -> None:
+def test_a_trace_for_one_chip_is_not_reused_for_another() -> None:
     @jax.jit
     def fun(x: Any) -> Any:
         return scale(x, rows={"v5e": 8, "v6e": 16}[str(pltpu.get_tpu_info().chip_version)])
@@ -307,7 +307,7 @@ def test_what_is_traced_for_one_chip_is_not_taken_for_another() -> None:
 # ---------------------------------------------------------------- other compiler parameters
 
 
-def test_parameters_are_put_in_place_of_the_programs_own() -> None:
+def test_parameters_replace_those_of_the_program() -> None:
     def fun(x: Any) -> Any:
         return jax.lax.scan(lambda c, _: (jax.jit(lambda a: matmul(a, a))(scale(c)), None), x, None, length=2)[0]
 
@@ -362,7 +362,7 @@ def test_a_number_says_more_than_a_name_and_a_name_more_than_all() -> None:
         (pltpu.CompilerParams(), OptionError, "compiler_params is CompilerParams("),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_before_any_compiler(wanted: Any, error: type[Exception], text: str) -> None:
+def test_impossible_parameters_are_refused_before_compiling(wanted: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as raised:
         lowered(matmul, SQUARE, SQUARE, compiler_params=wanted)
     assert text in str(raised.value)
@@ -380,7 +380,7 @@ def test_enums_may_be_given_as_themselves_or_as_text() -> None:
     assert dict(one.kernels[0].params)["has_side_effects"] == "side_effecting"
 
 
-def test_what_is_lowered_already_is_told_so() -> None:
+def test_parameters_for_a_lowered_stage_are_refused() -> None:
     done = jax.jit(scale).trace(SQUARE).lower(lowering_platforms=("tpu",))
     with pytest.raises(ParameterError, match="compiler_params cannot be honored: a Lowered is lowered already"):
         inspector.lower(done, compiler_params={0: {}})

@@ -200,7 +200,7 @@ class TestNumbers:
     def scaled(x: Any, by: float, train: bool, shape: tuple[int, ...] = ()) -> Any:
         return (x * by if train else x) + jnp.zeros(shape)
 
-    def test_what_the_function_asks_for_becomes_static_and_is_said(self) -> None:
+    def test_static_arguments_of_the_function_are_reported(self) -> None:
         lowered = inspector.lower(self.scaled, X, 2.0, train=True)
         assert lowered.notes == ("train = True",)
         assert [argument.path for argument in lowered.program.arguments] == ["x", "by"]
@@ -330,7 +330,7 @@ class TestCallables:
         assert_equal(ran(inspector.lower(counter.add, X), X), X + 2)
         assert_equal(ran(inspector.lower(counter, X), X), X + 2)
 
-    def test_what_has_no_weak_references(self) -> None:
+    def test_callables_without_weak_references(self) -> None:
         class Slotted:
             __slots__ = ()
 
@@ -381,7 +381,7 @@ class Distribution:
 
 
 class TestTargets:
-    def test_a_program_for_another_platform_is_lowered_anew(self) -> None:
+    def test_a_program_for_another_platform_is_lowered_again(self) -> None:
         lowered = inspector.lower(lambda x: jnp.sin(x) @ x.T, X)
         assert compile_request(lowered, target="tpu:v5e:2x4").program.platform == "tpu"
         assert compile_request(lowered, target="gpu:h100:8").program.platform == "gpu"

@@ -60,7 +60,7 @@ def test_tuple_args() -> None:
 
 
 @pytest.mark.parametrize("name", ["in_parts", "out_parts", "instantiate_const_outputs"])
-def test_what_cannot_be_honored_is_refused(name: str) -> None:
+def test_unsupported_arguments_are_refused(name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name}=.*cannot be honored.*Leave it out"):
         xla_computation(jnp.sin, **{name: (None,)})
 

@@ -50,7 +50,7 @@ def test_words_are_left_alone() -> None:
     assert {fault.line for fault in faults("a.py", SOURCE)}.isdisjoint({2, 4, 8, 14})
 
 
-def test_what_changes_nothing_or_only_a_type_is_no_fault() -> None:
+def test_changes_without_effect_are_not_faults() -> None:
     source = "Read = bytes | None\nflags = FIRST | SECOND\n_log.warning(1 + 1)\nif isinstance(x, np.ndarray | Kept):\n    return None\n"
     assert [(fault.line, fault.what) for fault in faults("a.py", f"def f():\n{textwrap.indent(source, '    ')}")] == [
         (3, "FIRST | SECOND -> FIRST & SECOND"),
@@ -102,7 +102,7 @@ def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module()
     assert imported.of(file, first + 3) == ["a"]
 
 
-def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or_the_rooms() -> None:
+def test_untested_lines_are_assigned_to_tests_that_import_the_module() -> None:
     assert runners.by_name("inspector/hlo/shape.py") == ["tests/hlo/test_shape.py"]
     assert runners.by_name("inspector/engines/workers/worker_main.py") == [
         f"tests/engines/workers/test_{name}.py" for name in ("worker_main", "worker_engine", "worker_lane")
@@ -135,7 +135,7 @@ def test_that_fails(): assert measured.once(1) == 2
 """
 
 
-def test_what_fixtures_run_belongs_to_their_file_and_what_fails_without_a_fault_tells_nothing(tmp_path: Path) -> None:
+def test_lines_run_by_fixtures_belong_to_their_file(tmp_path: Path) -> None:
     (tmp_path / "measured.py").write_text("def once(x):\n    return x\n\ndef twice(x):\n    return 2 * x\n")
     for name in ("test_a", "test_b"):
         (tmp_path / f"{name}.py").write_text(SUITE if name == "test_a" else SUITE[: SUITE.index("def test_that_fails")])

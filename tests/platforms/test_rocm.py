@@ -43,7 +43,7 @@ def test_lowering(wanted: dict[str, str]) -> None:
     assert "cusolver" in inspector.lower(jitted, X, platform="cuda").stablehlo
 
 
-def test_it_is_among_the_names() -> None:
+def test_rocm_is_among_the_platform_names() -> None:
     with pytest.raises(ParameterError, match=r"Expected one of cpu, tpu, gpu, rocm, or None"):
         inspector.lower(lambda x: x, X, platform="tpus")
 
@@ -102,7 +102,7 @@ def test_the_plugin_alone_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None
     assert "only where one is attached" in str(refused.value)
 
 
-def test_attached_devices_are_told_apart() -> None:
+def test_attached_devices_are_distinguished() -> None:
     """By what their clients say of themselves; JAX calls the devices of both "gpu"."""
     assert attached("gpu", "PJRT C API\nrocm 70200") is ROCM
     assert attached("gpu", "PJRT C API\ncuda 13000") is named("cuda")

@@ -50,7 +50,7 @@ def changed(file: Path, path: Path, **changes: Any) -> Path:
     )
 
 
-def test_what_is_written_is_read(file: Path) -> None:
+def test_a_written_exploration_is_read(file: Path) -> None:
     loaded, saved = inspector.load(file), exploration()
     assert isinstance(loaded, Exploration)
     assert loaded.lowered == saved.lowered
@@ -128,7 +128,7 @@ def test_files_of_compiled_save_are_opened_too(tmp_path: Path) -> None:
         bundle.load(tmp_path / "c")
 
 
-def test_it_loads_where_jax_is_not_installed(file: Path, one_device_python: RunPython) -> None:
+def test_an_exploration_loads_without_jax(file: Path, one_device_python: RunPython) -> None:
     script = f"""{WITHOUT_JAX}import inspector
 loaded = inspector.load({str(file)!r})
 {NO_JAX}
@@ -175,7 +175,7 @@ def test_another_manifest_is_refused(file: Path, tmp_path: Path, changes: dict[s
     assert words in str(caught.value)
 
 
-def test_what_a_file_has_is_not_repeated_at_length(file: Path, tmp_path: Path) -> None:
+def test_messages_do_not_repeat_long_file_contents(file: Path, tmp_path: Path) -> None:
     about = json.loads(entries(file)["manifest.json"])["content"]
     about["variants"][0]["target"] = "x" * 100_000
     with pytest.raises(ModuleError, match="or damaged") as caught:
@@ -198,7 +198,7 @@ def test_an_entry_that_is_not_what_its_name_says_is_refused(file: Path, tmp_path
         bundle.load(write(tmp_path / "x", {**contents, name: b"HloModule other"}))
 
 
-def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
+def test_another_file_than_an_inspector_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"HloModule m")
     with pytest.raises(
         ModuleError, match=r"is not an .inspector file: .* Expected one that Explorer\.save or Compiled"

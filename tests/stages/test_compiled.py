@@ -63,7 +63,7 @@ def test_different_modules_are_counted_beside_each_other(monkeypatch: pytest.Mon
     assert [costs["y"].flops for costs in found] == [4.0, 4.0]
 
 
-def test_what_could_not_be_counted_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_counting_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     replies: list[Any] = [Unavailable("no worker"), [{"flops": 4.0}]]
     monkeypatch.setattr(shared_engines, "try_to_count", lambda modules: replies.pop(0))
     compiled = program("counted_later")

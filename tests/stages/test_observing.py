@@ -331,7 +331,7 @@ def summed(x: Any) -> Any:
     return lax.psum(x, "i")
 
 
-def test_what_is_too_large_is_not_kept_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_values_are_not_stored_and_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inspector.stages.observing._LOG_BYTES", 1000)
     observed = inspector.lower(
         lambda x: (summed(x), summed(x[:4])), np.ones(100, np.float32), axis_env=[("i", 2)]

@@ -42,7 +42,7 @@ def test_a_folder_that_others_may_write_is_refused(folder: Path, mode: int) -> N
         files.check_own_folder(folder)
 
 
-def test_so_is_one_below_such_a_folder(folder: Path) -> None:
+def test_a_folder_below_such_a_folder_is_refused(folder: Path) -> None:
     folder.parent.chmod(0o777)
     with pytest.raises(
         files.RefusedError, match=rf"'{folder}' is inside '{folder.parent}', which can be written by others"

@@ -73,14 +73,14 @@ def poisoned(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_what_lies_in_the_current_folder_is_left_alone(poisoned: Path, tmp_path: Path) -> None:
+def test_modules_in_the_current_folder_are_not_imported(poisoned: Path, tmp_path: Path) -> None:
     printed = run_in(poisoned, ORDINARY, tmp_path)
     assert "<Compiled" in printed
     assert printed.split()[-1] == "b'<?xml'"
 
 
 @pytest.mark.slow
-def test_so_it_is_by_every_other_process(poisoned: Path, tmp_path: Path) -> None:
+def test_other_processes_do_not_import_modules_in_the_current_folder(poisoned: Path, tmp_path: Path) -> None:
     printed = run_in(poisoned, OTHERS, tmp_path)
     assert printed.splitlines()[:3] == ["spawned", "defaults", "passes"]
 
@@ -160,7 +160,7 @@ def test_a_worker_has_the_inspector_of_this_process_though_another_is_installed(
     assert "for cpu:2, defaults: compiled" in done.stdout, done.stderr
 
 
-def test_a_deleted_current_folder_costs_nothing_that_needs_none(one_device_python: RunPython, tmp_path: Path) -> None:
+def test_a_deleted_current_folder_does_not_prevent_compiling(one_device_python: RunPython, tmp_path: Path) -> None:
     """Programs compile, and files with absolute paths are written; a relative path is refused with the reason."""
     code = f"""
         import os, tempfile

@@ -87,7 +87,7 @@ def mistakes(table: pd.DataFrame) -> list[str]:
     return found
 
 
-def test_what_is_a_mistake() -> None:
+def test_mistakes_in_tables() -> None:
     wrong = pd.DataFrame({"a": [1, WHY], "b": [1, "two"], "c": [1.5, 2.5], "d": ["x", None], "e": [True, None]})
     assert [found.partition(" ")[0] for found in mistakes(wrong)] == ["a", "b", "e"]
 
@@ -156,7 +156,7 @@ def test_a_table_of_shared_cells_is_that_of_its_rows(seed: int) -> None:
     pd.testing.assert_frame_equal(table_of(KINDS, own), make_table(KINDS, rows))
 
 
-def test_what_no_row_has_needs_no_reason() -> None:
+def test_unused_values_need_no_reason() -> None:
     table = table_of({"count": "int"}, {"count": Column([1, WHY], np.array([0, 0]))})
     assert table["count"].tolist() == [1, 1]
     with pytest.raises(ValueError, match="the table has no column for reasons"):

@@ -100,7 +100,7 @@ def test_messages_are_decoded_together() -> None:
         schema.messages("xla.OpMetadata", [written[0], b"\xff"])
 
 
-def test_only_fields_that_are_set_are_told() -> None:
+def test_only_set_fields_are_listed() -> None:
     shape = installed_schema().message("xla.ShapeProto")(element_type=11, dimensions=[2, 3])
     assert set_fields(shape) == {"element_type": 11, "dimensions": [2, 3]}
 

@@ -27,7 +27,7 @@ def explorer() -> Iterator[Explorer]:
     made.close()
 
 
-def test_a_browser_is_told_where_to_look_also_one_that_comes_later(explorer: Explorer) -> None:
+def test_browsers_get_the_focus_also_later_ones(explorer: Explorer) -> None:
     explorer.focus("optimized", instruction="%add.1")
     explorer.focus("hlo", line=3, variant=explorer.baseline)
     box = Mailbox(explorer)

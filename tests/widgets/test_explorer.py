@@ -92,7 +92,7 @@ def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explor
     assert not box.of("notice")
 
 
-def test_what_is_only_read_from_the_cache_is_shown_before_the_texts_that_led_to_it() -> None:
+def test_cached_results_are_shown_before_the_texts() -> None:
     work = FakeWork()
     work.stage = READING_CACHE
     explorer = work.explorer()
@@ -105,7 +105,7 @@ def test_what_is_only_read_from_the_cache_is_shown_before_the_texts_that_led_to_
     explorer.close()
 
 
-def test_the_texts_wait_no_longer_once_what_lay_in_the_cache_is_compiled_anew() -> None:
+def test_the_texts_are_sent_once_a_cached_program_is_recompiled() -> None:
     work = FakeWork()
     work.stage = READING_CACHE
     explorer = work.explorer()
@@ -116,7 +116,7 @@ def test_the_texts_wait_no_longer_once_what_lay_in_the_cache_is_compiled_anew() 
     explorer.close()
 
 
-def test_what_came_from_the_cache_says_so_and_what_it_spared(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_a_cached_variant_shows_the_saved_time(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add({"xla_cpu_enable_fast_math": True})
     assert box.last("variant", variant=0)["cached"] == ""
     work.finish(0, timings={"compile_s": 2.0, "cache_s": 0.01, "saved_s": 1.99})
@@ -142,7 +142,7 @@ def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explo
     assert list(table.columns)[:3] == ["attached", f"cpu:8 {FAST_MATH}=true", f"delta cpu:8 {FAST_MATH}=true"]
 
 
-def test_what_changes_cost_is_told_when_asked(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_costs_of_changes_are_sent_on_request(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add({FAST_MATH: True})
     edited = randomly_edited(Module.from_proto(PROTO), 3, 4).columns.data
     work.finish(0)
@@ -267,7 +267,7 @@ def test_cancelled_from_the_browser(work: FakeWork, explorer: Explorer, box: Mai
         explorer.collectives()
 
 
-def test_what_breaks_while_panes_fill_does_not_leave_the_variant_running(
+def test_an_error_while_panes_fill_does_not_leave_the_variant_running(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:
     work.finish(0, hlo_proto=b"junk")
@@ -393,9 +393,7 @@ def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: 
     assert box.last("run")["error"] == {"kind": "RuntimeError", "message": "array has been deleted"}
 
 
-def test_what_is_still_compiling_is_neither_run_nor_drawn_nor_waited_for(
-    work: FakeWork, explorer: Explorer, box: Mailbox
-) -> None:
+def test_a_compiling_variant_is_not_run_or_drawn(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     box.send({"type": "run", "variant": 0, "repeat": 3})
     box.send({"type": "graph", "variant": 0})
     explorer._drain(time.monotonic() + 10)
@@ -416,7 +414,7 @@ def test_a_graph_and_its_costs_are_sent_once(work: FakeWork, explorer: Explorer,
     assert (costs["variant"], costs["error"]) == (0, None)
 
 
-def test_what_a_graph_cost_in_another_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_graph_costs_of_another_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     explorer.add({FAST_MATH: True})
     work.finish(1)
@@ -448,7 +446,7 @@ def test_another_platform_is_lowered_for_once(work: FakeWork, explorer: Explorer
     assert ("source", 1) not in {(m["pane"], m["variant"]) for m in box.of("document")}
 
 
-def test_the_end_of_a_compile_is_told_though_the_thread_is_busy(
+def test_the_end_of_a_compile_is_reported_while_the_thread_is_busy(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:
     go = threading.Event()
@@ -516,7 +514,7 @@ def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -
 
 
 @pytest.mark.parametrize("error", [LoweringError("no such kernel"), NotImplementedError("no rule for tpu")])
-def test_what_cannot_be_lowered_for_a_platform_is_a_variant_that_failed(
+def test_a_failed_lowering_for_a_platform_is_a_failed_variant(
     work: FakeWork, explorer: Explorer, box: Mailbox, error: Exception
 ) -> None:
     work.lower_error = error
@@ -572,7 +570,7 @@ def test_lowering_again_replaces_every_variant(work: FakeWork, explorer: Explore
 
 
 @pytest.mark.parametrize("error", [LoweringError("unbound <axis>"), ZeroDivisionError("user code")])
-def test_a_failed_lowering_changes_nothing_and_is_said(
+def test_a_failed_lowering_is_reported_and_changes_nothing(
     work: FakeWork, explorer: Explorer, box: Mailbox, error: Exception
 ) -> None:
     work.lower_error = error
@@ -677,7 +675,7 @@ def test_close_cancels_everything_and_lets_waiters_go(work: FakeWork, box: Mailb
         lambda e: e.baseline,
     ],
 )
-def test_what_is_closed_refuses(work: FakeWork, explorer: Explorer, ask: Any) -> None:
+def test_a_closed_explorer_refuses_requests(work: FakeWork, explorer: Explorer, ask: Any) -> None:
     explorer.close()
     with pytest.raises(ClosedError, match=r"This Explorer is closed\. Call explore\(\) again"):
         ask(explorer)
@@ -709,7 +707,7 @@ def test_a_refused_baseline_leaves_no_widget(work: FakeWork) -> None:
     assert set(registry._instances) == before
 
 
-def test_what_compare_takes() -> None:
+def test_arguments_of_compare() -> None:
     options = Options(flags={FAST_MATH: True})
     entries = [options, {FAST_MATH: True}, f"--{FAST_MATH}=true", f"{FAST_MATH}=true", "cpu:2", Target("cpu:3")]
     assert variants_of(entries) == [

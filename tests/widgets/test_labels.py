@@ -30,7 +30,7 @@ def test_a_label_is_what_differs_from_the_baseline() -> None:
     explorer.close()
 
 
-def test_what_all_share_does_not_tell_them_apart_and_labels_are_unique() -> None:
+def test_labels_omit_shared_options_and_are_unique() -> None:
     fakes = FakeWork()
     explorer = fakes.explorer(target="cpu")
     box = Mailbox(explorer)

@@ -91,7 +91,7 @@ def test_roofs_that_were_measured_give_the_time(
         assert "least_s" not in message["reasons"]
 
 
-def test_recorded_buffers_are_told_to_who_looks_at_the_lines(explorer: Explorer, told: Told) -> None:
+def test_line_costs_include_recorded_buffers(explorer: Explorer, told: Told) -> None:
     ask(explorer)
     until(lambda: bool(told))
     explorer._app._receive(explorer._app, {"type": "record", "variant": 0, "product": "buffers"}, [])
@@ -101,7 +101,7 @@ def test_recorded_buffers_are_told_to_who_looks_at_the_lines(explorer: Explorer,
     assert "peak_bytes" not in message["reasons"]
 
 
-def test_an_error_is_told(explorer: Explorer, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_reported(explorer: Explorer, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("no worker")
 

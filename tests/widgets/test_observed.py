@@ -68,7 +68,7 @@ def test_replicas_may_take_values_of_their_own() -> None:
     assert [row["after"] for row in item["rows"]] == [["[1., 3., 5., 7.]"]] * 2
 
 
-def test_what_is_no_number_is_left_as_it_is() -> None:
+def test_non_numeric_values_are_unchanged() -> None:
     """Random keys stay the same on all replicas; bfloat16 and shapes alone differ."""
 
     def noisy(key: Any, x: Any, y: Any) -> Any:
@@ -106,7 +106,7 @@ def test_a_program_that_exchanges_nothing_says_so() -> None:
     assert "calls no collective" in found["error"]["message"]
 
 
-def test_what_was_loaded_without_its_function_says_so(tmp_path: Any) -> None:
+def test_a_program_loaded_without_its_function_is_refused(tmp_path: Any) -> None:
     explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
     explorer.save(tmp_path / "x.inspector")
     explorer.close()
@@ -122,7 +122,7 @@ def looped(x: Any) -> Any:
     return jax.lax.fori_loop(0, 20, lambda _, v: jax.lax.psum(v, "i") / 2, x)
 
 
-def test_of_many_executions_and_long_arrays_the_beginning_is_told() -> None:
+def test_only_the_beginning_of_many_executions_and_long_arrays_is_sent() -> None:
     lowered = inspector.lower(looped, np.ones((40, 40), np.float32), axis_env=[("i", 2)])
     (item,) = pane.observations(lowered.observe(np.ones((40, 40), np.float32)), lowered.collectives(), None)
     assert item["executions"] == 20
@@ -133,7 +133,7 @@ def test_of_many_executions_and_long_arrays_the_beginning_is_told() -> None:
     assert item["optimized"] == ""
 
 
-def test_what_fills_a_page_is_left_out() -> None:
+def test_values_beyond_one_page_are_omitted() -> None:
     def many(x: Any) -> Any:
         for n in range(30):
             x = jax.lax.psum(x + n, "i") / 8
@@ -191,7 +191,7 @@ def test_values_as_text(value: Any, text: str) -> None:
     assert pane._text(value) == text
 
 
-def test_devices_of_a_permuted_mesh_are_told() -> None:
+def test_devices_of_a_permuted_mesh_are_sent() -> None:
     devices = np.array(jax.devices())[::-1]
     assert devices.size > 1
     mesh = jax.sharding.Mesh(devices.reshape(2, -1), ("a", "b"))
@@ -203,7 +203,7 @@ def test_devices_of_a_permuted_mesh_are_told() -> None:
     explorer.close()
 
 
-def test_devices_are_told_as_the_build_options_assign_them() -> None:
+def test_devices_follow_the_device_assignment() -> None:
     explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
     variant = explorer.add(Options(device_assignment=((1,), (0,), (3,), (2,))))
     explorer.wait(120)

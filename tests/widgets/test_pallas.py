@@ -60,7 +60,7 @@ def test_a_kernel_with_its_blocks_and_memory() -> None:
     assert row["source"]["file"].endswith("kernels.py")
 
 
-def test_what_was_changed_is_marked() -> None:
+def test_changed_fields_are_marked() -> None:
     (row,) = message(kernels(scale, struct(64, 128), compiler_params={0: {"vmem_limit_bytes": 1 << 20}}))["rows"]
     changed = {p["name"]: p["value"] for p in row["params"] if p["overridden"]}
     assert changed == {"vmem_limit_bytes": "1048576"}
@@ -148,7 +148,7 @@ def test_values_as_they_are_typed(name: str, text: str, value: Any) -> None:
         ("allow_input_fusion", "true, perhaps"),
     ],
 )
-def test_what_is_no_value_is_said_with_what_was_expected(name: str, text: str) -> None:
+def test_an_invalid_value_is_refused_with_the_expected_form(name: str, text: str) -> None:
     with pytest.raises(FlagTypeError) as raised:
         read_values(TPU, {name: text})
     kind = next(field.type for field in TPU if field.name == name)

@@ -62,7 +62,7 @@ def test_names_with_brackets_and_dots_in_them() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_above_a_single_array_is_that_array() -> None:
+def test_the_parent_of_a_single_array_is_that_array() -> None:
     found = suppositions(inspector.lower(lambda t: t["w"] + 1, {"w": jnp.arange(3)}))
     assert [(a["path"], a["dtype"]) for a in found["arguments"]] == [("t['w']", "")]
 
@@ -133,7 +133,7 @@ def test_a_shared_leading_dimension_is_changed_everywhere() -> None:
     explorer.close()
 
 
-def test_what_cannot_be_lowered_is_a_variant_that_failed() -> None:
+def test_a_change_that_cannot_be_lowered_is_a_failed_variant() -> None:
     explorer = explored()
     variant = explorer.what_if(donate="nobody")
     assert variant.state == "failed"
@@ -144,7 +144,7 @@ def test_what_cannot_be_lowered_is_a_variant_that_failed() -> None:
     explorer.close()
 
 
-def test_what_cannot_be_lowered_keeps_nothing_else_from_other_axes() -> None:
+def test_a_failed_variant_does_not_prevent_other_axes() -> None:
     explorer = inspector.explore(lambda x, y: jax.lax.psum(x, "i") + y, X, X, axis_env=[("i", 1)])
     explorer.what_if(donate="nobody")
     donated = explorer.what_if(donate="x")
@@ -183,7 +183,7 @@ def asked(explorer: inspector.Explorer, **supposed: Any) -> dict[str, Any]:
     return reply
 
 
-def test_what_the_function_itself_says_is_told_too() -> None:
+def test_errors_of_the_function_are_sent() -> None:
     explorer = inspector.explore(lambda x, y: x + y, jnp.ones((4, 2)), jnp.ones((4, 2)))
     reply = asked(explorer, batch={"x": 3})
     assert reply["variant"] is None

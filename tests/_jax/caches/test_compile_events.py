@@ -90,7 +90,7 @@ def test_switched_off() -> None:
     assert isinstance(event.cache_key, Unavailable)
 
 
-def test_what_is_not_watched_leaves_no_trace() -> None:
+def test_compiles_outside_the_watch_are_not_recorded() -> None:
     compile_once()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000)
     jax.jit(lambda x: x - 5).lower(X).compile()
@@ -174,7 +174,7 @@ def test_a_message_that_is_asked_for_still_comes(caplog: pytest.LogCaptureFixtur
     assert any("Persistent compilation cache hit" in record.getMessage() for record in caplog.records)
 
 
-def test_it_is_public() -> None:
+def test_watch_compiles_is_public() -> None:
     assert inspector.watch_compiles is watch_compiles
 
 

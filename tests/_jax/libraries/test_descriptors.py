@@ -76,7 +76,7 @@ def test_only_the_section_of_descriptors_is_read(monkeypatch: pytest.MonkeyPatch
     assert {name: found.get(name) for name in kept} == kept
 
 
-def test_a_cache_that_others_could_have_written_is_made_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_others_could_have_written_is_replaced(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = descriptors.installed_descriptors()
     (file,) = cache.iterdir()
     foreign = b"foreign"

@@ -65,6 +65,6 @@ def test_another_kind_of_library_is_a_reason(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("data", [b"", b"MZ" + bytes(200), b"\x7fELF\x02\x01" + bytes(12) + b"\x3e\0" + bytes(100)])
-def test_what_is_no_library_is_refused(data: bytes) -> None:
+def test_other_files_are_not_libraries(data: bytes) -> None:
     with pytest.raises(UnknownFormatError):
         Image(data)

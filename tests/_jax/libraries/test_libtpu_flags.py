@@ -110,7 +110,7 @@ def test_without_libtpu_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert install_command("jax-inspector[tpu]") in reason.reason
 
 
-def test_what_is_no_libtpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_library_is_not_libtpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "libtpu.so"
     other.write_bytes(bytes(1000))
     with pytest.raises(UnknownFormatError):

@@ -44,7 +44,7 @@ def test_a_loop_without_rounds_logs_nothing() -> None:
     assert len(made.out_avals) == 1
 
 
-def test_what_nobody_opens_says_so() -> None:
+def test_collectives_in_unsupported_primitives_are_reported_with_the_reason() -> None:
     def fun(x: Any) -> Any:
         return lax.custom_linear_solve(lambda v: v + lax.psum(v, "i"), x, lambda _, b: b / 3)
 

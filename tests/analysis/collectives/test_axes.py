@@ -122,7 +122,7 @@ def test_order_does_not_matter_to_a_reduction() -> None:
     assert find(parse("{{0,4,1,5,2,6,3,7}}"), MESH, ordered=False) == ("j", "i")
 
 
-def test_of_several_parts_that_fit_the_fewest_are_named() -> None:
+def test_the_fewest_matching_parts_are_named() -> None:
     """The first way to cut twelve positions gives the same groups in two parts."""
     mesh = Mesh(("i",), (12,), "partition")
     assert find(parse("{{0,3,1,4,2,5},{6,9,7,10,8,11}}"), mesh, ordered=False) == ("i:(2)6",)

@@ -291,7 +291,7 @@ def test_recorded_outcomes_of_the_old_xla_computation(case: dict[str, Any]) -> N
 
 
 @pytest.mark.slow
-def test_of_a_large_module_all_are_found() -> None:
+def test_all_collectives_of_a_large_module_are_listed() -> None:
     """220,000 instructions, many of them collectives."""
     big = proto_of(Module.from_proto((DATA / "shard_map.0.12.pb").read_bytes()))
     entry = next(c for c in big.computations if c.id == big.entry_computation_id)

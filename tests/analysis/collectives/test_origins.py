@@ -106,7 +106,7 @@ def test_several_sums_in_one_belong_to_all_their_phases(
     assert (line(found), found.source_from, found.phases) == (number, via, phases)
 
 
-def test_what_is_lost_says_so(found: Collectives) -> None:
+def test_a_lost_source_line_is_reported_as_unknown(found: Collectives) -> None:
     alone = found["alone"]
     assert alone.origin.frames == ()
     assert alone.source_from == Unavailable(

@@ -227,7 +227,7 @@ def test_a_million_ids_that_are_written_out_are_checked() -> None:
     assert len(outside.reason) < 1000
 
 
-def test_what_groups_are_is_said_in_few_words() -> None:
+def test_the_description_of_groups_is_short() -> None:
     """Where they are no axes but stay on one: its halves, but for one position each."""
     halves = np.arange(4000).reshape(2, 2000).copy()
     halves[0, 0], halves[1, 0] = 2000, 0

@@ -67,7 +67,7 @@ def test_several_products_take_time_by_what_they_fill() -> None:
     assert mean_filled([(0.25, 8.0)]) == 0.25
 
 
-def test_what_is_not_known() -> None:
+def test_utilization_without_a_matrix_product_is_unavailable() -> None:
     assert isinstance(filled(dot(8, 8, 8), 0), Unavailable)
     assert isinstance(filled(dot(0, 8, 8), 128), Unavailable)
     text = "HloModule m\n\nENTRY main { ROOT x = f32[8]{0} parameter(0) }"
@@ -76,7 +76,7 @@ def test_what_is_not_known() -> None:
 
 @needs_tpu
 @pytest.mark.parametrize(("chip", "side"), [("v5e", 128), ("v6e", 256)])
-def test_of_a_compiled_program(chip: str, side: int) -> None:
+def test_utilization_of_a_compiled_program(chip: str, side: int) -> None:
     shapes = [jax.ShapeDtypeStruct(shape, "bfloat16") for shape in ((104, 200), (200, 300))]
     target = f"tpu:{chip}:1x1"
     found = inspector.lower(jnp.matmul, *shapes, target=target).compile(target=target).roofline()

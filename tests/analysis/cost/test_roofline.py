@@ -86,7 +86,7 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     assert axes.get_ylabel() == "attainable flop/s"
 
 
-def test_of_branches_only_the_cheapest_is_in_the_total() -> None:
+def test_the_total_includes_only_the_cheapest_branch() -> None:
     def choose(which: Any, x: Any) -> Any:
         def nested(x: Any) -> Any:
             return jax.lax.cond(x[0, 0] > 0, lambda v: v @ v @ v, lambda v: v @ v @ v @ v, x)
@@ -349,7 +349,7 @@ ENTRY main {
     assert scope("", named.format("own")) == "jit(f)/own"  # which stands for what in it has none
 
 
-def test_what_kernels_cannot_be_summed_by_is_refused(compiled: Compiled) -> None:
+def test_an_unknown_grouping_is_refused(compiled: Compiled) -> None:
     with pytest.raises(
         ParameterError, match="Cannot sum kernels by 'file'; expected one of scope, line, phase, opcode, roof"
     ):

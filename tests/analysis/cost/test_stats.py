@@ -74,7 +74,7 @@ def test_differences_are_in_the_rows_unit(compiled: Compiled) -> None:
     assert table.index.name == "number"
 
 
-def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
+def test_unknown_statistics_have_no_difference(compiled: Compiled) -> None:
     none = Unavailable("no statistics")
     first = dataclasses.replace(compiled, memory=ON_HOST)
     blind = dataclasses.replace(compiled, memory=none, cost=Cost(none, 1.0, 1.0), timings={}, target=Target("cpu:2"))
@@ -96,7 +96,7 @@ def test_host_memory_that_only_one_uses_is_compared_with_zero(compiled: Compiled
     assert table.loc["host_temp_bytes"].tolist()[:3] == [0, 64, 64]
 
 
-def test_equal_labels_are_told_apart(compiled: Compiled) -> None:
+def test_equal_labels_are_distinguished(compiled: Compiled) -> None:
     assert list(compare(compiled, compiled, compiled).columns) == [
         "defaults", "defaults (1)", "delta defaults (1)", "defaults (2)", "delta defaults (2)", "unknown",
     ]  # fmt: skip

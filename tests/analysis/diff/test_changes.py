@@ -194,7 +194,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_is_told_once(case: str) -> None:
+def test_every_change_is_reported_once(case: str) -> None:
     before, after = module_of(CASES[case].before), module_of(CASES[case].after)
     there, back = diff(before, after), diff(after, before)
     told = [

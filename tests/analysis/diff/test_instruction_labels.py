@@ -91,7 +91,7 @@ def test_labels_are_equal_where_what_counts_is(seed: int) -> None:
 @pytest.mark.parametrize(
     "path", [path for path in RECORDED if path.stat().st_size < 200_000], ids=lambda path: path.name
 )
-def test_so_they_are_of_recorded_modules(path: Path) -> None:
+def test_labels_of_recorded_modules(path: Path) -> None:
     module = Module.from_proto(path.read_bytes())
     check(module, with_notes(module))
 

@@ -90,7 +90,7 @@ def test_parameters_of_fusions_are_matched_by_what_is_given_for_them(seed: int) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fusions_that_are_formed_and_dissolved_are_told_and_nothing_else(seed: int) -> None:
+def test_only_formed_and_dissolved_fusions_are_reported(seed: int) -> None:
     lines = grown(seed)
     fused = couples(lines, seed)
     plain, one = module_in(lines), module_in(lines, fused)
@@ -104,7 +104,7 @@ def test_fusions_that_are_formed_and_dissolved_are_told_and_nothing_else(seed: i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_of_other_couples_each_fusion_is_told_once(seed: int) -> None:
+def test_each_regrouped_fusion_is_reported_once(seed: int) -> None:
     """Instructions in two fusions of the first are in one of the second, or outside: nothing but that is told."""
     lines = grown(seed)
     first, second = couples(lines, seed), couples(lines, seed + 100)
@@ -121,7 +121,7 @@ def test_of_other_couples_each_fusion_is_told_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_operation_changed_in_a_fusion_or_outside_is_told_alone(seed: int) -> None:
+def test_a_changed_operation_is_the_only_reported_change(seed: int) -> None:
     lines = grown(seed)
     other = changed_at_random(lines, seed, 1)
     (name,) = (name for name in lines if lines[name] != other[name])
@@ -185,7 +185,7 @@ def test_uses_are_equal_where_the_ways_to_the_result_are(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_feeds_what_is_the_same_fused_and_not(seed: int) -> None:
+def test_dataflow_is_the_same_with_and_without_fusions(seed: int) -> None:
     lines = grown(seed)
     fused = couples(lines, seed)
     flow = Dataflow(module_in(lines, fused))

@@ -94,7 +94,7 @@ def test_a_computation_is_a_box_though_one_node_is_in_it() -> None:
     assert settled(boxes) == {"top": ["0", "2", "c"], "c": ["1"]}
 
 
-def test_what_is_alone_in_an_instruction_is_folded_and_the_instruction_is_not() -> None:
+def test_the_only_child_of_an_instruction_is_folded() -> None:
     boxes, _ = made(3)
     put(boxes, [1], boxes.within(0, Box("scope", "a")))
     assert settled(boxes) == {"top": ["0", "2"]}

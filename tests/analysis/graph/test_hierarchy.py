@@ -247,7 +247,7 @@ def test_values_are_alive_as_long_as_something_takes_them(programs: dict[str, Co
             assert alive.end[instruction.row] == last(instruction)
 
 
-def test_what_is_not_scheduled_has_no_spans() -> None:
+def test_unscheduled_modules_have_no_spans() -> None:
     lowered = inspector.lower(step, [X], X)
     module = Module.from_proto(lowered.hlo_proto)
     assert spans(module) == Unavailable("XLA has not scheduled this module")
@@ -276,7 +276,7 @@ ENTRY main {{
 """
 
 
-def test_what_several_call_is_in_the_first_and_what_none_calls_stands_apart() -> None:
+def test_shared_computations_are_in_their_first_caller_and_uncalled_ones_separate() -> None:
     module = module_of(SHARED)
     found = hierarchy(module)
     names = module.columns.names

@@ -150,7 +150,7 @@ def test_a_large_module_without_scopes_is_not_an_empty_picture(tf2: Module) -> N
     assert "no instruction has a scope" in drawn.caption
 
 
-def test_what_is_not_there_is_refused(small: Module) -> None:
+def test_an_unknown_instruction_is_refused(small: Module) -> None:
     with pytest.raises(ModuleError, match="has no instruction 'nothing'"):
         graph(small, "around", "nothing")
     with pytest.raises(ModuleError, match="needs a selection"):

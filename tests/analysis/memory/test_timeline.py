@@ -32,7 +32,7 @@ def recorded(name: str) -> tuple[Timeline, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("heap", NAMES)
-def test_what_lives_at_once_fits_its_heap(heap: str) -> None:
+def test_simultaneous_buffers_fit_the_heap(heap: str) -> None:
     use, _ = recorded(heap)
     for name, space in use.spaces.items():
         assert space.live_bytes <= space.temp_bytes
@@ -186,7 +186,7 @@ def test_events_of_buffers_without_a_place_change_nothing() -> None:
     assert [life.instruction for life in replay.lives] == ["a", "b"]
 
 
-def test_what_is_alive_at_the_peak_is_what_the_curve_says() -> None:
+def test_buffers_at_the_peak_agree_with_the_curve() -> None:
     for name in ("v5e_mlp.0.10", "h100_tf2.0.12"):
         use, _ = recorded(name)
         for space, numbers in use.spaces.items():
@@ -244,7 +244,7 @@ def test_a_result_in_the_place_of_its_operand_is_alive_once() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_alive_sums_to_what_lives(name: str) -> None:
+def test_live_buffers_sum_to_the_live_bytes(name: str) -> None:
     use, _ = recorded(name)
     for space in use.spaces:
         alive = [life for life in use.alive(space) if life.kind == "temporary"]

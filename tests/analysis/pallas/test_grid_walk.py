@@ -88,7 +88,7 @@ def walk(operand: Operand) -> dict[str, Any]:
         (pl.BlockSpec((None, 8), lambda i, j: (i, j)), (3, 3)),
     ],
 )
-def test_as_a_walk_step_by_step(spec: pl.BlockSpec, grid: tuple[int, ...]) -> None:
+def test_visits_agree_with_a_walk_step_by_step(spec: pl.BlockSpec, grid: tuple[int, ...]) -> None:
     operand = windows((16, 24), spec, grid)
     found, expected = of(visits(operand)[0]), walk(operand.operands[0])
     assert not isinstance(found.overlapping, Unavailable)
@@ -102,7 +102,7 @@ def test_as_a_walk_step_by_step(spec: pl.BlockSpec, grid: tuple[int, ...]) -> No
     assert np.array_equal(found.starts[found.block_of_step], operand.operands[0].starts)  # type: ignore[arg-type]
 
 
-def test_of_the_matmul() -> None:
+def test_visits_of_the_matmul() -> None:
     table = operand_table(kernel(lambda x, y: matmul(x, y, bm=256), struct(512, 512), struct(512, 512)))
     assert list(table["blocks"]) == [8, 16, 8]
     assert list(table["copies"]) == [32, 32, 8]  # the output stays while the contraction runs
@@ -162,7 +162,7 @@ def test_a_block_that_cores_would_share_is_a_race() -> None:
     assert racing.remarks[0].startswith("o_ref has the same block along grid dimension 2, which is declared parallel")
 
 
-def test_what_only_a_run_knows_is_unavailable() -> None:
+def test_visits_known_only_at_run_time_are_unavailable() -> None:
     def fun(rows: Any, x: Any) -> Any:
         spec = pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1, grid=(4,),

@@ -105,7 +105,7 @@ def notes(figure: Figure) -> list[str]:
     return [panel.texts[-1].get_text() for panel in figure.axes]
 
 
-def test_it_says_where_it_is() -> None:
+def test_a_plot_states_the_current_step() -> None:
     some = kernel(matmul, struct(256, 256), struct(256, 128))
     figure = plot_blocks(some, 3)
     assert figure.get_suptitle() == "matmul: step 3 of 4, program id (1, 0, 1) of grid 2 x 1 x 2"
@@ -130,7 +130,7 @@ def test_a_step_that_is_not_there_is_refused(step: int) -> None:
         plot_blocks(kernel(matmul, struct(256, 256), struct(256, 128)), step)
 
 
-def test_what_only_a_run_knows_is_said() -> None:
+def test_a_plot_marks_blocks_known_only_at_run_time() -> None:
     def fun(rows: Any, x: Any) -> Any:
         spec = pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1, grid=(4,),

@@ -60,7 +60,7 @@ def test_a_limit_beyond_the_core_is_all_there_is() -> None:
     )
 
 
-def test_what_a_body_allocates_counts_at_its_most() -> None:
+def test_scoped_allocations_of_a_body_count_at_their_peak() -> None:
     def body(x_ref: Any, o_ref: Any) -> None:
         def outer(one: Any) -> None:
             def small(two: Any) -> None:
@@ -191,7 +191,7 @@ def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
 
 @needs_tpu
 @pytest.mark.slow
-def test_what_the_compiler_gave_is_the_estimate_and_its_own_needs() -> None:
+def test_the_compiled_size_is_the_estimate_plus_compiler_internals() -> None:
     big = struct(2048, 2048, dtype="bfloat16")
     lowered = inspector.lower(
         lambda x, y: matmul(scale(x, rows=256), y, bm=512, bk=512, bn=512), big, big, platform="tpu"
@@ -206,7 +206,7 @@ def test_what_the_compiler_gave_is_the_estimate_and_its_own_needs() -> None:
         assert used > 0
 
 
-def test_of_a_module_without_the_kernel_it_is_unavailable() -> None:
+def test_a_module_without_the_kernel_has_no_scratch_size() -> None:
     some = kernel(scale, struct(64, 128))
     assert isinstance(
         used_vmem(some, inspector.lower(lambda x: x + 1, struct(3)).compile(target="cpu").module()), Unavailable
@@ -307,7 +307,7 @@ def test_a_result_may_lie_in_vmem_too(some: Kernel) -> None:
     )
 
 
-def test_of_several_calls_the_one_that_takes_most_counts(some: Kernel) -> None:
+def test_the_largest_of_several_calls_counts(some: Kernel) -> None:
     (origin,) = some.origins
     scope, _, name = origin.op_name.rpartition("/")
     module = compiled("\n  ".join([
@@ -324,7 +324,7 @@ def test_a_call_without_the_kernels_name_is_known_by_the_instructions(some: Kern
     assert isinstance(used_vmem(some, compiled(f"ROOT {call('other.7', 'y', 'jit(f)/other', 8192)}")), Unavailable)
 
 
-def test_what_noted_nothing_is_not_known_and_takes_least(some: Kernel) -> None:
+def test_calls_without_a_recorded_size_are_unknown(some: Kernel) -> None:
     (origin,) = some.origins
     silent = call("a", "y", origin.op_name).replace('{"used_scoped_memory_configs":[]}', "{}")
     assert isinstance(used_vmem(some, compiled(f"ROOT {silent}")), Unavailable)

@@ -78,7 +78,7 @@ def test_the_rows_are_the_instructions(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_differs_are_the_lines_that_only_one_has(seed: int) -> None:
+def test_the_difference_is_the_lines_of_only_one_module(seed: int) -> None:
     base = module_of(BASE)
     pair = [text(base), text(randomly_edited(base, seed, 4))]
     snapshots = Snapshots(Texts.of(pair))

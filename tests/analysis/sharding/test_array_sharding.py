@@ -68,7 +68,7 @@ def test_axes_of_one_dimension_go_slowest_first() -> None:
     assert repr(found) == ("<[16, 3] split by (model+data, -) on the partition mesh (data=4, model=2): 8 parts of 2x3>")
 
 
-def test_copies_and_short_parts_are_told() -> None:
+def test_copies_and_short_parts_are_reported() -> None:
     found = inspector.sharding(P("data"), AbstractMesh((4, 2), ("data", "model")), shape=(9, 2))
     assert found.replicated_over == ("model",)
     assert found.parts == {
@@ -85,7 +85,7 @@ def test_copies_and_short_parts_are_told() -> None:
     assert sum(table["elements"]) == 2 * math.prod(found.shape)
 
 
-def test_of_arrays_and_their_descriptions() -> None:
+def test_shardings_of_arrays_and_their_descriptions() -> None:
     mesh = AbstractMesh((4, 2), ("data", "model"))
     described = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=NamedSharding(mesh, P(None, "data")))
     assert inspector.sharding(described).part_shape == (8, 1)
@@ -111,7 +111,7 @@ def test_of_arrays_and_their_descriptions() -> None:
         ((P("data"), {"data": 1 << 20}, (8,)), "too many to list"),
     ],
 )
-def test_what_does_not_go_together_is_told(
+def test_inconsistent_arguments_are_refused(
     arguments: tuple[object, object, tuple[int, ...] | None], message: str
 ) -> None:
     what, mesh, shape = arguments

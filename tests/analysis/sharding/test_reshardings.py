@@ -52,7 +52,7 @@ def test_sums_over_a_split_dimension() -> None:
     assert "halves the bytes sent" in reduce.advice
 
 
-def test_what_is_combined_is_called_so() -> None:
+def test_combined_collectives_are_described_as_combined() -> None:
     largest = found(lambda x: x.max(axis=1), split((64, 64), None, "model"))["all-reduce"]
     assert largest.had == "partial results (maximum) over model"
     assert "combined" in largest.needed
@@ -73,7 +73,7 @@ def test_an_argument_is_named_with_the_split_of_the_whole() -> None:
     "target",
     ["cpu:8", pytest.param("tpu:v5e:2x4", marks=needs_tpu), pytest.param("gpu:h100:8", marks=needs_gpu)],
 )
-def test_what_is_gathered_of_two_axes_keeps_the_other(target: str) -> None:
+def test_gathering_one_of_two_axes_keeps_the_other(target: str) -> None:
     """A GPU's compiler turns the weights first, and gathers along another dimension than the user's."""
     jitted = jax.jit(lambda x, w: jnp.tanh(x @ w), out_shardings=NamedSharding(AXES, P("data", "model")))
     given = split((256, 1024), "data"), split((1024, 2048), None, ("model", "data"))
@@ -164,7 +164,7 @@ def test_a_split_that_moves_to_another_dimension() -> None:
     assert "Split the same dimension on both sides" in way.advice
 
 
-def test_what_the_user_asked_for_is_none_of_the_partitioners() -> None:
+def test_collectives_of_the_user_are_no_reshardings() -> None:
     lowered = inspector.lower(lambda x: jax.lax.psum(x, "i"), jnp.ones(4), axis_env=[("i", 2)])
     (asked,) = lowered.collectives()
     unknown = resharding(asked)

@@ -120,7 +120,7 @@ def test_a_text_of_what_the_module_has_not_is_not_kept(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["nothing", "half", "other", "bits"])
-def test_what_cannot_be_used_is_dropped_and_made_anew(directory: Path, change: str) -> None:
+def test_unusable_files_are_replaced(directory: Path, change: str) -> None:
     module = readings.module(Owner(), data())
     text = hlo_listing(HLO, module, Root())
     for file in kept(directory):

@@ -26,7 +26,7 @@ def packed(path: Path, name: str, data: bytes, method: int = zipfile.ZIP_DEFLATE
     return path
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_entries_are_read(tmp_path: Path) -> None:
     entries = {"a": b"x", "b": bytes(40 << 20), "c": os.urandom(1000)}  # b would pack like a bomb
     archive.write(tmp_path / "f", entries, compress=True)
     with Archive(tmp_path / "f") as opened:
@@ -111,7 +111,7 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
             load_compiled(path)
 
 
-def test_what_is_refused_is_not_unpacked_first() -> None:
+def test_too_large_entries_are_refused_before_unpacking() -> None:
     packer = zlib.compressobj(1)
     bomb = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(300)), packer.flush()])
     assert archive.FREE_BYTES < archive.RATIO * len(bomb) < 300 << 20

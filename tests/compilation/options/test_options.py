@@ -253,7 +253,7 @@ def test_a_field_of_the_wrong_kind_is_named(fields: dict[str, Any], words: str) 
     assert words in str(caught.value)
 
 
-def test_of_takes_what_users_write() -> None:
+def test_of_accepts_all_forms_that_users_write() -> None:
     options = Options(flags={FAST_MATH: True})
     assert Options.of(None) == Options()
     assert Options.of(options) is options

@@ -84,7 +84,7 @@ def test_names_of_libtpu() -> None:
     assert "Did you mean async-collective-fusion" in warning
 
 
-def test_of_gpus_nothing_is_known() -> None:
+def test_pass_names_of_gpus_are_unknown() -> None:
     assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"}), "gpu") == ()
 
 

@@ -106,7 +106,7 @@ def test_a_file_of_another_format_than_elf_has_no_symbols(tmp_path: Path) -> Non
     ]
 
 
-def test_what_xla_shall_dump() -> None:
+def test_dump_flags_by_platform() -> None:
     assert {name: dict(AssemblyRecorder(name).flags) for name in ("cpu", "gpu", "tpu")} == {
         "cpu": {"xla_dump_emitter_re": "^llvm$"}, "gpu": {"xla_dump_emitter_re": "^(llvm|ptx)$"}, "tpu": {},
     }  # fmt: skip

@@ -122,7 +122,7 @@ SIX = Texts.of([f"text {n}" for n in range(6)])
 
 
 @pytest.mark.parametrize("timed", [PARTITIONED_TIMES, WHY_NOT], ids=["timed", "untimed"])
-def test_what_a_pass_changed_before_its_pipeline_started_is_its_own(timed: list[TimedPass] | Unavailable) -> None:
+def test_changes_before_the_start_of_a_pipeline_belong_to_their_pass(timed: list[TimedPass] | Unavailable) -> None:
     passes = record_passes(SIX, 0, PARTITIONED, timed)
     assert [(p.name, p.before_index, p.after_index) for p in passes if p.changed] == [
         ("propagate", 0, 1), ("dce", 2, 3), ("partition", 1, 4), ("fold", 4, 5), ("simplify", 4, 5),

@@ -61,7 +61,7 @@ def test_a_file_in_a_record_is_looked_into() -> None:
     assert list(everything_in(b"none")) == [b"none"]
 
 
-def test_what_is_cut_off_is_left_out() -> None:
+def test_truncated_records_are_omitted() -> None:
     whole = file(chunk([b"first"], packed=False), chunk([b"second"], packed=False))
     assert records(whole[:-3]) == [b"first"]
 

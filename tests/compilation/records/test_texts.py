@@ -31,7 +31,7 @@ def test_equal_texts_have_one_index_and_equal_lines_are_one_object() -> None:
     assert first[0] is second[1]
 
 
-def test_what_is_no_utf_8_is_shown_as_such() -> None:
+def test_invalid_utf_8_is_shown_with_replacement_characters() -> None:
     builder = TextsBuilder()
     builder.add(b"a\xffb")
     assert builder.build()[0] == "a\ufffdb"

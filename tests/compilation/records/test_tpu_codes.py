@@ -48,7 +48,7 @@ def test_without_llo_a_kernel_goes_by_its_function() -> None:
     assert set(kernels(*mosaic(10, "a-b", "only"))) == {("Mosaic", "a-b"), ("Mosaic lower-to-llo", "a-b")}
 
 
-def test_of_what_is_compiled_twice_the_later_counts() -> None:
+def test_the_later_of_two_compiles_counts() -> None:
     files = [*mosaic(10, "scale", "first"), ("20-scale.1-02-original", "old")]
     files += [*mosaic(30, "scale", "second"), ("40-scale.1-02-original", "new")]
     found = kernels(*reversed(files))

@@ -50,7 +50,7 @@ def test_a_death_is_not_remembered() -> None:
     assert counting.count([b"a"], Fragile(b"none").count) == ({"flops": 1.0},)
 
 
-def test_it_gives_up_after_many_deaths() -> None:
+def test_counting_stops_after_several_crashes() -> None:
     class Dying(Fragile):
         def count(self, modules: Sequence[bytes]) -> Job[Any]:
             self.deadly = modules[0]
@@ -81,7 +81,7 @@ def test_a_worker_that_does_not_start_is_asked_once(monkeypatch: pytest.MonkeyPa
     assert len(engine.asked) == 1
 
 
-def test_what_was_counted_is_not_asked_for_again() -> None:
+def test_counted_computations_are_not_counted_again() -> None:
     engine = Fragile(b"none")
     first = counting.count([b"a", b"bb", b"a"], engine.count)
     assert engine.asked == [[b"a", b"bb"]]

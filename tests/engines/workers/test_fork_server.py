@@ -63,7 +63,7 @@ def forked(ends: tuple[socket.socket, socket.socket], scratch: Path, *statuses: 
     return _Forked(server, PID, ends[0], Log(), str(scratch))
 
 
-def test_it_lives_until_it_is_killed_or_gone(
+def test_a_worker_runs_until_it_is_killed_or_exits(
     ends: tuple[socket.socket, socket.socket], killed: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -175,7 +175,7 @@ def test_a_server_that_ends_later_is_replaced_once(server: Any) -> None:
     assert failing._popen is None
 
 
-def test_what_a_server_has_no_room_for_is_said(server: Any) -> None:
+def test_a_full_server_is_reported(server: Any) -> None:
     full = server("send(ready=True)\nwhile True:\n    receive(); send(error='no room')")
     for _ in range(2):
         with pytest.raises(StartError, match="could not fork a worker: no room"):
@@ -213,7 +213,7 @@ def test_a_worker_gets_a_stream_and_a_log(server: Any) -> None:
 
 
 @pytest.mark.parametrize("pid", [0, -1, -4])
-def test_what_is_no_process_is_no_worker(server: Any, pid: int) -> None:
+def test_an_invalid_process_id_is_refused(server: Any, pid: int) -> None:
     with pytest.raises(StartError, match=f"a worker with the process id {pid}"):
         server(WORKER.replace(f"PID = {PID}", f"PID = {pid}")).fork({})
 

@@ -96,7 +96,7 @@ def test_the_executable_follows_a_report_that_does_not_wait_for_it() -> None:
         messages.read_executable({"reply": "ran"}, [])
 
 
-def test_what_was_told_is_not_sent_again() -> None:
+def test_the_early_report_is_not_sent_again() -> None:
     header, blobs = sent(messages.write_report(REPORT, EARLY))
     assert list(blobs) == [b"p", b"bb"]
     read = messages.read_report(header, blobs, executable, EARLY)

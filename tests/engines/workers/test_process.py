@@ -29,7 +29,7 @@ def write(log: Log, text: bytes) -> None:
     log.file.flush()
 
 
-def test_what_is_new_is_read_once(log: Log) -> None:
+def test_new_log_text_is_read_once(log: Log) -> None:
     assert log.read() == ""
     write(log, b"one\n")
     assert log.read() == "one\n"
@@ -39,7 +39,7 @@ def test_what_is_new_is_read_once(log: Log) -> None:
     assert log.read() == "two three\ufffd"
 
 
-def test_what_was_not_read_before_it_is_closed_can_still_be(log: Log) -> None:
+def test_a_closed_log_can_still_be_read(log: Log) -> None:
     write(log, b"one ")
     assert log.read() == "one "
     write(log, b"two")
@@ -50,7 +50,7 @@ def test_what_was_not_read_before_it_is_closed_can_still_be(log: Log) -> None:
     assert log.read() == ""
 
 
-def test_of_very_much_the_end_is_read(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_end_of_a_long_log_is_read(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_LOG_BYTES", 4)
     write(log, b"12345")
     assert log.read() == "2345"
@@ -125,7 +125,7 @@ def test_one_that_does_not_end_is_killed(script: Script, monkeypatch: pytest.Mon
     assert not scratch_of(worker).exists()
 
 
-def test_a_worker_is_told_what_it_must_be_and_where_to_write(script: Script) -> None:
+def test_a_worker_gets_its_settings_and_its_folder(script: Script) -> None:
     script("write({'reply': 'ready'}); write({'argv': sys.argv[1:]}); sys.stdin.read()")
     worker = spawn({"platform": "cpu"})
     try:
@@ -137,7 +137,7 @@ def test_a_worker_is_told_what_it_must_be_and_where_to_write(script: Script) -> 
         worker.close()
 
 
-def test_what_is_sent_is_read(script: Script) -> None:
+def test_sent_messages_are_read(script: Script) -> None:
     script("write({'reply': 'ready'}); size = len(sys.stdin.buffer.read(20)); write({'size': size}); sys.stdin.read()")
     worker = spawn({})
     try:
@@ -147,7 +147,7 @@ def test_what_is_sent_is_read(script: Script) -> None:
         worker.close()
 
 
-def test_what_was_written_at_the_start_belongs_to_no_request(script: Script) -> None:
+def test_output_during_the_start_belongs_to_no_request(script: Script) -> None:
     script("print('a start', file=sys.stderr, flush=True); write({'reply': 'ready'}); sys.stdin.read()")
     worker = spawn({})
     try:

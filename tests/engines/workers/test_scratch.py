@@ -78,7 +78,7 @@ def test_a_users_directory_of_such_a_name_stays(place: Path) -> None:
     }
 
 
-def test_it_is_in_memory_where_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_in_memory_where_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, disk = tmp_path / "memory", tmp_path / "disk"
     memory.mkdir()
     disk.mkdir()
@@ -91,7 +91,7 @@ def test_it_is_in_memory_where_that_can_be_written(tmp_path: Path, monkeypatch: 
         assert list(expected.iterdir()) == []
 
 
-def test_those_that_stay_are_told(place: Path) -> None:
+def test_folders_in_use_are_reported(place: Path) -> None:
     held, other = Scratch(1), Scratch(2)
     Scratch(3).release()
     assert sorted(delete_orphans()) == sorted([Path(held.path), Path(other.path)])
@@ -183,7 +183,7 @@ def test_those_of_a_process_that_ends_are_waited_for(place: Path, monkeypatch: p
     delete_orphans_of(12, 30)
 
 
-def test_but_not_for_ever(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_orphans_does_not_wait_indefinitely(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Scratch(12)
     clock = Clock(monkeypatch, lambda: None)
     delete_orphans_of(12, 30)

@@ -33,7 +33,7 @@ def test_messages_follow_each_other() -> None:
         read_message(stream)
 
 
-def test_what_is_written_is_what_the_module_says() -> None:
+def test_written_bytes_follow_the_documented_format() -> None:
     stream = io.BytesIO()
     write_message(stream, {"a": 1}, [b"xyz"])
     data = stream.getvalue()
@@ -51,7 +51,7 @@ def test_a_message_that_is_cut_off_is_an_end(cut: int) -> None:
         read_message(stream_of(stream.getvalue()[:cut]))
 
 
-def test_what_begins_otherwise_is_no_message() -> None:
+def test_other_beginnings_are_refused() -> None:
     with pytest.raises(WireError, match=r"b'INSQ' with a header of 2 bytes does not begin a message"):
         read_message(headed(b"{}", b"INSQ"))
 

@@ -150,7 +150,7 @@ def test_a_worker_that_has_served_enough_is_replaced_when_nothing_waits() -> Non
     lane.close()
 
 
-def test_what_comes_before_the_answer_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_before_the_reply_are_shown(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Any] = []
 
     class Show:
@@ -222,7 +222,7 @@ def test_an_executable_that_never_comes_costs_only_itself(rest: Any) -> None:
     lane.close()
 
 
-def test_what_cannot_be_told_does_not_leave_the_executable_to_the_next() -> None:
+def test_a_failed_report_does_not_pass_its_executable_to_the_next_request() -> None:
     lane, starter = lane_of(FakeWorker(TAKEN, COMPILED, {**MISSING, "recycle": False}, TAKEN, DONE))
     show = Told(ValueError("odd"))
     with pytest.raises(ValueError, match="odd"):
@@ -249,7 +249,7 @@ def test_errors_of_the_request_cost_no_worker() -> None:
 
 
 @pytest.mark.parametrize("reply", [{}, {"no": "reply"}, {"reply": "error"}, WireError("the stream is damaged")])
-def test_what_is_no_answer_costs_the_worker(reply: Any) -> None:
+def test_an_invalid_reply_ends_the_worker(reply: Any) -> None:
     worker = FakeWorker(TAKEN, reply)
     lane, _ = lane_of(worker)
     with pytest.raises(
@@ -261,7 +261,7 @@ def test_what_is_no_answer_costs_the_worker(reply: Any) -> None:
     lane.close()
 
 
-def test_a_worker_that_dies_of_a_request_is_told_with_its_last_words() -> None:
+def test_a_crash_is_reported_with_the_last_output_of_the_worker() -> None:
     lane, starter = lane_of(FakeWorker(TAKEN, DIES, status=-6, log="x.cc:1] Check failed: no\n"), FakeWorker(DONE))
     with pytest.raises(WorkerDiedError, match=r"XLA crashed \(SIGABRT\) while doing it") as caught:
         ask(lane).result(60)

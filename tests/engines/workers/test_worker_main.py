@@ -235,7 +235,7 @@ def test_who_grows_too_large_ends_itself_in_a_request_only(
     assert look(5001) == ([], "")
 
 
-def test_what_this_process_takes_is_what_the_system_tells() -> None:
+def test_the_memory_map_count_is_read_from_the_system() -> None:
     if not Path("/proc/self/status").exists():
         pytest.skip("no /proc here")
     told = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
@@ -384,7 +384,7 @@ def test_a_worker_in_which_xla_refused_something_serves_no_more(serving: Serving
     ("most", "spare_s", "given"),
     [(10, 7.0, ["given back in 7"]), (10, 0.0, ["given back in 0"]), (10, None, []), (1, 7.0, [])],
 )
-def test_what_is_free_is_given_back_between_requests(
+def test_free_memory_is_released_between_requests(
     serving: Serving, most: int, spare_s: float | None, given: list[str]
 ) -> None:
     serving.serve({"reply": "one"}, most=most, spare_s=spare_s)

@@ -87,5 +87,5 @@ def test_digits_of(sequence: list[int], digits: Digits | None) -> None:
     [((4, 2), (2, 2), True), ((4, 2), (2, 4), True), ((4, 2), (4, 2), True), ((4, 2), (2, 1), False),
      ((4, 2), (4, 4), False), ((4, 2), (2, 8), False)],
 )  # fmt: skip
-def test_what_a_digit_runs_over(outer: tuple[int, int], inner: tuple[int, int], holds: bool) -> None:
+def test_digits_that_contain_other_digits(outer: tuple[int, int], inner: tuple[int, int], holds: bool) -> None:
     assert Digit(*outer).holds(Digit(*inner)) == holds

@@ -158,7 +158,7 @@ def test_a_quarter_of_a_million_devices() -> None:
 
 @pytest.mark.parametrize("text", ["{{}}", "[0,0]<=[0]", "mesh['a'=0] {'a'}", "mesh['a'=0,'b'=2] {'b'}"])
 @pytest.mark.parametrize("mode", GroupMode)
-def test_groups_of_nobody(text: str, mode: GroupMode) -> None:
+def test_empty_groups_have_no_participants(text: str, mode: GroupMode) -> None:
     groups = parse(text)
     assert groups.member_digits() is None
     assert groups.expand().size == 0
@@ -288,7 +288,7 @@ def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
         assert read(later) == ListGroups([ids] * 100)
 
 
-def test_of_two_forms_the_later_one_counts() -> None:
+def test_the_later_of_two_forms_counts() -> None:
     proto, iota = proto_of([[n, n + 1] for n in range(100)]), proto_of([])
     iota.iota_collective_device_list.num_replica_groups = 2
     iota.iota_collective_device_list.num_devices_per_group = 3
@@ -345,7 +345,7 @@ def hold_to_ids(groups: Any, id_count: int | None = None) -> None:
 
 
 @pytest.mark.parametrize(("text", "groups"), FORMS)
-def test_what_is_told_of_ids_is_so(text: str, groups: list[list[int]]) -> None:
+def test_properties_of_ids_are_correct(text: str, groups: list[list[int]]) -> None:
     hold_to_ids(parse(text), 4)
     if "{{" in text:
         assert parse(text).member_digits(4) is None
@@ -451,7 +451,7 @@ def test_damaged_device_lists_and_meshes() -> None:
 
 
 @pytest.mark.parametrize("text", ["{{0,-1},{1,2}}", "{{-5}}"])
-def test_negative_ids_are_nobodys(text: str) -> None:
+def test_negative_ids_are_refused(text: str) -> None:
     with pytest.raises(ModuleError, match=r"the id -\d is negative"):
         parse(text)
     with pytest.raises(ModuleError, match=r"the id -\d is negative"):

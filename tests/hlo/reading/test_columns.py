@@ -148,7 +148,7 @@ def test_operands_count_by_which_are_the_same_and_bodies_by_what_they_do() -> No
     assert kind_of(module, "x") != kind_of(module, "y")  # another number of parameter
 
 
-def test_what_instructions_say_is_read_once_for_each_different_thing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_instruction_contents_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     module = module_of(TEXT)
     assert len(module.columns.contents) < len(module.columns)
     monkeypatch.setattr("inspector.hlo.reading.instruction_messages.Fields", lambda messages: pytest.fail("read again"))
@@ -333,7 +333,7 @@ def test_a_damaged_instruction_is_refused(written: bytes, said: str) -> None:
         _ = Columns(data).operands
 
 
-def test_what_is_not_written_is_empty() -> None:
+def test_absent_fields_are_empty() -> None:
     proto = proto_of(module_of(TEXT))
     instruction = proto.computations[-1].instructions[0]
     for field in ("opcode", "shape", "name", "id"):

@@ -62,7 +62,7 @@ def test_a_module_goes_with_its_value() -> None:
     assert module() is None
 
 
-def test_of_too_many_the_last_ones_stay() -> None:
+def test_the_most_recent_modules_stay_in_the_cache() -> None:
     held, owner = Held(most_rows=5), Owner()
     one = held.module(owner, proto("one"))
     two = held.module(owner, proto("two"))
@@ -142,7 +142,7 @@ def test_an_instruction_is_the_same_object_in_every_thread() -> None:
     assert len({tuple(map(id, each)) for each in seen}) == 1
 
 
-def test_what_is_kept_goes_with_the_module() -> None:
+def test_cached_values_are_freed_with_the_module() -> None:
     asked = []
 
     @kept

@@ -31,7 +31,7 @@ def test_only_those_that_are_asked_for() -> None:
     assert varints_at(data, ends[:, 2]).tolist() == [70_000, 6]
 
 
-def test_what_is_none_is_refused() -> None:
+def test_invalid_integers_are_refused() -> None:
     with pytest.raises(ValueError, match="3 bytes end within an integer"):
         varint_ends(b"\x01\x80\x80")
     long = b"\x80" * 10 + b"\x01"

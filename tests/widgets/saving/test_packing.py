@@ -26,7 +26,7 @@ BROWSER = Path(__file__).parents[3] / "frontend" / "test" / "packing.test.ts"
 )
 @example("")
 @example("999999999\n0\n999999999\n1000000000 007 0.50")
-def test_what_is_written_is_read(text: str) -> None:
+def test_packed_lines_are_unpacked(text: str) -> None:
     data = lines(text)
     assert data is not None
     assert decoded(data) == text

@@ -145,7 +145,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-def test_it_ends_as_devices_do(name: str) -> None:
+def test_a_played_exchange_equals_the_execution(name: str) -> None:
     function, combine, dimension = PROGRAMS[name]
     lowered = inspector.lower(function, jax.ShapeDtypeStruct((2, 6), jnp.float32), axis_env=AXES)
     collectives = lowered.collectives()
@@ -165,7 +165,7 @@ def test_it_ends_as_devices_do(name: str) -> None:
             np.testing.assert_array_equal(value, executed[member])
 
 
-def test_what_cannot_be_shown_says_why() -> None:
+def test_unsupported_exchanges_are_refused_with_the_reason() -> None:
     found = inspector.lower(lambda x: lax.psum(x, "i"), jnp.ones(6), axis_env=[("i", 6)]).collectives()
     with pytest.raises(ParameterError, match="Got the algorithm 'rings'; expected one of ring, bidirectional ring"):
         found.exchange(0, "rings")

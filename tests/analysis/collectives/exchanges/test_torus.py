@@ -126,7 +126,7 @@ def test_ends_are_linked_where_the_maker_says_so() -> None:
     assert Torus.published("tpu:tpu7x:2x2x1").device_count == 8
 
 
-def test_what_cannot_be_says_why() -> None:
+def test_impossible_arguments_are_refused_with_the_reason() -> None:
     collectives = inspector.lower(lambda x: lax.psum(x, "i"), jnp.ones(4), axis_env=[("i", 8)]).collectives()
     with pytest.raises(ParameterError, match=r"Device 4 takes part, but the network has only 4 devices \(2x2 chips\)"):
         collectives.link_loads(0, Torus((2, 2), (False, False)))
