@@ -121,5 +121,5 @@ def test_names_in_prose_are_public(path: str) -> None:
         ("inspector.Target._read", "inspector.Target._read"),
     ],
 )
-def test_a_name_that_is_not_public_is_found(code: str, name: str) -> None:
+def test_a_non_public_name_is_detected(code: str, name: str) -> None:
     assert name in strangers(code)

@@ -23,7 +23,7 @@ CALL = Missing("lu.3", "custom call")
 LOOP = Missing("while.1", "loop of unknown length", "counted once")
 
 
-def test_a_number_known_in_part_is_a_number_that_says_so() -> None:
+def test_a_partially_known_number_is_a_marked_number() -> None:
     value = AtLeast(4176, [CALL])
     assert value == 4176
     assert value > 4000
@@ -32,7 +32,7 @@ def test_a_number_known_in_part_is_a_number_that_says_so() -> None:
     assert missing(4176.0) == ()
 
 
-def test_sums_and_multiples_keep_what_is_missing() -> None:
+def test_sums_and_multiples_keep_the_missing_parts() -> None:
     value = AtLeast(10, [CALL])
     for made in (value + 5, 5 + value, value * 3, 3 * value, value / 2, sum([value, 1.0]), total([1.0, value])):
         assert missing(made) == (CALL,), made
@@ -63,7 +63,7 @@ def test_a_lower_bound_pickles() -> None:
     assert (value, value.missing) == (2, (CALL,))
 
 
-def test_a_message_that_quotes_what_it_got_is_bounded() -> None:
+def test_a_message_with_a_quoted_value_is_bounded() -> None:
     error = errors.ModuleError("Cannot read " + "x" * 5_000_000 + "the end", 7)
     assert str(error.args[0]).startswith("Cannot read x")
     assert str(error.args[0]).endswith("the end")
@@ -131,7 +131,7 @@ EVERY_USE: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("use", EVERY_USE)
-def test_every_use_of_an_unavailable_value_says_why(use: str) -> None:
+def test_every_use_of_an_unavailable_value_gives_the_reason(use: str) -> None:
     with pytest.raises(UnavailableError, match="passes were not recorded") as raised:
         EVERY_USE[use](GONE)
     said = str(raised.value)
@@ -176,7 +176,7 @@ def test_an_unavailable_value_prints_copies_and_pickles() -> None:
     assert not frame.isna().any().any()
 
 
-def test_a_program_without_passes_says_how_to_record_them() -> None:
+def test_missing_passes_have_a_remedy() -> None:
     compiled: Any = inspector.lower(lambda x: x + 1, jnp.ones(3)).compile(target="cpu")
     with pytest.raises(UnavailableError, match=r"was not asked for.*products="):
         compiled.passes.table()

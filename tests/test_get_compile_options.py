@@ -85,7 +85,7 @@ def shardy(request: pytest.FixtureRequest) -> Iterator[bool]:
     jax.config.update("jax_use_shardy_partitioner", before)
 
 
-def test_the_partitioner_is_the_one_jax_lowers_for_unless_said(shardy: bool) -> None:
+def test_the_default_partitioner_is_that_of_jax(shardy: bool) -> None:
     assert build().use_shardy_partitioner is shardy
     assert build(use_shardy_partitioner=not shardy).use_shardy_partitioner is not shardy
 

@@ -55,12 +55,12 @@ def collectives() -> Collectives:
 # ------------------------------------------------------------------ names
 
 
-def test_public_modules_need_no_import_of_their_own(one_device_python: RunPython) -> None:
+def test_public_modules_need_no_separate_import(one_device_python: RunPython) -> None:
     code = "import inspector; print(inspector.errors.TargetError.__name__, inspector.settings.current().cache_memory_bytes)"
     assert one_device_python(code).stdout.startswith("TargetError ")
 
 
-def test_tab_completion_offers_what_there_is() -> None:
+def test_tab_completion_offers_existing_names() -> None:
     assert {"errors", "settings", "lower", "Target"} <= set(dir(inspector))
     assert all(hasattr(inspector, name) for name in dir(inspector))
     with pytest.raises(AttributeError, match=r"no attribute 'lwoer'. It has: .*lower.*settings"):
@@ -132,7 +132,7 @@ def test_a_collective_that_is_not_there(collectives: Collectives, key: Any, erro
         collectives[key]
 
 
-def test_compare_says_what_to_do_with_what_is_not_compiled(
+def test_compare_refuses_uncompiled_values_with_a_remedy(
     lowered: inspector.Lowered, compiled: inspector.Compiled
 ) -> None:
     for given, words in (
@@ -266,7 +266,7 @@ def test_reprs_of_values(values: list[Any], collectives: Collectives) -> None:
     assert str(values[4]) == values[4].text
 
 
-def test_a_job_says_how_it_stands(lowered: inspector.Lowered) -> None:
+def test_a_job_shows_its_state(lowered: inspector.Lowered) -> None:
     job: Job[Any] = Job()
     assert re.fullmatch(r"<Job queued after .*s; result\(\) waits for it>", repr(job))
     job.fail(ParameterError("no such thing"))
@@ -396,7 +396,7 @@ def test_an_explorer_lists_its_own_members() -> None:
         explorer.close()
 
 
-def test_parameter_errors_are_no_lowering_errors() -> None:
+def test_parameter_errors_are_not_lowering_errors() -> None:
     assert not issubclass(inspector.errors.ParameterError, inspector.errors.LoweringError)
     assert not issubclass(inspector.errors.WorkerDiedError, inspector.errors.CompilationError)
 

@@ -21,7 +21,7 @@ def test_every_public_name_is_in_the_reference_once() -> None:
     assert sorted(there) == sorted(set(inspector.__all__) - {"__version__"})
 
 
-def test_the_tables_of_the_reference_name_what_its_pages_have() -> None:
+def test_the_tables_of_the_reference_list_its_pages() -> None:
     table = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     for page, names in re.findall(r"^\| \[.*\]\((.*)\) \| (.*) \|$", table, re.MULTILINE):
         text = (DOCS / "reference" / page).read_text(encoding="utf-8")

@@ -213,7 +213,7 @@ def test_no_cycles(package: dict[str, str]) -> None:
     assert cycle(package) == []
 
 
-def test_the_table_is_what_is_imported(package: dict[str, str]) -> None:
+def test_the_table_equals_the_imports(package: dict[str, str]) -> None:
     found = table(package)
     unused = {room: ROOMS[room] - found[room].keys() for room in ROOMS}
     assert {room: others for room, others in unused.items() if others} == {}, "allowed, and nobody imports it"

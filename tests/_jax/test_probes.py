@@ -84,7 +84,7 @@ def test_the_check_sees_what_has_none() -> None:
     assert not any(is_probed(use) for use in uses)
 
 
-def test_a_name_that_went_away_is_named_with_what_it_was_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_name_is_reported_with_its_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(core, "pp_eqn")
     monkeypatch.setattr(source_info_util, "user_frames", lambda source_info: [])
     monkeypatch.delattr(mlir, "LoweringParameters")

@@ -143,7 +143,7 @@ AGAIN = entry(
 )
 
 
-def test_where_no_step_leads_on_the_op_name_does_and_says_so() -> None:
+def test_without_a_matching_step_the_op_name_is_followed_with_a_note() -> None:
     passes = CompilerPasses.of(recorded(BEFORE, WITHOUT, AGAIN))
     found = passes.follow("sin")
     assert (found.last, found.certainty) == (("new",), Certainty.NAMED)

@@ -41,7 +41,7 @@ LAYOUT, OTHER, WIDTH = (
 LONG = Aspect("value", "1" * 30, "2" * 30)
 
 
-def test_nothing_is_said_in_words(base: Module) -> None:
+def test_equal_programs_are_described_in_words(base: Module) -> None:
     assert headline(base, []) == "the same program"
     assert headline(base, [], reordered=1234) == "the same program, 1,234 instructions run in a different order"
     assert headline(base, [change(base, "gone", "call")], reordered=3) == "1 custom-call gone"
@@ -113,7 +113,7 @@ TABLE: Mapping[str, tuple[Sequence[tuple[Any, ...]], str]] = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_the_most_telling_is_said_first(base: Module, case: str) -> None:
+def test_the_most_informative_change_comes_first(base: Module, case: str) -> None:
     told, wanted = TABLE[case]
     assert headline(base, [change(base, *each) for each in told]) == wanted
 
@@ -136,7 +136,7 @@ def test_a_start_instruction_counts_as_a_collective() -> None:
         (Total("flops", AtLeast(4.0, [Missing("k", "call", "not counted")]), 5.0, is_bytes=False), ""),
     ],
 )
-def test_numbers_of_both_programs_are_said_where_both_are_known(base: Module, total: Total, wanted: str) -> None:
+def test_numbers_known_of_both_programs_are_shown(base: Module, total: Total, wanted: str) -> None:
     assert total.words == wanted
     assert headline(base, [], [total]) == ", ".join(filter(None, ("the same program", wanted)))
 
@@ -187,7 +187,7 @@ def costs(**known: tuple[Any, Any]) -> dict[str, InstructionCost]:
     }
 
 
-def test_a_change_costs_the_sum_of_what_it_is_about(base: Module) -> None:
+def test_the_cost_of_a_change_is_the_sum_of_its_instructions(base: Module) -> None:
     known = costs(part=(1.0, 10.0), less=(2.0, 20.0), gelu_m=(4.0, 40.0), rows=(Unavailable("why"), 80.0))
     found = diff(base, base).counted(lambda: (known, {}))
     assert found.cost(change(base, "gone", "part less")) == {
@@ -219,7 +219,7 @@ def test_costs_are_counted_once(base: Module) -> None:
     assert asked == [1]
 
 
-def test_a_row_says_what_and_where() -> None:
+def test_a_row_has_the_change_and_its_place() -> None:
     text = BASE.replace('custom_call_target="kernel"', 'custom_call_target="kernel", metadata={op_name="jit(f)/k"}')
     ours, theirs = module_of(text), module_of(text.replace('"kernel"', '"other"').replace(
         "comparison", "comparison"))  # fmt: skip
@@ -289,7 +289,7 @@ def test_totals_are_the_peak_and_the_flops() -> None:
     )
 
 
-def test_computations_are_paired_with_what_calls_them(base: Module) -> None:
+def test_computations_are_paired_with_their_callers(base: Module) -> None:
     other = module_of(BASE.replace("gelu {", "gelu.9 {").replace("calls=gelu", "calls=gelu.9"))
     found = diff(base, other)
     names, theirs = base.columns.computation_names, other.columns.computation_names

@@ -101,7 +101,7 @@ def test_every_collective_is_a_resharding_or_has_a_reason(fun: Any, args: Any, t
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_all_to_all_is_needed_by_what_turns_the_array(target: str) -> None:
+def test_an_all_to_all_is_needed_by_the_transpose(target: str) -> None:
     given = split((64, 128), "x", None, mesh=RING)
     compiled = inspector.lower(turn, given, target=target).compile(target=target, products=("passes",))
     (moved,) = compiled.reshardings()

@@ -353,7 +353,7 @@ ENTRY main {
         ("{}", "{{0,1},{2,3}}", False),
     ],
 )
-def test_empty_groups_are_all_of_what_the_other_module_has(before: str, after: str, is_same: bool) -> None:
+def test_empty_groups_equal_the_group_of_all_devices(before: str, after: str, is_same: bool) -> None:
     ours, theirs = (module_of(ALL.replace("GROUPS", groups)) for groups in (before, after))
     assert bool(diff(ours, theirs)) is not is_same
     assert bool(diff(theirs, ours)) is not is_same

@@ -127,7 +127,7 @@ def test_a_flag_that_changed_is_named() -> None:
     assert list(key_of(plain).diff(key_of(effort))) == ["optimization_level"]
 
 
-def test_a_hit_hides_the_passes_that_a_dump_was_asked_for(tmp_path: Path) -> None:
+def test_a_hit_hides_the_passes_of_a_requested_dump(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     flags = {"xla_dump_hlo_pass_re": ".*"}
     foretold(program(), xla_dump_to=str(first), **flags)
@@ -148,7 +148,7 @@ def test_a_module_that_changed_is_named() -> None:
 
 
 @pytest.mark.parametrize("with_lines", [False, True])
-def test_source_lines_count_only_where_asked_for(with_lines: bool) -> None:
+def test_source_lines_count_only_when_requested(with_lines: bool) -> None:
     configure(compilation_cache_include_metadata_in_key=with_lines)
 
     def step(x: Any) -> Any:

@@ -188,7 +188,7 @@ def test_the_users_python_may_allow_it_by_name(tmp_path: Path) -> None:
         made.explorer(allow="xla_dump_to")
 
 
-def test_a_name_with_more_dashes_is_no_name() -> None:
+def test_a_name_with_more_dashes_is_invalid() -> None:
     """`merge` would take off two more, after the check of the name."""
     for name in ("----xla_dump_to", "---xla_dump_to"):
         with pytest.raises(OptionError, match=r"too many dashes\. Write 'xla_dump_to'"):

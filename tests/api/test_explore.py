@@ -85,7 +85,7 @@ shown.close()
     assert out == ["cpu:4 done [[0, 1, 2, 3]]", "cpu:6 done"]
 
 
-def test_static_arguments_of_either_kind_are_no_inputs_of_a_run(opened: list[Explorer]) -> None:
+def test_static_arguments_are_not_inputs_of_a_run(opened: list[Explorer]) -> None:
     def power(x: Any, n: int, *, how: str, scale: Any) -> Any:
         return x**n * scale if how == "up" else x
 
@@ -148,7 +148,7 @@ def test_other_words_for_targets_and_axes(opened: list[Explorer]) -> None:
 
 
 @pytest.mark.slow
-def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) -> None:
+def test_names_do_not_depend_on_imports(one_device_python: Any) -> None:
     one_device_python(
         "import inspector, pkgutil, importlib\n"
         "for module in pkgutil.iter_modules(inspector.__path__):\n"
@@ -157,7 +157,7 @@ def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) ->
     )
 
 
-def test_the_memories_of_a_device_that_is_not_here_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memories_of_an_absent_device_are_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     program = inspector.lower(lambda x: x + 1, 1.0, platform="tpu").program
     absent = CompileRequest(program, Options(), Target.parse("tpu:v5e:2x2"))
     assert explore_module._with_buffers(absent).products == {"buffers"}
@@ -213,7 +213,7 @@ shown.close()
 
 
 @pytest.mark.skipif(not ForkServer.supported(), reason="forks")
-def test_the_worker_is_asked_for_before_anything_else_is_done(one_device_python: Any) -> None:
+def test_the_worker_is_requested_first(one_device_python: Any) -> None:
     state, (begun,) = json.loads(one_device_python(BEGUN, env={"JAX_PLATFORMS": "cpu"}).stdout)
     assert state == "done"
     assert not begun["traced"]

@@ -172,7 +172,7 @@ FLAGS = {
 
 
 @pytest.mark.slow
-def test_scan_ranks_what_matters(lowered: Lowered) -> None:
+def test_scan_ranks_effects(lowered: Lowered) -> None:
     job = scan(lowered, FLAGS, target="cpu")
     table = job.result(120)
     assert job.stage == "done"
@@ -295,7 +295,7 @@ def test_progress_is_shown_to_the_end(lowered: Lowered, engine: WorkerEngine, mo
     assert seen[-1][1] == "done: 2 of 2 tried (2 unknown)"
 
 
-def test_an_unreliable_aspect_says_nothing(
+def test_an_unreliable_aspect_is_ignored(
     lowered: Lowered, engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = fingerprint, iter(range(100))
@@ -398,7 +398,7 @@ def test_flags_about_collectives_and_the_target_come_first(lowered: Lowered, com
         ]
 
 
-def test_a_word_in_a_longer_word_is_no_subject() -> None:
+def test_a_part_of_a_longer_word_is_not_a_subject() -> None:
     assert subjects("xla_gpu_enable_all_gather_combiner_by_dim") == {"all-gather"}
     assert subjects("xla_allow_excess_precision") == frozenset()
     assert "all-reduce" in subjects("xla_gpu_enable_nccl_user_buffers")

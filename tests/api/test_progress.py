@@ -85,7 +85,7 @@ def test_a_bar_that_is_waited_for_has_no_button(monkeypatch: pytest.MonkeyPatch)
     assert len(displayed[0].children) == 2
 
 
-def test_this_is_no_notebook() -> None:
+def test_pytest_is_not_a_notebook() -> None:
     assert not progress.in_notebook()
 
 

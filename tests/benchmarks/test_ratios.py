@@ -36,7 +36,7 @@ def test_a_figure_is_a_ratio(value: float) -> None:
         Figure("tf2", "columns", "the bare table", value)
 
 
-def test_a_figure_is_printed_with_what_it_is_held_to_and_its_aim() -> None:
+def test_a_figure_is_printed_with_its_reference_and_target() -> None:
     missed, plain = Figure("tf2", "columns", "the bare table", 0.5, 0.25), Figure("tf2", "written", "bare", 1.2345678)
     assert lines([missed, plain]) == "  columns over the bare table: 0.5 (aim 0.25: missed)\n  written over bare: 1.235"
 
@@ -105,7 +105,7 @@ def test_differences_within_the_noise_are_not_reported() -> None:
     assert told(OLD, at(0.25 * 1.29)).endswith("1 figures: 0 became 1.3 times worse, 0 better")
 
 
-def test_versions_of_jax_are_held_to_themselves() -> None:
+def test_versions_of_jax_are_compared_with_themselves() -> None:
     newer = dataclasses.replace(OLD, jax="0.12.0.1", value=1.0)
     said = told(OLD, newer, at(0.25), at(2.0, jax="0.12.0.1"))
     assert said.count("times worse:") == 1
@@ -160,7 +160,7 @@ def test_git_s_own_names_are_known() -> None:
     assert compare.chosen(["HEAD"], [head, "bbbb222222"]) == (head, "bbbb222222")
 
 
-def test_the_command_prints_what_became_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ratios.csv"
     ratios.add([OLD, at(0.5)], path)
     compare.main(["aaaa", "--file", str(path)])
@@ -206,7 +206,7 @@ def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     assert "unknown: speed; there are replica_groups, analysis" in capsys.readouterr().err
 
 
-def test_a_benchmark_runs_in_a_process_of_its_own() -> None:
+def test_a_benchmark_runs_in_a_separate_process() -> None:
     found = record._measured("replica_groups")
     assert {figure.workload for figure in found} == {"65536 devices"}
     assert all(figure.over == "sorting the ids" for figure in found)

@@ -39,7 +39,7 @@ def test_a_program_that_compiles_has_every_cell() -> None:
     assert cells["memory"].startswith("RAM ")
 
 
-def test_our_own_sums_are_not_held_to_themselves() -> None:
+def test_sums_are_not_compared_with_themselves() -> None:
     looped = inspector.lower(lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jnp.tanh(x @ x), x), jnp.ones((8, 8)))
     cells = dict(
         zip(targets.HEADS[2:], targets._cells(looped.compile(target="cpu", products=("buffers",))), strict=True)

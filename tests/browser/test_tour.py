@@ -144,7 +144,7 @@ def test_errors_appear_in_place(small: str, open_notebook: OpenNotebook, run_all
     assert seen == Seen()
 
 
-def test_a_flag_is_found_and_turned_by_keyboard(
+def test_a_flag_is_searched_and_changed_by_keyboard(
     small: str, open_notebook: OpenNotebook, run_all: RunAll, seen: Seen
 ) -> None:
     page = open_notebook(small)

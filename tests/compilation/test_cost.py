@@ -65,7 +65,7 @@ def test_instructions_of_real_modules_sum_to_xlas_total(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "big" not in name])
-def test_a_fusion_told_briefly_costs_what_the_whole_one_costs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summarized_fusion_has_the_cost_of_the_complete_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = Module.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
     briefly = singles(module)
     monkeypatch.setattr("inspector.hlo.reading.fusion_summaries.Briefs.of", lambda *_: None)
@@ -200,7 +200,7 @@ ENTRY main {
 """
 
 
-def test_a_pallas_kernel_costs_what_its_author_says() -> None:
+def test_a_pallas_kernel_has_the_cost_estimate_of_its_author() -> None:
     said = r'"{\"custom_call_config\":{\"cost_estimate\":{\"flops\":\"80\",\"transcendentals\":\"2\",\"bytes_accessed\":\"32\"}}}"'
     module = module_of(CALL.replace('"mystery"', f'"tpu_custom_call", backend_config={said}'))
     found = counted(module)
@@ -209,7 +209,7 @@ def test_a_pallas_kernel_costs_what_its_author_says() -> None:
     assert not total(module, found).missing
 
 
-def test_a_convolution_by_cudnn_costs_what_a_convolution_costs() -> None:
+def test_a_cudnn_convolution_has_the_cost_of_a_convolution() -> None:
     flops = counted(module_of(CONVOLUTION))["conv"].flops
     taps = 3 * 8 - 2  # in each direction, without those that lie in the padding
     assert flops == 2 * 2 * 5 * 4 * taps * taps
@@ -226,7 +226,7 @@ ENTRY main {
 """
 
 
-def test_a_product_by_cublas_costs_what_a_product_costs() -> None:
+def test_a_cublas_call_has_the_cost_of_a_dot() -> None:
     module = module_of(PRODUCT)
     assert counted(module)["gemm"].flops == 2 * 3 * 8 * 5 * 16
     assert str(algorithm_of(module.instruction("gemm"), PEAKS["h100"])) == "f32"
@@ -254,7 +254,7 @@ def test_equal_instructions_are_counted_once() -> None:
     assert total(module, counted(module)).flops == 50 * 4
 
 
-def test_vector_memory_is_no_main_memory() -> None:
+def test_vector_memory_is_not_main_memory() -> None:
     module = Module.from_proto(gzip.decompress((HEAPS / "v5e_mlp.0.10.hlo.pb.gz").read_bytes()))
     found = counted(module)
     whole = total(module, found)
@@ -363,7 +363,7 @@ def unrolled(x: Any) -> Any:
     return x
 
 
-def test_a_loop_costs_what_it_costs_unrolled(loop: Compiled) -> None:
+def test_a_loop_has_the_cost_of_the_unrolled_loop(loop: Compiled) -> None:
     flat = inspector.lower(unrolled, np.eye(N, dtype=np.float32)).compile(engine=InlineEngine()).cost
     assert isinstance(loop.cost, Cost)
     assert isinstance(flat, Cost)
@@ -477,7 +477,7 @@ def test_library_calls_are_counted_once_regardless_of_their_configuration() -> N
     assert {"a", "b"} in names
 
 
-def test_very_deep_fusions_cost_what_they_cost() -> None:
+def test_costs_of_very_deep_fusions() -> None:
     proto = proto_of(
         module_of("HloModule m\nENTRY e {\n  x = f32[4]{0} parameter(0)\n  ROOT n = f32[4]{0} negate(x)\n}\n")
     )

@@ -34,14 +34,14 @@ def without(executable: bytes, *names: str) -> bytes:
     platform.machine() != "x86_64" or not CPUINFO.exists(), reason="compares with what Linux tells of an x86-64 CPU"
 )
 @pytest.mark.parametrize("name", ["avx", "avx2", "avx512f", "fma", "aes", "bmi2", "avx512_bf16"])
-def test_features_are_those_that_linux_tells(local: bytes, name: str) -> None:
+def test_features_equal_those_of_linux(local: bytes, name: str) -> None:
     features = cpu_features(local)
     assert isinstance(features, frozenset)
     (flags,) = {line for line in CPUINFO.read_text().splitlines() if line.startswith("flags")}
     assert (name.replace("_", "") in features) == (name in flags.split())
 
 
-def test_preferences_are_no_features(local: bytes) -> None:
+def test_preferences_are_not_features(local: bytes) -> None:
     features = cpu_features(local)
     assert isinstance(features, frozenset)
     assert features

@@ -98,7 +98,7 @@ def test_an_unknown_target_is_refused_with_the_valid_ones(text: str, words: str)
     assert words in str(caught.value)
 
 
-def test_a_number_is_no_target() -> None:
+def test_a_number_is_not_a_target() -> None:
     with pytest.raises(
         TargetError, match="A target must be a string such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got 8"
     ):

@@ -93,7 +93,7 @@ def test_an_unknown_question_is_reported(number: Any) -> None:
         inspector.check(number, 3)
 
 
-def test_every_question_is_asked_in_its_notebook_before_its_answer() -> None:
+def test_every_question_precedes_its_answer_in_the_notebook() -> None:
     for lesson in range(1, len(LESSONS) + 1):
         code = "\n".join(cells(lesson, "code"))
         asked = re.findall(r'check\("(\d\.\d)", \.\.\.\)', code)

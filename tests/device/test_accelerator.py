@@ -58,7 +58,7 @@ def test_a_crash_costs_the_worker_only(arguments: tuple[jax.Array, jax.Array]) -
     assert lowered.compile(isolate=True).run(*arguments, repeat=1).outputs[0].shape == (256,)
 
 
-def test_targets_tell_of_it() -> None:
+def test_targets_list_the_accelerator() -> None:
     attached = inspector.targets().iloc[0]
     assert (attached.target, attached.can_run) == ("attached", True)
     assert attached.device_kind == jax.local_devices()[0].device_kind

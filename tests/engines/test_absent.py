@@ -104,7 +104,7 @@ def test_a_mesh_is_laid_over_a_slice_as_jax_does() -> None:
 
 
 @needs_tpu
-def test_given_devices_are_kept() -> None:
+def test_devices_of_the_program_are_preserved() -> None:
     lowered = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 2)], target="tpu:v5e:2x4")
     options = inspector.Options(device_assignment=[[5], [2]])
     compiled = lowered.compile(options, target="tpu:v5e:2x4")
@@ -235,7 +235,7 @@ def test_described_devices_are_the_same(target: str, one_device_python: RunPytho
 
 @pytest.mark.slow
 @needs_gpu
-def test_a_toolkit_of_the_machine_is_not_asked(one_device_python: RunPython, tmp_path: Path) -> None:
+def test_an_installed_toolkit_is_not_used(one_device_python: RunPython, tmp_path: Path) -> None:
     marker, fake = tmp_path / "asked", tmp_path / "cuda" / "bin" / "ptxas"
     fake.parent.mkdir(parents=True)
     fake.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")

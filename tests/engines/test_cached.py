@@ -86,7 +86,7 @@ def engine(inner: Engine, compiler: str = "c1") -> CachedEngine:
     return CachedEngine(inner, lambda _: compiler)
 
 
-def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
+def test_a_cached_result_is_immediate_and_marked() -> None:
     inner = FakeEngine()
     cached = engine(inner)
     first = cached.submit(request()).result(5)
@@ -337,7 +337,7 @@ def test_entries_are_available_while_they_are_written(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("executable", [b"code", LOST])
 @pytest.mark.parametrize("has_disk", [True, False])
-def test_who_asks_does_not_wait_for_an_executable_that_is_to_come(
+def test_a_request_does_not_wait_for_a_pending_executable(
     executable: bytes | Unavailable, has_disk: bool, directory: Path
 ) -> None:
     come = threading.Event()
@@ -429,7 +429,7 @@ print(is_from_cache(compiled), compiled.run(np.zeros(3, np.float32), repeat=1).o
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no modes")
-def test_a_directory_that_others_may_write_is_not_used_and_says_so_once(
+def test_a_directory_that_others_may_write_is_not_used_with_one_warning(
     directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked, disk = request(), DiskCache(str(directory))

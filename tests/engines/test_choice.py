@@ -23,7 +23,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "default_engine", lambda *asked: ("default", *asked))
 
 
-def test_engines_are_named_or_given() -> None:
+def test_engines_by_name_or_object() -> None:
     given = InlineEngine()
     assert chosen_engine(None) is None
     assert cast(Any, chosen_engine("worker")) == "worker_engine"

@@ -175,7 +175,7 @@ def without_metadata(hlo_proto: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ["step", "donated", "partitions", "replicas"])
-def test_the_preview_comes_before_the_result_and_says_the_same(engine: Engine, name: str) -> None:
+def test_the_preview_comes_first_and_equals_the_result(engine: Engine, name: str) -> None:
     fun, args, _ = programs.sharded_step()
     program, target = {
         "step": lambda: (programs.lower(step, spec(16, 8), spec(4, 16)), CPU),
@@ -520,7 +520,7 @@ def test_close_twice_and_after(make: Callable[[], Engine]) -> None:
         engine.submit(request).result(10)
 
 
-def test_closing_ends_what_is_under_way(make: Callable[[], Engine]) -> None:
+def test_closing_ends_running_jobs(make: Callable[[], Engine]) -> None:
     engine = make()
     slow = programs.lower(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: jnp.linalg.eigh(x)[1] @ x, x), spec(64, 64))
     jobs = [engine.submit(CompileRequest(slow, Options(), CPU)) for _ in range(3)]

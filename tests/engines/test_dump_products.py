@@ -71,7 +71,7 @@ def test_an_unreadable_product_does_not_affect_the_others(tmp_path: Path, monkey
     assert Buffers.from_bytes(read(made, "buffers")).hlo_proto == b"proto"
 
 
-def test_nothing_is_asked_of_xla_that_is_not_wanted() -> None:
+def test_only_requested_products_are_dumped() -> None:
     assert "xla_dump_hlo_pass_re" not in DumpedProducts({"assembly"}, "cpu").flags
     assert "xla_dump_emitter_re" not in DumpedProducts({"passes"}, "cpu").flags
     assert "xla_dump_hlo_as_proto" not in DumpedProducts({"passes"}, "cpu").flags

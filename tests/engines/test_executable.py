@@ -213,7 +213,7 @@ def test_a_pickle_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_without_bytes_there_is_no_file(compiled: Compiled, tmp_path: Path) -> None:
+def test_a_program_without_an_executable_has_no_file(compiled: Compiled, tmp_path: Path) -> None:
     bare = dataclasses.replace(compiled, _engine="worker", executable=Unavailable("the back-end keeps it"))
     with pytest.raises(ExecutionError, match=r"cannot be saved: the back-end keeps it\. Compiled\.save"):
         save_executable(bare, tmp_path / "b")

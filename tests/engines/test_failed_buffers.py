@@ -47,19 +47,19 @@ def failed(recorded: Buffers, *, is_told: bool) -> CompilationError:
     return error
 
 
-def test_a_proto_taken_apart_is_put_together_again(recorded: Buffers) -> None:
+def test_a_split_proto_is_joined_again(recorded: Buffers) -> None:
     parts = split_hlo_proto(recorded.hlo_proto)
     assert split_hlo_proto(joined_hlo_proto(*parts)) == parts
     assert split_hlo_proto(joined_hlo_proto(b"", b"x" * 300)) == (b"", b"x" * 300)
 
 
-def test_an_error_takes_along_what_was_told(recorded: Buffers) -> None:
+def test_an_error_includes_the_early_report(recorded: Buffers) -> None:
     error = pickle.loads(pickle.dumps(failed(recorded, is_told=True)))
     kept = Buffers.from_bytes(error.buffers)
     assert list(assigned_bytes(kept.assignment)) == list(assigned_bytes(recorded.assignment))
 
 
-def test_nothing_is_made_up_where_nothing_was_told(recorded: Buffers) -> None:
+def test_without_an_early_report_the_error_has_no_buffers(recorded: Buffers) -> None:
     error = failed(recorded, is_told=False)
     assert error.buffers == b""
     lowered = inspector.lower(lambda x: x, jnp.ones(2))

@@ -41,7 +41,7 @@ def test_a_job_canceled_while_waiting_never_starts() -> None:
     lane.close(LIMIT_S)
 
 
-def test_closing_cancels_what_waits_and_lets_what_runs_end() -> None:
+def test_closing_cancels_waiting_jobs_and_lets_running_ones_end() -> None:
     lane, go, begun = Lane("test"), threading.Event(), list[str]()
     running, waiting, late = Job[bool](), Job[None](), Job[None]()
     started = threading.Event()
@@ -90,7 +90,7 @@ def test_a_waiting_job_names_the_running_job() -> None:
     lane.close(LIMIT_S)
 
 
-def test_a_job_without_memory_or_a_thread_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_memory_or_a_thread_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise MemoryError
 

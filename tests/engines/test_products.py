@@ -236,7 +236,7 @@ def test_a_dump_of_the_users_own_is_refused_beside_it(engine: Engine, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_remembered_result_without_the_product_is_no_answer(tmp_path: Path) -> None:
+def test_a_cached_result_without_the_product_is_not_used(tmp_path: Path) -> None:
     from inspector import settings
 
     inner = InlineEngine()

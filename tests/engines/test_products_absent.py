@@ -68,7 +68,7 @@ def test_passes_lead_from_the_first_hlo_to_the_last(target: str) -> None:
 
 
 @needs_tpu
-def test_passes_go_on_where_complex_numbers_are_taken_apart() -> None:
+def test_passes_continue_after_complex_numbers_are_decomposed() -> None:
     def spectrum(x: jax.Array) -> jax.Array:
         return jnp.fft.irfft(jnp.fft.rfft(x) * 2) + 1
 

@@ -75,7 +75,7 @@ def test_the_first_core_identifies_the_processor(
     assert shared_engines._machine.__wrapped__() == " ".join([platform.machine(), *machine])
 
 
-def test_where_the_system_tells_nothing_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_core_information_the_platform_module_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Path) -> str:
         raise OSError("no such file")
 

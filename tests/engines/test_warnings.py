@@ -51,7 +51,7 @@ def test_an_involuntary_rematerialization_is_reported(engine: WorkerEngine, targ
     assert plain.warnings == ()
 
 
-def test_a_compile_in_this_process_says_what_it_does_not_hear() -> None:
+def test_an_inline_compile_reports_uncaptured_warnings() -> None:
     assert inspector.lower(jnp.sin, 1.0).compile(engine="inline").warnings == (UNHEARD,)
 
 

@@ -156,7 +156,7 @@ def test_large_differences_are_reported_exactly() -> None:
     assert difference("", np.array([most]), np.array([-most])).largest == 2 * float(most)
 
 
-def test_elements_that_are_no_numbers_have_no_sizes() -> None:
+def test_non_numeric_elements_have_no_sizes() -> None:
     found = difference("", np.array(["a", "b"]), np.array(["a", "c"]))
     assert (found.differing, found.first) == (1, (1,))
     assert found.largest == found.scaled == found.relative == Unavailable("the values are not numbers")

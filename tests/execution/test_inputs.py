@@ -34,7 +34,7 @@ def one(dtype: Any, value: Any, shape: tuple[int, ...] = ()) -> np.ndarray:
 F32_2 = jax.ShapeDtypeStruct((2,), jnp.float32)
 
 
-def test_a_wrong_number_of_arrays_lists_what_is_taken() -> None:
+def test_a_wrong_number_of_arrays_lists_the_expected_ones() -> None:
     p = program(lambda params, x: params["w"] @ x, {"w": jnp.ones((3, 2))}, jnp.ones(2))
     with pytest.raises(ExecutionError, match=r"takes 2 arrays \(params\['w'\], x\), got 1\. Pass the arguments"):
         given_inputs(p, ({"w": jnp.ones((3, 2))},), {})
@@ -53,7 +53,7 @@ def test_a_wrong_shape_names_the_path_and_both_shapes() -> None:
         given_inputs(p, (bad,), {})
 
 
-def test_a_wrong_dtype_names_the_path_and_what_to_write() -> None:
+def test_a_wrong_dtype_names_the_path_and_the_remedy() -> None:
     p = program(lambda x, *, scale: x * scale, F32_2, kwargs={"scale": 2.0})
     with pytest.raises(ExecutionError, match=r"x has dtype int32, but .* lowered for float32\. Convert .*'float32'"):
         given_inputs(p, (np.zeros(2, np.int32),), {"scale": 1.0})
@@ -188,7 +188,7 @@ def test_objects_that_jax_takes_as_arrays_are_converted() -> None:
     assert weights.value.tolist() == [3, 4]
 
 
-def test_an_array_that_was_donated_is_gone_and_says_so() -> None:
+def test_a_donated_array_is_refused_with_the_reason() -> None:
     gone = jnp.ones(2)
     gone.delete()
     with pytest.raises(ExecutionError, match=r"x cannot be read: .*deleted.* The buffer of a donated array is deleted"):

@@ -88,7 +88,7 @@ def test_donated_arguments_survive_repeated_runs(engine: Engine) -> None:
     np.testing.assert_array_equal(run.inputs[1].value, X)
 
 
-def test_without_arguments_inputs_are_made_and_said_to_be(engine: Engine) -> None:
+def test_generated_inputs_are_marked(engine: Engine) -> None:
     compiled = inspector.lower(lambda x, n: x * n, X, 3).compile(engine=engine)
     run = compiled.run(repeat=1, engine=engine)
     assert all(given.made for given in run.inputs)
@@ -158,7 +158,7 @@ def over_replicas(
 
 
 @pytest.mark.parametrize("each", [(True, False), (True, True), (False, False), (False, True)])
-def test_replicas_of_two_axes_compute_what_vmap_computes(each: tuple[bool, bool], engine: Engine) -> None:
+def test_replicas_of_two_axes_equal_vmap(each: tuple[bool, bool], engine: Engine) -> None:
     axes = [("i", 4), ("j", 2)]
     generator = np.random.default_rng(1)
     args = [generator.normal(size=(8, 4, 3) if e else (4, 3)).astype(np.float32) for e in each]

@@ -292,7 +292,7 @@ def test_a_check_against_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     inspector.expect(dense, args[0], S((48, 64), jnp.float32), target="cpu").baseline(path, above="60%")
 
 
-def test_another_compilers_record_is_said(tmp_path: Path) -> None:
+def test_a_record_of_another_compiler_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     compiled = inspector.lower(dense, S((64, 64), jnp.float32), S((32, 64), jnp.float32)).compile(target="cpu")
     record = Record.of(compiled)

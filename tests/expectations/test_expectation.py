@@ -139,7 +139,7 @@ def test_numbers_within_limits(expected: Any) -> None:
     step.bytes_accessed(at_most=compiled.cost.bytes_accessed)
 
 
-def test_too_much_memory_shows_what_lives_at_the_peak(expected: Any) -> None:
+def test_too_much_memory_shows_the_buffers_at_the_peak(expected: Any) -> None:
     text = failure(lambda: expected("dense").peak_bytes(at_most="300 KiB"))
     assert re.search(r"peak memory: expected at most 300 KiB, got 3\d\d KiB", text)
     assert re.search(r"nearest: [\d.]+ KiB above the limit \(\+[\d.]+%\)", text)
@@ -289,7 +289,7 @@ def test_a_failure_names_the_file_that_shows_more(expected: Any, tmp_path: Path)
     assert isinstance(ExpectationError("x"), AssertionError)
 
 
-def test_only_the_last_failures_are_kept(expected: Any, tmp_path: Path) -> None:
+def test_only_the_last_failures_are_stored(expected: Any, tmp_path: Path) -> None:
     compiled = expected("two_sums").compiled
     folder = None
     for number in range(25):
@@ -300,7 +300,7 @@ def test_only_the_last_failures_are_kept(expected: Any, tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 20
 
 
-def test_names_of_programs_are_no_paths(expected: Any, tmp_path: Path) -> None:
+def test_names_of_programs_are_not_paths(expected: Any, tmp_path: Path) -> None:
     for name in ("../../etc/x", "a/b", "..", "x\0y", "ü" * 300, "$(rm -rf)"):
         path = Keeping(name=name, failed=tmp_path / "failed").save(expected("two_sums").compiled)
         assert path is not None

@@ -104,7 +104,7 @@ def test_a_librarys_tests(library: Path) -> None:
 
 
 @pytest.mark.parametrize("use", ["", "def test_it(request): request.getfixturevalue('hlo')"])
-def test_who_does_not_use_it_pays_nothing(tmp_path: Path, use: str) -> None:
+def test_the_plugin_has_no_cost_when_unused(tmp_path: Path, use: str) -> None:
     (tmp_path / "conftest.py").write_text(
         "import sys\ndef pytest_unconfigure(config):\n    print('\\nloaded:', 'jax' in sys.modules, 'inspector.errors' in sys.modules)\n"
     )

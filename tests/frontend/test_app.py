@@ -219,7 +219,7 @@ def test_requests_reach_the_handler_and_its_errors_the_user(make: Any) -> None:
         {"type": "tune", "id": 0, "variant": 0, "kernel": 0, "values": {"a": ["b"]}, "interpret": False},
     ],
 )
-def test_whatever_is_no_message_is_answered_shortly(make: Any, content: object) -> None:
+def test_an_invalid_message_gets_a_short_error(make: Any, content: object) -> None:
     app, sent = make(on_request=lambda message: pytest.fail("it is no message"))
     app._receive(app, content, [])
     ready(app)

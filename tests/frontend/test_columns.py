@@ -95,7 +95,7 @@ def test_hovering_lights_the_other_columns(demo: OpenDemo) -> None:
     expect(page.locator(".insp-column .insp-hover")).to_have_count(0)
 
 
-def test_columns_scroll_apart_and_keep_their_place(demo: OpenDemo) -> None:
+def test_columns_scroll_separately_and_keep_their_position(demo: OpenDemo) -> None:
     page = demo("targets")
     begin = scroller(page, 2).evaluate("e => Math.round(e.scrollTop)")
     scroller(page, 0).evaluate("e => e.scrollTop = 700")
@@ -219,7 +219,7 @@ def test_a_column_goes_and_comes_back(demo: OpenDemo) -> None:
     assert names(page) == TARGETS
 
 
-def test_each_column_tells_how_its_variant_fares(demo: OpenDemo) -> None:
+def test_each_column_shows_the_state_of_its_variant(demo: OpenDemo) -> None:
     page = demo("compiling")
     expect(column(page, 1).locator(".insp-state-loading")).to_contain_text(re.compile(r"Compiling\d"))
     expect(column(page, 2).locator(".insp-state-failed")).to_contain_text("split_count=-5")
@@ -273,7 +273,7 @@ def test_side_by_side_is_remembered(demo: OpenDemo) -> None:
     expect(page.locator(".insp-column")).to_have_count(0)
 
 
-def test_the_layouts_with_and_without_columns_are_apart(demo: OpenDemo) -> None:
+def test_the_layouts_with_and_without_columns_are_separate(demo: OpenDemo) -> None:
     page = demo("mlp")
     groups = page.locator(".insp-columns > .insp-stack")
     width = lambda: groups.nth(1).evaluate("e => e.offsetWidth")  # noqa: E731 - asked twice
@@ -289,7 +289,7 @@ def test_the_layouts_with_and_without_columns_are_apart(demo: OpenDemo) -> None:
     expect(page.locator("[data-group='0.0'] [data-tab=graph]")).to_be_visible()
 
 
-def test_a_comparison_between_platforms_says_that_they_differ(demo: OpenDemo) -> None:
+def test_a_comparison_between_platforms_states_the_difference(demo: OpenDemo) -> None:
     page = demo("targets")
     expect(page.get_by_role("button", name="Compare with baseline")).to_be_disabled()
     page.locator(".insp-chip-main").nth(1).click()
@@ -299,7 +299,7 @@ def test_a_comparison_between_platforms_says_that_they_differ(demo: OpenDemo) ->
     expect(page.locator(".insp-column")).to_have_count(3)  # back to where it came from
 
 
-def test_a_variant_of_another_platform_is_compared_with_the_first_of_its_own(demo: OpenDemo) -> None:
+def test_a_variant_is_compared_with_the_first_of_its_platform(demo: OpenDemo) -> None:
     page = demo("targets")
     page.evaluate(
         """async () => {
@@ -342,7 +342,7 @@ def test_numbers_are_compared_with_the_first_variant_for_the_same_target(demo: O
     expect(cells.nth(3).locator(".insp-better")).to_have_attribute("title", "Compared with tpu:v5e:2x4")
 
 
-def test_a_comparison_on_one_platform_says_nothing_of_platforms(demo: OpenDemo) -> None:
+def test_a_comparison_on_one_platform_does_not_mention_platforms(demo: OpenDemo) -> None:
     page = demo("mlp")
     page.locator(".insp-chip-main").nth(1).click()
     page.get_by_role("button", name="Compare with baseline").click()

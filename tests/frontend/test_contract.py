@@ -96,7 +96,7 @@ def test_the_frontend_needs_only_the_model_interface(page: Page, explorer: Explo
     assert explorer.selection["pane"] == "optimized"
 
 
-def test_a_trusted_workspace_brings_what_is_stored_to_life(page: Page, explorer: Explorer) -> None:
+def test_a_trusted_workspace_shows_stored_outputs(page: Page, explorer: Explorer) -> None:
     page.evaluate(SHOW_HTML, [explorer._recorder._form()["text/html"], True])
     expect(page.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
     expect(page.locator(".inspector-form")).to_be_hidden()

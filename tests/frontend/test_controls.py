@@ -65,7 +65,7 @@ def row(demo: OpenDemo) -> Row:
     return row
 
 
-def test_three_letters_show_what_a_flag_is(row: Row) -> None:
+def test_a_search_highlights_matches_and_describes_flags(row: Row) -> None:
     found = row.search("cpu_enable_fast")
     expect(found.first.locator(".insp-flag-name")).to_have_text(FAST_MATH)
     expect(found.first.locator("mark")).to_have_text(["cpu", "enable", "fast"])
@@ -172,7 +172,7 @@ def test_late_answers_and_single_letters_show_nothing(row: Row) -> None:
     expect(row.suggestions).to_have_count(0)  # the field was left meanwhile
 
 
-def test_several_flags_are_no_search(row: Row) -> None:
+def test_several_flags_are_not_a_search(row: Row) -> None:
     row.search("fast")
     row.flag.fill(f"--{FAST_MATH}=true --xla_dump_to=/tmp")
     expect(row.suggestions).to_have_count(0)
@@ -229,7 +229,7 @@ def test_an_error_stays_below_until_it_is_dismissed(row: Row) -> None:
     expect(said).to_have_count(0)
 
 
-def test_axes_are_asked_for_where_they_can_be(row: Row) -> None:
+def test_axes_are_offered_where_they_apply(row: Row) -> None:
     axes = row.page.get_by_label("Axis environment")
     expect(axes).to_have_value("i=4")
     axes.fill("i=8")
@@ -240,7 +240,7 @@ def test_axes_are_asked_for_where_they_can_be(row: Row) -> None:
     expect(axes).to_be_hidden()
 
 
-def test_without_a_kernel_nothing_can_be_asked(row: Row) -> None:
+def test_without_a_notebook_kernel_the_controls_are_disabled(row: Row) -> None:
     row.page.evaluate("() => { demo.model.send = () => { throw new Error('closed') } }")
     row.page.get_by_role("button", name="Add variant").click()
     expect(row.page.get_by_text("The notebook kernel is gone")).to_be_visible()

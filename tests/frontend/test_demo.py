@@ -44,7 +44,7 @@ BELOW = """() => {
 # ---------------------------------------------------------------------- linked lines
 
 
-def test_a_source_line_lights_what_it_became_in_every_text(demo: OpenDemo) -> None:
+def test_a_source_line_highlights_its_lines_in_every_text(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "jnp.mean(jnp.square").click(position=AT)
     expect(page.locator("[data-pane=source] .insp-chosen")).to_contain_text("jnp.mean")
@@ -111,7 +111,7 @@ def test_hovering_lights_softly_and_leaving_ends_it(demo: OpenDemo) -> None:
     expect(lit(page, "source", "hover")).to_have_count(0)
 
 
-def test_a_line_that_vanished_says_so(demo: OpenDemo) -> None:
+def test_a_removed_line_is_reported(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "def dense").click(position=AT)
     expect(page.locator(".insp-vanished")).to_contain_text("folded or fused")
@@ -340,7 +340,7 @@ def test_whatever_has_focus_keeps_the_notebook_s_shortcuts_off(demo: OpenDemo) -
 # ---------------------------------------------------------------------- variants
 
 
-def test_a_variant_says_what_it_changed(demo: OpenDemo) -> None:
+def test_a_variant_shows_its_changes(demo: OpenDemo) -> None:
     page = demo()
     change = page.locator(".insp-change")
     expect(change).to_have_count(0)  # of the baseline
@@ -395,7 +395,7 @@ def test_the_changes_are_listed_by_kind_and_lead_to_their_places(demo: OpenDemo)
     expect(changes.get_by_role("treeitem")).to_have_count(0)
 
 
-def test_a_match_in_what_a_diff_leaves_out_is_brought_to_light(demo: OpenDemo) -> None:
+def test_a_match_in_a_collapsed_part_of_a_diff_is_shown(demo: OpenDemo) -> None:
     page = demo()
     page.locator(".insp-chip-main").nth(1).click()
     page.get_by_role("button", name="Compare with baseline").click()
@@ -623,7 +623,7 @@ def test_the_list_of_collectives_can_be_made_wider(demo: OpenDemo) -> None:
     assert table.evaluate("e => e.offsetWidth") == before
 
 
-def test_no_collectives_says_why(demo: OpenDemo) -> None:
+def test_missing_collectives_have_a_reason(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=collectives]")
     expect(page.locator(".insp-collectives")).to_contain_text("runs on one device, so")
@@ -643,7 +643,7 @@ def test_no_collectives_says_why(demo: OpenDemo) -> None:
         ("gone", ".insp-notice-error", "The notebook kernel is gone"),
     ],
 )
-def test_a_state_says_what_is_so_and_overflows_nothing(demo: OpenDemo, scenario: str, until: str, said: str) -> None:
+def test_a_state_message_is_clear_and_does_not_overflow(demo: OpenDemo, scenario: str, until: str, said: str) -> None:
     page = demo(scenario, until)
     expect(page.locator(until).first).to_contain_text(re.compile(said, re.DOTALL))
     wide = page.evaluate(
@@ -914,7 +914,7 @@ def test_scroll_positions_survive_tabs(demo: OpenDemo) -> None:
     page.wait_for_function(f"Math.abs(document.querySelector('{scroller}').scrollTop - 900) < 20")
 
 
-def test_a_second_view_shares_what_the_first_received(demo: OpenDemo) -> None:
+def test_a_second_view_shares_the_messages_of_the_first(demo: OpenDemo) -> None:
     page = demo()
     page.evaluate(
         """() => {

@@ -138,7 +138,7 @@ def test_a_line_of_text_lights_its_node_or_the_box_that_holds_it(demo: OpenDemo)
     expect(page.locator(".insp-g-node:is(.insp-strong, .insp-chosen)").first).to_be_visible()
 
 
-def test_nothing_is_asked_of_the_kernel_once_the_graph_is_there(demo: OpenDemo) -> None:
+def test_the_graph_sends_no_further_requests(demo: OpenDemo) -> None:
     page = opened(demo)
     page.wait_for_timeout(200)
     asked = page.evaluate("demo.sent.filter(m => m.type !== 'select').length")

@@ -53,7 +53,7 @@ def test_an_effective_flag_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest
     explorer.close()
 
 
-def test_a_form_says_what_is_wrong(demo: OpenDemo) -> None:
+def test_a_form_shows_its_errors(demo: OpenDemo) -> None:
     explorer = inspector.explore(lambda x: jnp.sin(x) * 2, jnp.ones((8, 8)), target="cpu:2").wait(120)
     page = demo("waiting", until=".insp-state")
     exchange = behind(page, explorer)

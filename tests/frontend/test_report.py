@@ -200,7 +200,7 @@ GAPS = """cells => cells.map(cell => {
 
 
 @pytest.mark.parametrize("width", [1360, 700])
-def test_a_number_and_its_note_are_apart(tmp_path: Path, opened: Open, width: int) -> None:
+def test_a_number_and_its_note_are_separate(tmp_path: Path, opened: Open, width: int) -> None:
     def step(x: Any) -> Any:
         grow = lambda c: (c[0] + 1, jnp.tanh(c[1] @ x))  # noqa: E731
         return jax.lax.while_loop(lambda c: c[0] < jnp.sum(x), grow, (0.0, x))[1]
@@ -220,7 +220,7 @@ def test_a_number_and_its_note_are_apart(tmp_path: Path, opened: Open, width: in
     assert (heading.text_content() or "").startswith("baseline cpu")
 
 
-def test_the_button_saves_what_save_html_writes(demo: OpenDemo, opened: Open, tmp_path: Path) -> None:
+def test_the_button_saves_the_page_of_save_html(demo: OpenDemo, opened: Open, tmp_path: Path) -> None:
     page = demo("waiting", until=".insp")
     explorer = finished()
     exchange = behind(page, explorer)

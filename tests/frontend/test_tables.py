@@ -108,7 +108,7 @@ def test_collectives_are_sorted_and_copied(demo: OpenDemo, monkeypatch: pytest.M
     assert frame["operand_bytes"].is_monotonic_decreasing
 
 
-def test_a_page_that_may_not_copy_says_the_call(demo: OpenDemo) -> None:
+def test_a_page_without_clipboard_access_shows_the_call(demo: OpenDemo) -> None:
     page = demo("targets")
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.click("[data-tab=collectives]")

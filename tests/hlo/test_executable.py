@@ -38,7 +38,7 @@ def test_loaded_sections_are_retained_without_symbol_names(executable: bytes) ->
         assert b".symtab" not in kept
 
 
-def test_a_changed_byte_of_code_is_kept(executable: bytes) -> None:
+def test_a_changed_byte_of_code_is_preserved(executable: bytes) -> None:
     files = object_files(executable)
     assert not isinstance(files, Unavailable)
     file = files[0]

@@ -104,6 +104,6 @@ def test_abstract_and_attached_meshes_refuse_the_same() -> None:
         )
 
 
-def test_axes_that_are_explicit_where_that_is_not_the_default_were_asked_for() -> None:
+def test_explicit_axes_have_a_note_only_where_explicit_is_the_default() -> None:
     notes = lowered(AbstractMesh(SIZES, NAMES, **EXPLICIT)).notes
     assert bool(notes) == (BY_DEFAULT is AxisType.Explicit)

@@ -41,7 +41,7 @@ FORMS: dict[str, Callable[[Lowered], Any]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_a_module_says_what_jax_says(form: str) -> None:
+def test_every_form_of_a_module_agrees_with_jax(form: str) -> None:
     opened = inspector.lower(FORMS[form](inspector.lower(mixed, *GIVEN)))
     taken = [jax.typeof(a) if not isinstance(a, jax.ShapeDtypeStruct) else a for a in GIVEN]
     assert [(a.shape, a.dtype, a.parameter) for a in opened.inputs] == [
@@ -179,7 +179,7 @@ def product(x: jax.Array, y: jax.Array) -> jax.Array:
     return x @ y
 
 
-def test_a_module_says_its_mesh(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
+def test_a_module_has_its_mesh(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
     lowered = inspector.lower(product, *sharded)
     mesh = lowered.program.mesh
     assert mesh is not None
@@ -214,13 +214,13 @@ def test_a_stage_is_lowered_for_a_platform_as_its_function_is(
     gc.collect()
 
 
-def test_inputs_say_how_they_are_sharded(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
+def test_inputs_have_their_shardings(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
     lowered = inspector.lower(product, *sharded)
     assert [a.sharding for a in lowered.inputs] == [str(P("a", "b")), str(P())]
     assert [a.sharding for a in inspector.lower(product, X, X.update(shape=(3, 4))).inputs] == ["", ""]
 
 
-def test_results_say_how_they_are_to_be_sharded(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
+def test_results_have_their_shardings(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
     own = sharded[0].sharding
     lowered = inspector.lower(jax.jit(product, out_shardings=own), *sharded)
     assert lowered.outputs[0].sharding == str(P("a", "b"))
@@ -237,7 +237,7 @@ def test_a_mesh_is_known_by_a_shard_map_alone() -> None:
 
 
 class TestPlatforms:
-    def test_a_target_says_platform_and_chip(self) -> None:
+    def test_a_target_determines_platform_and_chip(self) -> None:
         assert inspector.lower(jnp.sin, X, target="tpu:v5e:2x4").program.platform == "tpu"
         assert inspector.lower(jnp.sin, X, target="tpu:v5e:2x4", platform="tpu").program.platform == "tpu"
         assert inspector.lower(jnp.sin, X, target="attached", platform="cpu").program.platform == "cpu"
@@ -248,7 +248,7 @@ class TestPlatforms:
         with pytest.raises(ParameterError, match=rf"platform='{platform}' and target='{target}' differ"):
             inspector.lower(jnp.sin, X, target=target, platform=platform)
 
-    def test_nothing_of_a_function_is_given_with_what_is_lowered(self) -> None:
+    def test_function_arguments_are_refused_with_a_lowered_stage(self) -> None:
         text = inspector.lower(jnp.sin, X).stablehlo
         for named, said in (
             ({"static_argnums": 0}, "static_argnums"), ({"donate_argnums": (0,)}, "donate_argnums"),

@@ -140,7 +140,7 @@ def test_only_the_relevant_definitions_of_a_long_file_are_shown(module: Any) -> 
     assert [line for line in shown(inspector.lower(steps.step, X).source) if line[0] is not None] == wanted
 
 
-def test_decorators_belong_to_what_they_decorate(module: Any) -> None:
+def test_decorators_belong_to_their_function(module: Any) -> None:
     steps = module("user", LONG.format(space="\n" * 60))
     source = source_listing(steps.settings, ())
     assert [line for _, line in shown(source)][1:] == [
@@ -161,7 +161,7 @@ def test_a_file_of_60_lines_is_shown_whole(module: Any, length: int) -> None:
         assert len(found) < 20
 
 
-def test_a_file_that_is_no_python_is_shown_whole(module: Any) -> None:
+def test_another_file_than_python_is_shown_completely(module: Any) -> None:
     steps = module("user", LONG.format(space="\n" * 60))
     path = Path(steps.__file__)
     path.write_text(path.read_text().replace("def unused", "deff unused"))

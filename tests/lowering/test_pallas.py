@@ -65,7 +65,7 @@ def test_where_it_stands(kernel: Kernel) -> None:
     assert frames[-1].file == __file__
 
 
-def test_blocks_of_every_step_are_what_the_index_map_says(kernel: Kernel) -> None:
+def test_blocks_of_every_step_follow_the_index_map(kernel: Kernel) -> None:
     ids = kernel.program_ids
     assert isinstance(ids, np.ndarray)
     assert ids.tolist() == [[i, j, k] for i in range(2) for j in range(4) for k in range(4)]
@@ -175,7 +175,7 @@ def test_an_index_map_that_reads_a_scalar_operand_is_unavailable_and_one_that_do
     assert kernel.prefetch == (ScratchOperand("r", (4,), "int32", 32, "smem"),)
 
 
-def test_element_blocks_start_where_they_say() -> None:
+def test_element_blocks_start_at_their_offset() -> None:
     def fun(x: Any) -> Any:
         return pl.pallas_call(
             lambda x_ref, o_ref: None,
@@ -332,7 +332,7 @@ def test_the_same_value_as_before_changes_nothing_that_xla_gets() -> None:
     assert same.kernels[0].params == plain.kernels[0].params
 
 
-def test_a_number_says_more_than_a_name_and_a_name_more_than_all() -> None:
+def test_a_number_overrides_a_name_and_a_name_overrides_all() -> None:
     def fun(x: Any) -> Any:
         return matmul(scale(scale(x, rows=16)), x)
 
@@ -373,7 +373,7 @@ def test_a_chip_that_is_none_is_refused() -> None:
         lowered(scale, SQUARE, chip="v55")
 
 
-def test_enums_may_be_given_as_themselves_or_as_text() -> None:
+def test_enums_may_be_members_or_text() -> None:
     one = lowered(scale, SQUARE, compiler_params={0: {"has_side_effects": "side_effecting"}})
     two = lowered(scale, SQUARE, compiler_params={0: {"has_side_effects": pltpu.SideEffectType.SIDE_EFFECTING}})
     assert one.kernels == two.kernels
@@ -393,7 +393,7 @@ def test_a_traced_function_can_still_be_changed() -> None:
     assert inspector.lower(traced, platform="tpu").kernels[0].params == ()
 
 
-def test_the_interpreter_runs_on_the_cpu_what_the_kernel_says() -> None:
+def test_the_interpreter_runs_the_kernel_on_the_cpu() -> None:
     x = np.arange(256 * 256, dtype=np.float32).reshape(256, 256) % 7
     y = np.arange(256 * 256, dtype=np.float32).reshape(256, 256) % 5
     result = inspector.lower(matmul, x, y, platform="cpu", interpret=True)
@@ -405,13 +405,13 @@ def test_the_interpreter_runs_on_the_cpu_what_the_kernel_says() -> None:
     assert np.array_equal(outputs[0], x @ y) or is_wrong  # small integers, exact in float32
 
 
-def test_interpreted_it_gives_what_the_users_own_interpret_gives() -> None:
+def test_an_interpreted_kernel_equals_the_interpret_mode_of_the_user() -> None:
     x = np.linspace(-3, 3, 64 * 128, dtype=np.float32).reshape(64, 128)
     ours = inspector.lower(scale, x, platform="cpu", interpret=True).compile(target="cpu").run(x, repeat=1).outputs[0]
     assert np.array_equal(ours, jax.jit(lambda a: scale(a, interpret=True))(x))
 
 
-def test_a_kernel_that_is_not_interpreted_does_not_lower_for_the_cpu_and_says_what_to_do() -> None:
+def test_a_compiled_kernel_does_not_lower_for_the_cpu_and_gives_a_remedy() -> None:
     with pytest.raises(inspector.InspectorError, match=r"interpret=True.*platform='tpu'"):
         inspector.lower(scale, SQUARE, platform="cpu")
 
@@ -464,7 +464,7 @@ def test_a_kernel_for_mosaic_on_gpus_is_listed() -> None:
 
 
 @needs_gpu
-def test_a_kernel_for_mosaic_on_gpus_says_why_it_does_not_compile_here() -> None:
+def test_a_mosaic_gpu_kernel_gives_the_reason_why_it_does_not_compile() -> None:
     lowered = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="gpu", chip="h100")
     if importlib.util.find_spec("jax_cuda12_plugin") or importlib.util.find_spec("jax_cuda13_plugin"):
         pytest.skip("Mosaic's runtime is here")
@@ -472,7 +472,7 @@ def test_a_kernel_for_mosaic_on_gpus_says_why_it_does_not_compile_here() -> None
         lowered.compile(target="gpu:h100:1")
 
 
-def test_a_kernel_for_tpus_says_why_it_does_not_lower_for_gpus_and_the_other_way_round() -> None:
+def test_tpu_and_gpu_kernels_give_the_reason_why_they_do_not_lower_for_the_other() -> None:
     with pytest.raises(
         LoweringError, match=r"'matmul' has the compiler parameters of mosaic_tpu and cannot be lowered for gpu"
     ):
@@ -519,7 +519,7 @@ def test_every_documented_field_is_there_or_unavailable_with_the_reason() -> Non
     assert found["shape_invariant_numerics"].default is True
 
 
-def test_every_field_can_be_given_its_default() -> None:
+def test_every_field_accepts_its_default() -> None:
     """The checks of types take what JAX's own class has."""
     for field in fields("mosaic_tpu"):
         if field.available is True:

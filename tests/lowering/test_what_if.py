@@ -331,7 +331,7 @@ def test_later_changes_override_earlier_ones() -> None:
     assert WhatIf.of(batch={"x": np.int64(8)}).batch == (("x", 8),)
 
 
-def test_names_cover_what_is_below_them() -> None:
+def test_names_cover_nested_arguments() -> None:
     assert covers("p", "p['w']")
     assert covers("p['w']", "p['w']")
     assert covers("model", "model.layers[0]")

@@ -75,7 +75,7 @@ def test_unbound_axis_names_the_bound_ones() -> None:
         xla_computation(f, axis_env=[("i", 4), ("j", 2)])(1.0)
 
 
-def test_argument_that_is_no_array() -> None:
+def test_a_non_array_argument() -> None:
     with pytest.raises(ArgumentError, match=r"d\['a'\] is 'text' of type str, not a valid JAX type.*static_argnums"):
         xla_computation(lambda d: d["n"])({"a": "text", "n": 1.0})
 

@@ -72,7 +72,7 @@ def test_kernels_for_mosaic_are_nvidia_s() -> None:
         inspector.lower(mosaic, X, platform="rocm")
 
 
-def test_targets_tell_why_not() -> None:
+def test_unavailable_targets_have_a_reason() -> None:
     table = inspector.targets()
     rows = table[table.platform == "rocm"]
     assert set(rows.target) == {f"gpu:{chip.name}:{count}" for chip in ROCM.chips for count in (1, 8)}

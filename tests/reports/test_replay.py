@@ -136,7 +136,7 @@ def test_a_flag_that_only_another_jax_has_is_left_to_it() -> None:
 
 
 @pytest.mark.slow
-def test_another_jax_replays_what_this_one_recorded_and_back(other: Path, tmp_path: Path) -> None:
+def test_another_jax_replays_a_recording_of_this_one_and_vice_versa(other: Path, tmp_path: Path) -> None:
     exploration().save(tmp_path / "ours")
     rows = json.loads(run(other, _REPLAY, tmp_path / "ours"))
     assert [row["replayed_state"] for row in rows[:3]] == ["done", "done", "done"]
@@ -181,7 +181,7 @@ def test_a_target_names_another_jax_that_compiles_for_it(other: Path) -> None:
     engine.close()
 
 
-def test_a_process_that_fails_says_what_it_said(tmp_path: Path) -> None:
+def test_a_failed_process_is_reported_with_its_output(tmp_path: Path) -> None:
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 3\n")
     script.chmod(0o700)

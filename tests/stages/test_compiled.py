@@ -28,7 +28,7 @@ def program(name: str) -> Compiled:
     return as_compiled(fakes.compiled(request, hlo_proto=module_of(text).columns.data))
 
 
-def test_who_asks_while_it_is_counted_waits_for_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_during_counting_waits_for_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     both, one = threading.Barrier(2), program("counted_once")
     other = dataclasses.replace(one, hlo_proto=bytes(bytearray(one.hlo_proto)))

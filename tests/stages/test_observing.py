@@ -224,7 +224,7 @@ def ragged(operand: Any, output: Any, begins: Any, sizes: Any, ends: Any, come: 
     return lax.ragged_all_to_all(operand, output, begins, sizes, ends, come, axis_name="i")
 
 
-def test_a_ragged_exchange_places_slices_where_their_senders_say() -> None:
+def test_a_ragged_exchange_places_slices_at_the_offsets_of_their_senders() -> None:
     """Member i sends i + 1 rows to each of two members, who have them in the order of the senders."""
     operand = np.arange(8, dtype=np.float32).reshape(2, 4)
     begins, sizes = np.array([[0, 1], [0, 2]], np.int32), np.array([[1, 1], [2, 2]], np.int32)
@@ -237,7 +237,7 @@ def test_a_ragged_exchange_places_slices_where_their_senders_say() -> None:
     np.testing.assert_array_equal(one.after[:, 0], [[0, 4, 5, -1], [1, 6, 7, -1]])
 
 
-def test_an_index_takes_nothing_and_is_no_exchange() -> None:
+def test_an_index_has_no_operands_and_is_not_an_exchange() -> None:
     observed = inspector.lower(lambda: lax.axis_index("j"), axis_env=[("i", 2), ("j", 4)]).observe()
     (one,) = observed
     assert one.before == ()

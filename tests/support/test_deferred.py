@@ -30,7 +30,7 @@ def text(made: list[str], title: str = "t") -> Text:
     return deferred.defer(Text, {"body": body, "length": lambda of: len(of.body)}, title=title)
 
 
-def test_a_field_is_made_once_and_when_it_is_asked_for() -> None:
+def test_a_field_is_computed_once_on_first_access() -> None:
     made: list[str] = []
     value = text(made)
     assert (value.title, value.notes, value.kinds, made) == ("t", (), [], [])
@@ -47,7 +47,7 @@ def test_a_deferred_value_compares_and_pickles_as_a_complete_one() -> None:
     assert pickle.loads(pickle.dumps(text([]))) == whole
 
 
-def test_another_with_other_fields_shares_what_is_made() -> None:
+def test_a_replaced_value_shares_computed_fields() -> None:
     made: list[str] = []
     value = text(made)
     other = deferred.replace(deferred.replace(value, title="u", notes=("n",)), kinds=["k"])

@@ -197,7 +197,7 @@ def test_partial_files_of_killed_writers_are_deleted_later(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("can_lock_folders", [True, False])
 @pytest.mark.timeout(20)
-def test_one_updates_at_a_time_and_a_lock_that_is_not_given_back_is_an_error(
+def test_updates_are_exclusive_and_an_unreleased_lock_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_lock_folders: bool
 ) -> None:
     monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path))

@@ -112,7 +112,7 @@ def test_inspector_in_the_current_folder_comes_last(monkeypatch: pytest.MonkeyPa
     assert "" not in found
 
 
-def test_search_paths_keep_what_was_set_and_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_paths_keep_safe_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", "/elsewhere", ".", str(tmp_path), "lib"]))
     monkeypatch.setenv("PATH", os.pathsep.join([".", ""]))
@@ -123,7 +123,7 @@ def test_search_paths_keep_what_was_set_and_is_safe(tmp_path: Path, monkeypatch:
     assert "LD_LIBRARY_PATH" not in found
 
 
-def test_a_deleted_current_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_current_folder_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

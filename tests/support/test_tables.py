@@ -23,7 +23,7 @@ KINDS: dict[str, Kind] = {
 WHY = Unavailable("nobody counted", "count")
 
 
-def test_numbers_are_numbers_beside_what_is_missing() -> None:
+def test_numbers_stay_numbers_next_to_missing_values() -> None:
     table = make_table(KINDS, [("a", 1, WHY, True, [1]), ("b", WHY, 2.5, WHY, []), ("c", 2, None, False, WHY)])
     assert list(table.columns) == list(KINDS)
     assert [str(table[name].dtype) for name in ("count", "seconds", "changed")] == ["Int64", "Float64", "boolean"]
@@ -45,7 +45,7 @@ def test_a_table_can_be_drawn_where_values_are_missing() -> None:
     plt.close(axes.figure)
 
 
-def test_a_number_known_in_part_is_a_number_that_says_so() -> None:
+def test_a_partially_known_number_is_a_marked_number() -> None:
     table = make_table(KINDS, [("a", 1, AtLeast(2.5, [Missing("call", "custom call", "not counted")]), True, [])])
     assert table["seconds"].sum() == 2.5
     assert table[UNKNOWN][0] == "seconds: at least; 1 custom call not counted"

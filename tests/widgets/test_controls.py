@@ -184,12 +184,12 @@ def test_no_option_that_names_a_file_is_overlooked() -> None:
     assert sorted(name for name in found if untrusted.is_allowed(name)) == []
 
 
-def test_an_option_that_is_no_flag_of_xla() -> None:
+def test_an_option_that_is_not_a_flag_of_xla() -> None:
     assert read_options("num_replicas", "2") == Options(num_replicas=2)
     assert read_options("optimization_level", "o1") == Options(flags={"optimization_level": "EFFORT_O1"})
 
 
-def test_a_flag_says_what_it_is() -> None:
+def test_a_flag_has_a_description() -> None:
     found = row(FAST_MATH)
     assert (found["type"], found["default"], found["values"]) == ("bool", "false", ["true", "false"])
     assert found["described"]

@@ -63,7 +63,7 @@ def done(work: FakeWork, explorer: Explorer) -> None:
     explorer.wait(10)
 
 
-def test_stats_say_what_is_known_in_part(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_stats_mark_partially_known_numbers(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     work.finish(0, cost=Cost(AtLeast(4176, [Missing("lu.3", "custom call")]), 0.0, Unavailable("nobody knows")))
     explorer.wait(10)
     rows = {row["key"]: row for row in box.of("stats")[-1]["rows"]}
@@ -290,7 +290,7 @@ def test_removing(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     assert [m for m in box.all[box.all.index(box.last("variant_removed")) + 1 :] if m.get("variant") == 1] == []
 
 
-def test_a_variant_removed_while_its_text_goes_out_is_not_kept(
+def test_a_variant_removed_while_its_text_is_sent_is_not_stored(
     work: FakeWork, explorer: Explorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variant, publish = explorer.add({FAST_MATH: True}), explorer._app.publish_document
@@ -323,7 +323,7 @@ def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: E
     assert set(explorer._compiles.board._modules) == {0}
 
 
-def test_requests_for_what_is_gone_are_answered_with_a_notice(explorer: Explorer, box: Mailbox) -> None:
+def test_requests_for_removed_variants_get_a_notice(explorer: Explorer, box: Mailbox) -> None:
     for request in (
         {"type": "cancel", "variant": 9},
         {"type": "remove", "variant": 0},
@@ -371,7 +371,9 @@ def test_runs_that_end_badly(work: FakeWork, explorer: Explorer, box: Mailbox, e
     assert explorer.baseline.state == "done"
 
 
-def test_a_run_tells_its_stages_and_for_whom_it_waits(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_a_run_reports_its_stages_and_the_job_that_it_waits_for(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
     done(work, explorer)
     box.send({"type": "run", "variant": 0, "repeat": 3})
     explorer._drain(time.monotonic() + 10)
@@ -384,7 +386,7 @@ def test_a_run_tells_its_stages_and_for_whom_it_waits(work: FakeWork, explorer: 
     assert box.last("run")["state"] == "done"
 
 
-def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_a_run_that_cannot_start_shows_the_reason_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     work.run = lambda *_: (_ for _ in ()).throw(RuntimeError("array has been deleted"))  # type: ignore[method-assign]
     explorer._compiles.work = explorer._compiles.work.__class__(work.lower, work.submit, work.run, ())
@@ -483,9 +485,7 @@ def test_a_variant_is_compared_with_the_first_one_for_its_target(
     assert pairs()[3:] == [(0, 3)]
 
 
-def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
-    work: FakeWork, explorer: Explorer, box: Mailbox
-) -> None:
+def test_a_variant_has_its_target_and_whether_it_can_run(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add(None, "tpu:v5e:2x4")
     explorer.add({FAST_MATH: True}, "gpu:h100:8")
     facts = [[box.last("variant", variant=n)[key] for key in ("label", "target", "platform")] for n in range(3)]
@@ -611,7 +611,7 @@ def test_a_variant_added_while_lowering_again_is_of_the_new_program(work: FakeWo
 # --------------------------------------------------------------------------- waiting, threads, ends
 
 
-def test_wait_covers_what_the_panes_show(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_wait_covers_the_contents_of_panes(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     for _ in range(20):
         explorer.add({FAST_MATH: True})
         threading.Thread(target=work.finish_all).start()
@@ -620,7 +620,7 @@ def test_wait_covers_what_the_panes_show(work: FakeWork, explorer: Explorer, box
         assert len(box.of("stats")) == len(explorer.variants)
 
 
-def test_a_wait_that_runs_out_names_what_it_waits_for(explorer: Explorer) -> None:
+def test_a_timeout_names_the_pending_work(explorer: Explorer) -> None:
     explorer.add({FAST_MATH: True})
     with pytest.raises(TimeoutError, match=rf"Not done after 0\.2 s: baseline \(queued\), {FAST_MATH}=true \(queued\)"):
         explorer.wait(0.2)

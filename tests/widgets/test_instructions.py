@@ -55,7 +55,7 @@ def test_nothing_is_counted_before_somebody_looks_and_then_once(explorer: Explor
     assert len(counted) == 1
 
 
-def test_rows_come_by_any_column_with_what_is_unknown_last(explorer: Explorer) -> None:
+def test_rows_are_sorted_by_any_column_with_unknown_values_last(explorer: Explorer) -> None:
     box = Mailbox(explorer)
     names = [each.name for each in explorer.baseline.compiled.module().instructions()]
     by_flops = ask(box, 1)["rows"]

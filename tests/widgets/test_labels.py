@@ -16,7 +16,7 @@ def labels(explorer: Any) -> list[str]:
     return [variant.label for variant in explorer.variants]
 
 
-def test_a_label_is_what_differs_from_the_baseline() -> None:
+def test_a_label_has_the_differences_from_the_baseline() -> None:
     fakes = FakeWork()
     explorer = fakes.explorer(target="cpu", options={MINMAX: True})
     assert labels(explorer) == [f"{MINMAX}=true"]
@@ -51,7 +51,7 @@ def test_labels_omit_shared_options_and_are_unique() -> None:
     explorer.close()
 
 
-def test_the_hint_says_where_the_time_went() -> None:
+def test_the_hint_lists_times_by_stage() -> None:
     fakes = FakeWork()
     explorer = fakes.explorer(target="cpu")
     box = Mailbox(explorer)

@@ -93,7 +93,7 @@ def test_a_large_program_goes_when_its_explorer_is_closed(monkeypatch: pytest.Mo
     assert soon == ["back"]  # once the variable `explorer` is gone too
 
 
-def test_free_memory_is_given_back_once_a_program_is_shown_and_once_it_is_collected(
+def test_free_memory_is_released_after_showing_and_after_collecting_a_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[str] = []
@@ -149,7 +149,7 @@ def test_a_closed_one_that_is_still_referred_to_keeps_no_text() -> None:
     assert not explorer._app._stored
 
 
-def test_messages_reach_a_widget_that_is_held_weakly() -> None:
+def test_messages_reach_a_weakly_referenced_widget() -> None:
     explorer = finished(FakeWork())
     app = explorer._app
     selection = {"pane": "hlo", "variant": None, "file": None, "line": 3, "origin": None, "instruction": "add.1"}
@@ -163,7 +163,7 @@ def test_messages_reach_a_widget_that_is_held_weakly() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sends_ids", [True, False])
-def test_a_cell_that_runs_again_lets_go_of_what_it_showed(kernel: Kernel, sends_ids: bool) -> None:
+def test_a_cell_that_runs_again_releases_its_explorer(kernel: Kernel, sends_ids: bool) -> None:
     def cell(name: str) -> str | None:
         return name if sends_ids else None
 

@@ -63,7 +63,7 @@ def ask(explorer: Explorer, **changes: Any) -> None:
     explorer._app._receive(explorer._app, {"type": "line_costs", "variant": 0, "is_measured": False, **changes}, [])
 
 
-def test_every_text_sums_up_and_what_is_missing_is_said(explorer: Explorer, told: Told) -> None:
+def test_every_text_sums_to_the_total_and_gaps_are_reported(explorer: Explorer, told: Told) -> None:
     ask(explorer)
     until(lambda: bool(told))
     ((message, columns),) = told

@@ -33,7 +33,7 @@ def observed(explorer: Explorer, state: str = "done", *, apart: bool = False) ->
     return mailbox.wait_for("observed", state=state)
 
 
-def test_values_of_every_device_come_when_they_are_asked_for() -> None:
+def test_values_of_every_device_are_sent_on_request() -> None:
     explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
     mailbox = Mailbox(explorer)
     found = observed(explorer)
@@ -60,7 +60,7 @@ def test_values_of_every_device_come_when_they_are_asked_for() -> None:
     assert [row["after"] for row in index["rows"]] == [["0"], ["0"], ["1"], ["1"]]
 
 
-def test_replicas_may_take_values_of_their_own() -> None:
+def test_replicas_may_take_separate_values() -> None:
     explorer = inspector.explore(lambda x, n: jax.lax.psum(x * n, "i"), X, 1, axis_env=[("i", 2)]).wait(120)
     (item,) = observed(explorer, apart=True)["items"]
     explorer.close()
@@ -99,7 +99,7 @@ def test_a_run_without_an_end_is_stopped() -> None:
     explorer.close()
 
 
-def test_a_program_that_exchanges_nothing_says_so() -> None:
+def test_a_program_without_collectives_is_reported() -> None:
     explorer = inspector.explore(lambda x: x + 1, X).wait(120)
     found = observed(explorer, "failed")
     explorer.close()
@@ -157,7 +157,7 @@ def test_one_that_runs_often_on_many_devices_fills_no_page() -> None:
     assert sum(len(text) for row in item["rows"] for text in row["before"] + row["after"]) < 80_000
 
 
-def test_two_alike_of_one_line_are_not_told_apart_after_optimization() -> None:
+def test_two_equal_collectives_of_one_line_are_not_distinguished_after_optimization() -> None:
     """The optimized instruction is named where it can only be that one."""
 
     def twice(x: Any) -> Any:

@@ -103,7 +103,7 @@ def test_a_refusal_in_the_kernels_body_names_the_line() -> None:
     assert trouble["help_url"] == "https://openxla.org/xla/errors/error_2003"
 
 
-def test_other_errors_are_no_trouble_of_a_kernel() -> None:
+def test_other_errors_are_not_attributed_to_a_kernel() -> None:
     assert (
         message(kernels(scale, struct(64, 128)), error=CompilationError("XLA refused something else"))["trouble"]
         is None
@@ -184,7 +184,7 @@ def test_every_default_is_read_as_it_is_written() -> None:
     assert write_value((("a", 1), ("b", "x"))) == '{"a": 1, "b": "x"}'
 
 
-def test_a_page_without_a_kernel_says_the_same() -> None:
+def test_a_page_without_a_notebook_kernel_shows_the_same() -> None:
     big = struct(8192, 8192, dtype="bfloat16")
     found = kernels(lambda x, y: matmul(x, y, bm=1024, bk=1024, bn=1024), big, big)
     html = kernels_html(found, Target.parse("tpu:v5e"), CompilationError((TEXTS / "scoped.0.12.txt").read_text()))

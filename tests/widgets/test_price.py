@@ -138,7 +138,7 @@ def test_slow_or_large_prices_are_not_recorded() -> None:
     assert 5 <= len(some) < 30
 
 
-def test_an_explorer_prices_what_it_shows() -> None:
+def test_an_explorer_prices_its_collectives() -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("a",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a"))
     explorer = inspector.explore(jax.jit(lambda x: x.sum(), in_shardings=sharding), np.ones(8, np.float32)).wait(120)

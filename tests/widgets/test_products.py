@@ -318,7 +318,7 @@ def test_a_variant_without_a_pass_is_one_request(work: FakeWork, explorer: Explo
     assert "only passes that the backend needs changed the module" in box.last("notice")["message"]
 
 
-def test_a_notebook_keeps_what_is_recorded_after_the_compile(
+def test_a_notebook_saves_products_recorded_after_the_compile(
     work: FakeWork, explorer: Explorer, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = explorer._recorder

@@ -176,7 +176,7 @@ def test_outputs_above_the_limit_are_compared_by_time_alone(
     assert (found["is_same"], found["is_faster"]) == (None, True)
 
 
-def test_inputs_are_compared_and_not_held(measured: Measured) -> None:
+def test_inputs_are_compared_and_not_stored(measured: Measured) -> None:
     _, second, third = measured.numbers
     given = np.ones(2, np.float32)
     gone = weakref.ref(given)
@@ -192,7 +192,7 @@ def test_inputs_are_compared_and_not_held(measured: Measured) -> None:
     assert gone() is None
 
 
-def test_outputs_are_compared_on_a_thread_of_their_own(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_compared_on_a_separate_thread(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
     compare = run_pane.compare_outcomes
 

@@ -104,7 +104,7 @@ def test_interpreted_kernels_are_for_the_cpu(explorer: Explorer) -> None:
     assert variant.lowered.kernels[0].interpret
 
 
-def test_another_generation_keeps_what_was_changed_and_is_not_interpreted(explorer: Explorer) -> None:
+def test_another_generation_keeps_the_changes_and_is_not_interpreted(explorer: Explorer) -> None:
     assert explorer.add(None, "tpu:v6e").lowered is not explorer.baseline.lowered  # its kernels see another chip
     explorer._compiles.lowerings.tuning = Tuning.of({"scale": {"vmem_limit_bytes": 5}}, interpret=True, chip="v5e")
     variant = explorer.add(None, "tpu:v6e")

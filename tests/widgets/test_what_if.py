@@ -28,7 +28,7 @@ PARAMS = {"w": jnp.ones((64, 256)), "v": jnp.ones((256, 32))}
 X = jnp.ones((128, 64))
 
 
-def test_arguments_and_what_is_above_them_can_be_chosen() -> None:
+def test_arguments_and_their_parents_can_be_chosen() -> None:
     found = suppositions(inspector.lower(step, PARAMS, X))
     assert [(a["path"], a["what"], a["dtype"], a["length"], a["donated"]) for a in found["arguments"]] == [
         ("params", "2 arrays", "float32", None, False),
@@ -86,7 +86,7 @@ def test_scopes_are_those_of_a_forward_and_a_backward_pass_outside_of_loops() ->
     assert suppositions(inspector.lower(loss, jnp.ones((4, 4)), jnp.ones((2, 4))))["scopes"] == []
 
 
-def test_a_module_without_its_function_says_so() -> None:
+def test_a_module_without_its_function_is_reported() -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
     assert "no Python function" in suppositions(inspector.lower(text))["note"]
 
@@ -191,7 +191,7 @@ def test_errors_of_the_function_are_sent() -> None:
     explorer.close()
 
 
-def test_a_browser_gets_the_variant_or_what_is_wrong() -> None:
+def test_a_browser_gets_the_variant_or_the_error() -> None:
     explorer = explored()
     reply = asked(explorer, rematerialize=["hidden"])
     assert (reply["id"], reply["error"]) == (7, None)

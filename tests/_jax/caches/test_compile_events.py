@@ -117,7 +117,7 @@ def test_an_entry_that_is_not_replaced_is_not_called_written(cache: Path) -> Non
     assert entry.read_bytes() == b"damaged"
 
 
-def test_a_file_system_that_fails_is_no_error_of_a_compile(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_error_does_not_fail_a_compile(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_once(1)
 
     def fail(path: Path, **_: Any) -> bool:
@@ -167,7 +167,7 @@ def test_nothing_more_is_printed_and_all_is_put_back(caplog: pytest.LogCaptureFi
     assert (logger.level, list(logger.filters), len(monitoring.get_event_duration_listeners())) == before
 
 
-def test_a_message_that_is_asked_for_still_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_requested_message_still_appears(caplog: pytest.LogCaptureFixture) -> None:
     with jax.log_compiles():
         compile_once()
         compile_once()

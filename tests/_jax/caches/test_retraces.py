@@ -289,7 +289,7 @@ def test_the_argument_that_is_placed_elsewhere_is_named() -> None:
 # ------------------------------------------------------------------ the closest call, and what a function was before
 
 
-def test_a_sharding_of_an_explicit_mesh_is_no_shape() -> None:
+def test_a_sharding_of_an_explicit_mesh_is_not_a_shape() -> None:
     mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))
     called = jax.jit(lambda a: a + 1)
     with inspector.watch_retraces() as found:
@@ -324,7 +324,7 @@ def test_closures_of_one_factory_and_lambdas_of_one_line() -> None:
     assert [each.cause for each in found] == ["first call", "defined again", "first call", "first call"]
 
 
-def test_a_cleared_cache_is_no_first_call() -> None:
+def test_a_cleared_cache_is_not_a_first_call() -> None:
     called = jax.jit(lambda v: v * 11)
     called(ONE)  # before the watch
     with inspector.watch_retraces() as found:

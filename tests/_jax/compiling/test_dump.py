@@ -89,7 +89,7 @@ def test_a_file_written_just_before_the_end_is_seen(tmp_path: Path) -> None:
         assert seen == [b"last"]
 
 
-def test_a_failure_to_read_is_no_failure_to_compile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_read_does_not_fail_the_compile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def fail(file: Path) -> None:
         raise ValueError("cut off")
 

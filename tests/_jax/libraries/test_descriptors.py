@@ -97,7 +97,7 @@ def test_damaged_cache_is_rebuilt(cache: Path, damage: bytes | None) -> None:
     assert file.read_bytes() == data
 
 
-def test_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_folder_that_cannot_be_made_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocker))

@@ -68,7 +68,7 @@ def test_the_dumped_values_are_of_the_types(options: LibtpuOptions, dumped: Outc
 
 
 @needs_tpu
-def test_topics_deprecation_and_what_was_removed(options: LibtpuOptions) -> None:
+def test_topics_deprecation_and_removed_flags(options: LibtpuOptions) -> None:
     assert "rematerialization" in options.flags["xla_tpu_rematerialization_algo"].topics
     assert options.flags["xla_jf_dump_llo_text"].source_file.endswith("llo_dumper.cc")
     assert not options.flags["xla_jf_dump_llo_text"].is_per_compile

@@ -20,7 +20,7 @@ def logged_of(fun: Any, *args: Any, executions: int = 16) -> Any:
     return observed_jaxpr(closed, ENVIRONMENT, ObserveLimits(executions, 1 << 20, 2))
 
 
-def test_a_log_has_room_for_what_a_loop_does() -> None:
+def test_a_log_has_room_for_all_iterations_of_a_loop() -> None:
     def fun(x: Any) -> Any:
         def row(c: Any, _: Any) -> Any:
             return lax.scan(lambda d, _: (d + lax.psum(d, "i"), None), c, None, length=3)

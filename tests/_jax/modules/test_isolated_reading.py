@@ -165,7 +165,7 @@ def test_a_reader_has_so_much_memory_and_time() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
-def test_a_reader_goes_with_who_asked() -> None:
+def test_a_reader_ends_with_its_parent() -> None:
     script = (
         "import sys; sys.stdin.close(); from inspector._jax.modules import isolated_reading; print(flush=True);"
         " isolated_reading.read('module {' * 1000 + '}' * 1000 + ' ' * (512 << 20), 'StableHLO')"

@@ -76,7 +76,7 @@ def test_parts_of_axes_are_found(mesh: Mesh, data: st.DataObject) -> None:
 
 @given(st.sampled_from([(8,), (2, 4), (2, 2, 2), (2, 3)]), st.booleans(), st.data())
 @settings(deadline=None, max_examples=300)
-def test_whatever_is_found_means_the_same_groups(sizes: tuple[int, ...], ordered: bool, data: st.DataObject) -> None:
+def test_all_matches_have_the_same_groups(sizes: tuple[int, ...], ordered: bool, data: st.DataObject) -> None:
     """Any partition of the ids: either axes that expand to it, or a reason."""
     mesh = Mesh(tuple("ijk"[: len(sizes)]), sizes, "partition")
     ids = data.draw(st.permutations(range(mesh.size)))

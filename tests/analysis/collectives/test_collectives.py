@@ -231,7 +231,7 @@ ENTRY main {
     assert found["q"].reduction == "add"
 
 
-def test_combined_collectives_are_of_all_who_wrote_them() -> None:
+def test_combined_collectives_have_all_their_authors() -> None:
     """As XLA names an all-reduce that it made of a loss's and a gradient's."""
     hlo = """HloModule m, num_partitions=2
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }

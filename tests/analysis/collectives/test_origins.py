@@ -56,7 +56,7 @@ def test_a_gathered_argument_is_its_user_s(found: Collectives) -> None:
     assert gathered.inserted_by == "partitioner"
 
 
-def test_a_sum_is_that_of_what_made_the_parts(found: Collectives) -> None:
+def test_a_sum_has_the_origin_of_its_parts(found: Collectives) -> None:
     reduced = found["reduced"]
     assert (line(reduced), reduced.source_from, reduced.phases) == (3, "its operand m", ("backward",))
     assert reduced.inserted_by == "partitioner"  # the user wrote the product, and no shard_map around it

@@ -132,7 +132,7 @@ def plain_participants(form: ReplicaGroups, mode: GroupMode, replicas: int, part
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_way_finds_what_the_coordinates_of_each_device_say(seed: int) -> None:
+def test_all_methods_agree_with_the_coordinates_of_each_device(seed: int) -> None:
     source, seen = random.Random(seed), collections.Counter[str]()
     for _ in range(400):
         mesh = random_mesh(source)
@@ -286,7 +286,7 @@ def test_groups_that_multiply_are_refused() -> None:
         Participations(None, 6000, 1).groups(uneven, GroupMode.CROSS_REPLICA, ordered=True)
 
 
-def test_padding_is_no_device() -> None:
+def test_padding_is_not_a_device() -> None:
     who = Participation(parse("{{0,1},{2},{4,5}}"), False, GroupMode.FLATTENED_ID, 1, 6, ())
     assert not who.leaves(2)
     assert who.leaves(1)

@@ -40,7 +40,7 @@ def used(m: int, k: int, n: int, side: int) -> float:
 
 @pytest.mark.parametrize("sizes", [(512, 512, 512), (512, 130, 512), (100, 64, 64), (1, 128, 128), (7, 300, 9)])
 @pytest.mark.parametrize("side", [128, 256])
-def test_a_product_fills_what_its_blocks_hold(sizes: tuple[int, int, int], side: int) -> None:
+def test_utilization_follows_from_the_blocks_of_a_dot(sizes: tuple[int, int, int], side: int) -> None:
     assert filled(dot(*sizes), side) == pytest.approx(used(*sizes, side))
     assert filled(dot(*sizes, batch=3), side) == pytest.approx(used(*sizes, side))
 
@@ -62,7 +62,7 @@ ENTRY main {
     assert isinstance(filled(grouped, 128), Unavailable)
 
 
-def test_several_products_take_time_by_what_they_fill() -> None:
+def test_the_time_of_several_dots_follows_from_their_utilization() -> None:
     assert mean_filled([(1.0, 100.0), (0.5, 100.0)]) == pytest.approx(200 / 300)
     assert mean_filled([(0.25, 8.0)]) == 0.25
 

@@ -36,7 +36,7 @@ def played(module: Module, work: Mapping[str, KernelWork]) -> tuple[Spent, tuple
 
 
 @pytest.mark.parametrize(("work_s", "link_s", "seconds"), [(3.0, 2.0, 4.0), (2.0, 5.0, 6.0), (0.0, 5.0, 6.0)])
-def test_an_exchange_runs_beside_what_stands_between(work_s: float, link_s: float, seconds: float) -> None:
+def test_an_exchange_overlaps_the_instructions_in_between(work_s: float, link_s: float, seconds: float) -> None:
     head, entry = ASYNC.split("ENTRY")
     module = module_of(f"{head}{ADD}\nENTRY{entry}")
     spent, missing, _ = played(
@@ -188,7 +188,7 @@ def test_exposed_and_hidden_parts_of_an_exchange() -> None:
     assert spent.seconds == 3 + 1 + 1 + 2 + 1
 
 
-def test_the_intervals_of_a_computation_are_what_its_time_consists_of() -> None:
+def test_the_intervals_of_a_computation_sum_to_its_time() -> None:
     work = {
         "start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
         "start.2": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),

@@ -209,7 +209,7 @@ def test_long_notes_are_shown_from_shortly_before_their_difference(place: int, l
         assert said == ("…" if start else "") + cut
 
 
-def test_shapes_that_say_the_same_differ_in_nothing() -> None:
+def test_equal_shapes_have_no_differences() -> None:
     shapes = [module_with(f'ROOT i = {text} custom-call(), custom_call_target="f"').instruction("i").shape
               for text in ("f32[8]{0}", "(f32[8]{0}, (s32[]))", "token[]", "(f32[8]{0}, s32[])")]  # fmt: skip
     for n, m in np.ndindex(len(shapes), len(shapes)):

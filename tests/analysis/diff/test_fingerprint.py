@@ -261,7 +261,7 @@ def test_changes(compiled: Compiled) -> None:
 
 
 @pytest.mark.slow
-def test_reliable_leaves_out_what_differs_by_chance() -> None:
+def test_reliable_omits_random_differences() -> None:
     first, second = Fingerprint("h", "m", "c", "x"), Fingerprint("h", "m", "c", "y")
     kept = reliable(first, second)
     assert (kept.hlo, kept.memory, kept.cost) == ("h", "m", "c")

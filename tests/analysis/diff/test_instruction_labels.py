@@ -82,7 +82,7 @@ def with_notes(module: Module) -> Module:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_labels_are_equal_where_what_counts_is(seed: int) -> None:
+def test_labels_are_equal_for_equal_relevant_properties(seed: int) -> None:
     base = module_of(BASE)
     check(base, randomly_edited(with_notes(base), seed, 5))
     check(with_notes(base), base)
@@ -96,7 +96,7 @@ def test_labels_of_recorded_modules(path: Path) -> None:
     check(module, with_notes(module))
 
 
-def test_every_level_tells_apart_something_that_the_next_does_not() -> None:
+def test_every_level_distinguishes_more_than_the_next() -> None:
     ours, _ = labels(module_of(BASE), with_notes(module_of(BASE)))
     counts = [len(collections.Counter(level)) for level in ours.levels]
     assert counts[0] > counts[1] > counts[3]

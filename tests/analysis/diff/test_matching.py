@@ -29,7 +29,7 @@ def pairs(matching: Matching, names: Iterable[str]) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("count", [0, 1])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_with_one_operation_changed_every_instruction_is_found(seed: int, count: int) -> None:
+def test_with_one_operation_changed_every_instruction_is_matched(seed: int, count: int) -> None:
     lines = grown(seed)
     other = changed_at_random(lines, seed, count)
     found = pairs(match(module_in(lines, couples(lines, seed)), module_in(other, couples(other, seed + 100))), lines)
@@ -70,7 +70,7 @@ def test_both_ways_it_finds_the_same_pairs(seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_parameters_of_fusions_are_matched_by_what_is_given_for_them(seed: int) -> None:
+def test_parameters_of_fusions_are_matched_by_their_operands(seed: int) -> None:
     lines = grown(seed)
     fused = couples(lines, seed)
     before, after = module_in(lines, fused), module_in(lines, fused, is_turned=True)

@@ -182,7 +182,7 @@ def test_a_pass_more_is_the_mirror_image_of_a_pass_less(compiled: Any, name: str
     assert all(back.partners[y] == x for x, y in enumerate(there.partners.tolist()) if y >= 0)
 
 
-def test_programs_tell_their_difference_with_what_it_costs(compiled: Any) -> None:
+def test_a_diff_of_programs_includes_costs(compiled: Any) -> None:
     before, after = compiled["mlp", ""], compiled["mlp", "fusion"]
     found = before.diff(after)
     assert isinstance(found, Diff)
@@ -241,7 +241,7 @@ def rebuilt(texts: Aligned, after: DisplayText) -> list[str]:
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_texts_are_aligned_by_what_is_the_same(base: Module, planted: Planted) -> None:
+def test_texts_are_aligned_by_matched_instructions(base: Module, planted: Planted) -> None:
     other = scrambled(module_of(edited(planted)), 1)
     before, after = shown(base), shown(other)
     found = diff(base, other)

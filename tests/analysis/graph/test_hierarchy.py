@@ -123,7 +123,7 @@ def test_no_box_is_too_large_or_without_use(programs: dict[str, Compiled], name:
         assert count > 1 or each.kind not in ("scope", "inputs", "part")
 
 
-def test_scopes_are_read_as_a_person_says_them(programs: dict[str, Compiled]) -> None:
+def test_scopes_have_readable_names(programs: dict[str, Compiled]) -> None:
     found = hierarchy(programs["step"].module())
     phases = {(b.title, b.phase) for b in found.boxes}
     assert {("layer_0", "forward"), ("layer_0", "backward"), ("layer_2", "backward")} <= phases
@@ -165,7 +165,7 @@ def test_a_loop_costs_all_its_rounds(programs: dict[str, Compiled]) -> None:
         assert "condition" in titles(found, loop.row)
 
 
-def test_branches_are_boxes_and_their_times_are_no_sum(programs: dict[str, Compiled]) -> None:
+def test_branches_are_boxes_whose_times_are_not_summed(programs: dict[str, Compiled]) -> None:
     program = programs["branches"]
     module, found = program.module(), hierarchy(program.module())
     choice = next(i for i in module.instructions() if i.opcode == "conditional")

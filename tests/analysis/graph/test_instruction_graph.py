@@ -101,7 +101,7 @@ def test_a_large_module_is_drawn_by_scopes(tf2: Module) -> None:
     assert "<svg" in svg(drawn)
 
 
-def test_the_whole_of_a_large_module_is_cut_and_says_so(tf2: Module) -> None:
+def test_the_graph_of_a_large_module_is_truncated_with_a_note(tf2: Module) -> None:
     drawn = graph(tf2, "whole")
     count = len(tf2.entry.instructions)
     assert len(parse(drawn).nodes()) == WHOLE_LIMIT

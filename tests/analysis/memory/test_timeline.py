@@ -140,7 +140,7 @@ def test_capacities_are_the_published_ones() -> None:
     assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
 
 
-def test_a_curve_is_drawn_at_its_most_and_goes_on_with_what_is_left() -> None:
+def test_a_curve_is_drawn_at_its_maximum_and_continues_with_the_rest() -> None:
     """A position holds the most that lived there, its successor what was left; a step ends where the next begins."""
     curve = ((0, 0), (0, 100), (1, 150), (1, 50), (3, 20), (3, 0))
     space = Space(live_bytes=150, temp_bytes=200, peak_instruction="b")

@@ -114,7 +114,7 @@ def test_a_good_kernel_has_no_remarks() -> None:
     assert [of(v).remarks for v in visits(kernel(scale, struct(64, 128)))] == [(), ()]
 
 
-def test_remarks_say_what_is_wrong() -> None:
+def test_remarks_describe_problems() -> None:
     back = windows(
         (16, 24), pl.BlockSpec((8, 8), lambda i, j: (i, j)), (2, 2), output=pl.BlockSpec((8, 24), lambda i, j: (j, 0))
     )
@@ -126,7 +126,7 @@ def test_remarks_say_what_is_wrong() -> None:
     assert of(visits(ragged)[0]).remarks == ("x: 1 block extends beyond the array; the elements there are undefined.",)
 
 
-def test_blocks_that_overlap_are_said_and_what_that_means() -> None:
+def test_overlapping_blocks_are_reported_with_their_effect() -> None:
     spec = pl.BlockSpec((pl.Element(12), pl.Element(8)), lambda i, j: (i * 4, j * 8))
     given, made = (of(each) for each in visits(windows((16, 24), spec, (2, 2))))
     assert "x: 4 blocks overlap; the shared elements are read more than once." in given.remarks

@@ -40,7 +40,7 @@ def test_blocks_twice_and_scratch_once() -> None:
     )
 
 
-def test_a_limit_of_its_own_and_internal_scratch() -> None:
+def test_a_custom_limit_and_internal_scratch() -> None:
     params = {"*": {"vmem_limit_bytes": MIB, "internal_scratch_in_bytes": 2 * MIB}}
     found = vmem_budget(kernel(scale, struct(64, 128), compiler_params=params), "v6e")
     assert not isinstance(found, Unavailable)
@@ -167,7 +167,7 @@ def scratch_of(mib: int) -> Any:
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("chip", VMEM)
-def test_the_limits_are_what_libtpu_says(chip: str) -> None:
+def test_the_limits_equal_those_of_libtpu(chip: str) -> None:
     memory = VMEM[chip]
     found, _ = refused(scratch_of(memory.capacity_bytes // MIB + 1), struct(32, 128), chip=chip)
     assert (found.limit, found.limit_bytes) == ("capacity", memory.capacity_bytes)
@@ -179,7 +179,7 @@ def test_the_limits_are_what_libtpu_says(chip: str) -> None:
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [8, 256, 1024])
-def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
+def test_the_estimate_equals_the_request_of_libtpu(rows: int) -> None:
     """A limit too small makes it say what it needs; 4 KiB are its own."""
     found, kernel = refused(
         lambda x: scale(x, rows=rows), struct(4096, 256), compiler_params={0: {"vmem_limit_bytes": 1024}}
@@ -216,7 +216,7 @@ def test_a_module_without_the_kernel_has_no_scratch_size() -> None:
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("fun", [piped, on_cores])
-def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> None:
+def test_a_pipeline_in_the_body_uses_the_memory_of_the_compiler(fun: Any) -> None:
     lowered = inspector.lower(fun, struct(256, 128), platform="tpu")
     (found,) = lowered.kernels
     budget = vmem_budget(found, "v5e")
@@ -233,7 +233,7 @@ def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> No
         (4 << 10, 0, "4 KiB", "The compiler's figure, including 1 KiB for its own needs."),
     ],
 )
-def test_a_budget_says_whose_figure_it_is(used: Any, refused: int, said: str, remark: str) -> None:
+def test_a_budget_names_the_source_of_its_limit(used: Any, refused: int, said: str, remark: str) -> None:
     allocations = (
         VmemAllocation("x", "input", (8, 32), "float32", 1024, 1024, 2),
         VmemAllocation("s", "scratch", (8, 32), "float32", 1024, 1024, 1),

@@ -94,7 +94,7 @@ def test_invalid_questions_are_refused(planted: CompilerPasses) -> None:
         History(Passes(()))
 
 
-def test_pipelines_that_sum_up_their_passes_are_no_steps() -> None:
+def test_pipelines_that_summarize_their_passes_are_not_steps() -> None:
     texts = Texts.of([START, WITHOUT_DEAD, MERGED])
     entries = (
         Pass(0, "inner", "dce", True, 0.1, 0, 1, texts), Pass(1, "inner", "cse", True, 0.1, 1, 2, texts),

@@ -38,7 +38,7 @@ def test_changes_are_described_in_words() -> None:
     assert str(changed(BEFORE, AFTER)) == "Fused 1 into 1; removed 1"
 
 
-def test_less_is_said_in_words() -> None:
+def test_smaller_changes_are_described_in_words() -> None:
     assert str(changed(BEFORE, BEFORE)) == "Nothing changed"
     assert str(changed(BEFORE, BEFORE.replace('op_name="a"', 'op_name="b"'))) == "Only metadata changed"
     layout = BEFORE.replace("{(f32[2]{0})", "{(f32[2]{0:T(128)})")

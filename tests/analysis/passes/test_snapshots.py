@@ -145,7 +145,7 @@ def test_a_pass_that_does_more_than_its_pipeline_is_one_step(stages: list[tuple[
     ]
 
 
-def test_steps_within_a_pass_that_are_recorded_are_no_steps() -> None:
+def test_recorded_snapshots_within_a_pass_are_not_steps() -> None:
     texts = Texts.of(["zero", "one", "two"])
     copies = (
         ("p", "before", 0, 1, 0),

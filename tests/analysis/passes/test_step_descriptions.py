@@ -187,7 +187,7 @@ def test_reordered_instructions_are_moved() -> None:
     assert str(words(entry(*lines, root), before)) == "Scheduled the instructions"
 
 
-def test_nothing_is_said_of_the_same_module_with_other_metadata() -> None:
+def test_metadata_changes_are_not_described() -> None:
     other = CHAIN.replace("multiply(%x, %x)", 'multiply(%x, %x), metadata={op_name="b"}')
     assert words(CHAIN, CHAIN) == Words((), 0, ())
     assert not words(CHAIN, other).events
@@ -225,14 +225,14 @@ def test_unused_new_instructions_have_no_source() -> None:
     ]
 
 
-def test_another_operation_under_its_name_stands_in_its_place_where_what_used_it_does_not_change() -> None:
+def test_another_operation_with_the_same_name_and_users_is_a_replacement() -> None:
     before = entry("%a = f32[8]{0} sine(%x)", "ROOT %neg = f32[8]{0} negate(%a)")
     (event,) = words(before, before.replace("sine(%x)", "cosine(%x)")).events
     assert event == StepEvent("rewrote", ("a",), ("a",), Certainty.PLACE, "sine → cosine")
     assert str(event) == "rewrote a: sine → cosine"
 
 
-def test_a_name_that_stands_for_something_else_in_another_computation_is_no_place() -> None:
+def test_an_equal_name_in_another_computation_is_not_a_match() -> None:
     before = entry("%a = f32[8]{0} sine(%x)", "ROOT %neg = f32[8]{0} negate(%x)")
     body = "%body (p: f32[8]) -> bf16[8] {\n  %p = f32[8]{0} parameter(0)\n  ROOT %a = bf16[8]{0} convert(%p)\n}\n\n"
     after = entry(

@@ -50,7 +50,7 @@ print("agrees")
 
 
 @pytest.mark.slow
-def test_devices_hold_what_jax_puts_there() -> None:
+def test_parts_on_devices_equal_those_of_jax() -> None:
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         subprocesses.python(AGAINST_JAX),

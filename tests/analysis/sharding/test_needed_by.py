@@ -143,7 +143,7 @@ def test_computations_inside_a_shard_map_need_no_whole_array() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_values_lie_as_jax_says(seed: int) -> None:
+def test_shardings_of_values_equal_those_of_jax(seed: int) -> None:
     """`jax.debug.inspect_array_sharding` has XLA's own partitioner tell the same values."""
     source = random.Random(seed)
     mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)

@@ -91,7 +91,7 @@ def test_a_program_on_one_device_has_none() -> None:
     assert "none" in repr(compiled.shardings())
 
 
-def test_devices_without_named_axes_say_so() -> None:
+def test_devices_without_named_axes_are_marked() -> None:
     compiled = inspector.lower(jnp.sin, split((16,), "a")).compile(target="cpu:8")
     nameless = dataclasses.replace(compiled, program=dataclasses.replace(compiled.program, mesh=None))
     told = nameless.shardings()[0]

@@ -124,7 +124,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(compiled: Compiled, 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no limits of a process")
-def test_a_save_for_which_there_is_no_space_says_where(compiled: Compiled, saved: Path) -> None:
+def test_a_save_without_disk_space_names_the_folder(compiled: Compiled, saved: Path) -> None:
     import resource
 
     before, (soft, hard) = saved.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -145,7 +145,7 @@ def test_others_may_read_the_file_as_any_new_one(saved: Path) -> None:
     assert stat.S_IMODE(saved.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
-def test_a_newer_format_says_so(saved: Path) -> None:
+def test_a_newer_format_is_refused_with_the_reason(saved: Path) -> None:
     newer = manifest(saved) | {"format_version": 99}
     rewrite(saved, manifest__json=json.dumps(newer).encode())
     with pytest.raises(ModuleError, match=r"has format version 99, but this inspector reads 2\. Update inspector"):

@@ -37,12 +37,12 @@ def places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
     return bool(request.param)
 
 
-def test_one_run_is_left_out_where_xla_tells_runs_apart(places: bool) -> None:
+def test_one_run_is_omitted_where_xla_distinguishes_runs(places: bool) -> None:
     assert flag(pass_switches.without(PASSES, 2)) == ("algsimp:1" if places else "algsimp")
     assert flag(pass_switches.without(PASSES, 4)) == "fusion"
 
 
-def test_options_of_the_compile_are_kept() -> None:
+def test_options_of_the_compile_are_preserved() -> None:
     given = Options(flags={FLAG: "cse", "xla_cpu_enable_fast_math": True})
     found = pass_switches.without(PASSES, 4, given)
     assert flag(found) == "cse,fusion"

@@ -54,7 +54,7 @@ def elf() -> bytes:
     return head + body + headers
 
 
-def test_functions_are_read_with_what_the_linker_puts_in() -> None:
+def test_functions_are_read_with_their_relocations() -> None:
     found = ObjectFile(elf())
     assert found.machine == X86_64
     kernel, helper = found.functions()

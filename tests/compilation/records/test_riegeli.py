@@ -48,7 +48,7 @@ def test_records_come_back(packed: bool) -> None:
     assert records(file(chunk(values, packed), chunk([b"last"], packed=False)) + b"") == [*values, b"last"]
 
 
-def test_headers_of_blocks_are_no_part_of_records() -> None:
+def test_headers_of_blocks_are_not_part_of_records() -> None:
     long = bytes(range(256)) * 700
     assert len(file(chunk([long], packed=False))) > 2 << 16
     assert records(file(chunk([b"a", long], packed=False), chunk([b"b"], packed=True))) == [b"a", long, b"b"]

@@ -17,7 +17,7 @@ def test_each_text_comes_back() -> None:
     assert [texts[i] for i in range(44)] == [*STAGES, "", "\n\n", "ü\n", STAGES[0]]
 
 
-def test_a_line_is_held_once_for_all_texts() -> None:
+def test_a_line_is_stored_once_for_all_texts() -> None:
     together, alone = Texts.of(STAGES), Texts.of(STAGES[:1])
     assert sum(map(len, STAGES)) > 30 * len(STAGES[0])
     assert together.byte_size < 1.5 * alone.byte_size

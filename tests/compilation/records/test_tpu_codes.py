@@ -36,7 +36,7 @@ def test_kernels_of_one_name_one_after_the_other() -> None:
     assert {kernel for stage, kernel in found if stage == "LLO"} == {"scale.5", "scale.3", "other.1", "fusion"}
 
 
-def test_side_by_side_nothing_tells_them_apart() -> None:
+def test_concurrent_compiles_cannot_be_distinguished() -> None:
     files = [*mosaic(10, "scale", "first"), *mosaic(15, "scale", "second")]
     files += [("20-scale.5-02-original", "llo"), ("25-scale.3-02-original", "llo")]
     found = kernels(*files)

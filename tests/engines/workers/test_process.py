@@ -60,7 +60,7 @@ def test_only_the_end_of_a_long_log_is_read(log: Log, monkeypatch: pytest.Monkey
     assert log.read() == "0"
 
 
-def test_no_room_for_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise OSError("disk full")
 
@@ -107,7 +107,7 @@ def test_one_that_is_killed_ends(script: Script) -> None:
     assert worker._log.file.closed
 
 
-def test_one_whose_stream_is_closed_ends_by_itself(script: Script) -> None:
+def test_a_worker_with_a_closed_stream_ends_by_itself(script: Script) -> None:
     script("print('to read', file=sys.stderr); sys.stdin.read(); sys.exit(7)")
     worker = _Spawned({})
     assert worker.close() == 7
@@ -156,13 +156,13 @@ def test_output_during_the_start_belongs_to_no_request(script: Script) -> None:
         worker.close()
 
 
-def test_one_that_cannot_start_says_why(script: Script) -> None:
+def test_a_failed_start_has_a_reason(script: Script) -> None:
     script("write({'reply': 'error', 'text': 'no jax here'}); sys.stdin.read()")
     with pytest.raises(StartError, match="A worker process could not start: no jax here"):
         spawn({})
 
 
-def test_one_that_ends_while_it_starts_says_how(script: Script) -> None:
+def test_an_exit_during_the_start_is_described(script: Script) -> None:
     script("print('Fatal: no memory', file=sys.stderr); sys.exit(3)")
     with pytest.raises(StartError, match=r"ended during its start \(.*3.*\): .*no memory") as caught:
         spawn({})

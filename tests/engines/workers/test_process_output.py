@@ -25,7 +25,7 @@ WARNING = "W0101 12:00:00.0 1 a.cc:1] some warning"
         (None, "", False),
     ],
 )
-def test_who_ended_a_process(status: int | None, log: str, outside: bool) -> None:
+def test_the_cause_of_the_end_of_a_process(status: int | None, log: str, outside: bool) -> None:
     assert Death.of(status, log).is_from_outside is outside
 
 

@@ -55,7 +55,7 @@ def test_a_fork_holds_it_until_it_is_killed(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_a_directory_of_a_maker_that_ended_before_it_held_it_goes(place: Path) -> None:
+def test_a_directory_of_a_process_that_ended_before_locking_is_deleted(place: Path) -> None:
     (place / "inspector-1-abcdefgh").mkdir()
     delete_orphans()
     assert list(place.iterdir()) == []
@@ -108,9 +108,7 @@ def test_released_twice_is_released_once() -> None:
     os.close(taken)
 
 
-def test_its_lock_is_the_users_alone_and_goes_when_it_cannot_be_held(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lock_is_private_and_deleted_when_it_cannot_be_locked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Scratch(1)
     (lock,) = Path(made.path).iterdir()
     assert lock.stat().st_mode & 0o777 == 0o600
@@ -122,7 +120,7 @@ def test_its_lock_is_the_users_alone_and_goes_when_it_cannot_be_held(
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_one_that_is_deleted_before_it_is_held_is_made_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_deleted_before_locking_is_created_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, asked = scratch._held, []
 
     def late(lock: str) -> int:
@@ -138,7 +136,7 @@ def test_one_that_is_deleted_before_it_is_held_is_made_again(place: Path, monkey
     made.delete()
 
 
-def test_a_lock_that_leads_elsewhere_is_no_lock(place: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_a_lock(place: Path, tmp_path: Path) -> None:
     directory = place / "inspector-1-abcdefgh"
     directory.mkdir()
     (tmp_path / "file").touch()

@@ -69,7 +69,7 @@ def test_a_header_that_is_too_long_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     "text",
     [b"{", b"\xff", b"[]", b"3", b"{}", b'{"blobs": 3}', b'{"blobs": [-1]}', b'{"blobs": ["a"]}', b'{"blobs": [1.5]}'],
 )
-def test_a_header_that_says_nothing_is_refused(text: bytes) -> None:
+def test_an_empty_header_is_refused(text: bytes) -> None:
     with pytest.raises(WireError, match="the header cannot be read"):
         read_message(headed(text))
 

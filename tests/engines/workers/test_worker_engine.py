@@ -198,7 +198,7 @@ def test_an_idle_worker_that_died_is_not_noticed(engine: WorkerEngine) -> None:
 
 @pytest.mark.slow
 @linux
-def test_a_request_whose_fork_server_died_is_done_by_another_worker() -> None:
+def test_a_request_whose_fork_server_died_moves_to_another_worker() -> None:
     mine = {*all_pids(os.getpid())}
     engine = WorkerEngine(WorkerSettings(start="fork"))
     try:
@@ -896,7 +896,7 @@ def test_stopped_running_and_exited_processes_are_distinguished() -> None:
 
 
 @linux
-def test_to_ask_whether_a_worker_lives_does_not_wait(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_a_worker_does_not_wait(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine.submit(request(product)).result(120).executable  # behind which nothing more is waited for
     waits: list[float] = []
     real = fork_server.select.select

@@ -196,7 +196,7 @@ MISSING = {"reply": "executable", "missing": {"unavailable": "no code", "remedy"
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_an_executable_follows_what_was_told_and_no_other_answer(asks: bool) -> None:
+def test_only_a_compiled_reply_is_followed_by_an_executable(asks: bool) -> None:
     worker = FakeWorker(TAKEN, COMPILED, {**MISSING, "recycle": False}, TAKEN, DONE, log="a warning")
     lane, starter = lane_of(worker)
     show = Told(asks=asks)
@@ -286,7 +286,7 @@ def test_flags_are_named_when_a_worker_dies() -> None:
     lane.close()
 
 
-def test_a_worker_that_is_ended_from_outside_says_nothing_of_the_request() -> None:
+def test_a_worker_killed_from_outside_does_not_blame_the_request() -> None:
     for log, kind in (("", WorkerLostError), (f"Fatal: 9 {MEMORY_LIMIT} 5\n", WorkerDiedError)):
         lane, _ = lane_of(FakeWorker(TAKEN, DIES, status=-9, log=log))
         with pytest.raises(kind) as caught:
@@ -325,7 +325,7 @@ def test_cancelling_kills_the_worker_of_that_job_only() -> None:
     lane.close()
 
 
-def test_closing_ends_what_is_under_way_and_what_waits() -> None:
+def test_closing_ends_running_and_waiting_requests() -> None:
     worker = FakeWorker(TAKEN, waits)
     lane, starter = lane_of(worker)
     jobs = [ask(lane), ask(lane)]
@@ -352,7 +352,7 @@ def test_a_limit_of_time_is_the_requests_start_included() -> None:
     lane.close()
 
 
-def test_a_worker_that_does_not_start_says_what_to_do() -> None:
+def test_a_worker_that_does_not_start_is_reported_with_a_remedy() -> None:
     cases: list[tuple[Environment, Exception, type[Exception], str]] = [
         (HERE, StartError("no room."), WorkerLostError, "no room. Use engine='inline'"),
         (Environment("tpu"), StartError("no room."), WorkerLostError, r"inspector.targets\(\) shows whether the compiler for tpu"),

@@ -56,7 +56,7 @@ def test_dimensions_of_a_reshaped_sequence(sizes: list[int], data: st.DataObject
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12))
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_digits_are_found_write_the_sequence(numbers: list[int]) -> None:
+def test_the_digits_reproduce_the_sequence(numbers: list[int]) -> None:
     sequence = np.array([0, *numbers])
     digits = digits_of(sequence)
     if digits is not None:

@@ -99,7 +99,7 @@ def test_expand_and_print_back(text: str, groups: list[list[int]]) -> None:
         ("{{0,9223372036854775808}}", "an id of more than 64 bits"),
     ],
 )
-def test_errors_say_where_and_what_was_expected(text: str, message: str) -> None:
+def test_errors_state_the_place_and_the_expected_text(text: str, message: str) -> None:
     with pytest.raises(ModuleError, match=message):
         parse(text)
 
@@ -268,7 +268,7 @@ def test_many_groups_are_read_from_their_bytes_as_one_by_one(seed: int, monkeypa
             read(proto_of(ids))
 
 
-def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
+def test_other_bytes_than_groups_are_read_individually() -> None:
     """With fields of a later version, or of the same number of integers but in other groups."""
     groups = [[n, n + 1] for n in range(100)]
     proto = proto_of(groups)
@@ -416,7 +416,7 @@ def test_expand_is_int64() -> None:
     assert parse("{{0,1}}").expand().dtype == np.int64
 
 
-def test_a_pickle_has_the_fields_and_not_what_was_made_of_them() -> None:
+def test_a_pickle_has_the_fields_and_no_cached_values() -> None:
     groups = MeshGroups((("x", 4), ("y", 2)), (AxisRef("y"),), WrittenIds.of(range(7, -1, -1)))
     size = len(pickle.dumps(groups))
     expanded = groups.expand().tolist()

@@ -29,7 +29,7 @@ def specs(count: int) -> list[tuple[tuple[str, ...], ...]]:
     return found
 
 
-def test_axes_of_random_shardings_are_those_that_were_asked_for() -> None:
+def test_axes_of_random_shardings_are_the_requested_ones() -> None:
     """Of the parameters of an optimized module."""
     mesh = AbstractMesh(SIZES, NAMES, axis_types=(AxisType.Auto,) * 3)
     asked = specs(80)

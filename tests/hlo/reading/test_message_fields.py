@@ -40,7 +40,7 @@ def some(generator: random.Random) -> Message:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("count", [1, 7, 17000])  # 17000: more than are read at once
-def test_every_field_of_every_message_is_found(seed: int, count: int) -> None:
+def test_every_field_of_every_message_is_read(seed: int, count: int) -> None:
     if count > 1000 and seed > 1:
         pytest.skip("two of these are enough")
     generator = random.Random(seed)

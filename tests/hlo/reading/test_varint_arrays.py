@@ -24,7 +24,7 @@ def test_many_at_once_are_those_one_by_one(integers: list[int]) -> None:
     assert read == integers
 
 
-def test_only_those_that_are_asked_for() -> None:
+def test_only_the_requested_integers_are_read() -> None:
     data = b"".join(map(write_varint, [1, 300, 70_000, 2**40, 5, 6]))
     ends = varint_ends(data).reshape(2, 3)
     assert varints_at(data, ends[:, :2]).tolist() == [[1, 300], [2**40, 5]]

@@ -43,7 +43,7 @@ def test_layers_that_differ_in_numbers_take_little() -> None:
     assert len(data) < 0.6 * len(gzip.compress(text.encode(), 9))
 
 
-def test_the_browsers_test_has_what_python_writes() -> None:
+def test_the_test_data_of_the_browser_equals_the_output_of_python() -> None:
     found = re.search(r'TEXT = (".*");\nconst CODED =\s+"(.*)"', BROWSER.read_text())
     assert found is not None
     data = lines(json.loads(found[1]))

@@ -39,7 +39,7 @@ def test_replies_are_read_as_they_were_sent() -> None:
     assert list(table["replies"][0]["request"]) == ["by", "type", "variant"], "the browser looks it up in this order"
 
 
-def test_all_is_kept_where_there_is_room() -> None:
+def test_everything_is_included_if_it_fits() -> None:
     whole = transcript(told(), document("hlo", 1000))
     assert whole.within(10_000, "Run the cell.") == whole.repacked()
 

@@ -51,7 +51,7 @@ def expected(exchange: Exchange, member: int) -> dict[int, frozenset[int]]:
 
 @pytest.mark.parametrize("opcode", OPCODES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_everybody_ends_with_what_the_collective_gives(opcode: str, algorithm: str) -> None:
+def test_every_member_ends_with_the_result_of_the_collective(opcode: str, algorithm: str) -> None:
     for count in (1, 2, 3, 4, 5, 7, 8, 13, 16):
         if isinstance(schedule(opcode, algorithm, count), Unavailable):
             continue

@@ -117,7 +117,7 @@ def test_published_speeds_add_up_to_the_makers() -> None:
     assert Links.published("tpu:v5e:2x4").kind == "line"
 
 
-def test_ends_are_linked_where_the_maker_says_so() -> None:
+def test_ends_are_linked_as_specified_by_the_vendor() -> None:
     wraps = {
         text: Torus.published(text).wraps
         for text in ("tpu:v5e:4x4", "tpu:v5e:16x8", "tpu:v5p:4x4x4", "tpu:v5p:4x4x2", "tpu:tpu7x:4x4x8")
