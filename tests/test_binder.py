@@ -1,4 +1,4 @@
-"""What Binder installs: the locked versions, of all that the notebooks need."""
+"""The packages that Binder installs: the locked versions, of all that the notebooks need."""
 
 from __future__ import annotations
 

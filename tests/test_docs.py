@@ -67,7 +67,7 @@ def test_code_runs_with_one_device(document: str, one_device_python: RunPython, 
 
 
 def strangers(code: str) -> list[str]:
-    """What a piece of code takes of inspector that is not public."""
+    """Lists the non-public names of inspector that a piece of code uses."""
     tree = ast.parse(code)
     found = []
     for node in ast.walk(tree):

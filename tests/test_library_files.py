@@ -1,4 +1,4 @@
-"""Which source files are the user's own and which a library's, by their paths alone."""
+"""User files and library files, distinguished by their paths alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new user tries first: public names, values in a REPL, calls with the wrong things."""
+"""The first attempts of a new user: public names, values in a REPL, calls with wrong arguments."""
 
 from __future__ import annotations
 

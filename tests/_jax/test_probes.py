@@ -59,7 +59,7 @@ def private_uses(source: str) -> set[str]:
 
 
 def is_probed(use: str) -> bool:
-    """Whether a probe looks at it, at a part of it, or at what it is a method of."""
+    """Reports whether a probe looks at it, at a part of it, or at the owner of the method."""
     if use.startswith("?"):
         return any(path.endswith(use[1:]) or f"{use[1:]}." in path for path in PROBES)
     return any(f"{path}.".startswith(f"{use}.") or f"{use}.".startswith(f"{path}.") for path in PROBES)
@@ -116,7 +116,7 @@ print(xla_bridge.backends_are_initialized())
 
 
 def test_the_compile_arguments_of_a_lowered_are_read() -> None:
-    """What no signature shows: the values behind `Lowered._lowering`, opened for real."""
+    """Reads the values behind `Lowered._lowering`, which no signature shows."""
     lowered = inspector.lower(lambda a, b, c: a + c, 1.0, jnp.ones(3), 2)
     assert [a.parameter for a in lowered.inputs] == [0, None, 1]
     assert [a.weak_type for a in lowered.inputs] == [True, False, True]

@@ -1,4 +1,4 @@
-"""Headlines and tables of differences: a table of changes, with every word that is to be said of them."""
+"""Headlines and tables of differences: a table of changes with the expected words."""
 
 from __future__ import annotations
 

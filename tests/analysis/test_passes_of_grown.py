@@ -1,4 +1,4 @@
-"""What is said of passes over programs grown at random: couples that are fused, renamed and rewritten, all of them, nothing else."""
+"""Descriptions of passes over random programs: only fused, renamed and rewritten couples, and all of them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_each_of_a_couple_is_followed_through_two_passes(seed: int, is_renamed: 
 
 
 def expressions(lines: Lines) -> dict[str, str]:
-    """What each computes, written out; of what commutes in one order."""
+    """Returns the expression that each instruction computes; commutative operands are sorted."""
     found: dict[str, str] = {}
     for name, (opcode, operands) in lines.items():
         taken = [found[each] for each in operands]

@@ -1,4 +1,4 @@
-"""What `cache_status` foretells of JAX's persistent cache, against what JAX then does."""
+"""Predictions of `cache_status` about JAX's persistent cache, compared with JAX's behavior."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def program(constant: int = 1) -> Any:
 
 
 def foretold(fun: Any, *args: Any, **options: Any) -> CacheStatus:
-    """What is foretold, after JAX has then compiled and done just that."""
+    """Returns the prediction, after checking it against a compile by JAX."""
     jax.clear_caches()
     lowered = jax.jit(fun).lower(*(args or (X,)))
     status = inspector.cache_status(lowered, options=options or None)

@@ -124,7 +124,7 @@ def test_errors_are_raised_in_the_cell(opened: list[Explorer]) -> None:
 
 
 def offered(explorer: Explorer) -> dict[str, Any]:
-    """What the controls offer."""
+    """Returns the choices of the controls."""
     return Mailbox(explorer).last("controls")
 
 
@@ -223,7 +223,7 @@ def test_the_worker_is_requested_first(one_device_python: Any) -> None:
 
 
 def test_nothing_is_imported_before_it_is_needed(one_device_python: Any) -> None:
-    """Tables, plots and drawings are for whoever asks for one, JAX's Pallas for programs that have kernels."""
+    """Tables, plots and drawings are imported on first use, JAX's Pallas for programs that have kernels."""
     script = """
 import json, sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a flag did, held against what is known of some flags; and what a scan survives."""
+"""Effects of flags, compared with the known effects of some; and errors that a scan survives."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
-    """What `explore` would have been called with."""
+    """Returns the arguments that `explore` would get."""
     made: list[Call] = []
     import inspector.api.explore as module
 

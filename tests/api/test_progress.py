@@ -1,4 +1,4 @@
-"""What a reader sees of long work."""
+"""The output of progress reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 
 def shown(text: str) -> list[str]:
-    """What each carriage return left on the line."""
+    """Returns the text that each carriage return left on the line."""
     return [part.rstrip() for part in text.split("\r")[1:]]
 
 

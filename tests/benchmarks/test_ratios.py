@@ -1,4 +1,4 @@
-"""The file of ratios is written and read, and what became worse from one commit to another is told."""
+"""The file of ratios is written and read, and regressions between commits are reported."""
 
 from __future__ import annotations
 

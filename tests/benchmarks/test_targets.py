@@ -1,4 +1,4 @@
-"""The table of programs and targets: its rows, and how a section of the document is written anew."""
+"""The table of programs and targets: its rows, and the replacement of a section of the document."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def lit(explorer: Locator, pane: str) -> Locator:
 
 
 def said(explorer: Locator) -> Locator:
-    """What the controls say is wrong."""
+    """Returns the error that the controls show."""
     return explorer.locator(".insp-controls [role=alert]")
 
 

@@ -1,4 +1,4 @@
-"""`Job`: ends once, whoever is first."""
+"""`Job`: ends once, by the first caller."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Value:
 
 
 def ended_job() -> weakref.ref[Value]:
-    """The result of a job whose callbacks know it, as engines make them, and which nobody holds."""
+    """The result of a job whose callbacks know it, as engines make them, without other references."""
     job: Job[Value] = Job(cancel=lambda: print(job))
     job.add_progress_callback(lambda _: print(job))
     job.add_done_callback(lambda done: None)

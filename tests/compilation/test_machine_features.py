@@ -1,4 +1,4 @@
-"""Which CPU an executable was compiled on, and whether this one will do."""
+"""The CPU of an executable, and whether this one can run it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def local() -> bytes:
 
 
 def without(executable: bytes, *names: str) -> bytes:
-    """As a CPU that lacks these would have made it: features stand in the bytes as text."""
+    """As from a CPU without these features: the bytes contain them as text."""
     for name in names:
         assert f"+{name},".encode() in executable
         executable = executable.replace(f"+{name},".encode(), f"-{name},".encode())

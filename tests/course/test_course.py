@@ -1,4 +1,4 @@
-"""The course: what is right is what JAX and XLA do, and every usual mistake gets a reply of its own."""
+"""The course: correct answers agree with JAX and XLA, and every usual mistake gets a separate reply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cells(lesson: int, kind: str) -> list[str]:
 
 
 def shown_answer(number: str) -> Any:
-    """What the folded answer of the notebook says."""
+    """Returns the text of the folded answer in the notebook."""
     (text,) = (
         text for text in cells(int(number[0]), "markdown") if f"<summary>The answer to {number}</summary>" in text
     )

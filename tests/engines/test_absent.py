@@ -196,7 +196,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_gpu
 def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine with an H100, whose client is then never asked; `tests/device` has the real one."""
+    """As on a machine with an H100, whose client must stay unused; `tests/device` has the real one."""
     attached = Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1))
     monkeypatch.setattr("inspector._jax.compiling.attached_devices.attached_platform", lambda: "gpu")
     monkeypatch.setattr("inspector._jax.compiling.ahead_of_time.attached_slice", lambda: attached)
@@ -213,7 +213,7 @@ def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
 def test_described_devices_are_the_same(target: str, one_device_python: RunPython) -> None:
-    """What another process is told of attached devices, as jaxlib 0.12 describes them."""
+    """Another process gets this description of attached devices, as jaxlib 0.12 writes it."""
     script = textwrap.dedent(f"""
         import base64, sys
         from jaxlib import _jax

@@ -1,4 +1,4 @@
-"""What is taken of a dump, file by file, and what is said when it cannot be read."""
+"""Products of a dump, file by file, and the messages for unreadable ones."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_the_number_with_the_most_snapshots_is_the_modules(tmp_path: Path) -> No
 
 
 def test_a_module_that_gets_another_number_in_a_pipeline_goes_on_under_it(tmp_path: Path) -> None:
-    """As where libtpu takes complex numbers apart; its times are in the first number's file."""
+    """As where libtpu decomposes complex numbers; its times are in the first number's file."""
     made = DumpedProducts({"passes"}, "tpu")
     times = "".join(
         f'pass_metadata {{ pass_name: "{name}" pipeline_name: "{pipeline}" start_timestamp_usec: {n}0 end_timestamp_usec: {n}5 }}\n'

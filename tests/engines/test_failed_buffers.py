@@ -1,4 +1,4 @@
-"""What is known of the buffers of a program that its compiler refuses: one that does not fit into the memory."""
+"""Buffers of a program that does not fit into memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recorded() -> Buffers:
 
 
 def failed(recorded: Buffers, *, is_told: bool) -> CompilationError:
-    """As a worker's reply leaves it, whose compile had dumped its final HLO."""
+    """An error as in a worker's reply, whose compile had dumped its final HLO."""
     lowered = inspector.lower(lambda x: jnp.tanh(x @ x).sum(0) @ x, jnp.ones((64, 64)))
     show = Shower(Job(), CompileRequest(lowered.program, None, "cpu"), "worker")  # type: ignore[arg-type]  # no options
     module, assignment = split_hlo_proto(recorded.hlo_proto)

@@ -35,7 +35,7 @@ print(json.dumps({"said": said, "count": count, "cached": is_from_cache(compiled
 
 
 def mounts() -> bool:
-    """Reports whether a process can have file systems of its own."""
+    """Reports whether a process can have separate file systems."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
     return subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0

@@ -1,4 +1,4 @@
-"""What only the kernel's own client can do, and what it must refuse."""
+"""Features that only the kernel's own client has, and requests that it must refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiles for TPUs and GPUs that are not here record."""
+"""Products of compiles for TPUs and GPUs that are not attached."""
 
 from __future__ import annotations
 

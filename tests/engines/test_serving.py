@@ -1,4 +1,4 @@
-"""What serves requests in a process: which executables it holds, and what it records, by a compiler that only tells."""
+"""Serving requests in a process: cached executables and recorded products, with a fake compiler."""
 
 from __future__ import annotations
 

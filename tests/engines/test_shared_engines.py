@@ -31,7 +31,7 @@ class Closing:
 
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was closed, of engines that are all there."""
+    """Lists the closed engines; all of them exist."""
     found: list[str] = []
     monkeypatch.setattr(shared_engines, "_cached", {name: Closing(name, found) for name in ("one", "two")})
     monkeypatch.setattr(shared_engines, "_lock", threading.RLock())

@@ -1,4 +1,4 @@
-"""What XLA warns of reaches the result, however quiet the kernel is."""
+"""XLA's warnings reach the result, regardless of the kernel's log level."""
 
 from __future__ import annotations
 

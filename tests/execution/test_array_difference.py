@@ -31,7 +31,7 @@ def dtype_of(name: str) -> Any:
 
 
 def random_pair(name: str, count: int = 400) -> tuple[Any, Any]:
-    """Of any bits where these are few, else of many sizes, with infinities and NaN; a third of them equal."""
+    """Arrays of any bits where these are few, else of many sizes, with infinities and NaN; a third of them equal."""
     kind = dtype_of(name)
     source = np.random.default_rng(sorted([*FLOATS, *INTEGERS, *COMPLEX]).index(name))
     if name == "bool":

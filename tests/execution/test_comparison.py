@@ -29,7 +29,7 @@ def run() -> Run:
 
 
 def against(run: Run, first: Any, second: Any) -> Comparison:
-    """Of runs of which only the first output differs."""
+    """Compares runs of which only the first output differs."""
     runs = [dataclasses.replace(run, outputs=(np.asarray(value), run.outputs[1])) for value in (first, second)]
     return compare_runs(*runs)
 

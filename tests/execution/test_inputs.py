@@ -25,7 +25,7 @@ def identity(x: Any) -> Any:
 
 
 def one(dtype: Any, value: Any, shape: tuple[int, ...] = ()) -> np.ndarray:
-    """What a program lowered for `dtype[shape]` gets for `value`."""
+    """Returns the input of a program lowered for `dtype[shape]` for `value`."""
     (given,) = given_inputs(program(identity, jax.ShapeDtypeStruct(shape, dtype)), (value,), {})
     assert not given.made
     return given.value

@@ -146,7 +146,7 @@ def collectives(x: Any, w: Any) -> Any:
 def over_replicas(
     fun: Callable[..., Any], axes: Sequence[tuple[str, int]], args: Sequence[Any], each: Sequence[bool]
 ) -> Any:
-    """What every replica computes, by `jax.vmap` over the axes: leaves with a leading axis of replicas."""
+    """Returns the results of every replica, by `jax.vmap` over the axes: leaves with a leading axis of replicas."""
     sizes = tuple(size for _, size in axes)
     # Every operand mapped: vmap's all_to_all gives an unmapped one another shape.
     count = math.prod(sizes)

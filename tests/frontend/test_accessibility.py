@@ -1,4 +1,4 @@
-"""What axe-core finds on the page: nothing serious, in no pane, in neither theme, wide or narrow."""
+"""Results of axe-core for the page: no serious violations, in any pane, in both themes, wide or narrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a click on a line makes the browser do: no more than it shows."""
+"""The browser's work for a click on a line: no more than the click shows."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def scroller(page: Page, variant: int) -> Locator:
 
 
 def names(page: Page) -> list[str]:
-    """What the columns are called."""
+    """Returns the titles of the columns."""
     heads = page.locator(".insp-column-name").all()
     texts = ["".join(head.locator(".insp-label, .insp-target").all_text_contents()) for head in heads]
     return [" ".join(text.split()) for text in texts]

@@ -38,7 +38,7 @@ class Row:
         return found
 
     def answer(self, compiler: str = "cpu") -> None:
-        """As Python does, to the latest search."""
+        """Replies as Python does, to the latest search."""
         request: Any = self.sent("flags")[-1]
         self.emit(find_flags(request, compiler))
 

@@ -1,4 +1,4 @@
-"""What lines cost, beside every text: shares that sum up, parts of the program apart, the costliest one press away."""
+"""Costs of lines, next to every text: shares that sum to the total, separate phases, the most expensive line one press away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user sees and does, on recorded programs: lines, variants, states, themes, keys."""
+"""The user interface on recorded programs: lines, variants, states, themes, keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs show of a collective in its pane: asked for, drawn device by device, kept on a page without a kernel."""
+"""Observed values of a collective in its pane: requested, drawn device by device, saved on a page without a kernel."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def explorer() -> Iterator[Any]:
 
 
 def places(page: Page) -> dict[str, tuple[float, float]]:
-    """Where each closed node stands on screen."""
+    """Returns the position of each closed node on screen."""
     found: list[tuple[str, float, float]] = page.locator(".insp-g-node:not(.insp-g-open)").evaluate_all(
         """nodes => nodes.map(node => { const { x, y } = node.querySelector('rect').getBoundingClientRect();
           return [node.dataset.title, x, y]; })"""

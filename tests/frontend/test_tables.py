@@ -33,7 +33,7 @@ def cells(page: Page, pane: str, column: int) -> list[str]:
 
 
 def copied(page: Page, pane: str, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
-    """What `pandas.read_clipboard` makes of what a pane's button copies."""
+    """Returns the result of `pandas.read_clipboard` for the text that a pane's button copies."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     button = page.locator(f".insp-group:has([data-pane={pane}])").get_by_label(COPY)
     button.click()

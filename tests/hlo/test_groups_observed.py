@@ -160,7 +160,7 @@ def test_every_mode(execute: Execute, replicas: int, partitions: int, channel: s
 @pytest.mark.parametrize(("replicas", "partitions"), [(2, 4), (4, 2)])
 @pytest.mark.parametrize("channel", ["", ", channel_id=1"], ids=["cross_replica", "cross_partition"])
 def test_permute_and_members(execute: Execute, replicas: int, partitions: int, channel: str) -> None:
-    """Who receives from whom, and zeros where no one sends."""
+    """Receivers and senders, and zeros for members without a sender."""
     hlo = f"""HloModule permute
 ENTRY main {{
   x = s32[1]{{0}} parameter(0), sharding={{manual}}

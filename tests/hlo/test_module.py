@@ -32,7 +32,7 @@ def expected(case: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def sugared_opcode(instruction: Instruction) -> str:
-    """What jaxlib's text prints for the generic asynchronous opcodes."""
+    """The text of jaxlib for the generic asynchronous opcodes."""
     if not instruction.opcode.startswith("async-"):
         return instruction.opcode
     inner = instruction

@@ -1,4 +1,4 @@
-"""What an AbstractMesh's own axis types make of a program, and the note that says so."""
+"""Programs with an AbstractMesh that has axis types, and the note about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is lowered already: all forms of a module say the same, and what cannot be changed any more is refused."""
+"""Existing stages: all forms of a module are equivalent, and changes that come too late are refused."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_parameters_by_position() -> None:
 @pytest.mark.parametrize("names", [(), ("a",), ("b",), ("key",)])
 @pytest.mark.parametrize("by_name", [False, True])
 def test_static_leaves_are_those_of_jit(positions: Any, names: Any, by_name: bool) -> None:
-    """What `jax.jit` hands to a function as it is, not traced, is static to us too."""
+    """Values that `jax.jit` passes to a function untraced are static in inspector too."""
     args, kwargs = ((1,), {"b": 2, "key": 3}) if by_name else ((1, 2), {"key": 3})
     seen = {}
 

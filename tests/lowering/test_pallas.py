@@ -1,4 +1,4 @@
-"""Pallas kernels of a lowered function: what they are, and other compiler parameters in place of their own."""
+"""Pallas kernels of a lowered function: their attributes, and replaced compiler parameters."""
 
 from __future__ import annotations
 

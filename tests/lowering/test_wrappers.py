@@ -1,4 +1,4 @@
-"""What libraries make of functions: look-alikes of each way, without the libraries."""
+"""Wrappers of libraries: imitations of each kind, without the libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation of `jax.xla_computation` promises, and what cannot be honored."""
+"""The documented behavior of `jax.xla_computation`, and unsupported arguments."""
 
 from __future__ import annotations
 

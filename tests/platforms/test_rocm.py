@@ -1,4 +1,4 @@
-"""ROCm, as far as it is to be had without one of AMD's GPUs: lowering, targets with their reasons, figures."""
+"""ROCm without one of AMD's GPUs: lowering, targets with their reasons, figures."""
 
 from __future__ import annotations
 

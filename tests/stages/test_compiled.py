@@ -1,4 +1,4 @@
-"""What can be asked of a compiled program: asked of XLA once, by however many ask."""
+"""Computed properties of a compiled program: requested of XLA once, by any number of callers."""
 
 from __future__ import annotations
 

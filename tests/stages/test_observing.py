@@ -1,4 +1,4 @@
-"""What collectives took and gave in an execution, held to NumPy, to the run's own results, and to the textbook's algorithms."""
+"""Operands and results of collectives in an execution, compared with NumPy, the run's own results, and textbook algorithms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def groups_over(environment: Sequence[tuple[str, int]], axes: Sequence[str]) -> 
 
 
 def expected(primitive: str, values: Sequence[np.ndarray], position: int, settings: dict[str, Any]) -> np.ndarray:
-    """What the member at a position of a group gets; by the definitions of `jax.lax`."""
+    """Returns the result of the member at a position of a group, by the definitions of `jax.lax`."""
     match primitive:
         case "psum":
             return np.sum(values, 0)
@@ -162,7 +162,7 @@ def agree(seed: int, environment: Sequence[tuple[str, int]], cases: Sequence[Cas
 
 
 def check_results(lowered: inspector.Lowered, x: np.ndarray, ran: Sequence[Observation]) -> None:
-    """What is observed is what the function's own results say, of a run without any log."""
+    """Observed values equal the function's own results, of a run without any log."""
     rows = lowered.compile(target="cpu:8").run(x, repeat=1, warmup=0).replicas()
     for number, one in enumerate(ran):
         for device, result in enumerate(rows[f"result[{number}]"]):

@@ -1,4 +1,4 @@
-"""What others may have made is looked at before it is used. Root's tests make it another's with chown."""
+"""Files that other users may have made are checked before use. Root's tests change their owner with chown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process no longer needs goes back to the system."""
+"""Memory that a process no longer needs goes back to the system."""
 
 from __future__ import annotations
 

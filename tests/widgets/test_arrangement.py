@@ -1,4 +1,4 @@
-"""Where a browser looks and how panes stand, from Python: readable, settable, refused where it makes no sense."""
+"""The focus and the arrangement of panes, from Python: readable, settable, refused where it makes no sense."""
 
 from __future__ import annotations
 

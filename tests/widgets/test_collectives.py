@@ -1,4 +1,4 @@
-"""What the browser is told of groups: all of those that it draws, and of more the first, with how many there are."""
+"""The groups that are sent to the browser: all that it draws, and the first of more, with their number."""
 
 from __future__ import annotations
 

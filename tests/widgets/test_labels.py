@@ -1,4 +1,4 @@
-"""What variants are called, where their time went, and which of them stay."""
+"""Labels of variants, their timing hints, and pinned variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lines cost as the browser is told: once for all texts, anew with measured roofs and with recorded buffers."""
+"""Costs of lines as sent to the browser: once for all texts, again with measured roofs and with recorded buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices put into collectives and got out of them: run on request, told as text, of the right instructions."""
+"""Operands and results of collectives by device: run on request, sent as text, for the right instructions."""
 
 from __future__ import annotations
 

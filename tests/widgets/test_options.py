@@ -1,4 +1,4 @@
-"""The pane of options: a scan is told as it goes on, what was tried becomes a variant, and typed options do."""
+"""The options pane: the progress of a scan is sent, and tried or typed options become a variant."""
 
 from __future__ import annotations
 

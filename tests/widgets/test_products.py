@@ -1,4 +1,4 @@
-"""What is recorded on demand, over record fakes: asked once, told, cancelled, gone with its variant."""
+"""Products recorded on demand, with fakes: requested once, sent, canceled, removed with their variant."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ BROWSER = Path(__file__).resolve().parent.parent.parent / "frontend" / "src" / "
 
 
 def faults(lines: Iterable[PaneEntry]) -> list[str]:
-    """What is wrong with a table of panes."""
+    """Lists the mistakes in a table of panes."""
     lines = tuple(lines)
     said = [*get_args(messages.OfExplorer), *(kind for line in lines for kind in line.says)]
     heard = [*get_args(messages.ToExplorer), *(kind for line in lines for kind in line.hears)]

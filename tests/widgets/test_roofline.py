@@ -22,7 +22,7 @@ ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
-    """Which peaks were measured; each instruction computes 10 flops and moves 8 bytes, of the last kernel nothing is known."""
+    """The peaks that were measured; each instruction computes 10 flops and moves 8 bytes, the last kernel is unknown."""
     asked: list[Peak] = []
 
     def measure() -> Peak:

@@ -1,4 +1,4 @@
-"""What is logged of a program's collectives, by the program alone."""
+"""The log of a program's collectives, from the program alone."""
 
 from __future__ import annotations
 

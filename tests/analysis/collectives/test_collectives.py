@@ -232,7 +232,7 @@ ENTRY main {
 
 
 def test_combined_collectives_have_all_their_authors() -> None:
-    """As XLA names an all-reduce that it made of a loss's and a gradient's."""
+    """The op_name of an all-reduce that XLA combined from a loss and a gradient."""
     hlo = """HloModule m, num_partitions=2
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
 ENTRY main {

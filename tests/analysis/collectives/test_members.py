@@ -1,4 +1,4 @@
-"""Who holds what, in words; the numbers are held to execution in tests/hlo/test_groups_observed.py."""
+"""The values of members, in words; tests/hlo/test_groups_observed.py compares the numbers with an execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part, and over which axes: the fast ways against writing every device out."""
+"""Participants of collectives and their axes: the fast methods against listing every device."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ FORMS = (random_iota_groups, random_mesh_groups, random_list)
 
 
 def random_program(source: random.Random, mesh: Mesh) -> tuple[int, int]:
-    """Replicas and partitions; the mesh has all of its kind but for a few."""
+    """Replicas and partitions; the mesh has nearly all devices of its kind."""
     count = mesh.size if source.random() < 0.95 else mesh.size + 1
     others = source.choice([1, 1, 1, 2, 3])
     return (others, count) if mesh.kind == "partition" else (count, others)
@@ -228,7 +228,7 @@ def test_a_million_ids_that_are_written_out_are_checked() -> None:
 
 
 def test_the_description_of_groups_is_short() -> None:
-    """Where they are no axes but stay on one: its halves, but for one position each."""
+    """Groups that are not axes but stay within one: its halves, with one position different in each."""
     halves = np.arange(4000).reshape(2, 2000).copy()
     halves[0, 0], halves[1, 0] = 2000, 0
     mesh = Mesh(("i",), (4000,), "partition")

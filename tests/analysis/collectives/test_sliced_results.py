@@ -1,4 +1,4 @@
-"""Which part of an array each partition keeps, by the slice's offset."""
+"""The part of an array that each partition keeps, by the offset of the slice."""
 
 from __future__ import annotations
 

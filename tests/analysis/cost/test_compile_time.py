@@ -1,4 +1,4 @@
-"""Where the time from a function to machine code went."""
+"""Durations of the stages from a function to machine code."""
 
 from __future__ import annotations
 

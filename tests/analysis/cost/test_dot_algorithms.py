@@ -1,4 +1,4 @@
-"""Which peak holds a product: by its precision and algorithm, on chips of three kinds."""
+"""The peak figure of a dot: by precision and algorithm, on three kinds of chips."""
 
 from __future__ import annotations
 

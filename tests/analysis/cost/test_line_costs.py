@@ -1,4 +1,4 @@
-"""What each line costs: the lines of every text sum up to the program's totals, and costs stand where they arise."""
+"""Costs of lines: the lines of every text sum to the program's totals, and costs are on the lines that cause them."""
 
 from __future__ import annotations
 

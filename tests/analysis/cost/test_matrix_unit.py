@@ -1,4 +1,4 @@
-"""What of a matrix unit a product can fill: against counting tiles one by one."""
+"""Utilization of a matrix unit by a dot, compared with counting tiles one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two instructions say differently: a table of instructions, with every aspect that is to be told."""
+"""Differences of two instructions: a table of instructions with all expected aspects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What instructions say as numbers, held to the protos with the fields taken out that do not count."""
+"""Instruction labels, compared with protos without the irrelevant fields."""
 
 from __future__ import annotations
 

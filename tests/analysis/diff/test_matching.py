@@ -19,7 +19,7 @@ SEEDS = range(12)
 
 
 def pairs(matching: Matching, names: Iterable[str]) -> dict[str, str | None]:
-    """Of each name of the first module that of its partner."""
+    """Maps each name of the first module to that of its partner."""
     ours, theirs = (flow.module.columns.names for flow in (matching.before, matching.after))
     rows = {name: row for row, name in enumerate(ours)}
     return {
@@ -39,7 +39,7 @@ def test_with_one_operation_changed_every_instruction_is_matched(seed: int, coun
 @pytest.mark.parametrize(("count", "most_lost", "most_wrong"), [(3, 13, 0), (8, 110, 7)])
 @pytest.mark.parametrize("is_fused", [False, True])
 def test_with_more_changed_few_are_lost(count: int, most_lost: int, most_wrong: int, is_fused: bool) -> None:
-    """Of 1,290 instructions of 30 programs, a quarter of which is as good as another where eight are changed in each."""
+    """1,290 instructions of 30 programs, a quarter of which are interchangeable; eight are changed in each program."""
     lost = wrong = 0
     for seed in range(30):
         lines = grown(seed)
@@ -105,7 +105,7 @@ def test_only_formed_and_dissolved_fusions_are_reported(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_regrouped_fusion_is_reported_once(seed: int) -> None:
-    """Instructions in two fusions of the first are in one of the second, or outside: nothing but that is told."""
+    """Instructions in two fusions of the first module are in one of the second, or outside: only that is reported."""
     lines = grown(seed)
     first, second = couples(lines, seed), couples(lines, seed + 100)
     found = diff(module_in(lines, first), module_in(lines, second))
@@ -135,7 +135,7 @@ def test_a_changed_operation_is_the_only_reported_change(seed: int) -> None:
 
 
 def expressions(lines: Lines) -> dict[str, str]:
-    """What each instruction computes, written out."""
+    """Returns the expression that each instruction computes."""
     found: dict[str, str] = {}
     for name, (opcode, operands) in lines.items():
         found[name] = name if opcode == "parameter" else f"{opcode}({', '.join(found[each] for each in operands)})"

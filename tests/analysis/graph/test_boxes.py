@@ -11,7 +11,7 @@ from inspector.analysis.graph.boxes import MOST_NODES, Box, Boxes
 
 
 def settled(boxes: Boxes, positions: list[int] | None = None) -> dict[str, list[str]]:
-    """Of each box, by the titles around it, what is in it: rows as numbers, boxes by their titles."""
+    """Maps each box, by the titles around it, to its contents: rows as numbers, boxes by their titles."""
     rows = len(boxes.parents) - len(boxes.listed)
     boxes.settle(np.array(range(rows) if positions is None else positions))
     parents = boxes.parents.tolist()

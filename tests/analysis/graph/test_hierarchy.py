@@ -86,7 +86,7 @@ def inside(found: Hierarchy) -> dict[int, list[int]]:
 
 
 def titles(found: Hierarchy, node: int) -> list[str]:
-    """Of the boxes in a node."""
+    """Returns the titles of the boxes in a node."""
     return [found.boxes[n - found.row_count].title for n in inside(found)[node] if n >= found.row_count]
 
 
@@ -185,7 +185,7 @@ class Oracle:
     found: Hierarchy
 
     def shown_in(self, instruction: Instruction) -> list[Any]:
-        """What it calls and is the first to."""
+        """Returns the computations that an instruction is the first to call."""
         first = {c.name: callers[0] for c in self.module.computations if (callers := self.module.callers.get(c.name))}
         return [c for c in instruction.called_computations if first[c.name] is instruction]
 

@@ -88,7 +88,7 @@ def test_lives_lie_within_xlas_live_ranges(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_whole_allocation_is_named_by_the_largest_that_lies_in_it(name: str) -> None:
-    """What lies there earlier and is smaller is neither what an output holds, nor is the rest padding."""
+    """A smaller earlier buffer at the same place is neither part of an output nor is the rest padding."""
     use, _ = recorded(name)
     assignment = BufferAssignment.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
     for life in use.lives:

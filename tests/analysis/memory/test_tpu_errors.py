@@ -1,4 +1,4 @@
-"""What libtpu says when it refuses a kernel. The texts in `data/pallas` are its own, by JAX version."""
+"""Errors of libtpu about kernels. The texts in `data/pallas` are original, by JAX version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two snapshots: words, hunks, excerpts, and where lines come from."""
+"""Changes between two snapshots: words, hunks, excerpts, and origins of lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass did, told of modules in which one thing each was done."""
+"""Descriptions of passes, for modules with one change each."""
 
 from __future__ import annotations
 

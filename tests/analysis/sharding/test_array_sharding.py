@@ -1,4 +1,4 @@
-"""Which device holds which part: held to what JAX puts on virtual devices."""
+"""Parts of arrays by device, compared with those that JAX puts on virtual devices."""
 
 from __future__ import annotations
 

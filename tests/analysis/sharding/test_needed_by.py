@@ -90,7 +90,7 @@ def layers(x: Any, w: Any) -> Any:
 
 
 def test_layers_that_are_alike_are_one_answer_and_others_another() -> None:
-    """Of one line and one name stack; the first layer takes what is split otherwise."""
+    """Layers of one line and one name stack; the first layer takes an argument with another sharding."""
     given = split((16, 64), "data", "model"), split((64, 64), "data")
     for each in compiled_with_passes(layers, *given).reshardings():
         first, rest = each.needed_by

@@ -63,7 +63,7 @@ def test_arguments_results_and_constraints(target: str) -> None:
 
 
 def test_results_are_where_jax_puts_them() -> None:
-    """Of random specs, each device's index ranges as `devices_indices_map` of the outputs of a real execution."""
+    """Random specs: each device's index ranges equal `devices_indices_map` of the outputs of a real execution."""
     chance = random.Random(1)
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(SIZES), NAMES)
     arrays, outs = [], []

@@ -1,4 +1,4 @@
-"""What the partitioner changes: read off collectives and XLA's warnings, against the shardings that were asked for."""
+"""Reshardings by the partitioner: read from collectives and XLA's warnings, against the requested shardings."""
 
 from __future__ import annotations
 

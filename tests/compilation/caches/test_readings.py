@@ -1,4 +1,4 @@
-"""What was read of a program is found again, is the same, and is not trusted."""
+"""Saved readings of a program are found, equal the original, and are not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Options`: a value that says what the compiler is told, and its forms."""
+"""`Options`: the compiler settings as a value, and its forms."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_layouts_and_similar_fields_are_preserved() -> None:
 
 
 def test_every_scalar_field_reaches_jaxlib() -> None:
-    """What `additions` makes, appended to JAX's own, is what `to_proto` says; jaxlib takes it."""
+    """The result of `additions`, appended to JAX's proto, equals `to_proto`; jaxlib accepts it."""
     said = {
         "alias_passthrough_params": True,
         "deduplicate_hlo": True,

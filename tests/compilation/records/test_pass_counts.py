@@ -1,4 +1,4 @@
-"""What is in a module, counted from its lines."""
+"""Contents of a module, counted from its lines."""
 
 from __future__ import annotations
 

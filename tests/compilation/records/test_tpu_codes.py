@@ -1,4 +1,4 @@
-"""Which of Mosaic's stages belong to which instruction."""
+"""The instruction of each of Mosaic's stages."""
 
 from __future__ import annotations
 

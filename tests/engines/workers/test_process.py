@@ -1,4 +1,4 @@
-"""What a process wrote, read piece by piece, and workers that are spawned: by programs that do what workers do."""
+"""The output of a process, read piece by piece, and spawned workers: by programs that behave like workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that ended says of itself, and what is taken from its log."""
+"""The description of an ended process, and the excerpt of its log."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pytest.importorskip("fcntl")
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where directories are made, for a test of its own."""
+    """The parent of the directories, separate for each test."""
     monkeypatch.setattr(scratch, "_MEMORY", tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
@@ -157,7 +157,7 @@ def test_without_such_locks_nothing_is_deleted_but_by_its_maker(place: Path, mon
 
 
 class Clock:
-    """Of `scratch`: waiting lets a moment pass, and then something happens."""
+    """The clock of `scratch`: each wait advances it, and then calls a function."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
         self.now, self._happens = 100.0, happens

@@ -1,4 +1,4 @@
-"""What only worker processes can do: die, be killed, be replaced, and leave nothing behind."""
+"""Features of worker processes only: they crash, are killed and are replaced, and leave no files."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def wait_gone(pids: list[int], limit_s: float = 5.0) -> list[int]:
 
 
 def _running(pid: int) -> bool:
-    """Whether any thread of a process is left: until then its files are open, though its first thread may be a zombie."""
+    """Reports whether any thread of a process is left: until then its files are open, even if its first thread is a zombie."""
     try:
         threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
         return threads > 1 or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -817,7 +817,7 @@ def test_a_server_that_cannot_start_fails_the_request(monkeypatch: pytest.Monkey
 
 @linux
 def test_the_server_is_ready_before_it_has_imported_all_that_workers_may_need(one_device_python: RunPython) -> None:
-    """SciPy is imported while nobody asks, so that later workers need not."""
+    """SciPy is imported while the server is idle, so that later workers need not."""
     starter = fork_server.Starter("fork")
     mine = WorkerEngine(starter=starter)
     try:

@@ -1,4 +1,4 @@
-"""What a worker is told before it starts, and what becomes of requests, by workers that do what a test says."""
+"""The settings of a worker before it starts, and the results of requests, by workers that follow a script."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ worker_main.spawned({{"scratch": {str(scratch)!r}}})
 
 
 class FakeLimits:
-    """Of the environment: after how many requests it is enough, and when what is free then is given back."""
+    """The limits in the environment: the number of requests, and when free memory is released."""
 
     def __init__(self, environment: Any) -> None:
         self._left = environment["max_requests"]
@@ -309,7 +309,7 @@ class FakeTimer:
 
 
 class Serving:
-    """What a worker does of requests that a test sends."""
+    """A worker that serves the requests of a test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.done: list[str] = []

@@ -226,12 +226,12 @@ def proto_of(groups: list[list[int]]) -> Any:
 
 
 def read(proto: Any) -> ReplicaGroups:
-    """Of a module's instruction."""
+    """Reads the groups of a module's instruction."""
     return read_bytes(proto.SerializeToString())
 
 
 def read_bytes(instruction: bytes) -> ReplicaGroups:
-    """Of a module with an instruction of these bytes."""
+    """Reads the groups of a module with an instruction of these bytes."""
     message = installed_schema().message
     named: Any = message("xla.HloInstructionProto")(name="r", id=1, opcode="all-reduce")
     computation: Any = message("xla.HloComputationProto")(name="main", id=1, root_id=1)
@@ -332,7 +332,7 @@ def meshes(draw: st.DrawFn) -> MeshGroups:
 
 
 def hold_to_ids(groups: Any, id_count: int | None = None) -> None:
-    """What is told of groups without writing their ids out, against the ids."""
+    """Compares the properties of groups, computed without listing their ids, with the ids."""
     ids = groups.expand(id_count)
     assert groups.shape(id_count) == ids.shape
     assert groups.largest_id(id_count) == ids.max(initial=-1)

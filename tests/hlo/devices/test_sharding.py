@@ -17,7 +17,7 @@ WRITTEN = (
 
 
 def printed_and_ours(module: str) -> list[tuple[str, str]]:
-    """Of each instruction that has one, the sharding as XLA prints it, and ours."""
+    """Returns for each instruction with a sharding the text of XLA and ours."""
     parsed = _hlo.hlo_module_from_text(module)
     theirs = dict(
         re.findall(

@@ -30,7 +30,7 @@ def specs(count: int) -> list[tuple[tuple[str, ...], ...]]:
 
 
 def test_axes_of_random_shardings_are_the_requested_ones() -> None:
-    """Of the parameters of an optimized module."""
+    """Returns the shardings of the parameters of an optimized module."""
     mesh = AbstractMesh(SIZES, NAMES, axis_types=(AxisType.Auto,) * 3)
     asked = specs(80)
 

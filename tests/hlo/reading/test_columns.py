@@ -260,7 +260,7 @@ def test_other_ways_to_write_a_module(change: Any) -> None:
 
 
 def scattered(computation: Any) -> bytes:
-    """What a computation says between its instructions."""
+    """Writes a computation with its other fields between its instructions."""
     instructions = [_bytes(2, i.SerializeToString()) for i in computation.instructions]
     computation.ClearField("instructions")
     return instructions[0] + computation.SerializeToString() + b"".join(instructions[1:])

@@ -23,7 +23,7 @@ def written(name: str) -> bytes:
 
 
 def proto(name: str = "m") -> bytes:
-    """Of a module of two instructions; always equal, and never the same object."""
+    """The proto of a module of two instructions; always equal, and never the same object."""
     return bytes(bytearray(written(name)))
 
 

@@ -1,4 +1,4 @@
-"""What is kept of an Explorer: which replies, whose code, and nothing of a user's that a page would take for its own."""
+"""The saved state of an Explorer: which replies, whose code, and no user content that a page would misread as its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook keeps of an Explorer, in a real kernel: brought up to date by itself, complete in a batch."""
+"""The stored output of an Explorer in a notebook, in a real kernel: updated automatically, complete in a batch."""
 
 from __future__ import annotations
 

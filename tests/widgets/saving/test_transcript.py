@@ -1,4 +1,4 @@
-"""What an Explorer said, packed for a page: all of it, or what fits."""
+"""The messages of an Explorer, packed for a page: all of them, or those that fit."""
 
 from __future__ import annotations
 

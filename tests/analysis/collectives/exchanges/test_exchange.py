@@ -33,7 +33,7 @@ def blocks(exchange: Exchange, *numbers: int) -> list[int]:
 
 
 def expected(exchange: Exchange, member: int) -> dict[int, frozenset[int]]:
-    """What the member must have at the end, by the collective's definition."""
+    """Returns the expected final value of a member, by the collective's definition."""
     everyone = range(len(exchange.members))
     count = len(everyone)
     match exchange.opcode:

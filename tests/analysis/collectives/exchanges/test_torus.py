@@ -1,4 +1,4 @@
-"""Slices: links are walked by nobody's rule but a search's, loads are those of messages that are walked one by one."""
+"""Slices: links agree with a search, loads with messages that are routed one by one."""
 
 from __future__ import annotations
 
