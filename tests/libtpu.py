@@ -60,7 +60,7 @@ class Outcome:
 
 
 def compile_with(options: Sequence[dict[str, object]], init_args: str = "") -> list[Outcome]:
-    """Compiles one line for a TPU with each of some options, through JAX, in one process of its own."""
+    """Compiles one line for a TPU with each of some options, through JAX, in one separate process."""
     process = subprocess.run(
         [sys.executable, "-c", _SCRIPT],
         input=json.dumps(options).encode(),

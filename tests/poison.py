@@ -39,7 +39,7 @@ def poison(folder: Path) -> Path:
 
 
 def executed(folder: Path) -> list[str]:
-    """What was imported or started."""
+    """Lists the imported modules and started programs."""
     return sorted(path.name.removeprefix(MARK) for path in folder.glob(f"{MARK}*"))
 
 

@@ -1,4 +1,4 @@
-"""What messages advise exists: every name and value that a text of the package tells a user to write."""
+"""Advice in messages refers to existing things: every name and value that a text of the package recommends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Binder installs: the locked versions, of all that the notebooks need."""
+"""The packages that Binder installs: the locked versions, of all that the notebooks need."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def test_binder_installs_the_locked_versions() -> None:
     assert needed - {"jax-inspector"} <= {name for name, *_ in pinned}
 
 
-def test_its_requirements_are_the_package_held_to_them() -> None:
+def test_the_binder_requirements_pin_the_package() -> None:
     assert _lines("requirements.txt") == ["-c constraints.txt", "-e .[lab]"]

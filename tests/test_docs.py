@@ -67,7 +67,7 @@ def test_code_runs_with_one_device(document: str, one_device_python: RunPython, 
 
 
 def strangers(code: str) -> list[str]:
-    """What a piece of code takes of inspector that is not public."""
+    """Lists the non-public names of inspector that a piece of code uses."""
     tree = ast.parse(code)
     found = []
     for node in ast.walk(tree):
@@ -121,5 +121,5 @@ def test_names_in_prose_are_public(path: str) -> None:
         ("inspector.Target._read", "inspector.Target._read"),
     ],
 )
-def test_a_name_that_is_not_public_is_found(code: str, name: str) -> None:
+def test_a_non_public_name_is_detected(code: str, name: str) -> None:
     assert name in strangers(code)

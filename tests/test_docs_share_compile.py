@@ -22,7 +22,7 @@ RESULT = float(np.tanh(np.full((8, 64), 1.0) @ np.full((64, 8), 1.0)).sum())
 
 
 def run(*arguments: str, cache: Path | str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the two processes told. None is left, however it ends."""
+    """Returns the output of the two processes. No process remains, also after a failure."""
     command = [sys.executable, str(EXAMPLE), *arguments, *(["--cache", str(cache)] if cache else [])]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

@@ -23,7 +23,7 @@ CALL = Missing("lu.3", "custom call")
 LOOP = Missing("while.1", "loop of unknown length", "counted once")
 
 
-def test_a_number_known_in_part_is_a_number_that_says_so() -> None:
+def test_a_partially_known_number_is_a_marked_number() -> None:
     value = AtLeast(4176, [CALL])
     assert value == 4176
     assert value > 4000
@@ -32,7 +32,7 @@ def test_a_number_known_in_part_is_a_number_that_says_so() -> None:
     assert missing(4176.0) == ()
 
 
-def test_sums_and_multiples_keep_what_is_missing() -> None:
+def test_sums_and_multiples_keep_the_missing_parts() -> None:
     value = AtLeast(10, [CALL])
     for made in (value + 5, 5 + value, value * 3, 3 * value, value / 2, sum([value, 1.0]), total([1.0, value])):
         assert missing(made) == (CALL,), made
@@ -41,7 +41,7 @@ def test_sums_and_multiples_keep_what_is_missing() -> None:
     assert missing(total([1.0, 2.0])) == ()
 
 
-def test_what_is_no_lower_bound_is_not_called_one() -> None:
+def test_operations_that_lose_a_lower_bound_return_plain_numbers() -> None:
     value = AtLeast(10, [CALL])
     for made in (value - 5, 5 - value, value * -1, 1 / value, 1.0 / value, value / AtLeast(2, [CALL])):
         assert type(made) is float, made
@@ -58,12 +58,12 @@ def test_missing_parts_are_counted_by_kind() -> None:
     assert AtLeast(1, parts).reason == "2 custom calls not counted, 2 loops of unknown length counted once"
 
 
-def test_it_pickles() -> None:
+def test_a_lower_bound_pickles() -> None:
     value = pickle.loads(pickle.dumps(AtLeast(2, [CALL])))
     assert (value, value.missing) == (2, (CALL,))
 
 
-def test_a_message_that_quotes_what_it_got_is_bounded() -> None:
+def test_a_message_with_a_quoted_value_is_bounded() -> None:
     error = errors.ModuleError("Cannot read " + "x" * 5_000_000 + "the end", 7)
     assert str(error.args[0]).startswith("Cannot read x")
     assert str(error.args[0]).endswith("the end")
@@ -81,7 +81,7 @@ def test_a_module_with_a_long_header_gives_no_long_error() -> None:
 
 
 @pytest.mark.parametrize("value", ["no", "yes", "", 0, 1, None, [True]])
-def test_what_is_neither_true_nor_false_is_refused(value: object) -> None:
+def test_values_without_a_truth_value_are_refused(value: object) -> None:
     lowered = inspector.lower(lambda x: x + 1, 1.0)
     calls: dict[str, Callable[[], object]] = {
         "isolate": lambda: lowered.compile(target="cpu", isolate=value),  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ EVERY_USE: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("use", EVERY_USE)
-def test_every_use_of_an_unavailable_value_says_why(use: str) -> None:
+def test_every_use_of_an_unavailable_value_gives_the_reason(use: str) -> None:
     with pytest.raises(UnavailableError, match="passes were not recorded") as raised:
         EVERY_USE[use](GONE)
     said = str(raised.value)
@@ -146,7 +146,7 @@ def test_without_a_remedy_none_is_named() -> None:
         Unavailable("nobody knows").x  # noqa: B018
 
 
-def test_what_is_probed_finds_nothing() -> None:
+def test_unavailable_values_have_no_special_attributes() -> None:
     """By Python, IPython, pandas and others, which look before they use."""
     assert not any(
         hasattr(GONE, name) for name in ("table", "shape", "dtype", "_repr_html_", "__array__", "__iter__", "_x")
@@ -162,7 +162,7 @@ def test_what_is_probed_finds_nothing() -> None:
     assert jax.tree.leaves({"a": GONE}) == [GONE]
 
 
-def test_it_stays_a_value() -> None:
+def test_an_unavailable_value_prints_copies_and_pickles() -> None:
     assert not GONE
     assert repr(GONE).startswith("Unavailable(reason='passes were")
     assert str(GONE) == f"{GONE}" == "unavailable: passes were not recorded (Compile with products=('passes',).)"
@@ -176,7 +176,7 @@ def test_it_stays_a_value() -> None:
     assert not frame.isna().any().any()
 
 
-def test_a_program_without_passes_says_how_to_record_them() -> None:
+def test_missing_passes_have_a_remedy() -> None:
     compiled: Any = inspector.lower(lambda x: x + 1, jnp.ones(3)).compile(target="cpu")
     with pytest.raises(UnavailableError, match=r"was not asked for.*products="):
         compiled.passes.table()

@@ -42,7 +42,7 @@ def build(**parameters: Any) -> Any:
     return proto(inspector.get_compile_options(**{"num_replicas": 1, "num_partitions": 1, **parameters})).executable_build_options  # fmt: skip
 
 
-def test_it_has_the_documented_parameters() -> None:
+def test_get_compile_options_has_the_documented_parameters() -> None:
     assert list(inspect.signature(inspector.get_compile_options).parameters) == PARAMETERS
 
 
@@ -61,7 +61,7 @@ def test_it_has_the_documented_parameters() -> None:
     ],
 )
 @pytest.mark.parametrize("with_backend", [False, True])
-def test_it_says_what_jax_says(parameters: dict[str, Any], with_backend: bool) -> None:
+def test_get_compile_options_equals_the_function_of_jax(parameters: dict[str, Any], with_backend: bool) -> None:
     said = {"num_replicas": 1, "num_partitions": 1, **parameters}
     if with_backend:
         said["backend"] = jax.devices()[0].client
@@ -85,7 +85,7 @@ def shardy(request: pytest.FixtureRequest) -> Iterator[bool]:
     jax.config.update("jax_use_shardy_partitioner", before)
 
 
-def test_the_partitioner_is_the_one_jax_lowers_for_unless_said(shardy: bool) -> None:
+def test_the_default_partitioner_is_that_of_jax(shardy: bool) -> None:
     assert build().use_shardy_partitioner is shardy
     assert build(use_shardy_partitioner=not shardy).use_shardy_partitioner is not shardy
 
@@ -179,7 +179,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("parameters", "words"), REFUSED)
-def test_what_xla_would_not_honor_is_refused(parameters: dict[str, Any], words: str) -> None:
+def test_options_that_xla_would_ignore_are_refused(parameters: dict[str, Any], words: str) -> None:
     jax.devices()  # ids are checked against the devices of a JAX that has started
     with pytest.raises(OptionError) as caught:
         build(**parameters)

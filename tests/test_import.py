@@ -97,7 +97,7 @@ def test_the_version_is_the_distributions() -> None:
     assert inspector.__version__ == importlib.metadata.version("jax-inspector")
 
 
-def test_the_version_of_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_of_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspector, "_DISTRIBUTION", "no-such-distribution")
     assert "no-such-distribution is not installed" in str(inspector.__version__)
 

@@ -75,7 +75,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_jupyter_leaves_what_it_leaves(used: Path) -> None:
+def test_leftovers_of_jupyter(used: Path) -> None:
     left = {path.relative_to(used).as_posix() for path in used.rglob("*-checkpoint.*")}
     assert {
         "notebooks/.ipynb_checkpoints/00_tour-checkpoint.ipynb",

@@ -1,4 +1,4 @@
-"""Which source files are the user's own and which a library's, by their paths alone."""
+"""User files and library files, distinguished by their paths alone."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_installed_packages_and_python_are_libraries(file: str) -> None:
         assert package_path(file) == LIBRARY[file]
 
 
-def test_what_this_python_has_installed_is_a_librarys() -> None:
+def test_installed_files_are_library_files() -> None:
     for module in (jax.__file__, str(Path(sysconfig.get_path("stdlib")) / "functools.py"), inspector.__file__):
         assert is_library_file(module), module
 

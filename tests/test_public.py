@@ -1,4 +1,4 @@
-"""What a new user tries first: public names, values in a REPL, calls with the wrong things."""
+"""The first attempts of a new user: public names, values in a REPL, calls with wrong arguments."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def collectives() -> Collectives:
 # ------------------------------------------------------------------ names
 
 
-def test_public_modules_need_no_import_of_their_own(one_device_python: RunPython) -> None:
+def test_public_modules_need_no_separate_import(one_device_python: RunPython) -> None:
     code = "import inspector; print(inspector.errors.TargetError.__name__, inspector.settings.current().cache_memory_bytes)"
     assert one_device_python(code).stdout.startswith("TargetError ")
 
 
-def test_tab_completion_offers_what_there_is() -> None:
+def test_tab_completion_offers_existing_names() -> None:
     assert {"errors", "settings", "lower", "Target"} <= set(dir(inspector))
     assert all(hasattr(inspector, name) for name in dir(inspector))
     with pytest.raises(AttributeError, match=r"no attribute 'lwoer'. It has: .*lower.*settings"):
@@ -80,7 +80,7 @@ def test_an_engine_by_its_name(lowered: inspector.Lowered, name: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["wrker", 3, object(), dict])
-def test_what_is_no_engine(lowered: inspector.Lowered, compiled: inspector.Compiled, engine: Any) -> None:
+def test_an_invalid_engine_is_refused(lowered: inspector.Lowered, compiled: inspector.Compiled, engine: Any) -> None:
     calls = (
         lambda: lowered.compile(engine=engine),
         lambda: lowered.preview(engine=engine),
@@ -132,7 +132,7 @@ def test_a_collective_that_is_not_there(collectives: Collectives, key: Any, erro
         collectives[key]
 
 
-def test_compare_says_what_to_do_with_what_is_not_compiled(
+def test_compare_refuses_uncompiled_values_with_a_remedy(
     lowered: inspector.Lowered, compiled: inspector.Compiled
 ) -> None:
     for given, words in (
@@ -147,7 +147,7 @@ def test_compare_says_what_to_do_with_what_is_not_compiled(
         inspector.compare()
 
 
-def test_what_was_lowered_before_is_lowered_again(
+def test_lower_takes_lowered_and_loaded_values(
     lowered: inspector.Lowered, compiled: inspector.Compiled, tmp_path: Any
 ) -> None:
     compiled.save(tmp_path / "step.inspector")
@@ -241,7 +241,7 @@ def test_every_value_reads_well(values: list[Any]) -> None:
         ), text
 
 
-def test_what_a_value_says(values: list[Any], collectives: Collectives) -> None:
+def test_reprs_of_values(values: list[Any], collectives: Collectives) -> None:
     texts = {type(value).__name__: repr(value).replace("\n  Try ", " Try ") for value in values}
     assert texts["Argument"] == "<Argument tree[0]: float32[8]>"
     assert texts["Result"] == "<Result result: float32[8]>"
@@ -266,14 +266,14 @@ def test_what_a_value_says(values: list[Any], collectives: Collectives) -> None:
     assert str(values[4]) == values[4].text
 
 
-def test_a_job_says_how_it_stands(lowered: inspector.Lowered) -> None:
+def test_a_job_shows_its_state(lowered: inspector.Lowered) -> None:
     job: Job[Any] = Job()
     assert re.fullmatch(r"<Job queued after .*s; result\(\) waits for it>", repr(job))
     job.fail(ParameterError("no such thing"))
     assert re.fullmatch(r"<Job failed after .*s: ParameterError: no such thing>", repr(job))
 
 
-def test_what_has_a_table_shows_it_in_a_notebook(values: list[Any], collectives: Collectives) -> None:
+def test_values_with_a_table_show_it_in_a_notebook(values: list[Any], collectives: Collectives) -> None:
     shown = [value for value in values if hasattr(value, "_repr_html_")]
     assert {type(value).__name__ for value in shown} >= {"Collectives", "CompilerPasses", "Assembly"}
     for value in (*shown, collectives[:0]):
@@ -346,7 +346,7 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize("number", range(len(MISTAKES)))
-def test_a_mistake_is_told(lowered: inspector.Lowered, compiled: inspector.Compiled, number: int) -> None:
+def test_mistakes_raise_helpful_errors(lowered: inspector.Lowered, compiled: inspector.Compiled, number: int) -> None:
     call, error, words = MISTAKES[number]
     with pytest.raises(error, match=words):
         call(lowered, compiled)
@@ -396,7 +396,7 @@ def test_an_explorer_lists_its_own_members() -> None:
         explorer.close()
 
 
-def test_parameter_errors_are_no_lowering_errors() -> None:
+def test_parameter_errors_are_not_lowering_errors() -> None:
     assert not issubclass(inspector.errors.ParameterError, inspector.errors.LoweringError)
     assert not issubclass(inspector.errors.WorkerDiedError, inspector.errors.CompilationError)
 

@@ -19,14 +19,14 @@ from tests.conftest import pytest_terminal_summary
         (["--all", "-x"], ["pytest", "-x"]),
     ],
 )
-def test_what_is_tested(given: list[str], expected: list[str]) -> None:
+def test_arguments_of_the_test_command(given: list[str], expected: list[str]) -> None:
     arguments = run.uv_arguments("test", given)
     assert arguments[arguments.index("pytest") :] == expected
     assert ("libraries" in arguments) == ("--all" in given)
 
 
 @pytest.mark.parametrize(("marks", "said"), [(run.QUICK, True), ("not slow", False), ("", False)])
-def test_what_was_left_out_is_said(marks: str, said: bool) -> None:
+def test_omitted_tests_are_reported(marks: str, said: bool) -> None:
     lines: list[str] = []
     reporter = SimpleNamespace(write_line=lines.append)
     pytest_terminal_summary(reporter, SimpleNamespace(getoption={"markexpr": marks}.get))  # type: ignore[arg-type]

@@ -74,7 +74,7 @@ def test_values_that_a_setting_cannot_have_are_refused(changes: dict[str, Any], 
     assert settings.current() == before
 
 
-def test_a_path_is_kept_as_text() -> None:
+def test_a_path_is_stored_as_text() -> None:
     with settings.scope(cache_directory=Path("a") / "b") as inner:
         assert inner.cache_directory == str(Path("a") / "b")
 

@@ -39,7 +39,7 @@ def compiled_for() -> Compile:
 
 
 @pytest.mark.parametrize("target", [CPU, *TPUS])
-def test_instructions_sum_to_what_xla_reports(compiled_for: Compile, target: str) -> None:
+def test_instructions_sum_to_the_totals_of_xla(compiled_for: Compile, target: str) -> None:
     compiled = compiled_for(target)
     counted = total(compiled.module(), instruction_costs(compiled))
     assert isinstance(compiled.cost, Cost)
@@ -61,7 +61,7 @@ def test_a_gpu_that_reports_nothing_is_counted(compiled_for: Compile, target: st
 
 
 @pytest.mark.parametrize("target", [CPU, *GPUS])
-def test_heaps_are_as_large_as_xla_says(compiled_for: Compile, target: str) -> None:
+def test_heaps_have_the_size_reported_by_xla(compiled_for: Compile, target: str) -> None:
     compiled = compiled_for(target)
     use = compiled.timeline()
     assert isinstance(use, Timeline)

@@ -21,7 +21,7 @@ def test_every_public_name_is_in_the_reference_once() -> None:
     assert sorted(there) == sorted(set(inspector.__all__) - {"__version__"})
 
 
-def test_the_tables_of_the_reference_name_what_its_pages_have() -> None:
+def test_the_tables_of_the_reference_list_its_pages() -> None:
     table = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     for page, names in re.findall(r"^\| \[.*\]\((.*)\) \| (.*) \|$", table, re.MULTILINE):
         text = (DOCS / "reference" / page).read_text(encoding="utf-8")
@@ -50,6 +50,6 @@ def test_the_files_that_contributors_are_sent_to_are_there() -> None:
     assert [path for path in named if "NAME" not in path and not (ROOT / path).exists()] == []
 
 
-def test_contributors_are_told_how_to_add_each() -> None:
+def test_contributing_explains_how_to_add_each() -> None:
     for what in ("A pane", "A platform and its targets", "A product", "A JAX version"):
         assert re.search(rf"^## {what}", CONTRIBUTING, re.MULTILINE), what

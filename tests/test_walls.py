@@ -97,7 +97,7 @@ def imported_names(node: ast.AST) -> list[str]:
 
 
 def imports(source: str, modules: frozenset[str]) -> list[Import]:
-    """What a module imports, each name of ours cut back to the module that holds it."""
+    """Returns the imports of a module; each name of inspector is cut back to its module."""
     found = []
     for node in ast.walk(parsed(source)):
         for name in imported_names(node):
@@ -134,7 +134,7 @@ def private_uses(source: str) -> list[tuple[int, str]]:
 
 
 def allowed(module: str, target: str) -> bool:
-    """Whether the table lets `module` import `target`."""
+    """Reports whether the table lets `module` import `target`."""
     room = room_of(module)
     if target.split(".")[0] != "inspector":
         rooms = FOREIGN.get(target.split(".")[0])
@@ -213,7 +213,7 @@ def test_no_cycles(package: dict[str, str]) -> None:
     assert cycle(package) == []
 
 
-def test_the_table_is_what_is_imported(package: dict[str, str]) -> None:
+def test_the_table_equals_the_imports(package: dict[str, str]) -> None:
     found = table(package)
     unused = {room: ROOMS[room] - found[room].keys() for room in ROOMS}
     assert {room: others for room, others in unused.items() if others} == {}, "allowed, and nobody imports it"

@@ -101,7 +101,7 @@ def test_commands_without_jax(saved: Path, command: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["report compiled.inspector", "replay explored.inspector", "targets"])
-def test_commands_that_need_jax_say_so(saved: Path, command: str) -> None:
+def test_commands_that_need_jax_report_it(saved: Path, command: str) -> None:
     done = python(saved, "-m", "inspector", *command.split())
     assert done.returncode == 2
     assert "needs JAX, which is not installed" in done.stderr

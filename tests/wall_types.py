@@ -1,4 +1,4 @@
-"""What the types say that pass the wall, `inspector/_jax`: read from the source, names followed to where they are made."""
+"""The types that pass the wall, `inspector/_jax`: read from the source, names followed to their definitions."""
 
 from __future__ import annotations
 

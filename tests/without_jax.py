@@ -14,6 +14,6 @@ sys.meta_path.insert(0, Blocked())
 find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if is_absent(name) else find_spec(name, *rest)
 """
-"""What a script starts with that is to run there."""
+"""The beginning of a script that must run without JAX."""
 NO_JAX = 'assert not any(map(is_absent, sys.modules)), "JAX was imported"'
 """Holds behind what may not import it."""

@@ -20,16 +20,16 @@ def instructions_of_kernels(assembly: Assembly, module: Module) -> Mapping[str, 
     """
     by_symbol = {as_symbol(c.name): c.instructions for c in module.computations}
     by_symbol |= {as_symbol(i.name): (i,) for i in module.instructions()}
-    found = {}
+    by_kernel = {}
     for code in assembly:
-        if code.kernel == PROGRAM or code.kernel in found:
+        if code.kernel == PROGRAM or code.kernel in by_kernel:
             continue
         symbols = [as_symbol(name) for name in (code.kernel, *code.symbols)]
         symbols += [symbol.removesuffix(_SUFFIX) for symbol in symbols]
         named = [i for symbol in dict.fromkeys(symbols) for i in by_symbol.get(symbol, ())]
         if named:
-            found[code.kernel] = tuple(dict.fromkeys(i.name for outer in named for i in _with_inner(outer)))
-    return found
+            by_kernel[code.kernel] = tuple(dict.fromkeys(i.name for outer in named for i in _with_inner(outer)))
+    return by_kernel
 
 
 _SUFFIX = "_kernel"  # of the single kernel that the CPU compiler generates for a small call

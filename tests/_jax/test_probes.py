@@ -59,7 +59,7 @@ def private_uses(source: str) -> set[str]:
 
 
 def is_probed(use: str) -> bool:
-    """Whether a probe looks at it, at a part of it, or at what it is a method of."""
+    """Reports whether a probe looks at it, at a part of it, or at the owner of the method."""
     if use.startswith("?"):
         return any(path.endswith(use[1:]) or f"{use[1:]}." in path for path in PROBES)
     return any(f"{path}.".startswith(f"{use}.") or f"{use}.".startswith(f"{path}.") for path in PROBES)
@@ -84,7 +84,7 @@ def test_the_check_sees_what_has_none() -> None:
     assert not any(is_probed(use) for use in uses)
 
 
-def test_a_name_that_went_away_is_named_with_what_it_was_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_name_is_reported_with_its_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(core, "pp_eqn")
     monkeypatch.setattr(source_info_util, "user_frames", lambda source_info: [])
     monkeypatch.delattr(mlir, "LoweringParameters")
@@ -115,8 +115,8 @@ print(xla_bridge.backends_are_initialized())
     assert one_device_python(script).stdout == "False\n"
 
 
-def test_what_a_lowered_hands_to_its_compile_is_read() -> None:
-    """What no signature shows: the values behind `Lowered._lowering`, opened for real."""
+def test_the_compile_arguments_of_a_lowered_are_read() -> None:
+    """Reads the values behind `Lowered._lowering`, which no signature shows."""
     lowered = inspector.lower(lambda a, b, c: a + c, 1.0, jnp.ones(3), 2)
     assert [a.parameter for a in lowered.inputs] == [0, None, 1]
     assert [a.weak_type for a in lowered.inputs] == [True, False, True]

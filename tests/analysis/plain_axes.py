@@ -17,7 +17,7 @@ from inspector.hlo.devices.replica_groups import Ids, MeshGroups, ReplicaGroups
 def plain_axes(
     devices: Ids, form: ReplicaGroups, mesh: Mesh, num_replicas: int, num_partitions: int, ordered: bool
 ) -> Axes | Unavailable:
-    """What `axes_of_groups` has to find."""
+    """Returns the expected result of `axes_of_groups`."""
     if (devices < 0).any():
         return Unavailable("the groups have different sizes, which groups over mesh axes never have")
     ids, others, count = devices // num_partitions, devices % num_partitions, num_replicas

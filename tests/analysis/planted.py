@@ -1,4 +1,4 @@
-"""A module of all that matters in one, and changes planted in its text, each with what is to be told of it."""
+"""A module with all relevant features, and changes planted in its text, each with the expected report."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def code(kernel: str, *symbols: str) -> Code:
     return Code("LLVM IR", kernel, symbols, "llvm", "text", zlib.compress(b"define"))
 
 
-def test_a_kernel_computes_the_instruction_of_its_name_and_what_is_inside() -> None:
+def test_a_kernel_computes_the_instruction_of_its_name_and_inner_ones() -> None:
     outer = next(i for i in MODULE.instructions() if i.called_computations)
     inner = [i.name for i in outer.called_computations[0].instructions]
     written = outer.name.replace(".", "_").replace("-", "_")
@@ -27,13 +27,13 @@ def test_a_kernel_computes_the_instruction_of_its_name_and_what_is_inside() -> N
     assert set(inner) <= set(found[written])
 
 
-def test_a_kernel_of_another_name_is_found_by_its_symbols() -> None:
+def test_a_kernel_with_another_name_is_matched_by_its_symbols() -> None:
     name = next(i.name for i in MODULE.entry.instructions)
     found = instructions_of_kernels(Assembly((code("module_7", "helper", name),)), MODULE)
     assert found["module_7"][0] == name
 
 
-def test_a_kernel_named_after_a_computation_computes_what_is_in_it() -> None:
+def test_a_kernel_named_after_a_computation_computes_its_instructions() -> None:
     applied = next(c for c in MODULE.computations if c is not MODULE.entry and not c.proto.is_fusion_computation)
     found = instructions_of_kernels(Assembly((code(applied.name),)), MODULE)
     assert set(found[applied.name]) >= {i.name for i in applied.instructions}

@@ -65,21 +65,21 @@ def _told(found: Following) -> list[str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", QUICK)
-def test_what_the_compiled_program_has_is_not_called_gone(name: str, target: str) -> None:
+def test_instructions_of_the_compiled_program_are_not_gone(name: str, target: str) -> None:
     check_followed(*compiled(name, target))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in QUICK])
-def test_it_is_not_in_many_programs(name: str, target: str) -> None:
+def test_instructions_of_random_programs_are_not_gone(name: str, target: str) -> None:
     check_followed(*compiled(name, target))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", SHARDED)
 @pytest.mark.parametrize("seed", range(200, 206))
-def test_it_is_not_in_sharded_programs(seed: int, target: str) -> None:
+def test_instructions_of_sharded_programs_are_not_gone(seed: int, target: str) -> None:
     check_followed(*compile_(sharded_program(seed), target))
 
 
@@ -143,7 +143,7 @@ AGAIN = entry(
 )
 
 
-def test_where_no_step_leads_on_the_op_name_does_and_says_so() -> None:
+def test_without_a_matching_step_the_op_name_is_followed_with_a_note() -> None:
     passes = CompilerPasses.of(recorded(BEFORE, WITHOUT, AGAIN))
     found = passes.follow("sin")
     assert (found.last, found.certainty) == (("new",), Certainty.NAMED)
@@ -154,7 +154,7 @@ def test_where_no_step_leads_on_the_op_name_does_and_says_so() -> None:
     assert CompilerPasses.of(recorded(BEFORE, WITHOUT)).follow("sin").fate.startswith("gone since pass 0")
 
 
-def test_of_several_alike_those_that_are_left_are_not_taken_for_the_one_that_is_gone() -> None:
+def test_a_removed_instruction_is_not_confused_with_its_equals() -> None:
     twins = entry(
         '%a = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}',
         '%dead = f32[8]{0} sine(%a), metadata={op_name="jit(f)/sin"}',
@@ -191,7 +191,7 @@ SELECTED = """%c = pred[] constant(true)
 ROOT %select = f32[8]{0} select(%c, %sin.1, %cos.1)"""
 
 
-def test_what_a_pass_copies_out_of_a_branch_is_followed_as_the_copy() -> None:
+def test_a_copy_out_of_a_branch_is_followed() -> None:
     stages = [branches(CONDITION, with_branches=True), branches(SELECTED, with_branches=True)]
     passes = CompilerPasses.of(recorded(*stages, branches(SELECTED, with_branches=False)))
     snapshots = passes.history.snapshots

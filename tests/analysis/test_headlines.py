@@ -1,4 +1,4 @@
-"""Headlines and tables of differences: a table of changes, with every word that is to be said of them."""
+"""Headlines and tables of differences: a table of changes with the expected words."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LAYOUT, OTHER, WIDTH = (
 LONG = Aspect("value", "1" * 30, "2" * 30)
 
 
-def test_nothing_is_said_in_words(base: Module) -> None:
+def test_equal_programs_are_described_in_words(base: Module) -> None:
     assert headline(base, []) == "the same program"
     assert headline(base, [], reordered=1234) == "the same program, 1,234 instructions run in a different order"
     assert headline(base, [change(base, "gone", "call")], reordered=3) == "1 custom-call gone"
@@ -113,12 +113,12 @@ TABLE: Mapping[str, tuple[Sequence[tuple[Any, ...]], str]] = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_the_most_telling_is_said_first(base: Module, case: str) -> None:
+def test_the_most_informative_change_comes_first(base: Module, case: str) -> None:
     told, wanted = TABLE[case]
     assert headline(base, [change(base, *each) for each in told]) == wanted
 
 
-def test_what_starts_a_collective_is_one() -> None:
+def test_a_start_instruction_counts_as_a_collective() -> None:
     module = module_of(edited(next(each for each in PLANTED if each.name == "asynchronous")))
     told = [change(module, "split", "gelu.f", "pair.f"), change(module, "gone", "ag.s")]
     assert headline(module, told) == "1 all-gather-start gone, 1 fusion split"
@@ -136,7 +136,7 @@ def test_what_starts_a_collective_is_one() -> None:
         (Total("flops", AtLeast(4.0, [Missing("k", "call", "not counted")]), 5.0, is_bytes=False), ""),
     ],
 )
-def test_numbers_of_both_programs_are_said_where_both_are_known(base: Module, total: Total, wanted: str) -> None:
+def test_numbers_known_of_both_programs_are_shown(base: Module, total: Total, wanted: str) -> None:
     assert total.words == wanted
     assert headline(base, [], [total]) == ", ".join(filter(None, ("the same program", wanted)))
 
@@ -151,7 +151,7 @@ def test_nouns_are_in_the_plural(count: int, noun: str, wanted: str) -> None:
     assert counted(count, noun) == wanted
 
 
-def test_what_a_change_says(base: Module) -> None:
+def test_the_description_of_a_change(base: Module) -> None:
     told = change(base, "altered", "none zero", "part", LAYOUT, WIDTH, LAYOUT, held=(1200, 3), words="so")
     assert told.what == f"{LAYOUT}; {WIDTH}; {LAYOUT}; so; with 1,200 more; with 3 more"
     assert told.respects == "layout, element type"
@@ -162,7 +162,7 @@ def test_what_a_change_says(base: Module) -> None:
     assert change(base, "altered").what == ""
 
 
-def test_what_is_only_configured_otherwise_is_no_change_that_counts(base: Module) -> None:
+def test_changes_of_only_the_configuration_do_not_count(base: Module) -> None:
     told = [change(base, "configured", "call", "call"), change(base, "gone", "part", held=(2, 0))]
     found = Diff(tuple(told), base, base, np.array([0, -1, 2], np.int32), {})
     assert found.changed == 3
@@ -187,7 +187,7 @@ def costs(**known: tuple[Any, Any]) -> dict[str, InstructionCost]:
     }
 
 
-def test_a_change_costs_the_sum_of_what_it_is_about(base: Module) -> None:
+def test_the_cost_of_a_change_is_the_sum_of_its_instructions(base: Module) -> None:
     known = costs(part=(1.0, 10.0), less=(2.0, 20.0), gelu_m=(4.0, 40.0), rows=(Unavailable("why"), 80.0))
     found = diff(base, base).counted(lambda: (known, {}))
     assert found.cost(change(base, "gone", "part less")) == {
@@ -202,7 +202,7 @@ def test_a_change_costs_the_sum_of_what_it_is_about(base: Module) -> None:
     assert found.cost(change(base, "appeared", "", "part"))["flops_after"] is NOT_COUNTED
 
 
-def test_what_nobody_counts_is_said(base: Module) -> None:
+def test_uncounted_costs_are_reported(base: Module) -> None:
     found = diff(base, base)
     assert found.costs is NOT_COUNTED
     assert set(found.cost(change(base, "gone", "part")).values()) == {NOT_COUNTED}
@@ -219,7 +219,7 @@ def test_costs_are_counted_once(base: Module) -> None:
     assert asked == [1]
 
 
-def test_a_row_says_what_and_where() -> None:
+def test_a_row_has_the_change_and_its_place() -> None:
     text = BASE.replace('custom_call_target="kernel"', 'custom_call_target="kernel", metadata={op_name="jit(f)/k"}')
     ours, theirs = module_of(text), module_of(text.replace('"kernel"', '"other"').replace(
         "comparison", "comparison"))  # fmt: skip
@@ -258,7 +258,7 @@ def scheduled(order: Sequence[int], rest: str = "") -> Module:
         ([2, 3, 0, 1, 4, 5], 2),
     ],
 )
-def test_what_runs_in_another_order_is_all_but_the_longest_run(order: list[int], moved: int) -> None:
+def test_reordered_instructions_are_those_outside_the_longest_run(order: list[int], moved: int) -> None:
     found = diff(scheduled(range(6)), scheduled(order))
     assert found.reordered == moved
     assert diff(scheduled(order), scheduled(range(6))).reordered == moved
@@ -289,7 +289,7 @@ def test_totals_are_the_peak_and_the_flops() -> None:
     )
 
 
-def test_computations_are_paired_with_what_calls_them(base: Module) -> None:
+def test_computations_are_paired_with_their_callers(base: Module) -> None:
     other = module_of(BASE.replace("gelu {", "gelu.9 {").replace("calls=gelu", "calls=gelu.9"))
     found = diff(base, other)
     names, theirs = base.columns.computation_names, other.columns.computation_names

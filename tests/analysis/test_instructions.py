@@ -88,7 +88,7 @@ def test_the_totals_of_all_rows_sum_to_the_programs_cost(fun: Any, target: str) 
     assert by_opcode.sum() == pytest.approx(cost.flops)
 
 
-def test_of_what_runs_an_unknown_number_of_times_a_total_is_missing_with_the_reason() -> None:
+def test_totals_of_an_unknown_number_of_runs_are_missing_with_the_reason() -> None:
     def looped(x: Any, count: Any) -> Any:
         return jax.lax.fori_loop(0, count, lambda _, v: v @ v, x)
 
@@ -101,7 +101,7 @@ def test_of_what_runs_an_unknown_number_of_times_a_total_is_missing_with_the_rea
     assert all("total_flops" in reason for reason in unknown["unknown"])
 
 
-def test_what_lies_in_a_fusion_has_no_memory_and_its_flops_are_in_the_fusions(compiled: Compiled) -> None:
+def test_fused_instructions_have_no_memory_traffic(compiled: Compiled) -> None:
     table = compiled.instructions()
     for name, rows in table[table["fusion"].notna()].groupby("fusion"):
         assert rows["flops"].sum() == table.set_index("name").loc[name, "flops"]
@@ -124,7 +124,7 @@ def test_sizes_scopes_and_source_lines(compiled: Compiled) -> None:
             assert row.output_bytes == sizes[kind] * math.prod(map(int, filter(None, dims.split(",")))), row.shape
 
 
-def test_what_lies_in_a_fusion_names_it(compiled: Compiled) -> None:
+def test_fused_instructions_name_their_fusion(compiled: Compiled) -> None:
     table = compiled.instructions()
     fused = table[table["fusion"].notna()]
     assert len(fused)

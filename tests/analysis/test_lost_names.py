@@ -101,7 +101,7 @@ def test_every_collective_is_a_resharding_or_has_a_reason(fun: Any, args: Any, t
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_all_to_all_is_needed_by_what_turns_the_array(target: str) -> None:
+def test_an_all_to_all_is_needed_by_the_transpose(target: str) -> None:
     given = split((64, 128), "x", None, mesh=RING)
     compiled = inspector.lower(turn, given, target=target).compile(target=target, products=("passes",))
     (moved,) = compiled.reshardings()
@@ -147,7 +147,7 @@ def test_a_lost_name_is_that_of_the_instruction_it_is_for() -> None:
     assert points["alone"].line is None
 
 
-def test_what_nothing_tells_of_is_listed_as_unknown() -> None:
+def test_instructions_without_any_origin_are_listed_as_unknown() -> None:
     _, found = of_text("mul")
     changed = resharding(found["alone"])
     assert isinstance(changed, Resharding)
@@ -156,7 +156,7 @@ def test_what_nothing_tells_of_is_listed_as_unknown() -> None:
 
 
 @pytest.mark.parametrize("name", ["shard_map/mul", "jit(shmap_body)/mul", "psum"])
-def test_beside_collectives_of_the_user_nobody_tells_whose_it_is(name: str) -> None:
+def test_next_to_collectives_of_the_user_the_author_is_unknown(name: str) -> None:
     _, found = of_text(name)
     changed = resharding(found["gathered"])
     assert isinstance(changed, Resharding)

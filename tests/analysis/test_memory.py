@@ -86,7 +86,7 @@ def test_memory_is_the_sum_of_xlas_allocations(name: str, target: str, tmp_path:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_memory_is_the_same_whatever_is_recorded_besides(target: str) -> None:
+def test_memory_does_not_depend_on_other_recordings(target: str) -> None:
     program = lowered("loop", target)
     plain = known(program.compile(target=target))
     for products in (("passes",), ("buffers",), ("passes", "buffers")):
@@ -116,7 +116,7 @@ def test_the_compilers_own_figures_stand_beside_under_their_names() -> None:
     assert memory.peak_bytes == memory.argument_bytes + memory.output_bytes + memory.temp_bytes + memory.constant_bytes
 
 
-def test_statistics_stand_in_and_say_so() -> None:
+def test_statistics_are_the_fallback_with_a_note() -> None:
     reported = {"argument_size_in_bytes": 100, "output_size_in_bytes": 50, "temp_size_in_bytes": 7}
     memory = Memory.told("tpu", reported)
     assert (memory.source, memory.main, memory.temp_bytes) == (STATISTICS, "HBM", 7)
@@ -150,7 +150,7 @@ def test_a_table_and_a_text() -> None:
     )
 
 
-def test_the_text_of_an_assignment_says_what_its_proto_does() -> None:
+def test_the_text_of_an_assignment_equals_its_proto() -> None:
     text = b"""BufferAssignment:
 allocation 0: size 512, thread-local:
  value: <2 reduce_sum.5 @0> (size=512,offset=0): f32[]{:T(128)}

@@ -63,7 +63,7 @@ def test_where_the_user_s_names_are_not_known() -> None:
         ([[0], [1, 2, 3]], "the groups have different sizes, which groups over mesh axes never have"),
     ],
 )
-def test_groups_that_are_no_axes(groups: list[list[int]], expected: tuple[str, ...] | str) -> None:
+def test_groups_that_are_not_axes(groups: list[list[int]], expected: tuple[str, ...] | str) -> None:
     def summed(x: jax.Array) -> jax.Array:
         return jax.lax.psum(x, "i", axis_index_groups=groups)
 

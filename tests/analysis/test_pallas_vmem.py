@@ -90,7 +90,7 @@ def test_every_byte_that_the_compiler_gives_is_named(name: str, chip: str) -> No
 
 
 @pytest.mark.parametrize("limit", [1, 100, 191, 193, 447])
-def test_what_a_refusal_counted_is_a_lower_bound_and_no_remark_contradicts_it(limit: int) -> None:
+def test_the_size_in_an_error_is_a_lower_bound(limit: int) -> None:
     params = {"*": {"vmem_limit_bytes": limit * KIB}}
     lowered = inspector.lower(_flash, *LARGE, platform="tpu", compiler_params=params)
     with pytest.raises(CompilationError) as refused:
@@ -116,7 +116,7 @@ def test_the_limit_that_is_advised_is_enough() -> None:
     assert (budget.total_bytes, budget.fits, budget.certainty) == (448 * KIB, True, "compiler")
 
 
-def test_a_kernel_whose_arrays_all_lie_in_vmem_says_so() -> None:
+def test_a_kernel_with_all_arrays_in_vmem_is_marked() -> None:
     lowered = inspector.lower(_flash, *[array(1, 1, 512, 64)] * 3, platform="tpu")
     budget = known(lowered.kernels[0].vmem("v5e", lowered.compile(target="tpu:v5e:1x1").module()))
     assert budget.total_bytes == 192 * KIB
@@ -143,7 +143,7 @@ def blocks_of(rows: int, columns: int, grid: int, *, is_softmax: bool) -> inspec
     return inspector.lower(call, array(rows * grid, columns), platform="tpu", chip="tpu7x")
 
 
-def test_an_estimate_is_no_verdict() -> None:
+def test_an_estimate_is_not_a_verdict() -> None:
     """The compiler needs more than the blocks for spilled registers, or less where an array lies in VMEM whole."""
     spills = blocks_of(512, 8192, 4, is_softmax=True)
     estimate = known(spills.kernels[0].vmem("tpu7x"))

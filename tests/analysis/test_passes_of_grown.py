@@ -1,4 +1,4 @@
-"""What is said of passes over programs grown at random: couples that are fused, renamed and rewritten, all of them, nothing else."""
+"""Descriptions of passes over random programs: only fused, renamed and rewritten couples, and all of them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_instruction_is_renamed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_one_operation_rewritten_under_its_name_is_told_with_both_opcodes(seed: int) -> None:
+def test_a_rewritten_operation_is_reported_with_both_opcodes(seed: int) -> None:
     lines = grown(seed)
     other = changed_at_random(lines, seed, 1)
     (name,) = (name for name in lines if lines[name] != other[name])
@@ -107,7 +107,7 @@ def test_each_of_a_couple_is_followed_through_two_passes(seed: int, is_renamed: 
 
 
 def expressions(lines: Lines) -> dict[str, str]:
-    """What each computes, written out; of what commutes in one order."""
+    """Returns the expression that each instruction computes; commutative operands are sorted."""
     found: dict[str, str] = {}
     for name, (opcode, operands) in lines.items():
         taken = [found[each] for each in operands]

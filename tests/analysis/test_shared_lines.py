@@ -27,7 +27,7 @@ def at(name: str, *frames: Frame) -> tuple[Origin, ...]:
 
 
 def shares(listing: Listing, origins: Sequence[Origin], name: str = "stablehlo") -> dict[int | None, float]:
-    """Of eight operations that come from these origins, how many go to which line."""
+    """Maps each line to its share of eight operations that have these origins."""
     spent = _Pieces({}, {(tuple(origins), "rest"): Amounts(flops=8.0)})
     found = LineCosts({name: listing, OPTIMIZED: listing}, Amounts(flops=8.0), True, True, (), spent)
     return {cost.line: cost.amounts.flops for cost in found.on(name)}
@@ -54,7 +54,7 @@ def test_an_operation_is_known_by_its_name_and_line_then_by_ever_less(name: str,
     assert shares(listing, at(name, HERE)) == pytest.approx(lines)
 
 
-def test_what_has_no_line_is_known_by_its_name_alone() -> None:
+def test_origins_without_a_line_are_identified_by_name() -> None:
     listing = Listing.of("a\nb\nc", [at("jit(f)/mul"), at("jit(f)/g/mul"), at("jit(f)/mul", HERE)])
     assert shares(listing, at("jit(f)/mul")) == {0: 8.0}
     assert shares(listing, at("jit(f)/add")) == {None: 8.0}
@@ -68,7 +68,7 @@ def test_several_operations_merged_into_one_share_it_and_each_of_them_its_lines(
     assert shares(listing, []) == {None: 8.0}
 
 
-def test_constants_share_nothing_with_what_they_are_made_for() -> None:
+def test_constants_share_no_lines_with_their_users() -> None:
     lines = ["  %0 = stablehlo.constant dense<1.0>", "  %1 = stablehlo.multiply %0, %x", "  c = f32[] constant(2)"]
     listing = Listing.of("\n".join(lines), [at("jit(f)/mul", HERE), at("jit(f)/mul", HERE), at("jit(f)/c", THERE)])
     assert shares(listing, at("jit(f)/mul", HERE)) == {1: 8.0}
@@ -135,7 +135,7 @@ def by_line(found: LineCosts, name: str) -> dict[tuple[str, str | None], float]:
     }
 
 
-def test_a_kernels_operations_are_those_of_what_is_fused_fusions_of_fusions_too() -> None:
+def test_operations_of_a_kernel_include_nested_fusions() -> None:
     found = spent(costs_of(f=40.0, i_s=30.0, o_n=10.0, o_f=30.0, t=8.0))
     assert found.total.flops == 48.0
     assert by_line(found, "hlo") == {("i.s", "forward"): 30.0, ("o.n", "backward"): 10.0, ("t", "rest"): 8.0}
@@ -149,7 +149,7 @@ def test_where_nothing_inside_is_counted_the_kernel_has_its_operations_itself() 
     assert {name for name, _ in by_line(found, OPTIMIZED)} == {"f"}
 
 
-def test_the_lines_are_in_order_and_what_has_none_is_last() -> None:
+def test_lines_are_in_order_and_entries_without_a_line_last() -> None:
     found = spent(costs_of(f=40.0, i_s=30.0, o_n=10.0, t=8.0))
     lines = [(cost.line is None, cost.line or 0, cost.phase or "") for cost in found.on("hlo")]
     assert lines == sorted(lines)

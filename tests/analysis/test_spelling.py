@@ -325,7 +325,7 @@ def other_pairs(proto: Any) -> bool:
 
 
 @pytest.mark.parametrize("change", [turned_members, other_mode, without_channel, other_pairs])
-def test_what_differs_in_meaning_differs(change: Callable[[Any], bool]) -> None:
+def test_differences_in_meaning_are_differences(change: Callable[[Any], bool]) -> None:
     before, after = edited(change)
     assert [each.kind for each in diff(before, after).changes].count("altered") >= 1
     assert module_digest(before) != module_digest(after)
@@ -353,7 +353,7 @@ ENTRY main {
         ("{}", "{{0,1},{2,3}}", False),
     ],
 )
-def test_empty_groups_are_all_of_what_the_other_module_has(before: str, after: str, is_same: bool) -> None:
+def test_empty_groups_equal_the_group_of_all_devices(before: str, after: str, is_same: bool) -> None:
     ours, theirs = (module_of(ALL.replace("GROUPS", groups)) for groups in (before, after))
     assert bool(diff(ours, theirs)) is not is_same
     assert bool(diff(theirs, ours)) is not is_same
@@ -505,7 +505,7 @@ ENTRY main {
 """
 
 
-def test_instructions_with_each_others_names_are_told_apart() -> None:
+def test_instructions_with_swapped_names_are_distinguished() -> None:
     modules = [
         module_of(SWAPPED.replace("FIRST", first).replace("SECOND", second))
         for first, second in (("t.2", "t.3"), ("t.3", "t.2"))

@@ -86,7 +86,7 @@ def test_scanned_and_unrolled_exchange_the_same(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS[:1])
-def test_a_loop_cannot_leave_out_what_its_last_round_does_in_vain(target: str) -> None:
+def test_a_loop_includes_the_unused_work_of_its_last_iteration(target: str) -> None:
     """Without the gradient of the input, the unrolled first layer needs no sum of it; a loop's body always has one."""
     loop, text = (bytes_by(totals(loss, (0,), target)) for loss in (scanned, unrolled))
     assert loop.pop(("model", "all-reduce")) - text.pop(("model", "all-reduce")) == ACTIVATIONS
@@ -108,7 +108,7 @@ ENTRY main {
 }"""
 
 
-def test_an_unknown_number_of_rounds_is_said_and_what_is_known_is_counted() -> None:
+def test_an_unknown_number_of_iterations_is_reported_and_known_ones_count() -> None:
     module = Module.from_proto(_hlo.hlo_module_from_text(HLO).as_serialized_hlo_module_proto())
     table = collectives(module, Mesh(("i", "j"), (2, 2), "replica"), num_replicas=4).totals()
     table = table.set_index(["axes", "opcode"])

@@ -1,4 +1,4 @@
-"""What `cache_status` foretells of JAX's persistent cache, against what JAX then does."""
+"""Predictions of `cache_status` about JAX's persistent cache, compared with JAX's behavior."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def program(constant: int = 1) -> Any:
 
 
 def foretold(fun: Any, *args: Any, **options: Any) -> CacheStatus:
-    """What is foretold, after JAX has then compiled and done just that."""
+    """Returns the prediction, after checking it against a compile by JAX."""
     jax.clear_caches()
     lowered = jax.jit(fun).lower(*(args or (X,)))
     status = inspector.cache_status(lowered, options=options or None)
@@ -127,7 +127,7 @@ def test_a_flag_that_changed_is_named() -> None:
     assert list(key_of(plain).diff(key_of(effort))) == ["optimization_level"]
 
 
-def test_a_hit_hides_the_passes_that_a_dump_was_asked_for(tmp_path: Path) -> None:
+def test_a_hit_hides_the_passes_of_a_requested_dump(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     flags = {"xla_dump_hlo_pass_re": ".*"}
     foretold(program(), xla_dump_to=str(first), **flags)
@@ -148,7 +148,7 @@ def test_a_module_that_changed_is_named() -> None:
 
 
 @pytest.mark.parametrize("with_lines", [False, True])
-def test_source_lines_count_only_where_asked_for(with_lines: bool) -> None:
+def test_source_lines_count_only_when_requested(with_lines: bool) -> None:
     configure(compilation_cache_include_metadata_in_key=with_lines)
 
     def step(x: Any) -> Any:
@@ -166,7 +166,7 @@ def test_source_lines_count_only_where_asked_for(with_lines: bool) -> None:
     assert value == f"StableHLO {'with' if with_lines else 'without'} source lines"
 
 
-def test_what_is_too_short_is_compiled_again() -> None:
+def test_too_short_compiles_are_not_cached() -> None:
     configure(persistent_cache_min_compile_time_secs=1000)
     for _ in range(2):
         status = foretold(program())
@@ -174,7 +174,7 @@ def test_what_is_too_short_is_compiled_again() -> None:
         assert status.written_if == ("the compile takes 1000 s or more (jax_persistent_cache_min_compile_time_secs)",)
 
 
-def test_what_is_too_small_is_compiled_again(cache: Path) -> None:
+def test_too_small_entries_are_not_cached(cache: Path) -> None:
     configure(persistent_cache_min_entry_size_bytes=1 << 30)
     foretold(program())
     status = foretold(program())
@@ -432,7 +432,7 @@ def test_profiles_make_other_keys() -> None:
     assert "jax_enable_pgle" in status.reasons[0]
 
 
-def test_what_is_compiled_already_asks_no_cache() -> None:
+def test_programs_compiled_in_this_process_do_not_use_the_cache() -> None:
     lowered = jax.jit(program()).lower(X)
     lowered.compile()
     status = inspector.cache_status(lowered)
@@ -464,7 +464,7 @@ def test_the_forms_of_a_function() -> None:
     assert events[-1].cache_key in keys
 
 
-def test_what_it_does_not_take() -> None:
+def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"Lowered has its arguments already; give it alone"):
         inspector.cache_status(jax.jit(program()).lower(X), X)
     with pytest.raises(ParameterError, match=r"of a int would find\. Expected a function with its arguments"):

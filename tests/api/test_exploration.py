@@ -72,7 +72,7 @@ def test_a_record_is_shown_without_a_compile(monkeypatch: pytest.MonkeyPatch) ->
     explorer.close()
 
 
-def test_what_was_not_recorded_is_compiled_here() -> None:
+def test_unrecorded_variants_are_compiled() -> None:
     explorer = exploration().explorer().wait(60)
     added = explorer.add({"xla_cpu_enable_fast_min_max": True})
     explorer.wait(120)
@@ -81,7 +81,7 @@ def test_what_was_not_recorded_is_compiled_here() -> None:
     explorer.close()
 
 
-def test_what_would_have_to_be_lowered_again_says_so() -> None:
+def test_changes_that_need_lowering_are_refused() -> None:
     explorer = exploration().explorer().wait(60)
     added = explorer.add(None, "gpu:h100:1")
     assert added.state == "failed"
@@ -133,7 +133,7 @@ def extra(name: str, value: str) -> bytes:
     ],
     ids=str,
 )
-def test_what_a_file_could_do_with_files_is_refused_and_says_how_to_allow_it(
+def test_options_that_write_files_are_refused_with_the_remedy(
     changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from inspector.reports.recompile import Recompiler
@@ -163,7 +163,7 @@ def check_explorer(made: Exploration) -> None:
     explorer.close()
 
 
-def test_so_is_what_only_the_compiled_program_of_a_file_has() -> None:
+def test_file_options_of_a_compiled_program_are_refused_too() -> None:
     from inspector.reports.guarded_engine import Guarded
     from inspector.reports.recompile import Recompiler
 
@@ -188,7 +188,7 @@ def test_the_users_python_may_allow_it_by_name(tmp_path: Path) -> None:
         made.explorer(allow="xla_dump_to")
 
 
-def test_a_name_with_more_dashes_is_no_name() -> None:
+def test_a_name_with_more_dashes_is_invalid() -> None:
     """`merge` would take off two more, after the check of the name."""
     for name in ("----xla_dump_to", "---xla_dump_to"):
         with pytest.raises(OptionError, match=r"too many dashes\. Write 'xla_dump_to'"):

@@ -85,7 +85,7 @@ shown.close()
     assert out == ["cpu:4 done [[0, 1, 2, 3]]", "cpu:6 done"]
 
 
-def test_static_arguments_of_either_kind_are_no_inputs_of_a_run(opened: list[Explorer]) -> None:
+def test_static_arguments_are_not_inputs_of_a_run(opened: list[Explorer]) -> None:
     def power(x: Any, n: int, *, how: str, scale: Any) -> Any:
         return x**n * scale if how == "up" else x
 
@@ -100,7 +100,7 @@ def test_static_arguments_of_either_kind_are_no_inputs_of_a_run(opened: list[Exp
         assert result["outputs"][0]["preview"][0].startswith("[2, ")
 
 
-def test_what_is_no_array_is_said_and_the_run_takes_it(opened: list[Explorer]) -> None:
+def test_non_array_arguments_are_listed_and_used_in_runs(opened: list[Explorer]) -> None:
     def f(settings: dict[str, Any], *, batch: jax.Array) -> jax.Array:
         return jnp.tanh(batch) * settings["scale"] if settings["mode"] == "tanh" else batch
 
@@ -114,7 +114,7 @@ def test_what_is_no_array_is_said_and_the_run_takes_it(opened: list[Explorer]) -
     assert finished_run(shown, box)["note"] is not None
 
 
-def test_what_is_wrong_is_raised_in_the_cell(opened: list[Explorer]) -> None:
+def test_errors_are_raised_in_the_cell(opened: list[Explorer]) -> None:
     with pytest.raises(FlagTypeError):
         explore(jnp.sin, X, options={"xla_cpu_enable_fast_math": 1})
     with pytest.raises(TargetError):
@@ -124,11 +124,11 @@ def test_what_is_wrong_is_raised_in_the_cell(opened: list[Explorer]) -> None:
 
 
 def offered(explorer: Explorer) -> dict[str, Any]:
-    """What the controls offer."""
+    """Returns the choices of the controls."""
     return Mailbox(explorer).last("controls")
 
 
-def test_what_was_lowered_already_cannot_get_axes(opened: list[Explorer]) -> None:
+def test_a_lowered_stage_takes_no_axes(opened: list[Explorer]) -> None:
     shown = explore(jax.jit(jnp.sin).lower(X))
     opened.append(shown)
     assert not offered(shown)["can_lower"]
@@ -148,7 +148,7 @@ def test_other_words_for_targets_and_axes(opened: list[Explorer]) -> None:
 
 
 @pytest.mark.slow
-def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) -> None:
+def test_names_do_not_depend_on_imports(one_device_python: Any) -> None:
     one_device_python(
         "import inspector, pkgutil, importlib\n"
         "for module in pkgutil.iter_modules(inspector.__path__):\n"
@@ -157,7 +157,7 @@ def test_a_name_stays_what_it_is_whatever_is_imported(one_device_python: Any) ->
     )
 
 
-def test_the_memories_of_a_device_that_is_not_here_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memories_of_an_absent_device_are_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     program = inspector.lower(lambda x: x + 1, 1.0, platform="tpu").program
     absent = CompileRequest(program, Options(), Target.parse("tpu:v5e:2x2"))
     assert live_work._with_buffers(absent).products == {"buffers"}
@@ -213,7 +213,7 @@ shown.close()
 
 
 @pytest.mark.skipif(not ForkServer.supported(), reason="forks")
-def test_the_worker_is_asked_for_before_anything_else_is_done(one_device_python: Any) -> None:
+def test_the_worker_is_requested_first(one_device_python: Any) -> None:
     state, (begun,) = json.loads(one_device_python(BEGUN, env={"JAX_PLATFORMS": "cpu"}).stdout)
     assert state == "done"
     assert not begun["traced"]
@@ -223,7 +223,7 @@ def test_the_worker_is_asked_for_before_anything_else_is_done(one_device_python:
 
 
 def test_nothing_is_imported_before_it_is_needed(one_device_python: Any) -> None:
-    """Tables, plots and drawings are for whoever asks for one, JAX's Pallas for programs that have kernels."""
+    """Tables, plots and drawings are imported on first use, JAX's Pallas for programs that have kernels."""
     script = """
 import json, sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a flag did, held against what is known of some flags; and what a scan survives."""
+"""Effects of flags, compared with the known effects of some; and errors that a scan survives."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_requests_are_checked_before_anything_runs(lowered: Lowered) -> None:
             flag_effect(lowered, "xla_cpu_enable_fast_math", values)  # type: ignore[arg-type]
 
 
-def test_what_is_tried_in_vain_says_so(lowered: Lowered, engine: WorkerEngine) -> None:
+def test_ignored_flag_values_have_a_warning(lowered: Lowered, engine: WorkerEngine) -> None:
     table = flag_effect(lowered, "xla_disable_hlo_passes", ["fusoin", "fusion"], target="cpu", engine=engine)
     assert list(table["outcome"]) == ["nothing", "hlo"]
     assert "has 'fusoin', which is not the name of a known pass" in table["warnings"][0]
@@ -172,7 +172,7 @@ FLAGS = {
 
 
 @pytest.mark.slow
-def test_scan_ranks_what_matters(lowered: Lowered) -> None:
+def test_scan_ranks_effects(lowered: Lowered) -> None:
     job = scan(lowered, FLAGS, target="cpu")
     table = job.result(120)
     assert job.stage == "done"
@@ -295,7 +295,7 @@ def test_progress_is_shown_to_the_end(lowered: Lowered, engine: WorkerEngine, mo
     assert seen[-1][1] == "done: 2 of 2 tried (2 unknown)"
 
 
-def test_an_unreliable_aspect_says_nothing(
+def test_an_unreliable_aspect_is_ignored(
     lowered: Lowered, engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = fingerprint, iter(range(100))
@@ -398,13 +398,13 @@ def test_flags_about_collectives_and_the_target_come_first(lowered: Lowered, com
         ]
 
 
-def test_a_word_in_a_longer_word_is_no_subject() -> None:
+def test_a_part_of_a_longer_word_is_not_a_subject() -> None:
     assert subjects("xla_gpu_enable_all_gather_combiner_by_dim") == {"all-gather"}
     assert subjects("xla_allow_excess_precision") == frozenset()
     assert "all-reduce" in subjects("xla_gpu_enable_nccl_user_buffers")
 
 
-def test_what_is_not_tried_unasked_is_told() -> None:
+def test_flags_that_are_not_tried_by_default_are_listed() -> None:
     told = left_out("cpu")
     assert set(told) >= {"of other compilers", "that dump", "with other values than true and false"}
     names = [*boolean_flags("cpu"), *(name for name in xla_flag_names() if name not in boolean_flags("cpu"))]

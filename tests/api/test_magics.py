@@ -17,7 +17,7 @@ Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
-    """What `explore` would have been called with."""
+    """Returns the arguments that `explore` would get."""
     made: list[Call] = []
     import inspector.api.explore as module
 
@@ -56,7 +56,7 @@ def test_a_line_is_the_call_explored(calls: list[Call], line: str, args: Any, se
 
 
 @pytest.mark.parametrize("line", ["", "f", "f(x", "x = f(x)", "f(x) + 1", "f(x), g(x), h(x)", "lambda x: x"])
-def test_what_is_no_call_is_refused(calls: list[Call], line: str) -> None:
+def test_other_expressions_than_calls_are_refused(calls: list[Call], line: str) -> None:
     with pytest.raises(ParameterError, match=r"%explore takes a call, such as %explore f\(x, w\), got"):
         magics.explore_call(line, {"f": f, "x": 1})
     assert calls == []

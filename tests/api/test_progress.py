@@ -1,4 +1,4 @@
-"""What a reader sees of long work."""
+"""The output of progress reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 
 def shown(text: str) -> list[str]:
-    """What each carriage return left on the line."""
+    """Returns the text that each carriage return left on the line."""
     return [part.rstrip() for part in text.split("\r")[1:]]
 
 
@@ -39,7 +39,7 @@ def test_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(written[1]) >= len(written[0]), "what a longer line left is written over"
 
 
-def test_quiet_when_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_output_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr(sys, "stderr", pipe)
     for made in (foreground_progress(3), background_progress(3, lambda: None)):
@@ -85,7 +85,7 @@ def test_a_bar_that_is_waited_for_has_no_button(monkeypatch: pytest.MonkeyPatch)
     assert len(displayed[0].children) == 2
 
 
-def test_this_is_no_notebook() -> None:
+def test_pytest_is_not_a_notebook() -> None:
     assert not progress.in_notebook()
 
 

@@ -100,12 +100,12 @@ def test_grid(lowered: Lowered, engine: WorkerEngine) -> None:
     assert list(table["error"]) == [""] * 8
 
 
-def test_a_function_is_no_program() -> None:
+def test_a_function_is_not_a_program() -> None:
     with pytest.raises(ParameterError, match=r"Expected a Lowered, got <function model"):
         sweep(model, targets="cpu")  # type: ignore[arg-type]
 
 
-def test_arrays_are_axes_and_warnings_are_kept(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+def test_arrays_are_axes_and_warnings_are_retained(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
     grid = {"xla_backend_optimization_level": np.arange(1, 3), PASSES: "fusoin"}
     table = sweep(lowered, grid, "cpu", engine, path=tmp_path / "sweep")
     assert list(table["xla_backend_optimization_level"]) == [1, 2]
@@ -201,7 +201,7 @@ def test_an_empty_grid(lowered: Lowered, engine: WorkerEngine) -> None:
     assert list(table.columns) == ["target", *NUMBERS, "error", "warnings", "unknown"]
 
 
-def test_the_file_holds_what_is_finished(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+def test_the_file_has_the_finished_rows(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     grid = {**GRID, KILLER: [False, True]}
     first = sweep(lowered, grid, "cpu", engine, path=path)
@@ -248,7 +248,7 @@ def test_another_configuration_is_not_in_the_file(lowered: Lowered, engine: Work
     assert len(counting.requests) == 4
 
 
-def test_what_a_compiler_does_not_say_survives_the_file(lowered: Lowered, tmp_path: Path) -> None:
+def test_unknown_values_survive_the_file(lowered: Lowered, tmp_path: Path) -> None:
 
     request = compile_request(lowered)
     finding = VariantResult({"flops": Unavailable("no cost", "use another"), "temp_bytes": 3, "compile_s": 0.1}, "")
@@ -449,7 +449,7 @@ def test_a_death_from_outside_is_tried_again(lowered: Lowered, engine: WorkerEng
     assert len(losing.requests) == 3
 
 
-def test_and_never_a_finished_row(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
+def test_a_finished_row_is_not_repeated(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
     path, losing = tmp_path / "rows.jsonl", Losing(engine, 3)
     table = sweep(lowered, {FAST: [True]}, "cpu", losing, path=path)
     assert table["error"][0].startswith("WorkerLostError: Another process ended the worker")
@@ -493,9 +493,7 @@ def test_two_sweeps_of_one_file_write_each_row_once(lowered: Lowered, engine: Wo
     assert all(list(table["error"]) == [""] * 6 for table in tables)
 
 
-def test_what_another_sweep_has_written_meanwhile_is_taken(
-    lowered: Lowered, engine: WorkerEngine, tmp_path: Path
-) -> None:
+def test_rows_of_a_concurrent_sweep_are_used(lowered: Lowered, engine: WorkerEngine, tmp_path: Path) -> None:
     request, path = compile_request(lowered), tmp_path / "rows.jsonl"
     mine, theirs = Ledger(path, lowered), Ledger(path, lowered)
     theirs.write(request, VariantResult({"flops": 5.0}))
@@ -536,7 +534,7 @@ def test_a_first_line_that_was_cut_off_is_written_again(lowered: Lowered, tmp_pa
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
 @pytest.mark.timeout(30)
-def test_a_pipe_is_no_file_of_rows(lowered: Lowered, tmp_path: Path) -> None:
+def test_a_pipe_is_not_a_file_of_rows(lowered: Lowered, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModuleError, match="is a pipe, not a regular file"):
         sweep(lowered, GRID, "cpu", path=tmp_path / "pipe")

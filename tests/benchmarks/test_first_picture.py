@@ -1,4 +1,4 @@
-"""What the benchmark types in an Explorer adds a variant."""
+"""The text that the benchmark types in an Explorer adds a variant."""
 
 from __future__ import annotations
 

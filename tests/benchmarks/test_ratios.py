@@ -1,4 +1,4 @@
-"""The file of ratios is written and read, and what became worse from one commit to another is told."""
+"""The file of ratios is written and read, and regressions between commits are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_figure_is_a_ratio(value: float) -> None:
         Figure("tf2", "columns", "the bare table", value)
 
 
-def test_a_figure_is_printed_with_what_it_is_held_to_and_its_aim() -> None:
+def test_a_figure_is_printed_with_its_reference_and_target() -> None:
     missed, plain = Figure("tf2", "columns", "the bare table", 0.5, 0.25), Figure("tf2", "written", "bare", 1.2345678)
     assert lines([missed, plain]) == "  columns over the bare table: 0.5 (aim 0.25: missed)\n  written over bare: 1.235"
 
@@ -54,7 +54,7 @@ def test_lines_are_added_and_read_again(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8").splitlines()[0] == ",".join(ratios.FIELDS)
 
 
-def test_what_was_measured_with_changes_is_replaced(tmp_path: Path) -> None:
+def test_rows_measured_with_local_changes_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "ratios.csv"
     stale, other = at(1.0, commit="bbbb222222+"), at(2.0, commit="bbbb222222+", benchmark="memory")
     ratios.add([OLD, stale, other], path)
@@ -87,7 +87,7 @@ def test_the_file_of_the_project_can_be_read() -> None:
 # ------------------------------------------------------------------ comparing
 
 
-def test_what_became_worse_is_told_first_and_the_worst_of_it() -> None:
+def test_regressions_come_first_with_the_worst_on_top() -> None:
     other, better = {"figure": "all results, wall"}, {"figure": "seen before, wall"}
     lines = [OLD, dataclasses.replace(OLD, **other), dataclasses.replace(OLD, **better)]
     said = told(*lines, at(0.5), at(0.25 * 1.3, **other), at(0.1, **better)).splitlines()
@@ -101,23 +101,23 @@ def test_what_became_worse_is_told_first_and_the_worst_of_it() -> None:
     ]
 
 
-def test_what_is_within_the_noise_is_not_told() -> None:
+def test_differences_within_the_noise_are_not_reported() -> None:
     assert told(OLD, at(0.25 * 1.29)).endswith("1 figures: 0 became 1.3 times worse, 0 better")
 
 
-def test_versions_of_jax_are_held_to_themselves() -> None:
+def test_versions_of_jax_are_compared_with_themselves() -> None:
     newer = dataclasses.replace(OLD, jax="0.12.0.1", value=1.0)
     said = told(OLD, newer, at(0.25), at(2.0, jax="0.12.0.1"))
     assert said.count("times worse:") == 1
     assert said.index("JAX 0.12.0.1") < said.index("2.00 times worse")
 
 
-def test_of_several_runs_the_median_counts() -> None:
+def test_the_median_of_several_runs_counts() -> None:
     assert "0 became" in told(OLD, at(9.0), at(0.25), at(0.26))
     assert "1 became" in told(OLD, at(9.0), at(0.25), at(0.5))
 
 
-def test_what_was_not_measured_is_told() -> None:
+def test_missing_measurements_are_reported() -> None:
     gone = dataclasses.replace(OLD, figure="all results, wall")
     assert told(OLD, gone, at(0.25)).endswith(
         "not measured at bbbb222222: toggle, tf2: all results, wall over the bare compile"
@@ -160,7 +160,7 @@ def test_git_s_own_names_are_known() -> None:
     assert compare.chosen(["HEAD"], [head, "bbbb222222"]) == (head, "bbbb222222")
 
 
-def test_the_command_prints_what_became_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_regressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ratios.csv"
     ratios.add([OLD, at(0.5)], path)
     compare.main(["aaaa", "--file", str(path)])
@@ -206,7 +206,7 @@ def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     assert "unknown: speed; there are replica_groups, analysis" in capsys.readouterr().err
 
 
-def test_a_benchmark_runs_in_a_process_of_its_own() -> None:
+def test_a_benchmark_runs_in_a_separate_process() -> None:
     found = record._measured("replica_groups")
     assert {figure.workload for figure in found} == {"65536 devices"}
     assert all(figure.over == "sorting the ids" for figure in found)

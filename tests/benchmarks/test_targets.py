@@ -1,4 +1,4 @@
-"""The table of programs and targets: its rows, and how a section of the document is written anew."""
+"""The table of programs and targets: its rows, and the replacement of a section of the document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ stale row
 """
 
 
-def test_only_the_section_of_this_jax_is_written_anew() -> None:
+def test_only_the_section_of_this_jax_is_rewritten() -> None:
     new = targets._replaced(DOCUMENT, f"## JAX {jax.__version__}\n\nfresh row\n")
     assert "stale row" not in new
     assert new.startswith("# Title\n\nWords.\n\n## JAX 0.1\n\nold row\n")
@@ -39,7 +39,7 @@ def test_a_program_that_compiles_has_every_cell() -> None:
     assert cells["memory"].startswith("RAM ")
 
 
-def test_our_own_sums_are_not_held_to_themselves() -> None:
+def test_sums_are_not_compared_with_themselves() -> None:
     looped = inspector.lower(lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jnp.tanh(x @ x), x), jnp.ones((8, 8)))
     cells = dict(
         zip(targets.HEADS[2:], targets._cells(looped.compile(target="cpu", products=("buffers",))), strict=True)

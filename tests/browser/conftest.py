@@ -60,7 +60,7 @@ class Jupyter:
 
 @dataclasses.dataclass
 class Seen:
-    """What went wrong in a page: uncaught JavaScript errors, and requests to other hosts."""
+    """Errors of a page: uncaught JavaScript errors, and requests to other hosts."""
 
     errors: list[str] = dataclasses.field(default_factory=list)
     foreign: list[str] = dataclasses.field(default_factory=list)
@@ -90,7 +90,7 @@ def _free_port() -> int:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """Jupyter with settings of its own: no user's configuration, no news, no look for updates."""
+    """Jupyter with separate settings: no user configuration, no news, no update checks."""
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')

@@ -33,7 +33,7 @@ def test_runs_a_notebook(
     assert seen == Seen()
 
 
-def test_sees_what_goes_wrong(page: Page, jupyter: Jupyter, seen: Seen) -> None:
+def test_browser_errors_are_detected(page: Page, jupyter: Jupyter, seen: Seen) -> None:
     page.goto(f"{jupyter.url}/tree")
     page.evaluate(
         "() => { setTimeout(() => { throw new Error('planted') }); fetch('http://127.0.0.1:9/x').catch(e => e) }"

@@ -60,7 +60,7 @@ def lit(explorer: Locator, pane: str) -> Locator:
 
 
 def said(explorer: Locator) -> Locator:
-    """What the controls say is wrong."""
+    """Returns the error that the controls show."""
     return explorer.locator(".insp-controls [role=alert]")
 
 
@@ -122,7 +122,7 @@ def test_the_tour(tour: str, open_notebook: OpenNotebook, run_all: RunAll, seen:
     assert seen == Seen()
 
 
-def test_what_is_wrong_is_said_in_place(small: str, open_notebook: OpenNotebook, run_all: RunAll, seen: Seen) -> None:
+def test_errors_appear_in_place(small: str, open_notebook: OpenNotebook, run_all: RunAll, seen: Seen) -> None:
     page = open_notebook(small)
     assert [cell.error for cell in run_all()] == [None]
     explorer = explorer_below(page, "explore(total")
@@ -144,7 +144,7 @@ def test_what_is_wrong_is_said_in_place(small: str, open_notebook: OpenNotebook,
     assert seen == Seen()
 
 
-def test_a_flag_is_found_and_turned_by_keyboard(
+def test_a_flag_is_searched_and_changed_by_keyboard(
     small: str, open_notebook: OpenNotebook, run_all: RunAll, seen: Seen
 ) -> None:
     page = open_notebook(small)

@@ -246,7 +246,7 @@ def test_an_error_of_a_cell_ends_the_command_unless_it_is_expected(run: Run, sou
         (("nonsense",), "No such command"),
     ],
 )  # fmt: skip
-def test_wrong_use_ends_with_2_and_says_what_is_right(run: Run, arguments: tuple[str, ...], words: str) -> None:
+def test_invalid_usage_exits_with_2_and_a_hint(run: Run, arguments: tuple[str, ...], words: str) -> None:
     result = run(*arguments, status=2)
     assert words in result.stderr
     assert "Traceback" not in result.stderr
@@ -405,7 +405,7 @@ def test_checks_end_with_their_status(run: Run) -> None:
     run(*call, "--baseline", "b.json", "--above", "5%")
 
 
-def test_checks_of_a_saved_program_are_of_what_is_asked_for(run: Run) -> None:
+def test_checks_of_a_saved_program_are_the_requested_ones(run: Run) -> None:
     run("compile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "-o", "one.inspector")
     call = ("expect", "one.inspector", "--at-least", "fusions=0", "--json")
     asked = ((), ("-t", "cpu:2"), ("-t", "cpu", "-X", "xla_disable_hlo_passes=tree_reduction_rewriter"))
@@ -445,7 +445,7 @@ def test_a_report_of_several_programs_begins_with_a_table(run: Run) -> None:
     assert "<nav" in Path("variants.html").read_text()
 
 
-def test_a_page_beside_what_is_said(run: Run) -> None:
+def test_a_page_in_addition_to_the_output(run: Run) -> None:
     call = ("step.py:step", "--args-from", "make_args", "-t", "cpu")
     said = run("compile", *call, "-o", "one.inspector", "--html", "compiled.html")
     assert "peak memory" in said.stdout
@@ -554,7 +554,7 @@ def test_the_cache_is_measured_and_cleared(run: Run, monkeypatch: pytest.MonkeyP
         assert {file.name for file in folder.iterdir()} == {"mine.compiled", "notes.txt"}
 
 
-def test_the_doctor_says_what_is_here(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_lists_installed_packages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", f"{os.environ['XLA_FLAGS']} --xla_cpu_enable_fast_math=true")
     said = run("doctor").stdout
     for what in (
@@ -576,7 +576,7 @@ def test_the_doctor_says_what_is_here(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert rows["JAX"]["said"].startswith(inspector.lower(lambda x: x, 1.0).compile(target="cpu").versions["jax"])
 
 
-def test_the_doctor_names_the_command_for_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_names_the_install_command_for_missing_packages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from inspector.support import packages
 
     monkeypatch.setattr(

@@ -65,7 +65,7 @@ def test_instructions_of_real_modules_sum_to_xlas_total(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "big" not in name])
-def test_a_fusion_told_briefly_costs_what_the_whole_one_costs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summarized_fusion_has_the_cost_of_the_complete_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = Module.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
     briefly = singles(module)
     monkeypatch.setattr("inspector.hlo.reading.fusion_summaries.Briefs.of", lambda *_: None)
@@ -110,7 +110,7 @@ ENTRY main {
 """.replace("{...}", "{" + ", ".join(["1"] * 64) + "}").replace("  ca =", "  zero = f32[] constant(0)\n  ca =")
 
 
-def test_inputs_that_are_taken_alike_are_told_once() -> None:
+def test_inputs_with_equal_use_are_listed_once() -> None:
     module = module_of(READ)
     (kind,) = (int(module.alike.kinds[module.instruction("f").row]),)
     (brief,) = (part.briefs[kind] for part in singles(module) if kind in part.kinds)
@@ -175,7 +175,7 @@ ENTRY main {
 """
 
 
-def test_nobody_knows_what_a_custom_call_costs() -> None:
+def test_the_cost_of_a_custom_call_is_unknown() -> None:
     module = module_of(CALL)
     found = counted(module)
     assert found["called"].flops == Unavailable("XLA does not know the cost of a call to 'mystery'")
@@ -200,7 +200,7 @@ ENTRY main {
 """
 
 
-def test_a_pallas_kernel_costs_what_its_author_says() -> None:
+def test_a_pallas_kernel_has_the_cost_estimate_of_its_author() -> None:
     said = r'"{\"custom_call_config\":{\"cost_estimate\":{\"flops\":\"80\",\"transcendentals\":\"2\",\"bytes_accessed\":\"32\"}}}"'
     module = module_of(CALL.replace('"mystery"', f'"tpu_custom_call", backend_config={said}'))
     found = counted(module)
@@ -209,7 +209,7 @@ def test_a_pallas_kernel_costs_what_its_author_says() -> None:
     assert not total(module, found).missing
 
 
-def test_a_convolution_by_cudnn_costs_what_a_convolution_costs() -> None:
+def test_a_cudnn_convolution_has_the_cost_of_a_convolution() -> None:
     flops = counted(module_of(CONVOLUTION))["conv"].flops
     taps = 3 * 8 - 2  # in each direction, without those that lie in the padding
     assert flops == 2 * 2 * 5 * 4 * taps * taps
@@ -226,7 +226,7 @@ ENTRY main {
 """
 
 
-def test_a_product_by_cublas_costs_what_a_product_costs() -> None:
+def test_a_cublas_call_has_the_cost_of_a_dot() -> None:
     module = module_of(PRODUCT)
     assert counted(module)["gemm"].flops == 2 * 3 * 8 * 5 * 16
     assert str(algorithm_of(module.instruction("gemm"), PEAKS["h100"])) == "f32"
@@ -254,7 +254,7 @@ def test_equal_instructions_are_counted_once() -> None:
     assert total(module, counted(module)).flops == 50 * 4
 
 
-def test_vector_memory_is_no_main_memory() -> None:
+def test_vector_memory_is_not_main_memory() -> None:
     module = Module.from_proto(gzip.decompress((HEAPS / "v5e_mlp.0.10.hlo.pb.gz").read_bytes()))
     found = counted(module)
     whole = total(module, found)
@@ -335,7 +335,7 @@ LOOPED = """zero = s32[] constant(0)
     ],
     ids=["call", "while", "conditional", "fusion"],
 )
-def test_what_calls_something_unknown_costs_at_least_the_rest(computations: str, caller: str, flops: float) -> None:
+def test_the_cost_with_an_unknown_call_is_a_lower_bound(computations: str, caller: str, flops: float) -> None:
     module = module_of(NESTED % (computations, caller))
     found = counted(module)
     for cost in (found["r"], total(module, found)):
@@ -363,7 +363,7 @@ def unrolled(x: Any) -> Any:
     return x
 
 
-def test_a_loop_costs_what_it_costs_unrolled(loop: Compiled) -> None:
+def test_a_loop_has_the_cost_of_the_unrolled_loop(loop: Compiled) -> None:
     flat = inspector.lower(unrolled, np.eye(N, dtype=np.float32)).compile(engine=InlineEngine()).cost
     assert isinstance(loop.cost, Cost)
     assert isinstance(flat, Cost)
@@ -466,7 +466,7 @@ ENTRY e {
 """
 
 
-def test_what_calls_libraries_is_counted_once_whatever_its_configuration_says() -> None:
+def test_library_calls_are_counted_once_regardless_of_their_configuration() -> None:
     proto = proto_of(module_of(CALLED))
     for n, instruction in enumerate(i for i in proto.computations[0].instructions if i.opcode == "negate"):
         instruction.backend_config = b'{"n": %d}' % n
@@ -477,7 +477,7 @@ def test_what_calls_libraries_is_counted_once_whatever_its_configuration_says() 
     assert {"a", "b"} in names
 
 
-def test_very_deep_fusions_cost_what_they_cost() -> None:
+def test_costs_of_very_deep_fusions() -> None:
     proto = proto_of(
         module_of("HloModule m\nENTRY e {\n  x = f32[4]{0} parameter(0)\n  ROOT n = f32[4]{0} negate(x)\n}\n")
     )
@@ -507,7 +507,7 @@ def test_very_deep_fusions_cost_what_they_cost() -> None:
     assert [part.kind for part in found.flops.missing] == ["custom call"]
 
 
-def test_what_xla_counts_as_a_whole_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_counted_by_xla_needs_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = proto_of(module_of("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"))
     named = copy.deepcopy(plain)
     named.computations[0].instructions[1].metadata.op_name = "while"  # the same bytes, and no loop
@@ -521,7 +521,7 @@ def test_what_xla_counts_as_a_whole_is_not_read(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("opcode", ["while", "conditional", "custom-call"])
-def test_what_xla_does_not_count_as_a_whole_is_read_once(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_not_counted_by_xla_is_read_once(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     proto = proto_of(module_of("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n"))
     proto.computations[0].instructions[1].opcode = opcode
     asked: list[int] = []

@@ -1,4 +1,4 @@
-"""`Job`: ends once, whoever is first."""
+"""`Job`: ends once, by the first caller."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_cancel_stops_the_work_once() -> None:
         job.result()
 
 
-def test_a_wait_that_runs_out_says_where_the_job_stands() -> None:
+def test_a_timeout_states_the_stage_of_the_job() -> None:
     job: Job[int] = Job()
     job.advance("compiling")
     with pytest.raises(TimeoutError, match=r"No result after 0.01 s \(stage: compiling\); the job continues"):
@@ -149,7 +149,7 @@ def test_a_cost_follows_the_rest_of_its_preview() -> None:
 @pytest.mark.parametrize(
     "end", [lambda job: job.resolve(1), lambda job: job.fail(CompilationError("no code")), Job.cancel]
 )
-def test_a_cost_that_never_came_is_no_longer_on_its_way(end: Callable[[Job[int]], bool]) -> None:
+def test_a_missing_cost_does_not_stay_pending(end: Callable[[Job[int]], bool]) -> None:
     job: Job[int] = Job()
     told: list[tuple[Cost | Unavailable, bool]] = []
     job.add_preview_callback(lambda p: told.append((p.cost, job.done())))
@@ -160,7 +160,7 @@ def test_a_cost_that_never_came_is_no_longer_on_its_way(end: Callable[[Job[int]]
     assert not job.show(preview())
 
 
-def test_without_a_preview_the_job_says_why() -> None:
+def test_a_missing_preview_has_a_reason() -> None:
     failed: Job[int] = Job()
     ended: Job[int] = Job()
     called: list[Preview] = []
@@ -188,7 +188,7 @@ class Value:
 
 
 def ended_job() -> weakref.ref[Value]:
-    """The result of a job whose callbacks know it, as engines make them, and which nobody holds."""
+    """The result of a job whose callbacks know it, as engines make them, without other references."""
     job: Job[Value] = Job(cancel=lambda: print(job))
     job.add_progress_callback(lambda _: print(job))
     job.add_done_callback(lambda done: None)
@@ -226,7 +226,7 @@ def heard_job() -> weakref.ref[object]:
     return weakref.ref(listener)
 
 
-def test_who_listened_is_let_go_of_when_the_job_has_ended() -> None:
+def test_listeners_are_released_when_the_job_has_ended() -> None:
     gc.collect()
     gc.disable()
     try:

@@ -109,7 +109,7 @@ def test_recorded_assembly_stands_in_for_a_lost_executable(target: str) -> None:
     assert not compiled.diff(neither)
 
 
-def test_a_scan_without_machine_code_does_not_say_that_nothing_changed() -> None:
+def test_a_scan_without_machine_code_does_not_report_unchanged_code() -> None:
     flags = ["xla_cpu_enable_fast_math", "xla_dump_hlo_as_text"]
     table = scan(lowered(CPU), flags, target=CPU, show_progress=False).result(240)
     assert list(table["outcome"]) == ["unknown"] * 2

@@ -1,4 +1,4 @@
-"""Which CPU an executable was compiled on, and whether this one will do."""
+"""The CPU of an executable, and whether this one can run it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def local() -> bytes:
 
 
 def without(executable: bytes, *names: str) -> bytes:
-    """As a CPU that lacks these would have made it: features stand in the bytes as text."""
+    """As from a CPU without these features: the bytes contain them as text."""
     for name in names:
         assert f"+{name},".encode() in executable
         executable = executable.replace(f"+{name},".encode(), f"-{name},".encode())
@@ -34,14 +34,14 @@ def without(executable: bytes, *names: str) -> bytes:
     platform.machine() != "x86_64" or not CPUINFO.exists(), reason="compares with what Linux tells of an x86-64 CPU"
 )
 @pytest.mark.parametrize("name", ["avx", "avx2", "avx512f", "fma", "aes", "bmi2", "avx512_bf16"])
-def test_features_are_those_that_linux_tells(local: bytes, name: str) -> None:
+def test_features_equal_those_of_linux(local: bytes, name: str) -> None:
     features = cpu_features(local)
     assert isinstance(features, frozenset)
     (flags,) = {line for line in CPUINFO.read_text().splitlines() if line.startswith("flags")}
     assert (name.replace("_", "") in features) == (name in flags.split())
 
 
-def test_preferences_are_no_features(local: bytes) -> None:
+def test_preferences_are_not_features(local: bytes) -> None:
     features = cpu_features(local)
     assert isinstance(features, frozenset)
     assert features
@@ -49,7 +49,7 @@ def test_preferences_are_no_features(local: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"not an executable"])
-def test_what_does_not_tell(data: bytes, local: bytes) -> None:
+def test_machine_code_without_features_is_unavailable(data: bytes, local: bytes) -> None:
     assert isinstance(cpu_features(data), Unavailable)
     check_cpu(data, local)
     check_cpu(local, data)

@@ -12,7 +12,7 @@ SPACE = MemorySpace(
 )
 
 
-def test_what_is_donated_is_allocated_once() -> None:
+def test_donated_buffers_are_allocated_once() -> None:
     assert SPACE.allocated_bytes == 100 + (60 - 40) + 5 + 1000
     assert dataclasses.replace(SPACE, alias_bytes=0).allocated_bytes == SPACE.allocated_bytes + 40
 

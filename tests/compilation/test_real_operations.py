@@ -83,7 +83,7 @@ def test_an_fft_is_about_5_n_log_n(
     assert "FFT counted as 5 N log2 N" in repr(cost)
 
 
-def test_an_estimate_is_no_lower_bound() -> None:
+def test_an_estimate_is_not_a_lower_bound() -> None:
     compiled = inspector.lower(jnp.fft.fft, of(16, N)).compile(engine=InlineEngine())
     with pytest.raises(ExpectationError, match="the number is an estimate: 1 FFT"):
         inspector.expect(compiled).flops(at_least=1)

@@ -32,7 +32,7 @@ PROGRAM = Program(
 REQUEST = CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu:8"))
 
 
-def test_a_program_pickles_without_what_lives_in_one_process() -> None:
+def test_a_program_pickles_without_process_local_state() -> None:
     live = dataclasses.replace(
         PROGRAM, callbacks=lambda: None, binding=StageBinding("f", jax.tree.structure(((1,), {})), 1)
     )
@@ -112,7 +112,7 @@ def test_a_device_count_for_a_program_of_another_platform() -> None:
         CompileRequest(program, with_devices(4, "cpu").options, Target("attached"))
 
 
-def test_a_request_takes_what_users_write_and_keeps_the_values() -> None:
+def test_a_request_accepts_all_forms_of_options() -> None:
     written = CompileRequest(PROGRAM, {"xla_a": True}, "cpu:8", "passes")  # type: ignore[arg-type]
     assert written == CompileRequest(PROGRAM, Options(flags={"xla_a": True}), Target("cpu:8"), frozenset({"passes"}))
     assert (
@@ -132,12 +132,12 @@ def test_a_request_takes_what_users_write_and_keeps_the_values() -> None:
         ({"products": [[1]]}, OptionError, r"Unknown product \[1\]"),
     ],
 )
-def test_what_a_request_cannot_be_made_of(change: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_invalid_requests_are_refused(change: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         dataclasses.replace(REQUEST, **change)
 
 
-def test_every_product_is_a_field_of_what_is_compiled_and_comes_back_from_bytes() -> None:
+def test_every_product_is_a_field_of_a_compiled_program() -> None:
     fields = {field.name for field in dataclasses.fields(CompiledProgram)}
     assert fields >= PRODUCTS == set(RECORDS)
     for name, kind in RECORDS.items():

@@ -43,7 +43,7 @@ def test_a_target_shows_the_code_that_makes_it(text: str) -> None:
 
 @pytest.mark.parametrize("make", [Target, Target.parse])
 @pytest.mark.parametrize("given", [None, 8, ("cpu", 8), b"cpu"])
-def test_what_is_no_text(make: Callable[[Any], Target], given: Any) -> None:
+def test_a_target_must_be_a_string(make: Callable[[Any], Target], given: Any) -> None:
     with pytest.raises(TargetError, match="A target must be a string such as 'attached', 'cpu:8'"):
         make(given)
 
@@ -92,13 +92,13 @@ def test_an_impossible_target_is_never_made() -> None:
         ("", "Unknown target ''"),
     ],
 )
-def test_what_is_no_target_says_what_is(text: str, words: str) -> None:
+def test_an_unknown_target_is_refused_with_the_valid_ones(text: str, words: str) -> None:
     with pytest.raises(TargetError) as caught:
         Target.parse(text)
     assert words in str(caught.value)
 
 
-def test_a_number_is_no_target() -> None:
+def test_a_number_is_not_a_target() -> None:
     with pytest.raises(
         TargetError, match="A target must be a string such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got 8"
     ):
@@ -131,7 +131,7 @@ def test_absent_targets(text: str, canonical: str, device_count: int, platform: 
 
 
 @pytest.mark.parametrize("text", ["attached", "tpu", "gpu"])
-def test_what_is_attached_is_not_absent(text: str) -> None:
+def test_attached_targets_are_not_absent(text: str) -> None:
     target = Target.parse(text)
     assert (str(target), target.device_count, target.is_absent, target.with_devices(8)) == (text, None, False, None)
 

@@ -1,4 +1,4 @@
-"""The course: what is right is what JAX and XLA do, and every usual mistake gets a reply of its own."""
+"""The course: correct answers agree with JAX and XLA, and every usual mistake gets a separate reply."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cells(lesson: int, kind: str) -> list[str]:
 
 
 def shown_answer(number: str) -> Any:
-    """What the folded answer of the notebook says."""
+    """Returns the text of the folded answer in the notebook."""
     (text,) = (
         text for text in cells(int(number[0]), "markdown") if f"<summary>The answer to {number}</summary>" in text
     )
@@ -34,7 +34,7 @@ def shown_answer(number: str) -> Any:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_an_answer_is_told_right_from_wrong(number: str) -> None:
+def test_right_and_wrong_answers_are_distinguished(number: str) -> None:
     question = questions(int(number[0]))[number]
     verdict = inspector.check(number, shown_answer(number))
     assert verdict.is_right, verdict
@@ -51,7 +51,7 @@ def test_an_answer_is_told_right_from_wrong(number: str) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("nonsense", [None, "?", {}, object(), [[1, "a"]], float("nan")])
-def test_what_is_no_answer_is_told_what_one_is(number: str, nonsense: object) -> None:
+def test_an_invalid_answer_gets_the_expected_form(number: str, nonsense: object) -> None:
     verdict = inspector.check(number, nonsense)
     assert verdict.is_right is False
     assert verdict.reply.startswith("Expected ")
@@ -73,7 +73,7 @@ def test_what_is_no_answer_is_told_what_one_is(number: str, nonsense: object) ->
         ("5.4", 0.0000734, "Too small by a factor of a million"),
     ],
 )
-def test_a_mistake_that_nobody_expected_is_looked_at(number: str, answer: object, words: str) -> None:
+def test_an_unexpected_wrong_answer_gets_a_specific_reply(number: str, answer: object, words: str) -> None:
     verdict = inspector.check(number, answer)
     assert verdict.is_right is False
     assert words in verdict.reply
@@ -85,7 +85,7 @@ def test_times_may_be_rounded_and_bytes_may_not() -> None:
 
 
 @pytest.mark.parametrize("number", ["9.1", "2.9", "", "two", "0.1", 2.1, "1"])
-def test_a_question_that_is_not_there_is_told(number: Any) -> None:
+def test_an_unknown_question_is_reported(number: Any) -> None:
     if number == 2.1:
         assert inspector.check(number, ...).is_right is None
         return
@@ -93,7 +93,7 @@ def test_a_question_that_is_not_there_is_told(number: Any) -> None:
         inspector.check(number, 3)
 
 
-def test_every_question_is_asked_in_its_notebook_before_its_answer() -> None:
+def test_every_question_precedes_its_answer_in_the_notebook() -> None:
     for lesson in range(1, len(LESSONS) + 1):
         code = "\n".join(cells(lesson, "code"))
         asked = re.findall(r'check\("(\d\.\d)", \.\.\.\)', code)

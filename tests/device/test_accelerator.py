@@ -36,7 +36,7 @@ def test_the_optimized_hlo_is_the_one_of_jax(arguments: tuple[jax.Array, jax.Arr
 
 
 @pytest.mark.parametrize("isolate", [False, True])
-def test_it_runs_as_jax_does(arguments: tuple[jax.Array, jax.Array], isolate: bool) -> None:
+def test_a_run_equals_jax(arguments: tuple[jax.Array, jax.Array], isolate: bool) -> None:
     compiled = inspector.lower(step, *arguments).compile(isolate=isolate)
     assert engine_of(compiled) == ("worker" if isolate else "inline")
     run = compiled.run(*arguments, repeat=3)
@@ -58,7 +58,7 @@ def test_a_crash_costs_the_worker_only(arguments: tuple[jax.Array, jax.Array]) -
     assert lowered.compile(isolate=True).run(*arguments, repeat=1).outputs[0].shape == (256,)
 
 
-def test_targets_tell_of_it() -> None:
+def test_targets_list_the_accelerator() -> None:
     attached = inspector.targets().iloc[0]
     assert (attached.target, attached.can_run) == ("attached", True)
     assert attached.device_kind == jax.local_devices()[0].device_kind

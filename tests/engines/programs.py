@@ -100,7 +100,7 @@ ENTRY main {
 
 
 def replicas(count: int) -> Program:
-    """What an axis environment of one axis gives: a sum over replicas, a product, the replica's id."""
+    """A program for an axis environment of one axis: a sum over replicas, a product, the replica's id."""
     proto = _hlo.hlo_module_from_text(REPLICAS).as_serialized_hlo_module_proto()
     return Program(
         name="jit_replicas",

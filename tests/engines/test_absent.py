@@ -104,7 +104,7 @@ def test_a_mesh_is_laid_over_a_slice_as_jax_does() -> None:
 
 
 @needs_tpu
-def test_given_devices_are_kept() -> None:
+def test_devices_of_the_program_are_preserved() -> None:
     lowered = lower(lambda x: jax.lax.psum(x, "i"), F32, axis_env=[("i", 2)], target="tpu:v5e:2x4")
     options = inspector.Options(device_assignment=[[5], [2]])
     compiled = lowered.compile(options, target="tpu:v5e:2x4")
@@ -112,7 +112,7 @@ def test_given_devices_are_kept() -> None:
 
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
-def test_what_was_compiled_is_saved_and_remembered(target: str, tmp_path: object) -> None:
+def test_a_compiled_program_is_saved_and_loaded(target: str, tmp_path: object) -> None:
     compiled = lower(step, F32, target=target).compile(target=target)
     path = f"{tmp_path}/step.inspector"
     compiled.save(path)
@@ -120,7 +120,7 @@ def test_what_was_compiled_is_saved_and_remembered(target: str, tmp_path: object
 
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
-def test_it_cannot_run_here(target: str) -> None:
+def test_a_program_for_an_absent_target_cannot_run(target: str) -> None:
     compiled = lower(step, F32, target=target).compile(target=target)
     with pytest.raises(TargetError, match="is not attached: inspector compiles for it ahead of time"):
         compiled.run(np.ones((256, 256), np.float32))
@@ -176,7 +176,7 @@ def test_the_compiler_for_gpus_is_quiet_where_there_is_none(one_device_python: R
     assert said.stderr == ""
 
 
-def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name in ("libtpu", "jax_plugins") else real(name, *a)
@@ -196,7 +196,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_gpu
 def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine with an H100, whose client is then never asked; `tests/device` has the real one."""
+    """As on a machine with an H100, whose client must stay unused; `tests/device` has the real one."""
     attached = Slice("gpu", "NVIDIA H100 80GB HBM3", (1, 1))
     monkeypatch.setattr("inspector._jax.compiling.attached_devices.attached_platform", lambda: "gpu")
     monkeypatch.setattr("inspector._jax.compiling.ahead_of_time.attached_slice", lambda: attached)
@@ -213,7 +213,7 @@ def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("target", [TARGETS[0], TARGETS[3]])
 def test_described_devices_are_the_same(target: str, one_device_python: RunPython) -> None:
-    """What another process is told of attached devices, as jaxlib 0.12 describes them."""
+    """Another process gets this description of attached devices, as jaxlib 0.12 writes it."""
     script = textwrap.dedent(f"""
         import base64, sys
         from jaxlib import _jax
@@ -235,7 +235,7 @@ def test_described_devices_are_the_same(target: str, one_device_python: RunPytho
 
 @pytest.mark.slow
 @needs_gpu
-def test_a_toolkit_of_the_machine_is_not_asked(one_device_python: RunPython, tmp_path: Path) -> None:
+def test_an_installed_toolkit_is_not_used(one_device_python: RunPython, tmp_path: Path) -> None:
     marker, fake = tmp_path / "asked", tmp_path / "cuda" / "bin" / "ptxas"
     fake.parent.mkdir(parents=True)
     fake.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")
@@ -290,7 +290,7 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
 
 @needs_tpu
 @pytest.mark.parametrize("flag", ["xla_vlp_verify_device_assignment", "xla_tpu_skip_llo_late_decomposer"])
-def test_what_kills_libtpu_costs_a_worker(flag: str) -> None:
+def test_a_crash_of_libtpu_ends_only_its_worker(flag: str) -> None:
     lowered = lower(step, F32, target="tpu:v5e:2x2")
     with pytest.raises(WorkerDiedError, match=rf"SIGABRT.* with the flags {flag}=true"):
         lowered.compile({flag: True}, target="tpu:v5e:2x2")
@@ -328,7 +328,7 @@ def test_a_flag_of_another_compiler_is_refused_or_warned_of() -> None:
 
 
 @needs_gpu
-def test_what_needs_a_library_of_nvidia_names_it() -> None:
+def test_a_missing_library_of_nvidia_is_named() -> None:
     with pytest.raises(CompilationError, match=r"one of NVIDIA's libraries .* for the target 'attached'"):
         lower(jnp.linalg.cholesky, F32, target="gpu:h100:1").compile(target="gpu:h100:1")
 

@@ -42,7 +42,7 @@ def request_() -> CompileRequest:
         ("assembly", {"recorded": {"assembly": DAMAGED}}),
     ],
 )
-def test_what_cannot_be_read_costs_only_itself(
+def test_an_unreadable_product_does_not_affect_the_others(
     request_: CompileRequest, part: str, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = dataclasses.replace(REPORT, recorded={"passes": Unavailable("p")})

@@ -86,7 +86,7 @@ def engine(inner: Engine, compiler: str = "c1") -> CachedEngine:
     return CachedEngine(inner, lambda _: compiler)
 
 
-def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
+def test_a_cached_result_is_immediate_and_marked() -> None:
     inner = FakeEngine()
     cached = engine(inner)
     first = cached.submit(request()).result(5)
@@ -106,7 +106,7 @@ def test_a_seen_setting_comes_back_at_once_and_says_so() -> None:
     assert cached.run("request") == ("ran", "request")  # type: ignore[arg-type,comparison-overlap]
 
 
-def test_it_survives_the_process(directory: Path) -> None:
+def test_an_entry_survives_the_process(directory: Path) -> None:
     before = engine(FakeEngine())
     first = before.submit(request()).result(5)
     before.close()
@@ -139,7 +139,7 @@ def test_the_program_is_the_requests_own() -> None:
         request(platform="tpu"),
     ],
 )
-def test_what_differs_is_compiled(other: CompileRequest) -> None:
+def test_different_requests_are_compiled(other: CompileRequest) -> None:
     inner = FakeEngine()
     cached = engine(inner)
     cached.submit(request()).result(5)
@@ -175,7 +175,7 @@ def test_failures_are_not_cached(directory: Path) -> None:
     assert not is_from_cache(cached.submit(request()).result(5))
 
 
-def test_it_can_be_turned_off(directory: Path) -> None:
+def test_the_cache_can_be_turned_off(directory: Path) -> None:
     inner = FakeEngine()
     cached = engine(inner)
     with settings.scope(cache=False):
@@ -281,7 +281,7 @@ def test_memory_stays_within_its_limit() -> None:
     assert [n for n in "01234" if memory.get(n) is not None] == ["0", "4"]
 
 
-def test_what_is_asked_of_a_closed_cache_fails(directory: Path) -> None:
+def test_requests_to_a_closed_cache_fail(directory: Path) -> None:
     before = engine(FakeEngine())
     before.submit(request()).result(5)
     before.close()
@@ -291,7 +291,7 @@ def test_what_is_asked_of_a_closed_cache_fails(directory: Path) -> None:
         closed.submit(request()).result(60)
 
 
-def test_what_is_above_the_limit_by_itself_drives_nothing_out() -> None:
+def test_an_entry_above_the_limit_evicts_nothing() -> None:
     memory = MemoryCache()
     for n in range(2):
         memory.put(str(n), compiled(request(), b"c" * MB), 3 * MB)
@@ -300,7 +300,7 @@ def test_what_is_above_the_limit_by_itself_drives_nothing_out() -> None:
 
 
 @pytest.mark.parametrize("byte_size", [MB // 4, 2 * MB])
-def test_what_is_large_is_left_to_the_disk_and_drives_nothing_out(byte_size: int) -> None:
+def test_large_entries_stay_on_disk_and_evict_nothing(byte_size: int) -> None:
     """In memory it would stay as long as the notebook kernel, long after its Explorer was closed."""
     inner = FakeEngine()
     small, large = request(), request(b"m" * byte_size)
@@ -316,7 +316,7 @@ def test_what_is_large_is_left_to_the_disk_and_drives_nothing_out(byte_size: int
             assert not is_from_cache(cached.submit(large).result(5))
 
 
-def test_what_is_written_to_disk_is_handed_out_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_are_available_while_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     go, put = threading.Event(), DiskCache.put
 
     def slow(*args: Any) -> bool:
@@ -337,7 +337,7 @@ def test_what_is_written_to_disk_is_handed_out_meanwhile(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("executable", [b"code", LOST])
 @pytest.mark.parametrize("has_disk", [True, False])
-def test_who_asks_does_not_wait_for_an_executable_that_is_to_come(
+def test_a_request_does_not_wait_for_a_pending_executable(
     executable: bytes | Unavailable, has_disk: bool, directory: Path
 ) -> None:
     come = threading.Event()
@@ -370,7 +370,7 @@ def test_who_asks_does_not_wait_for_an_executable_that_is_to_come(
     assert len([*directory.glob("*.compiled")] if directory.exists() else []) == (has_disk and executable != LOST)
 
 
-def test_what_is_large_stays_where_no_disk_has_it(tmp_path: Path) -> None:
+def test_large_entries_stay_in_memory_without_a_disk_cache(tmp_path: Path) -> None:
     (tmp_path / "a file").touch()
     for folder in ("", str(tmp_path / "a file")):
         inner = FakeEngine()
@@ -429,7 +429,7 @@ print(is_from_cache(compiled), compiled.run(np.zeros(3, np.float32), repeat=1).o
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no modes")
-def test_a_directory_that_others_may_write_is_not_used_and_says_so_once(
+def test_a_directory_that_others_may_write_is_not_used_with_one_warning(
     directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked, disk = request(), DiskCache(str(directory))
@@ -450,7 +450,7 @@ def test_a_directory_that_others_may_write_is_not_used_and_says_so_once(
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
 @pytest.mark.timeout(30)
-def test_what_is_no_file_of_ours_is_left_alone(directory: Path, tmp_path: Path) -> None:
+def test_other_files_in_the_folder_are_left_alone(directory: Path, tmp_path: Path) -> None:
     asked, disk = request(), DiskCache(str(directory))
     disk.put("k", compiled(asked), MB)
     os.mkfifo(directory / "pipe.compiled")
@@ -469,7 +469,7 @@ def test_what_is_no_file_of_ours_is_left_alone(directory: Path, tmp_path: Path) 
     ]  # fmt: skip
 
 
-def test_what_a_killed_process_left_half_written_goes_after_an_hour(directory: Path) -> None:
+def test_partial_files_of_a_killed_process_are_deleted_after_an_hour(directory: Path) -> None:
     disk = DiskCache(str(directory))
     disk.put("k", compiled(request()), MB)
     old, new = (directory / f".{name}.compiled.0123456789abcdef" for name in ("old", "new"))

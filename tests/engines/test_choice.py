@@ -23,7 +23,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "default_engine", lambda *asked: ("default", *asked))
 
 
-def test_engines_are_named_or_given() -> None:
+def test_engines_by_name_or_object() -> None:
     given = InlineEngine()
     assert chosen_engine(None) is None
     assert cast(Any, chosen_engine("worker")) == "worker_engine"
@@ -47,7 +47,7 @@ def test_a_dask_client_is_known_by_where_it_comes_from(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("given", ["workers", 3, InlineEngine, object(), True])
-def test_what_is_no_engine_is_refused(given: object) -> None:
+def test_an_unknown_engine_is_refused(given: object) -> None:
     with pytest.raises(
         ParameterError, match="engine must be 'worker', 'inline', 'dask', a Dask client, an engine or None"
     ):

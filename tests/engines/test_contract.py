@@ -1,4 +1,4 @@
-"""What every engine must do. Each test runs on each engine."""
+"""The contract of every engine. Each test runs on each engine."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NAMES = ["inline", "worker", "cached", pytest.param("dask", marks=pytest.mark.sl
 
 @pytest.fixture(scope="module", params=NAMES)
 def make(request: pytest.FixtureRequest) -> Iterator[Callable[[], Engine]]:
-    """Makes an engine of one kind; whoever takes one closes it."""
+    """Makes an engine of one kind; the caller closes it."""
     if request.param == "dask":
         distributed = pytest.importorskip("distributed")
         with (
@@ -71,7 +71,7 @@ def make(request: pytest.FixtureRequest) -> Iterator[Callable[[], Engine]]:
 
 
 def compiler(_: CompileRequest) -> str:
-    """What the cache takes for another compiler: only the configuration changes here."""
+    """Another compiler in the view of the cache: only the configuration changes here."""
     return json.dumps(read_config(), sort_keys=True, default=str)
 
 
@@ -175,7 +175,7 @@ def without_metadata(hlo_proto: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ["step", "donated", "partitions", "replicas"])
-def test_the_preview_comes_before_the_result_and_says_the_same(engine: Engine, name: str) -> None:
+def test_the_preview_comes_first_and_equals_the_result(engine: Engine, name: str) -> None:
     fun, args, _ = programs.sharded_step()
     program, target = {
         "step": lambda: (programs.lower(step, spec(16, 8), spec(4, 16)), CPU),
@@ -499,7 +499,7 @@ def test_partitions(engine: Engine, shardings: str) -> None:
 
 
 def test_an_equal_request_has_an_equal_answer(engine: Engine) -> None:
-    """Compiled anew or not: with a preview before the result, and what can be run."""
+    """Compiled or cached: there is a preview before the result, and the result runs."""
     program = programs.lower(lambda x: x * 7, spec(3))
     first = compile_(engine, program)
     job = engine.submit(CompileRequest(program, Options(), ATTACHED))
@@ -520,7 +520,7 @@ def test_close_twice_and_after(make: Callable[[], Engine]) -> None:
         engine.submit(request).result(10)
 
 
-def test_closing_ends_what_is_under_way(make: Callable[[], Engine]) -> None:
+def test_closing_ends_running_jobs(make: Callable[[], Engine]) -> None:
     engine = make()
     slow = programs.lower(lambda x: jax.lax.fori_loop(0, 3, lambda i, x: jnp.linalg.eigh(x)[1] @ x, x), spec(64, 64))
     jobs = [engine.submit(CompileRequest(slow, Options(), CPU)) for _ in range(3)]

@@ -96,7 +96,7 @@ def test_an_equal_request_is_compiled_again(engine: DaskEngine, program: Program
     assert first.timings != second.timings
 
 
-def test_closing_takes_what_waits_off_the_cluster(
+def test_closing_removes_waiting_jobs_from_the_cluster(
     client: Any, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, futures = DaskEngine(client), list[Any]()
@@ -241,7 +241,7 @@ def test_needs_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         DaskEngine()
 
 
-def test_serve_does_what_dask_calls(program: Program) -> None:
+def test_serve_runs_the_call_of_dask(program: Program) -> None:
     """In this process, where a failure has a trace."""
     import pickle
 

@@ -1,4 +1,4 @@
-"""What is taken of a dump, file by file, and what is said when it cannot be read."""
+"""Products of a dump, file by file, and the messages for unreadable ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_snapshots_of_the_main_module_are_taken(tmp_path: Path) -> None:
     assert isinstance(passes[1].duration_s, Unavailable)
 
 
-def test_what_was_not_written_is_said() -> None:
+def test_missing_files_are_reported() -> None:
     made = DumpedProducts({"passes", "assembly", "buffers"}, "cpu")
     assert "no snapshot of 'jit_f'" in str(read(made, "passes"))
     assert "no code of 'jit_f'" in str(read(made, "assembly"))
@@ -58,7 +58,7 @@ def test_what_was_not_written_is_said() -> None:
     assert "when it is loaded" in str(read(DumpedProducts({"assembly"}, "tpu"), "assembly"))
 
 
-def test_what_cannot_be_read_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_product_does_not_affect_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> Any:
         raise ValueError("cut off")
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_costs_only_itself(tmp_path: Path, monkeypatch: pyte
     assert Buffers.from_bytes(read(made, "buffers")).hlo_proto == b"proto"
 
 
-def test_nothing_is_asked_of_xla_that_is_not_wanted() -> None:
+def test_only_requested_products_are_dumped() -> None:
     assert "xla_dump_hlo_pass_re" not in DumpedProducts({"assembly"}, "cpu").flags
     assert "xla_dump_emitter_re" not in DumpedProducts({"passes"}, "cpu").flags
     assert "xla_dump_hlo_as_proto" not in DumpedProducts({"passes"}, "cpu").flags
@@ -80,7 +80,7 @@ def test_nothing_is_asked_of_xla_that_is_not_wanted() -> None:
         assert emitters in ("^llvm$", "^(llvm|ptx)$"), "`.*` corrupts the heap"
 
 
-def test_what_xla_shall_dump_by_product_and_platform() -> None:
+def test_dump_flags_by_product_and_platform() -> None:
     passes = {"xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": ".*"}
     assert DumpedProducts((), "gpu").flags == {"xla_dump_hlo_as_text": True}
     assert DumpedProducts({"passes"}, "cpu").flags == passes
@@ -118,7 +118,7 @@ def test_each_product_takes_its_files(tmp_path: Path) -> None:
     assert sorted(made.read(PRODUCTS)) == ["buffers", "passes"]
 
 
-def test_what_is_not_wanted_is_not_held(tmp_path: Path) -> None:
+def test_unrequested_products_are_not_stored(tmp_path: Path) -> None:
     made = DumpedProducts({"assembly"}, "gpu")
     see(made, tmp_path, **FILES)
     assert list(made.read(PRODUCTS)) == ["assembly"]
@@ -146,7 +146,7 @@ def test_the_number_with_the_most_snapshots_is_the_modules(tmp_path: Path) -> No
 
 
 def test_a_module_that_gets_another_number_in_a_pipeline_goes_on_under_it(tmp_path: Path) -> None:
-    """As where libtpu takes complex numbers apart; its times are in the first number's file."""
+    """As where libtpu decomposes complex numbers; its times are in the first number's file."""
     made = DumpedProducts({"passes"}, "tpu")
     times = "".join(
         f'pass_metadata {{ pass_name: "{name}" pipeline_name: "{pipeline}" start_timestamp_usec: {n}0 end_timestamp_usec: {n}5 }}\n'

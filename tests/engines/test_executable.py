@@ -82,24 +82,26 @@ def replaced(path: Path, **changes: Any) -> None:
             archive.writestr(name, data)
 
 
-def test_it_runs_here(compiled: Compiled) -> None:
+def test_a_loaded_executable_runs(compiled: Compiled) -> None:
     check(load_executable(compiled))
 
 
-def test_what_a_worker_compiled_runs_here() -> None:
+def test_an_executable_of_a_worker_runs_in_this_process() -> None:
     compiled = inspector.lower(lambda x: (x @ x.T, x.sum()), X).compile(target="cpu")
     assert engine_of(compiled) == "worker"
     check(load_executable(compiled))
 
 
-def test_it_runs_after_a_file(saved: Path) -> None:
+def test_an_executable_loaded_from_a_file_runs(saved: Path) -> None:
     check(load_executable(saved))
     check(inspector.load_executable(str(saved)))
     assert isinstance(load_executable(saved).client.platform_version, str)
 
 
 @pytest.mark.slow
-def test_it_runs_in_a_fresh_process(engine: InlineEngine, tmp_path: Path, one_device_python: RunPython) -> None:
+def test_a_loaded_executable_runs_in_a_fresh_process(
+    engine: InlineEngine, tmp_path: Path, one_device_python: RunPython
+) -> None:
     """With LAPACK, which is null in a process that has lowered nothing."""
     matrix = np.diag(np.float32([1, 2, 3]))
     compiled = inspector.lower(jnp.linalg.inv, matrix).compile(target="cpu", engine=engine)
@@ -211,7 +213,7 @@ def test_a_pickle_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_without_bytes_there_is_no_file(compiled: Compiled, tmp_path: Path) -> None:
+def test_a_program_without_an_executable_has_no_file(compiled: Compiled, tmp_path: Path) -> None:
     bare = dataclasses.replace(compiled, _engine="worker", executable=Unavailable("the back-end keeps it"))
     with pytest.raises(ExecutionError, match=r"cannot be saved: the back-end keeps it\. Compiled\.save"):
         save_executable(bare, tmp_path / "b")
@@ -223,7 +225,7 @@ def test_without_bytes_there_is_no_file(compiled: Compiled, tmp_path: Path) -> N
         load_executable(bare)
 
 
-def test_host_callbacks_are_compiled_anew(engine: InlineEngine, tmp_path: Path) -> None:
+def test_programs_with_host_callbacks_are_recompiled(engine: InlineEngine, tmp_path: Path) -> None:
     seen: list[list[float]] = []
 
     def fun(x: jax.Array) -> jax.Array:
@@ -241,7 +243,7 @@ def test_host_callbacks_are_compiled_anew(engine: InlineEngine, tmp_path: Path) 
         load_executable(load_compiled(tmp_path / "c"))
 
 
-def test_what_is_no_compiled_is_not_saved(tmp_path: Path) -> None:
+def test_other_values_than_compiled_programs_are_not_saved(tmp_path: Path) -> None:
     staged: Any = jax.jit(jnp.sin).lower(1.0).compile()
     with pytest.raises(ParameterError, match=r"Expected an inspector Compiled.*inspector\.lower"):
         save_executable(staged, tmp_path / "a.inspector")

@@ -1,4 +1,4 @@
-"""What is known of the buffers of a program that its compiler refuses: one that does not fit into the memory."""
+"""Buffers of a program that does not fit into memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recorded() -> Buffers:
 
 
 def failed(recorded: Buffers, *, is_told: bool) -> CompilationError:
-    """As a worker's reply leaves it, whose compile had dumped its final HLO."""
+    """An error as in a worker's reply, whose compile had dumped its final HLO."""
     lowered = inspector.lower(lambda x: jnp.tanh(x @ x).sum(0) @ x, jnp.ones((64, 64)))
     show = Shower(Job(), CompileRequest(lowered.program, None, "cpu"), "worker")  # type: ignore[arg-type]  # no options
     module, assignment = split_hlo_proto(recorded.hlo_proto)
@@ -47,19 +47,19 @@ def failed(recorded: Buffers, *, is_told: bool) -> CompilationError:
     return error
 
 
-def test_a_proto_taken_apart_is_put_together_again(recorded: Buffers) -> None:
+def test_a_split_proto_is_joined_again(recorded: Buffers) -> None:
     parts = split_hlo_proto(recorded.hlo_proto)
     assert split_hlo_proto(joined_hlo_proto(*parts)) == parts
     assert split_hlo_proto(joined_hlo_proto(b"", b"x" * 300)) == (b"", b"x" * 300)
 
 
-def test_an_error_takes_along_what_was_told(recorded: Buffers) -> None:
+def test_an_error_includes_the_early_report(recorded: Buffers) -> None:
     error = pickle.loads(pickle.dumps(failed(recorded, is_told=True)))
     kept = Buffers.from_bytes(error.buffers)
     assert list(assigned_bytes(kept.assignment)) == list(assigned_bytes(recorded.assignment))
 
 
-def test_nothing_is_made_up_where_nothing_was_told(recorded: Buffers) -> None:
+def test_without_an_early_report_the_error_has_no_buffers(recorded: Buffers) -> None:
     error = failed(recorded, is_told=False)
     assert error.buffers == b""
     lowered = inspector.lower(lambda x: x, jnp.ones(2))
@@ -79,7 +79,7 @@ def stacked(x: Any) -> Any:
     ("fun", "shape", "largest"),
     [(lambda x: x + 1, (1 << 33,), 32 * GIB), (jax.grad(stacked), (8192, 8192), 25 * GIB)],
 )
-def test_what_was_to_lie_in_a_memory_that_is_too_small(fun: Any, shape: tuple[int, ...], largest: int) -> None:
+def test_buffers_of_a_program_that_does_not_fit_in_memory(fun: Any, shape: tuple[int, ...], largest: int) -> None:
     target = "tpu:v5e:1x1"
     lowered = inspector.lower(fun, jax.ShapeDtypeStruct(shape, "float32"), platform="tpu")
     with pytest.raises(CompilationError, match="RESOURCE_EXHAUSTED") as raised:

@@ -35,7 +35,7 @@ print(json.dumps({"said": said, "count": count, "cached": is_from_cache(compiled
 
 
 def mounts() -> bool:
-    """Reports whether a process can have file systems of its own."""
+    """Reports whether a process can have separate file systems."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0 or shutil.which("unshare") is None:
         return False
     return subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0
@@ -59,7 +59,7 @@ def compile_with(cache: Path, memory: str = "", temporary: str = "", folder: Pat
 
 
 @needs_mounts
-def test_a_full_memory_file_system_changes_nothing_that_is_told(tmp_path: Path) -> None:
+def test_a_full_memory_file_system_does_not_change_results(tmp_path: Path) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
     cache = tmp_path / "cache"

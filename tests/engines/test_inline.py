@@ -1,4 +1,4 @@
-"""What only the kernel's own client can do, and what it must refuse."""
+"""Features that only the kernel's own client has, and requests that it must refuse."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_more_devices_than_there_are(engine: InlineEngine) -> None:
         engine.submit(CompileRequest(programs.lower(jnp.sin, F32X2), Options(), Target.parse("cpu:9"))).result(60)
 
 
-def test_cancel_says_that_the_compile_goes_on(engine: InlineEngine) -> None:
+def test_cancel_reports_that_the_compile_continues(engine: InlineEngine) -> None:
     job = engine.submit(CompileRequest(programs.lower(jnp.sin, F32X2), Options(), CPU))
     cancelled: list[bool] = []
     stopped = threading.Event()
@@ -143,7 +143,7 @@ def test_default_engine_with_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_a_fork_of_the_kernel_has_engines_of_its_own(one_device_python: RunPython) -> None:
+def test_a_fork_of_the_kernel_has_separate_engines(one_device_python: RunPython) -> None:
     script = """
         import os, warnings
         warnings.simplefilter("ignore")

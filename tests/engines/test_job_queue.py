@@ -28,7 +28,7 @@ def test_jobs_are_done_in_order_and_a_failure_costs_only_its_own() -> None:
     lane.close(LIMIT_S)
 
 
-def test_what_is_cancelled_while_it_waits_is_never_begun() -> None:
+def test_a_job_canceled_while_waiting_never_starts() -> None:
     lane, go, begun = Lane("test"), threading.Event(), list[str]()
     first, cancelled, last = Job[bool](), Job[None](), Job[None]()
     lane.put(first, lambda: go.wait(LIMIT_S))
@@ -41,7 +41,7 @@ def test_what_is_cancelled_while_it_waits_is_never_begun() -> None:
     lane.close(LIMIT_S)
 
 
-def test_closing_cancels_what_waits_and_lets_what_runs_end() -> None:
+def test_closing_cancels_waiting_jobs_and_lets_running_ones_end() -> None:
     lane, go, begun = Lane("test"), threading.Event(), list[str]()
     running, waiting, late = Job[bool](), Job[None](), Job[None]()
     started = threading.Event()
@@ -67,7 +67,7 @@ def test_a_listener_that_fails_does_no_harm() -> None:
     assert job.stage == "compiling"
 
 
-def test_what_waits_says_for_what() -> None:
+def test_a_waiting_job_names_the_running_job() -> None:
     lane, go, begun = Lane("test"), threading.Event(), threading.Event()
     first, second, third = Job[bool](), Job[bool](), Job[None]()
     stages: list[str] = []
@@ -90,7 +90,7 @@ def test_what_waits_says_for_what() -> None:
     lane.close(LIMIT_S)
 
 
-def test_a_job_without_memory_or_a_thread_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_memory_or_a_thread_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise MemoryError
 
@@ -112,7 +112,7 @@ def test_a_job_without_memory_or_a_thread_says_so(monkeypatch: pytest.MonkeyPatc
     other.close()
 
 
-def test_what_waits_for_a_job_without_end_goes_on_in_another_lane() -> None:
+def test_a_job_behind_an_endless_job_continues_in_another_lane() -> None:
     ended, begun = threading.Event(), threading.Event()
     lane, other = Lane("test"), Lane("other")
 

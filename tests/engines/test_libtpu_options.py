@@ -72,7 +72,7 @@ def test_those_of_the_cpu_are_warned_of(lowered: Lowered) -> None:
 
 
 @pytest.mark.slow
-def test_what_they_do(lowered: Lowered) -> None:
+def test_effects_of_tpu_flags(lowered: Lowered) -> None:
     tpu = boolean_flags("tpu")
     assert {"xla_tpu_rwb_fusion", "xla_allow_excess_precision"} <= set(tpu)
     assert not {"xla_jf_dump_llo_text", "xla_gpu_enable_triton_gemm"} & set(tpu)

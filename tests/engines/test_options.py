@@ -60,7 +60,7 @@ def test_build_options_reach_xla(engine: WorkerEngine) -> None:
 
 
 @pytest.mark.slow
-def test_a_death_says_which_pass_was_not_known(engine: WorkerEngine) -> None:
+def test_a_crash_names_the_unknown_pass(engine: WorkerEngine) -> None:
     flags = {"xla_unsupported_crash_on_hlo_pass_noop_change": True, "xla_disable_hlo_passes": "algsimpp"}
     with pytest.raises(WorkerDiedError, match="'algsimpp', which is not the name of a known pass of jaxlib"):
         engine.submit(request(flags)).result(120)

@@ -1,4 +1,4 @@
-"""What a compile records when it is asked to, on every engine, and that it leaves nothing behind."""
+"""Requested products of compiles, on every engine; no files remain."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def request(*products: str, **flags: Any) -> CompileRequest:
 
 
 def temporary() -> set[str]:
-    """What lies in this process's scratch directories. Not by `Path.glob`, which fails where one goes meanwhile."""
+    """Lists this process's scratch directories. Not by `Path.glob`, which fails where one is deleted meanwhile."""
     places = [tempfile.gettempdir(), "/dev/shm"]
     return {path for place in places for path in glob.glob(f"{place}/inspector-{os.getpid()}-*/[!.]*")}  # noqa: PTH207
 
@@ -112,7 +112,7 @@ def _instructions(hlo: str) -> list[str]:
 
 @pytest.mark.slow
 def test_xlas_own_count_of_passes_is_met(tmp_path: Path) -> None:
-    """Against XLA's log, in a process of its own: the passes in order, each time that one ran."""
+    """Compares with XLA's log, in a separate process: the passes in order, once per run."""
     script = """
 import jax, jax.numpy as jnp
 def step(w, x):
@@ -236,7 +236,7 @@ def test_a_dump_of_the_users_own_is_refused_beside_it(engine: Engine, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_remembered_result_without_the_product_is_no_answer(tmp_path: Path) -> None:
+def test_a_cached_result_without_the_product_is_not_used(tmp_path: Path) -> None:
     from inspector import settings
 
     inner = InlineEngine()

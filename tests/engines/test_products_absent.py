@@ -1,4 +1,4 @@
-"""What compiles for TPUs and GPUs that are not here record."""
+"""Products of compiles for TPUs and GPUs that are not attached."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_passes_lead_from_the_first_hlo_to_the_last(target: str) -> None:
 
 
 @needs_tpu
-def test_passes_go_on_where_complex_numbers_are_taken_apart() -> None:
+def test_passes_continue_after_complex_numbers_are_decomposed() -> None:
     def spectrum(x: jax.Array) -> jax.Array:
         return jnp.fft.irfft(jnp.fft.rfft(x) * 2) + 1
 
@@ -122,7 +122,7 @@ def test_gpu_code_down_to_machine_code() -> None:
 
 
 @needs_gpu
-def test_what_has_no_kernel_has_one_name_at_every_stage() -> None:
+def test_code_without_a_kernel_has_the_same_name_at_every_stage() -> None:
     table = (
         np.random.default_rng(0).normal(size=64).astype(np.float32)
     )  # a constant that is too large for a kernel's own code
@@ -199,7 +199,7 @@ def test_a_dump_of_the_users_own_is_refused_beside_it() -> None:
 
 
 @on_both
-def test_buffers_are_told_with_heap_traces(target: str) -> None:
+def test_buffers_are_recorded_with_heap_traces(target: str) -> None:
     from inspector._jax.compiling.final_hlo import split_hlo_proto
     from inspector.toolchain.schema import installed_schema
 

@@ -1,4 +1,4 @@
-"""What serves requests in a process: which executables it holds, and what it records, by a compiler that only tells."""
+"""Serving requests in a process: cached executables and recorded products, with a fake compiler."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def stages() -> list[str]:
     return []
 
 
-def test_what_is_held_is_run_as_it_is_else_loaded_else_compiled(stages: list[str]) -> None:
+def test_executables_are_reused_else_loaded_else_compiled(stages: list[str]) -> None:
     compiler = FakeCompiler()
     serve = server(compiler)
     serve.compile(request("held"), stages.append)
@@ -157,7 +157,7 @@ def test_devices_that_are_not_here_cannot_run(stages: list[str]) -> None:
     assert asked == [TPU, TPU]
 
 
-def test_without_products_what_is_seen_is_left_to_who_watches(tmp_path: Path, stages: list[str]) -> None:
+def test_without_products_the_dump_is_left_to_the_watcher(tmp_path: Path, stages: list[str]) -> None:
     compiler = FakeCompiler()
     watch = Watch(str(tmp_path / "hlo"), take=lambda _: None)
     for each in (watch, None):
@@ -229,7 +229,7 @@ def test_the_buffer_assignment_is_the_reported_one_else_the_dumps_text(
     assert report.buffer_assignment == expected
 
 
-def test_costs_are_counted_by_who_was_given(monkeypatch: pytest.MonkeyPatch, stages: list[str]) -> None:
+def test_costs_are_counted_by_the_passed_function(monkeypatch: pytest.MonkeyPatch, stages: list[str]) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(serving, "program_cost", lambda *args: asked.append(args) or {"flops": 1.0})
 

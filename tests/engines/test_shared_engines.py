@@ -31,7 +31,7 @@ class Closing:
 
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was closed, of engines that are all there."""
+    """Lists the closed engines; all of them exist."""
     found: list[str] = []
     monkeypatch.setattr(shared_engines, "_cached", {name: Closing(name, found) for name in ("one", "two")})
     monkeypatch.setattr(shared_engines, "_lock", threading.RLock())
@@ -44,7 +44,7 @@ def held() -> list[Any]:
     return [*shared_engines._cached.values(), *filter(None, (getattr(shared_engines, name) for name in NAMES))]
 
 
-def test_what_writes_is_closed_before_what_it_writes_for(closed: list[str]) -> None:
+def test_caching_engines_close_before_those_that_they_use(closed: list[str]) -> None:
     shared_engines.close_engines()
     assert closed == ["one", "two", *NAMES]
     assert held() == []
@@ -68,14 +68,14 @@ def test_a_child_of_a_fork_leaves_its_parents_alone(closed: list[str]) -> None:
         ("processor: 0\n", []),
     ],
 )
-def test_the_processor_is_told_by_its_first_core(
+def test_the_first_core_identifies_the_processor(
     described: str, machine: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "read_text", lambda self: described)
     assert shared_engines._machine.__wrapped__() == " ".join([platform.machine(), *machine])
 
 
-def test_where_the_system_tells_nothing_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_core_information_the_platform_module_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: Path) -> str:
         raise OSError("no such file")
 
@@ -83,7 +83,7 @@ def test_where_the_system_tells_nothing_of_cores(monkeypatch: pytest.MonkeyPatch
     assert shared_engines._machine.__wrapped__() == f"{platform.machine()} {platform.processor()}"
 
 
-def test_who_would_compile_is_told_by_all_that_decides_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiler_identity_has_everything_that_affects_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     attached: list[str] = ["a driver"]
     monkeypatch.setattr(shared_engines, "_machine", lambda: "a processor")
     monkeypatch.setattr("inspector._jax.compiling.attached_devices.attached_compiler", lambda: attached[0])

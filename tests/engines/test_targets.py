@@ -70,7 +70,7 @@ def test_all_that_is_available_compiles() -> None:
         (("no plugin", ""), (False, "no plugin")),
     ],
 )
-def test_what_programs_lack_is_said_where_they_can_be_compiled(
+def test_the_reason_why_programs_cannot_run_is_separate_from_compiling(
     why_not: tuple[str, str], said: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ahead_of_time, "why_not", lambda *_: why_not)

@@ -1,4 +1,4 @@
-"""What XLA warns of reaches the result, however quiet the kernel is."""
+"""XLA's warnings reach the result, regardless of the kernel's log level."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def resharded(x: jax.Array) -> jax.Array:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_involuntary_rematerialization_is_told(engine: WorkerEngine, target: str) -> None:
+def test_an_involuntary_rematerialization_is_reported(engine: WorkerEngine, target: str) -> None:
     x = jax.ShapeDtypeStruct((16, 16, 16), jnp.float32)
     compiled = inspector.lower(resharded, x, platform=target.partition(":")[0]).compile(target=target, engine=engine)
     (said,) = compiled.warnings
@@ -51,11 +51,11 @@ def test_an_involuntary_rematerialization_is_told(engine: WorkerEngine, target: 
     assert plain.warnings == ()
 
 
-def test_a_compile_in_this_process_says_what_it_does_not_hear() -> None:
+def test_an_inline_compile_reports_uncaptured_warnings() -> None:
     assert inspector.lower(jnp.sin, 1.0).compile(engine="inline").warnings == (UNHEARD,)
 
 
-def test_what_libtpu_notes_for_itself_is_left_out() -> None:
+def test_internal_notes_of_libtpu_are_omitted() -> None:
     log = """W1122 03:37:11.360376 1 llo_loop.cc:101] [copy.1] 0-iteration loop inserted, body will not be executed
 W1122 03:37:11.360376 1 backend_config_util.cc:359] Invalid backend config found for instruction %c = custom-call()
 === Source Location Trace: ===

@@ -31,7 +31,7 @@ def dtype_of(name: str) -> Any:
 
 
 def random_pair(name: str, count: int = 400) -> tuple[Any, Any]:
-    """Of any bits where these are few, else of many sizes, with infinities and NaN; a third of them equal."""
+    """Arrays of any bits where these are few, else of many sizes, with infinities and NaN; a third of them equal."""
     kind = dtype_of(name)
     source = np.random.default_rng(sorted([*FLOATS, *INTEGERS, *COMPLEX]).index(name))
     if name == "bool":
@@ -149,14 +149,14 @@ def test_the_first_that_differs_is_found_in_any_block(monkeypatch: pytest.Monkey
         assert found.differing == len({at, (4, 6)})
 
 
-def test_numbers_far_apart_are_told_exactly() -> None:
+def test_large_differences_are_reported_exactly() -> None:
     a, b = np.array([2**62 + 1, 0]), np.array([2**62, 0])
     assert difference("", a, b).largest == 1.0 or np.finfo(np.longdouble).nmant < 62
     most = np.finfo(np.float32).max
     assert difference("", np.array([most]), np.array([-most])).largest == 2 * float(most)
 
 
-def test_elements_that_are_no_numbers_have_no_sizes() -> None:
+def test_non_numeric_elements_have_no_sizes() -> None:
     found = difference("", np.array(["a", "b"]), np.array(["a", "c"]))
     assert (found.differing, found.first) == (1, (1,))
     assert found.largest == found.scaled == found.relative == Unavailable("the values are not numbers")

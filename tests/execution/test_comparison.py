@@ -29,7 +29,7 @@ def run() -> Run:
 
 
 def against(run: Run, first: Any, second: Any) -> Comparison:
-    """Of runs of which only the first output differs."""
+    """Compares runs of which only the first output differs."""
     runs = [dataclasses.replace(run, outputs=(np.asarray(value), run.outputs[1])) for value in (first, second)]
     return compare_runs(*runs)
 
@@ -94,7 +94,7 @@ def test_nan_equals_nan_and_nothing_else(run: Run) -> None:
     assert "NaN or infinity" in comparison.table()["unknown"][0]
 
 
-def test_what_hardly_differs_near_zero_is_told_by_the_output_s_largest_value(run: Run) -> None:
+def test_small_differences_near_zero_are_relative_to_the_largest_output(run: Run) -> None:
     a, b = np.array([1e-9, 4.0], np.float32), np.array([-1e-9, 4.0], np.float32)
     comparison = against(run, a, b)
     (found, _) = comparison.differences
@@ -126,7 +126,7 @@ def test_narrow_types_are_numbers(run: Run) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_infinite_parts_are_no_warnings(run: Run) -> None:
+def test_infinite_parts_raise_no_warnings(run: Run) -> None:
     a, b = np.array([complex(np.inf, 1)], np.complex64), np.array([complex(np.inf, 2)], np.complex64)
     comparison = against(run, a, b)
     assert comparison.differences[0].ulps == 8388608
@@ -184,7 +184,7 @@ def test_the_interval_holds_the_median_with_95_percent(count: int) -> None:
     assert outside[0] * 20 <= 2**count < outside[1] * 20
 
 
-def test_too_few_executions_tell_nothing() -> None:
+def test_too_few_executions_give_no_verdict() -> None:
     for count in range(6):
         found = median_interval([1.0] * count)
         assert isinstance(found, Unavailable)
@@ -192,7 +192,7 @@ def test_too_few_executions_tell_nothing() -> None:
     assert isinstance(speed([1.0] * 9, [1.0]), Unavailable)
 
 
-def test_a_verdict_is_given_only_where_intervals_part() -> None:
+def test_a_verdict_requires_separate_intervals() -> None:
     slow, fast = [2.0 + 0.01 * n for n in range(9)], [1.0 + 0.01 * n for n in range(9)]
     found = speed(fast, slow)
     assert isinstance(found, Speed)
@@ -209,7 +209,7 @@ def test_a_verdict_is_given_only_where_intervals_part() -> None:
     assert near.words.startswith("no difference beyond the noise")
 
 
-def test_two_compiles_of_one_function_agree_or_say_how_far_not() -> None:
+def test_two_compiles_of_one_function_agree_or_report_the_difference() -> None:
     a = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
     lowered = inspector.lower(lambda x: jnp.exp(x @ x) / (1 + jnp.exp(x @ x)), a)
     runs = [

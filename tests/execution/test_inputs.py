@@ -25,7 +25,7 @@ def identity(x: Any) -> Any:
 
 
 def one(dtype: Any, value: Any, shape: tuple[int, ...] = ()) -> np.ndarray:
-    """What a program lowered for `dtype[shape]` gets for `value`."""
+    """Returns the input of a program lowered for `dtype[shape]` for `value`."""
     (given,) = given_inputs(program(identity, jax.ShapeDtypeStruct(shape, dtype)), (value,), {})
     assert not given.made
     return given.value
@@ -34,7 +34,7 @@ def one(dtype: Any, value: Any, shape: tuple[int, ...] = ()) -> np.ndarray:
 F32_2 = jax.ShapeDtypeStruct((2,), jnp.float32)
 
 
-def test_a_wrong_number_of_arrays_lists_what_is_taken() -> None:
+def test_a_wrong_number_of_arrays_lists_the_expected_ones() -> None:
     p = program(lambda params, x: params["w"] @ x, {"w": jnp.ones((3, 2))}, jnp.ones(2))
     with pytest.raises(ExecutionError, match=r"takes 2 arrays \(params\['w'\], x\), got 1\. Pass the arguments"):
         given_inputs(p, ({"w": jnp.ones((3, 2))},), {})
@@ -53,7 +53,7 @@ def test_a_wrong_shape_names_the_path_and_both_shapes() -> None:
         given_inputs(p, (bad,), {})
 
 
-def test_a_wrong_dtype_names_the_path_and_what_to_write() -> None:
+def test_a_wrong_dtype_names_the_path_and_the_remedy() -> None:
     p = program(lambda x, *, scale: x * scale, F32_2, kwargs={"scale": 2.0})
     with pytest.raises(ExecutionError, match=r"x has dtype int32, but .* lowered for float32\. Convert .*'float32'"):
         given_inputs(p, (np.zeros(2, np.int32),), {"scale": 1.0})
@@ -61,7 +61,7 @@ def test_a_wrong_dtype_names_the_path_and_what_to_write() -> None:
         given_inputs(p, (np.zeros(2, np.float32),), {"scale": "2"})
 
 
-def test_what_the_lowering_dropped_is_not_an_input() -> None:
+def test_dropped_arguments_are_not_inputs() -> None:
     p = program(lambda a, b, c: a + c, 1.0, jnp.ones(3), 2.0)
     given = given_inputs(p, (1.0, "anything", 5.0), {})
     assert [(g.argument.path, float(g.value)) for g in given] == [("a", 1.0), ("c", 5.0)]
@@ -151,7 +151,7 @@ def test_random_keys_of_both_styles() -> None:
     np.testing.assert_array_equal(given.value, jax.random.key_data(keys))
 
 
-def test_what_is_no_key_for_a_key_and_the_reverse_are_refused() -> None:
+def test_keys_and_other_arrays_are_not_interchangeable() -> None:
     draw = program(lambda key: jax.random.bits(key), jax.random.key(0))
     with pytest.raises(ExecutionError, match=r"key is key<rbg>, expected key<fry>\. Create keys with jax\.random\.key"):
         given_inputs(draw, (jax.random.key(0, impl="rbg"),), {})
@@ -175,7 +175,7 @@ def test_shapes_stand_for_values_that_are_made() -> None:
         given_inputs(p, ({"a": jax.ShapeDtypeStruct((2,), jnp.int32), "b": np.arange(3, dtype=np.int32)},), {})
 
 
-def test_what_is_an_array_for_jax_gives_its_value() -> None:
+def test_objects_that_jax_takes_as_arrays_are_converted() -> None:
     class Weights:
         shape, dtype = (2,), np.dtype(np.float32)
 
@@ -188,7 +188,7 @@ def test_what_is_an_array_for_jax_gives_its_value() -> None:
     assert weights.value.tolist() == [3, 4]
 
 
-def test_an_array_that_was_donated_is_gone_and_says_so() -> None:
+def test_a_donated_array_is_refused_with_the_reason() -> None:
     gone = jnp.ones(2)
     gone.delete()
     with pytest.raises(ExecutionError, match=r"x cannot be read: .*deleted.* The buffer of a donated array is deleted"):

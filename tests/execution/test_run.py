@@ -88,7 +88,7 @@ def test_donated_arguments_survive_repeated_runs(engine: Engine) -> None:
     np.testing.assert_array_equal(run.inputs[1].value, X)
 
 
-def test_without_arguments_inputs_are_made_and_said_to_be(engine: Engine) -> None:
+def test_generated_inputs_are_marked(engine: Engine) -> None:
     compiled = inspector.lower(lambda x, n: x * n, X, 3).compile(engine=engine)
     run = compiled.run(repeat=1, engine=engine)
     assert all(given.made for given in run.inputs)
@@ -103,7 +103,7 @@ def test_impossible_numbers_of_executions_are_refused(engine: Engine) -> None:
             compiled.run(X, repeat=repeat, warmup=warmup, engine=engine)
 
 
-def test_as_many_durations_as_asked_and_their_statistics(engine: Engine) -> None:
+def test_the_requested_number_of_durations_and_their_statistics(engine: Engine) -> None:
     compiled = inspector.lower(jnp.sin, X).compile(engine=engine)
     run = compiled.run(X, repeat=7, warmup=0, engine=engine)
     assert len(run.durations_s) == 7
@@ -146,7 +146,7 @@ def collectives(x: Any, w: Any) -> Any:
 def over_replicas(
     fun: Callable[..., Any], axes: Sequence[tuple[str, int]], args: Sequence[Any], each: Sequence[bool]
 ) -> Any:
-    """What every replica computes, by `jax.vmap` over the axes: leaves with a leading axis of replicas."""
+    """Returns the results of every replica, by `jax.vmap` over the axes: leaves with a leading axis of replicas."""
     sizes = tuple(size for _, size in axes)
     # Every operand mapped: vmap's all_to_all gives an unmapped one another shape.
     count = math.prod(sizes)
@@ -158,7 +158,7 @@ def over_replicas(
 
 
 @pytest.mark.parametrize("each", [(True, False), (True, True), (False, False), (False, True)])
-def test_replicas_of_two_axes_compute_what_vmap_computes(each: tuple[bool, bool], engine: Engine) -> None:
+def test_replicas_of_two_axes_equal_vmap(each: tuple[bool, bool], engine: Engine) -> None:
     axes = [("i", 4), ("j", 2)]
     generator = np.random.default_rng(1)
     args = [generator.normal(size=(8, 4, 3) if e else (4, 3)).astype(np.float32) for e in each]
@@ -169,7 +169,7 @@ def test_replicas_of_two_axes_compute_what_vmap_computes(each: tuple[bool, bool]
     check_equal(run, over_replicas(collectives, axes, args, each))
 
 
-def test_what_vmap_has_not_groups_and_partial_permutations(engine: Engine) -> None:
+def test_replica_groups_and_partial_permutations(engine: Engine) -> None:
     def fun(x: Any) -> Any:
         groups = lax.psum(x, "i", axis_index_groups=[[0, 2], [1, 3]])
         return groups, lax.ppermute(x, "j", [(0, 1)]), lax.ppermute(x, "i", [(3, 0), (1, 2)])

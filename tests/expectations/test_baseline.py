@@ -69,11 +69,11 @@ def test_the_same_is_the_same() -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_change_is_told(now: Record, told: dict[str, str]) -> None:
+def test_each_change_is_reported(now: Record, told: dict[str, str]) -> None:
     assert verdicts(now) == told
 
 
-def test_so_much_more_is_allowed() -> None:
+def test_increases_within_the_tolerance_are_allowed() -> None:
     more = changed(
         numbers={"peak_bytes": 1050, "flops": 1_050_000},
         collectives={"all-reduce over data": CollectiveRecord(2, 6, 630)},
@@ -94,7 +94,7 @@ def test_so_much_more_is_allowed() -> None:
             changes(RECORD, more, above)
 
 
-def test_what_is_ignored_may_change() -> None:
+def test_ignored_values_may_change() -> None:
     now = changed(
         numbers={"peak_bytes": 9999},
         element_types=("f64",),
@@ -170,7 +170,7 @@ def test_a_compiler_without_a_record_gets_the_nearest_one(tmp_path: Path) -> Non
         '{"format": "inspector-baseline", "format_version": 1, "programs": {"a": 3}}', "[" * 100_000, "\x00\xff",
     ],
 )  # fmt: skip
-def test_what_is_no_baseline_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
+def test_another_file_than_a_baseline_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "b.json"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(ModuleError, match="is not a baseline"):
@@ -292,7 +292,7 @@ def test_a_check_against_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     inspector.expect(dense, args[0], S((48, 64), jnp.float32), target="cpu").baseline(path, above="60%")
 
 
-def test_another_compilers_record_is_said(tmp_path: Path) -> None:
+def test_a_record_of_another_compiler_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     compiled = inspector.lower(dense, S((64, 64), jnp.float32), S((32, 64), jnp.float32)).compile(target="cpu")
     record = Record.of(compiled)

@@ -85,7 +85,7 @@ def test_axes_are_exactly_those_that_are_named() -> None:
     assert "nearest: 1 all-reduce over data, model" in text
 
 
-def test_the_nearest_miss_is_told(expected: Any) -> None:
+def test_the_nearest_miss_is_reported(expected: Any) -> None:
     assert "nearest: 1 all-reduce over data" in failure(
         lambda: expected("two_sums").collectives("all-reduce", axes="model", at_least=1)
     )
@@ -124,7 +124,7 @@ def test_bytes_count_as_often_as_they_are_exchanged(expected: Any) -> None:
         (lambda e: e.baseline("x.json", above={"peek": 1}), "Unknown number of a baseline 'peek'"),
     ],
 )
-def test_what_cannot_be_expected(expected: Any, call: Any, words: str, tmp_path: Path) -> None:
+def test_invalid_expectations_are_refused(expected: Any, call: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=words):
         call(expected("two_sums"))
 
@@ -139,7 +139,7 @@ def test_numbers_within_limits(expected: Any) -> None:
     step.bytes_accessed(at_most=compiled.cost.bytes_accessed)
 
 
-def test_too_much_memory_shows_what_lives_at_the_peak(expected: Any) -> None:
+def test_too_much_memory_shows_the_buffers_at_the_peak(expected: Any) -> None:
     text = failure(lambda: expected("dense").peak_bytes(at_most="300 KiB"))
     assert re.search(r"peak memory: expected at most 300 KiB, got 3\d\d KiB", text)
     assert re.search(r"nearest: [\d.]+ KiB above the limit \(\+[\d.]+%\)", text)
@@ -152,7 +152,7 @@ def test_too_many_flops_show_where_they_are(expected: Any) -> None:
     assert re.search(r"> \d+ \|     return jnp.tanh\(x @ w\) @ w.T", text)
 
 
-def test_what_nobody_knows_fails_with_the_reason(expected: Any) -> None:
+def test_unknown_values_fail_with_the_reason(expected: Any) -> None:
     compiled = inspector.lower(dense, *DENSE).compile(target="cpu")
     unknown = Unavailable("this compiler counts nothing", "ask another")
     text = failure(lambda: inspector.expect(dataclasses.replace(compiled, cost=unknown)).flops(at_most="1 Tflop"))
@@ -226,7 +226,7 @@ def test_full_rematerialization(target: str) -> None:
     inspector.expect(two_sums, X, target=target).no_full_rematerialization()
 
 
-def test_what_was_not_heard_is_not_known() -> None:
+def test_uncaptured_warnings_are_unknown() -> None:
     compiled = inspector.lower(replicated_on_the_way, S((8, 8, 8), jnp.float32)).compile(engine="inline")
     text = failure(lambda: inspector.expect(compiled).no_full_rematerialization())
     assert "?     full rematerializations" in text
@@ -289,7 +289,7 @@ def test_a_failure_names_the_file_that_shows_more(expected: Any, tmp_path: Path)
     assert isinstance(ExpectationError("x"), AssertionError)
 
 
-def test_only_the_last_failures_are_kept(expected: Any, tmp_path: Path) -> None:
+def test_only_the_last_failures_are_stored(expected: Any, tmp_path: Path) -> None:
     compiled = expected("two_sums").compiled
     folder = None
     for number in range(25):
@@ -300,7 +300,7 @@ def test_only_the_last_failures_are_kept(expected: Any, tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 20
 
 
-def test_names_of_programs_are_no_paths(expected: Any, tmp_path: Path) -> None:
+def test_names_of_programs_are_not_paths(expected: Any, tmp_path: Path) -> None:
     for name in ("../../etc/x", "a/b", "..", "x\0y", "ü" * 300, "$(rm -rf)"):
         path = Keeping(name=name, failed=tmp_path / "failed").save(expected("two_sums").compiled)
         assert path is not None

@@ -25,13 +25,13 @@ def test_a_number_is_within_or_not(limits: tuple[Any, Any, Any], value: float, m
     assert Limit.of(*limits, parse_count).judge(value) is met
 
 
-def test_what_is_not_known_is_never_within() -> None:
+def test_unknown_values_are_never_within_a_limit() -> None:
     unknown = Unavailable("nobody counts")
     for bound in (Limit(None, 9), Limit(0, None), Limit(5, 5)):
         assert bound.judge(unknown) is unknown
 
 
-def test_what_is_known_in_part_is_told_where_the_part_tells() -> None:
+def test_partially_known_values_are_judged_where_possible() -> None:
     assert Limit(None, 4).judge(KNOWN_IN_PART) is False
     assert Limit(5, None).judge(KNOWN_IN_PART) is True
     for bound in (Limit(None, 6), Limit(6, None), Limit(5, 5), Limit(1, 9)):
@@ -51,7 +51,7 @@ def test_what_is_known_in_part_is_told_where_the_part_tells() -> None:
         ((None, True, None), "got True"),
     ],
 )
-def test_what_is_no_limit(limits: tuple[Any, Any, Any], words: str) -> None:
+def test_invalid_limits_are_refused(limits: tuple[Any, Any, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         Limit.of(*limits, parse_bytes)
 

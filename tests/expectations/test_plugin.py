@@ -76,7 +76,7 @@ def has_entry_point() -> bool:
     return any(each.value == "inspector.expectations.plugin" for each in metadata.entry_points(group="pytest11"))
 
 
-def test_it_is_installed_for_pytest() -> None:
+def test_the_plugin_is_installed_for_pytest() -> None:
     assert has_entry_point()
 
 
@@ -104,7 +104,7 @@ def test_a_librarys_tests(library: Path) -> None:
 
 
 @pytest.mark.parametrize("use", ["", "def test_it(request): request.getfixturevalue('hlo')"])
-def test_who_does_not_use_it_pays_nothing(tmp_path: Path, use: str) -> None:
+def test_the_plugin_has_no_cost_when_unused(tmp_path: Path, use: str) -> None:
     (tmp_path / "conftest.py").write_text(
         "import sys\ndef pytest_unconfigure(config):\n    print('\\nloaded:', 'jax' in sys.modules, 'inspector.errors' in sys.modules)\n"
     )

@@ -1,4 +1,4 @@
-"""What axe-core finds on the page: nothing serious, in no pane, in neither theme, wide or narrow."""
+"""Results of axe-core for the page: no serious violations, in any pane, in both themes, wide or narrow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def findings(page: Page) -> list[str]:
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: cd frontend && npm ci")
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900), ("light", 500)])
-def test_nothing_serious_is_found_in_any_pane(demo: OpenDemo, theme: str, width: int) -> None:
+def test_no_pane_has_serious_violations(demo: OpenDemo, theme: str, width: int) -> None:
     page = demo("mlp", theme=theme)
     page.set_viewport_size({"width": width, "height": 900})
     serious = {"at first": findings(page)}

@@ -79,7 +79,7 @@ def test_every_new_browser_gets_the_latest_state_addressed_to_it(make: Any) -> N
     assert gzip.decompress(sent[2][1][0]) == b"new"
 
 
-def test_of_a_variant_under_way_only_the_latest_is_kept(make: Any) -> None:
+def test_only_the_latest_message_of_a_running_variant_is_stored(make: Any) -> None:
     app, sent = make()
     for stage in ("queued", "compiling", "reading"):
         app.publish({**variant(0, "running"), "stage": stage})
@@ -174,7 +174,7 @@ def test_tables_that_do_not_fit_the_text_are_refused(make: Any, changes: dict[st
         app.publish_document(TextDocument("hlo", None, "hlo", "a\nb", **arguments))
 
 
-def test_what_is_no_message_is_refused_where_it_is_made(make: Any) -> None:
+def test_an_invalid_message_is_refused_when_it_is_made(make: Any) -> None:
     app, _ = make()
     with pytest.raises(ValueError, match=r"missing .*rows"):
         app.publish({"type": "stats", "variant": 0})
@@ -219,7 +219,7 @@ def test_requests_reach_the_handler_and_its_errors_the_user(make: Any) -> None:
         {"type": "tune", "id": 0, "variant": 0, "kernel": 0, "values": {"a": ["b"]}, "interpret": False},
     ],
 )
-def test_whatever_is_no_message_is_answered_shortly(make: Any, content: object) -> None:
+def test_an_invalid_message_gets_a_short_error(make: Any, content: object) -> None:
     app, sent = make(on_request=lambda message: pytest.fail("it is no message"))
     app._receive(app, content, [])
     ready(app)

@@ -75,7 +75,7 @@ def test_a_collective_is_chosen_edited_and_played_by_keyboard_alone(opened: tupl
     expect(said).to_contain_text("Step 1 of")
 
 
-def test_groups_and_blocks_have_names_besides_colors(opened: tuple[Page, Callable[[], None]]) -> None:
+def test_groups_and_blocks_have_names_in_addition_to_colors(opened: tuple[Page, Callable[[], None]]) -> None:
     page, _ = opened
     cells = page.locator(".insp-mesh .insp-cell")
     letters = cells.evaluate_all(

@@ -1,4 +1,4 @@
-"""What a click on a line makes the browser do: no more than it shows."""
+"""The browser's work for a click on a line: no more than the click shows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_pane_behind_another_is_not_touched_until_it_is_shown(demo: OpenDemo) 
     expect(page.locator("[data-pane=jaxpr] .insp-strong").first).to_be_attached()
 
 
-def test_no_style_of_the_app_as_a_whole_depends_on_what_is_inside_of_it(demo: OpenDemo) -> None:
+def test_no_global_style_depends_on_contents(demo: OpenDemo) -> None:
     page = demo()
     anchors = page.evaluate(
         """() => [...document.styleSheets].flatMap(sheet => [...sheet.cssRules])

@@ -34,7 +34,7 @@ def scroller(page: Page, variant: int) -> Locator:
 
 
 def names(page: Page) -> list[str]:
-    """What the columns are called."""
+    """Returns the titles of the columns."""
     heads = page.locator(".insp-column-name").all()
     texts = ["".join(head.locator(".insp-label, .insp-target").all_text_contents()) for head in heads]
     return [" ".join(text.split()) for text in texts]
@@ -95,7 +95,7 @@ def test_hovering_lights_the_other_columns(demo: OpenDemo) -> None:
     expect(page.locator(".insp-column .insp-hover")).to_have_count(0)
 
 
-def test_columns_scroll_apart_and_keep_their_place(demo: OpenDemo) -> None:
+def test_columns_scroll_separately_and_keep_their_position(demo: OpenDemo) -> None:
     page = demo("targets")
     begin = scroller(page, 2).evaluate("e => Math.round(e.scrollTop)")
     scroller(page, 0).evaluate("e => e.scrollTop = 700")
@@ -201,7 +201,7 @@ def test_a_compile_that_failed_after_its_last_text_shows_both(demo: OpenDemo) ->
     expect(page.locator("[data-pane=optimized] [role=alert]")).to_have_count(1)
 
 
-def test_what_was_there_before_does_not_come_to_the_front(demo: OpenDemo) -> None:
+def test_existing_variants_do_not_come_to_the_front(demo: OpenDemo) -> None:
     page = demo("compiling")
     expect(page.locator(".insp-chip-main").first).to_have_attribute("aria-pressed", "true")
 
@@ -219,7 +219,7 @@ def test_a_column_goes_and_comes_back(demo: OpenDemo) -> None:
     assert names(page) == TARGETS
 
 
-def test_each_column_tells_how_its_variant_fares(demo: OpenDemo) -> None:
+def test_each_column_shows_the_state_of_its_variant(demo: OpenDemo) -> None:
     page = demo("compiling")
     expect(column(page, 1).locator(".insp-state-loading")).to_contain_text(re.compile(r"Compiling\d"))
     expect(column(page, 2).locator(".insp-state-failed")).to_contain_text("split_count=-5")
@@ -273,7 +273,7 @@ def test_side_by_side_is_remembered(demo: OpenDemo) -> None:
     expect(page.locator(".insp-column")).to_have_count(0)
 
 
-def test_the_layouts_with_and_without_columns_are_apart(demo: OpenDemo) -> None:
+def test_the_layouts_with_and_without_columns_are_separate(demo: OpenDemo) -> None:
     page = demo("mlp")
     groups = page.locator(".insp-columns > .insp-stack")
     width = lambda: groups.nth(1).evaluate("e => e.offsetWidth")  # noqa: E731 - asked twice
@@ -289,7 +289,7 @@ def test_the_layouts_with_and_without_columns_are_apart(demo: OpenDemo) -> None:
     expect(page.locator("[data-group='0.0'] [data-tab=graph]")).to_be_visible()
 
 
-def test_a_comparison_between_platforms_says_that_they_differ(demo: OpenDemo) -> None:
+def test_a_comparison_between_platforms_states_the_difference(demo: OpenDemo) -> None:
     page = demo("targets")
     expect(page.get_by_role("button", name="Compare with baseline")).to_be_disabled()
     page.locator(".insp-chip-main").nth(1).click()
@@ -299,7 +299,7 @@ def test_a_comparison_between_platforms_says_that_they_differ(demo: OpenDemo) ->
     expect(page.locator(".insp-column")).to_have_count(3)  # back to where it came from
 
 
-def test_a_variant_of_another_platform_is_compared_with_the_first_of_its_own(demo: OpenDemo) -> None:
+def test_a_variant_is_compared_with_the_first_of_its_platform(demo: OpenDemo) -> None:
     page = demo("targets")
     page.evaluate(
         """async () => {
@@ -342,7 +342,7 @@ def test_numbers_are_compared_with_the_first_variant_for_the_same_target(demo: O
     expect(cells.nth(3).locator(".insp-better")).to_have_attribute("title", "Compared with tpu:v5e:2x4")
 
 
-def test_a_comparison_on_one_platform_says_nothing_of_platforms(demo: OpenDemo) -> None:
+def test_a_comparison_on_one_platform_does_not_mention_platforms(demo: OpenDemo) -> None:
     page = demo("mlp")
     page.locator(".insp-chip-main").nth(1).click()
     page.get_by_role("button", name="Compare with baseline").click()
@@ -350,7 +350,7 @@ def test_a_comparison_on_one_platform_says_nothing_of_platforms(demo: OpenDemo) 
     expect(page.locator(".insp-summary")).not_to_contain_text("compilers")
 
 
-def test_what_is_not_here_cannot_be_run_and_says_why(demo: OpenDemo) -> None:
+def test_a_variant_for_an_absent_target_cannot_run_and_states_why(demo: OpenDemo) -> None:
     page = demo("targets")
     page.click("[data-tab=run]")
     rows = page.locator(".insp-runs tbody tr")
@@ -388,7 +388,7 @@ def quickest_click_on_columns(page: Page) -> float:
     return quickest
 
 
-def test_it_stays_fluid_with_three_columns_of_200_000_lines(demo: OpenDemo) -> None:
+def test_three_columns_of_200_000_lines_stay_fluid(demo: OpenDemo) -> None:
     short = quickest_click_on_columns(demo("columns", lines=4_000))
     page = demo("columns", lines=200_000)
     assert quickest_click_on_columns(page) < max(

@@ -79,7 +79,7 @@ def explorer() -> Iterator[Explorer]:
     explorer.close()
 
 
-def test_it_asks_no_more_than_a_model(page: Page, explorer: Explorer) -> None:
+def test_the_frontend_needs_only_the_model_interface(page: Page, explorer: Explorer) -> None:
     exchange = behind(page, explorer)
     page.evaluate(SHOW, explorer._app._esm)
     until(page, exchange, page.locator("[data-pane=optimized] .cm-line"))
@@ -96,7 +96,7 @@ def test_it_asks_no_more_than_a_model(page: Page, explorer: Explorer) -> None:
     assert explorer.selection["pane"] == "optimized"
 
 
-def test_a_trusted_workspace_brings_what_is_stored_to_life(page: Page, explorer: Explorer) -> None:
+def test_a_trusted_workspace_shows_stored_outputs(page: Page, explorer: Explorer) -> None:
     page.evaluate(SHOW_HTML, [explorer._recorder._form()["text/html"], True])
     expect(page.locator("[data-pane=optimized] .cm-line").first).to_be_visible()
     expect(page.locator(".inspector-form")).to_be_hidden()

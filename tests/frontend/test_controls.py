@@ -38,7 +38,7 @@ class Row:
         return found
 
     def answer(self, compiler: str = "cpu") -> None:
-        """As Python does, to the latest search."""
+        """Replies as Python does, to the latest search."""
         request: Any = self.sent("flags")[-1]
         self.emit(find_flags(request, compiler))
 
@@ -65,7 +65,7 @@ def row(demo: OpenDemo) -> Row:
     return row
 
 
-def test_three_letters_show_what_a_flag_is(row: Row) -> None:
+def test_a_search_highlights_matches_and_describes_flags(row: Row) -> None:
     found = row.search("cpu_enable_fast")
     expect(found.first.locator(".insp-flag-name")).to_have_text(FAST_MATH)
     expect(found.first.locator("mark")).to_have_text(["cpu", "enable", "fast"])
@@ -137,14 +137,14 @@ def test_the_list_stays_inside_and_moves_nothing(demo: OpenDemo) -> None:
         assert popup["y"] + popup["height"] <= frame["y"] + frame["height"]
 
 
-def test_what_is_not_found_is_said(row: Row) -> None:
+def test_a_search_without_matches_is_reported(row: Row) -> None:
     row.search("zzzzqqqq")
     expect(row.suggestions).to_have_count(0)
     nothing = "No flag of the installed compilers matches “zzzzqqqq”."
     expect(row.detail.locator("p").first).to_have_text(nothing)
 
 
-def test_flags_that_were_not_searched_are_told_with_and_without_matches(row: Row) -> None:
+def test_unsearched_flags_are_listed_with_and_without_matches(row: Row) -> None:
     note = "Flags of libtpu are not searched: libtpu is not installed."
     for text, first in (("zzzzqqqq", "No flag of the installed"), ("cpu_enable_fast", FAST_MATH)):
         row.flag.fill("")
@@ -172,7 +172,7 @@ def test_late_answers_and_single_letters_show_nothing(row: Row) -> None:
     expect(row.suggestions).to_have_count(0)  # the field was left meanwhile
 
 
-def test_several_flags_are_no_search(row: Row) -> None:
+def test_several_flags_are_not_a_search(row: Row) -> None:
     row.search("fast")
     row.flag.fill(f"--{FAST_MATH}=true --xla_dump_to=/tmp")
     expect(row.suggestions).to_have_count(0)
@@ -217,7 +217,7 @@ def test_a_flag_for_another_target_brings_that_of_a_variant(demo: OpenDemo) -> N
     expect(row.target).to_have_value("gpu:b200:1")  # what was typed stays
 
 
-def test_what_is_wrong_stands_below_until_it_is_dismissed(row: Row) -> None:
+def test_an_error_stays_below_until_it_is_dismissed(row: Row) -> None:
     said = row.page.locator(".insp-controls [role=alert]")
     error = {"kind": "UnknownFlagError", "message": "No flag 'xla_<b>'. Did you mean xla_b?"}
     row.emit({"type": "said", "error": error})
@@ -229,7 +229,7 @@ def test_what_is_wrong_stands_below_until_it_is_dismissed(row: Row) -> None:
     expect(said).to_have_count(0)
 
 
-def test_axes_are_asked_for_where_they_can_be(row: Row) -> None:
+def test_axes_are_offered_where_they_apply(row: Row) -> None:
     axes = row.page.get_by_label("Axis environment")
     expect(axes).to_have_value("i=4")
     axes.fill("i=8")
@@ -240,7 +240,7 @@ def test_axes_are_asked_for_where_they_can_be(row: Row) -> None:
     expect(axes).to_be_hidden()
 
 
-def test_without_a_kernel_nothing_can_be_asked(row: Row) -> None:
+def test_without_a_notebook_kernel_the_controls_are_disabled(row: Row) -> None:
     row.page.evaluate("() => { demo.model.send = () => { throw new Error('closed') } }")
     row.page.get_by_role("button", name="Add variant").click()
     expect(row.page.get_by_text("The notebook kernel is gone")).to_be_visible()

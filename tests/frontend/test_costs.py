@@ -1,4 +1,4 @@
-"""What lines cost, beside every text: shares that sum up, parts of the program apart, the costliest one press away."""
+"""Costs of lines, next to every text: shares that sum to the total, separate phases, the most expensive line one press away."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_lines_say_what_they_cost(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+def test_lines_show_their_cost(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
     explorer = inspector.explore(step, *arguments()).wait(120)
     page = demo("waiting", until=".insp-state", theme=theme)
     page.set_viewport_size({"width": width, "height": 900})

@@ -1,4 +1,4 @@
-"""What a user sees and does, on recorded programs: lines, variants, states, themes, keys."""
+"""The user interface on recorded programs: lines, variants, states, themes, keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BELOW = """() => {
 # ---------------------------------------------------------------------- linked lines
 
 
-def test_a_source_line_lights_what_it_became_in_every_text(demo: OpenDemo) -> None:
+def test_a_source_line_highlights_its_lines_in_every_text(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "jnp.mean(jnp.square").click(position=AT)
     expect(page.locator("[data-pane=source] .insp-chosen")).to_contain_text("jnp.mean")
@@ -54,7 +54,7 @@ def test_a_source_line_lights_what_it_became_in_every_text(demo: OpenDemo) -> No
     expect(page.locator(".insp-status")).to_contain_text(re.compile(r"programs\.py:\d+ *→ *\d+ jaxpr *\d+ StableHLO"))
 
 
-def test_what_is_pressed_is_chosen_though_the_page_moves_before_the_button_is_let_go(demo: OpenDemo) -> None:
+def test_a_pressed_line_is_selected_though_the_page_moves_before_the_release(demo: OpenDemo) -> None:
     page = demo()
     wanted = line(page, "stablehlo", "stablehlo.tanh")
     wanted.scroll_into_view_if_needed()
@@ -111,7 +111,7 @@ def test_hovering_lights_softly_and_leaving_ends_it(demo: OpenDemo) -> None:
     expect(lit(page, "source", "hover")).to_have_count(0)
 
 
-def test_a_line_that_vanished_says_so(demo: OpenDemo) -> None:
+def test_a_removed_line_is_reported(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "def dense").click(position=AT)
     expect(page.locator(".insp-vanished")).to_contain_text("folded or fused")
@@ -196,7 +196,7 @@ def test_optimized_hlo_opens_at_its_entry(demo: OpenDemo) -> None:
     expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
-def test_it_does_so_when_the_cell_comes_into_the_page_later(demo: OpenDemo) -> None:
+def test_optimized_hlo_opens_at_its_entry_when_the_cell_enters_the_page_later(demo: OpenDemo) -> None:
     page = demo()
     page.goto(f"{page.url}&hidden=")
     page.wait_for_selector("[data-pane=optimized] .cm-content", state="attached")
@@ -204,7 +204,7 @@ def test_it_does_so_when_the_cell_comes_into_the_page_later(demo: OpenDemo) -> N
     expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
-def test_it_does_so_when_it_was_drawn_below_what_is_on_screen(demo: OpenDemo) -> None:
+def test_optimized_hlo_opens_at_its_entry_when_the_cell_was_drawn_below_the_screen(demo: OpenDemo) -> None:
     page = demo()
     page.goto(f"{page.url}&hidden=")
     page.wait_for_selector("[data-pane=optimized] .cm-content", state="attached")
@@ -228,7 +228,7 @@ def test_a_cell_that_was_out_of_the_page_comes_back_as_it_was_read(demo: OpenDem
     expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
-def test_so_it_does_when_it_was_out_for_less_than_a_frame(demo: OpenDemo) -> None:
+def test_a_cell_outside_the_page_for_less_than_a_frame_keeps_its_scroll_position(demo: OpenDemo) -> None:
     """As when JupyterLab changes its theme."""
     page = demo()
     scroller = page.locator("[data-pane=stablehlo] .cm-scroller")
@@ -282,7 +282,7 @@ def test_a_pane_that_was_scrolled_sideways_shows_the_text_of_the_lit_line(demo: 
     assert scroller.evaluate("e => e.scrollLeft") < 60
 
 
-def test_of_many_matches_the_one_that_costs_is_shown(demo: OpenDemo) -> None:
+def test_the_most_expensive_of_many_matches_is_shown(demo: OpenDemo) -> None:
     page = demo()
     line(page, "source", "jax.nn.gelu(dense(x").click(position=AT)
     expect_in_view(lit(page, "optimized"))
@@ -340,7 +340,7 @@ def test_whatever_has_focus_keeps_the_notebook_s_shortcuts_off(demo: OpenDemo) -
 # ---------------------------------------------------------------------- variants
 
 
-def test_a_variant_says_what_it_changed(demo: OpenDemo) -> None:
+def test_a_variant_shows_its_changes(demo: OpenDemo) -> None:
     page = demo()
     change = page.locator(".insp-change")
     expect(change).to_have_count(0)  # of the baseline
@@ -395,7 +395,7 @@ def test_the_changes_are_listed_by_kind_and_lead_to_their_places(demo: OpenDemo)
     expect(changes.get_by_role("treeitem")).to_have_count(0)
 
 
-def test_a_match_in_what_a_diff_leaves_out_is_brought_to_light(demo: OpenDemo) -> None:
+def test_a_match_in_a_collapsed_part_of_a_diff_is_shown(demo: OpenDemo) -> None:
     page = demo()
     page.locator(".insp-chip-main").nth(1).click()
     page.get_by_role("button", name="Compare with baseline").click()
@@ -429,7 +429,7 @@ def test_the_diff_loses_no_line_of_either_text(demo: OpenDemo) -> None:
     assert int(re.findall(r"\d+", hidden)[0]) == first_shown - 1
 
 
-def test_stats_compare_and_unavailable_is_said(demo: OpenDemo) -> None:
+def test_stats_are_compared_and_missing_ones_are_unavailable(demo: OpenDemo) -> None:
     page = demo()
     row = page.locator(".insp-stats tr", has_text="temporaries")
     expect(row.locator(".insp-delta.insp-worse")).to_contain_text(re.compile(r"\+.*KiB \(\+\d+ %\)"))
@@ -476,7 +476,7 @@ def test_removing_and_adding_variants(demo: OpenDemo) -> None:
     expect(page.locator("[data-pane=optimized] .insp-state-loading")).to_contain_text("Compiling")
 
 
-def test_what_came_from_the_cache_shows_no_time(demo: OpenDemo) -> None:
+def test_a_cached_variant_shows_no_time(demo: OpenDemo) -> None:
     page = demo()
     time = page.locator(".insp-chip-time").nth(1)
     expect(time).to_contain_text(re.compile(r"\d s$"))
@@ -623,7 +623,7 @@ def test_the_list_of_collectives_can_be_made_wider(demo: OpenDemo) -> None:
     assert table.evaluate("e => e.offsetWidth") == before
 
 
-def test_no_collectives_says_why(demo: OpenDemo) -> None:
+def test_missing_collectives_have_a_reason(demo: OpenDemo) -> None:
     page = demo()
     page.click("[data-tab=collectives]")
     expect(page.locator(".insp-collectives")).to_contain_text("runs on one device, so")
@@ -643,7 +643,7 @@ def test_no_collectives_says_why(demo: OpenDemo) -> None:
         ("gone", ".insp-notice-error", "The notebook kernel is gone"),
     ],
 )
-def test_a_state_says_what_is_so_and_overflows_nothing(demo: OpenDemo, scenario: str, until: str, said: str) -> None:
+def test_a_state_message_is_clear_and_does_not_overflow(demo: OpenDemo, scenario: str, until: str, said: str) -> None:
     page = demo(scenario, until)
     expect(page.locator(until).first).to_contain_text(re.compile(said, re.DOTALL))
     wide = page.evaluate(
@@ -663,7 +663,7 @@ def test_notices_can_be_dismissed(demo: OpenDemo) -> None:
 
 
 @pytest.mark.parametrize("lab", ["", "1"])
-def test_it_follows_the_theme_live(demo: OpenDemo, lab: str) -> None:
+def test_the_page_follows_the_theme_live(demo: OpenDemo, lab: str) -> None:
     page = demo(lab=lab)
     surfaces = (".insp", ".cm-editor", ".cm-gutters", ".insp-toolbar", ".insp-stats thead th")
     assert all(luminance(page, s) > 600 for s in surfaces)
@@ -717,7 +717,7 @@ def test_every_text_can_be_read(demo: OpenDemo, theme: str, scenario: str) -> No
         assert [words for ratio, words in found if ratio < 4.5] == []  # what WCAG asks of text, level AA
 
 
-def test_it_is_one_column_of_tabs_when_narrow(demo: OpenDemo) -> None:
+def test_a_narrow_page_is_one_column_of_tabs(demo: OpenDemo) -> None:
     page = demo(width=480)
     expect(page.locator(".insp-group")).to_have_count(1)
     tabs = page.get_by_role("tab")
@@ -914,7 +914,7 @@ def test_scroll_positions_survive_tabs(demo: OpenDemo) -> None:
     page.wait_for_function(f"Math.abs(document.querySelector('{scroller}').scrollTop - 900) < 20")
 
 
-def test_a_second_view_shares_what_the_first_received(demo: OpenDemo) -> None:
+def test_a_second_view_shares_the_messages_of_the_first(demo: OpenDemo) -> None:
     page = demo()
     page.evaluate(
         """() => {
@@ -930,7 +930,7 @@ def test_a_second_view_shares_what_the_first_received(demo: OpenDemo) -> None:
     expect(page.locator("#second > *")).to_have_count(0)
 
 
-def test_what_waits_says_for_whom(demo: OpenDemo) -> None:
+def test_a_waiting_variant_names_the_running_one(demo: OpenDemo) -> None:
     page = demo("loading", until=".insp-chip")
     behind = "queued behind compiling 'jit_other' for cpu:8"
     page.evaluate(
@@ -952,7 +952,7 @@ def quickest_click_on_source(page: Page) -> float:
     return quickest
 
 
-def test_it_stays_fluid_at_200_000_lines(demo: OpenDemo) -> None:
+def test_a_page_of_200_000_lines_stays_fluid(demo: OpenDemo) -> None:
     short = quickest_click_on_source(demo("big", lines=4_000))
     page = demo("big", lines=200_000)
     assert quickest_click_on_source(page) < max(

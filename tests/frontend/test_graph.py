@@ -110,7 +110,7 @@ def test_everything_by_keyboard(demo: OpenDemo) -> None:
     assert unsaid == 0
 
 
-def test_what_is_found_is_opened_and_shown(demo: OpenDemo) -> None:
+def test_search_matches_are_opened_and_shown(demo: OpenDemo) -> None:
     page = opened(demo)
     name = page.evaluate("""() => [...document.querySelectorAll('[data-pane=optimized] .cm-line')].length""")
     assert name is not None
@@ -138,7 +138,7 @@ def test_a_line_of_text_lights_its_node_or_the_box_that_holds_it(demo: OpenDemo)
     expect(page.locator(".insp-g-node:is(.insp-strong, .insp-chosen)").first).to_be_visible()
 
 
-def test_nothing_is_asked_of_the_kernel_once_the_graph_is_there(demo: OpenDemo) -> None:
+def test_the_graph_sends_no_further_requests(demo: OpenDemo) -> None:
     page = opened(demo)
     page.wait_for_timeout(200)
     asked = page.evaluate("demo.sent.filter(m => m.type !== 'select').length")
@@ -162,7 +162,7 @@ def download(page: Page, form: str, folder: Path) -> Path:
     return path
 
 
-def test_what_is_seen_is_exported(demo: OpenDemo, tmp_path: Path) -> None:
+def test_the_visible_graph_is_exported(demo: OpenDemo, tmp_path: Path) -> None:
     page = opened(demo)
     titles = page.locator(".insp-g-node").evaluate_all("all => all.map(e => e.dataset.title)")
     picture = ET.fromstring(download(page, "SVG", tmp_path).read_text())
@@ -227,7 +227,7 @@ def test_a_step_with_scopes(demo: OpenDemo, theme: str, width: int, tmp_path: Pa
     explorer.close()
 
 
-def test_what_costs_more_or_less_than_in_another_variant(demo: OpenDemo) -> None:
+def test_cost_differences_from_another_variant(demo: OpenDemo) -> None:
     import jax.numpy as jnp
 
     arguments = [{name: jnp.ones((64, 64)) for name in ("q", "k", "v", "up")}] * 2, jnp.ones((32, 64))

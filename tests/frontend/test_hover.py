@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_card_says_what_stands_there(demo: OpenDemo, theme: str, tmp_path: Any) -> None:
+def test_a_hover_card_describes_its_line(demo: OpenDemo, theme: str, tmp_path: Any) -> None:
     page = demo("mlp", theme=theme)
     optimized = page.locator("[data-pane=optimized] .cm-content")
     expect(optimized).to_be_visible()

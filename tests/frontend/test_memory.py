@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+def test_live_buffers_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
     explorer = inspector.explore(step, *arguments()).wait(120)
     page = demo("waiting", until=".insp-state", theme=theme)
     page.set_viewport_size({"width": width, "height": 900})
@@ -62,9 +62,7 @@ def test_what_lives_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, width:
 
 @needs_tpu
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_a_program_that_does_not_fit_shows_what_was_to_lie_there(
-    demo: OpenDemo, theme: str, width: int, tmp_path: Any
-) -> None:
+def test_a_program_that_does_not_fit_shows_its_buffers(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
     explorer = inspector.explore(too_large, jax.ShapeDtypeStruct((8192, 8192), "float32"), target="tpu:v5e:1x1").wait(
         120
     )

@@ -1,4 +1,4 @@
-"""What runs show of a collective in its pane: asked for, drawn device by device, kept on a page without a kernel."""
+"""Observed values of a collective in its pane: requested, drawn device by device, saved on a page without a kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_a_run_shows_what_every_device_puts_in_and_gets_out(
+def test_a_run_shows_the_operands_and_results_of_every_device(
     demo: OpenDemo, theme: str, width: int, tmp_path: Any
 ) -> None:
     explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
@@ -71,7 +71,7 @@ def test_a_permuted_mesh_shows_the_devices_own_ids(demo: OpenDemo, tmp_path: Any
     explorer.close()
 
 
-def test_a_program_without_collectives_of_its_own_says_so(demo: OpenDemo) -> None:
+def test_a_program_without_user_collectives_is_reported(demo: OpenDemo) -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("a",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a"))
     explorer = inspector.explore(jax.jit(lambda x: x.sum(), in_shardings=sharding), np.ones(8, np.float32)).wait(120)
@@ -85,7 +85,7 @@ def test_a_program_without_collectives_of_its_own_says_so(demo: OpenDemo) -> Non
     explorer.close()
 
 
-def test_what_the_partitioner_inserted_says_why(demo: OpenDemo, tmp_path: Any) -> None:
+def test_collectives_of_the_partitioner_state_their_reason(demo: OpenDemo, tmp_path: Any) -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
 
     def copied(x: Any) -> Any:

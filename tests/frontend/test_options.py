@@ -15,7 +15,7 @@ from tests.frontend.behind import OpenDemo, behind, until
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def test_what_matters_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_effective_flag_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ("xla_disable_all_hlo_passes", "xla_cpu_ftz", "xla_hlo_profile")
     monkeypatch.setattr(flag_effects, "boolean_flags", lambda _: few)
     explorer = inspector.explore(lambda x: jnp.sin(x) * 2 + x.mean(), jnp.ones((64, 64)), target="cpu").wait(120)
@@ -53,7 +53,7 @@ def test_what_matters_becomes_a_variant(demo: OpenDemo, monkeypatch: pytest.Monk
     explorer.close()
 
 
-def test_a_form_says_what_is_wrong(demo: OpenDemo) -> None:
+def test_a_form_shows_its_errors(demo: OpenDemo) -> None:
     explorer = inspector.explore(lambda x: jnp.sin(x) * 2, jnp.ones((8, 8)), target="cpu:2").wait(120)
     page = demo("waiting", until=".insp-state")
     exchange = behind(page, explorer)

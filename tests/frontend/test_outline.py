@@ -25,7 +25,7 @@ def rows(page: Page, level: int) -> Locator:
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_a_tree_is_walked_by_keyboard_and_what_is_chosen_is_lit_in_the_texts(
+def test_the_keyboard_moves_through_the_tree_and_highlights_the_texts(
     demo: OpenDemo, theme: str, width: int, tmp_path: Path
 ) -> None:
     page = demo("mlp", theme=theme)
@@ -56,7 +56,7 @@ def test_a_tree_is_walked_by_keyboard_and_what_is_chosen_is_lit_in_the_texts(
     expect(entry).to_have_class(re.compile("insp-weak"))  # it hides what is selected
 
 
-def test_what_is_selected_elsewhere_is_found_in_the_outline(demo: OpenDemo) -> None:
+def test_a_selection_elsewhere_is_shown_in_the_outline(demo: OpenDemo) -> None:
     page = demo("mlp")
     page.click("[data-tab=outline]")
     if rows(page, 1).first.get_attribute("aria-expanded") == "false":
@@ -68,7 +68,7 @@ def test_what_is_selected_elsewhere_is_found_in_the_outline(demo: OpenDemo) -> N
     expect(tree(page).locator("[aria-selected=true]")).to_have_attribute("title", found[1])
 
 
-def test_computations_are_sorted_by_what_they_cost(demo: OpenDemo) -> None:
+def test_computations_are_sorted_by_cost(demo: OpenDemo) -> None:
     def loop(x: jax.Array) -> jax.Array:
         return jax.lax.fori_loop(0, 8, lambda _, y: jnp.tanh(y @ y), x).sum()
 

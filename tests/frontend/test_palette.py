@@ -81,7 +81,7 @@ def test_commands_work_by_key_and_by_name_and_not_while_somebody_writes(demo: Op
     expect(page.locator(".insp-full, .insp-help")).to_have_count(0)
 
 
-def test_what_leads_to_an_instruction_is_one_press_away(demo: OpenDemo) -> None:
+def test_the_caller_of_an_instruction_is_one_press_away(demo: OpenDemo) -> None:
     page = demo("mlp")
     page.keyboard.press("Escape")
     page.locator("[data-pane=optimized] .cm-content").click(position={"x": 4, "y": 4})

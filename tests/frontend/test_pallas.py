@@ -73,7 +73,7 @@ def test_the_grid_plays_to_its_end(pane: Page) -> None:
     expect(pane.get_by_label("Play the grid")).to_have_attribute("aria-pressed", "false")
 
 
-def test_only_changed_fields_are_asked_for_and_what_is_wrong_is_said(pane: Page) -> None:
+def test_only_changed_fields_are_requested_and_errors_are_shown(pane: Page) -> None:
     pane.get_by_text("Compile as variant").click()
     expect(pane.locator(".insp-refused")).to_have_text("No field is changed. Change a field first.")
     pane.get_by_label("vmem_limit_bytes").fill("20 MiB")

@@ -26,7 +26,7 @@ def explorer() -> Iterator[Any]:
 
 
 def places(page: Page) -> dict[str, tuple[float, float]]:
-    """Where each closed node stands on screen."""
+    """Returns the position of each closed node on screen."""
     found: list[tuple[str, float, float]] = page.locator(".insp-g-node:not(.insp-g-open)").evaluate_all(
         """nodes => nodes.map(node => { const { x, y } = node.querySelector('rect').getBoundingClientRect();
           return [node.dataset.title, x, y]; })"""
@@ -34,7 +34,7 @@ def places(page: Page) -> dict[str, tuple[float, float]]:
     return {title: (x, y) for title, x, y in found}
 
 
-def test_what_a_pass_did_is_seen_and_stepped_through(demo: OpenDemo, explorer: Any, tmp_path: Any) -> None:
+def test_changes_of_a_pass_are_shown_and_stepped_through(demo: OpenDemo, explorer: Any, tmp_path: Any) -> None:
     page = demo("waiting", until=".insp-state")
     page.set_viewport_size({"width": 1500, "height": 900})
     exchange = behind(page, explorer, tab="passes")

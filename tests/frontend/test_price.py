@@ -1,4 +1,4 @@
-"""What a collective costs on a slice or a host: chosen, priced by Python, speeds edited in place."""
+"""The price of a collective on a slice or a host: chosen, computed by Python, speeds edited in place."""
 
 from __future__ import annotations
 

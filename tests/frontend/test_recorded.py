@@ -27,7 +27,7 @@ def rows(page: Page, pane: str) -> list[str]:
     return page.locator(f"[data-pane={pane}] tbody tr th").all_inner_texts()
 
 
-def test_nothing_is_compiled_before_it_is_asked_for(demo: OpenDemo) -> None:
+def test_nothing_is_compiled_before_a_request(demo: OpenDemo) -> None:
     page = demo("recorded")
     for pane in ("passes", "code"):
         page.click(f"[data-tab={pane}]")
@@ -111,7 +111,7 @@ def test_the_code_of_a_kernel_is_shown_stage_by_stage(demo: OpenDemo) -> None:
     expect(page.locator("[data-pane=code] .insp-tok-op", has_text="getelementptr").first).to_be_visible()
 
 
-def test_what_cannot_be_disassembled_is_shown_at_the_stage_before(demo: OpenDemo) -> None:
+def test_code_that_cannot_be_disassembled_is_shown_at_the_previous_stage(demo: OpenDemo) -> None:
     page = demo("recorded")
     page.evaluate(
         """async () => {
@@ -161,7 +161,7 @@ def test_an_instruction_leads_to_its_kernel_and_back(demo: OpenDemo) -> None:
     expect(page.locator("[data-pane=code] tr[aria-selected=true] th")).to_have_text(name[1])
 
 
-def test_recording_can_be_cancelled_and_asked_for_again(demo: OpenDemo) -> None:
+def test_recording_can_be_canceled_and_restarted(demo: OpenDemo) -> None:
     page = demo("recorded", slow=1)
     page.click("[data-tab=code]")
     page.get_by_role("button", name="Record", exact=True).click()
@@ -266,7 +266,7 @@ def test_the_strip_has_durations_curves_and_the_time_of_the_whole(demo: OpenDemo
     )
 
 
-def test_what_a_pass_did_is_a_list_that_leads_to_the_lines(demo: OpenDemo) -> None:
+def test_changes_of_a_pass_are_a_list_that_links_to_the_lines(demo: OpenDemo) -> None:
     page = demo("recorded")
     record(page, "passes")
     page.locator("[data-pane=passes] tr", has_text=re.compile("^●?fusion")).first.click()
@@ -330,7 +330,7 @@ def test_a_line_of_a_pass_is_followed_by_its_name_there(demo: OpenDemo) -> None:
     assert isinstance(asked["index"], int)
 
 
-def test_a_variant_without_a_pass_or_what_follows_it_is_one_press(demo: OpenDemo) -> None:
+def test_a_variant_without_a_pass_or_later_passes_is_one_press(demo: OpenDemo) -> None:
     page = demo("recorded")
     record(page, "passes")
     page.locator("[data-pane=passes] tr", has_text=re.compile("^●?algsimp")).first.click()

@@ -89,7 +89,7 @@ def test_a_failed_compile_is_not_lost_data(failed: Path, chromium: Browser) -> N
     page.close()
 
 
-def test_what_is_asked_of_python_was_recorded(written: Path, opened: Open) -> None:
+def test_replies_of_python_are_recorded(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Instructions").click()
     expect(page.get_by_role("tabpanel", name="Instructions", exact=True)).to_contain_text("f32[64,64]")
@@ -149,7 +149,7 @@ def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:
     expect(seen).to_contain_text("Cost not saved")
 
 
-def test_what_was_not_recorded_says_what_to_do(written: Path, opened: Open) -> None:
+def test_unrecorded_contents_state_what_to_do(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Passes").click()
     expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes not saved")
@@ -200,7 +200,7 @@ GAPS = """cells => cells.map(cell => {
 
 
 @pytest.mark.parametrize("width", [1360, 700])
-def test_a_number_and_its_note_are_apart(tmp_path: Path, opened: Open, width: int) -> None:
+def test_a_number_and_its_note_are_separate(tmp_path: Path, opened: Open, width: int) -> None:
     def step(x: Any) -> Any:
         grow = lambda c: (c[0] + 1, jnp.tanh(c[1] @ x))  # noqa: E731
         return jax.lax.while_loop(lambda c: c[0] < jnp.sum(x), grow, (0.0, x))[1]
@@ -220,7 +220,7 @@ def test_a_number_and_its_note_are_apart(tmp_path: Path, opened: Open, width: in
     assert (heading.text_content() or "").startswith("baseline cpu")
 
 
-def test_the_button_saves_what_save_html_writes(demo: OpenDemo, opened: Open, tmp_path: Path) -> None:
+def test_the_button_saves_the_page_of_save_html(demo: OpenDemo, opened: Open, tmp_path: Path) -> None:
     page = demo("waiting", until=".insp")
     explorer = finished()
     exchange = behind(page, explorer)

@@ -30,7 +30,7 @@ def call_again(params: dict[str, Any], x: Any) -> None:
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_what_is_called_again_comes_while_it_is_watched(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+def test_retraces_appear_during_the_watch(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
     jax.clear_caches()
     params, x = {"weights": np.ones((4, 4), np.float32)}, np.ones((3, 4), np.float32)
     explorer = inspector.explore(step, params, x).wait(120)

@@ -33,7 +33,7 @@ def cells(page: Page, pane: str, column: int) -> list[str]:
 
 
 def copied(page: Page, pane: str, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
-    """What `pandas.read_clipboard` makes of what a pane's button copies."""
+    """Returns the result of `pandas.read_clipboard` for the text that a pane's button copies."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     button = page.locator(f".insp-group:has([data-pane={pane}])").get_by_label(COPY)
     button.click()
@@ -108,7 +108,7 @@ def test_collectives_are_sorted_and_copied(demo: OpenDemo, monkeypatch: pytest.M
     assert frame["operand_bytes"].is_monotonic_decreasing
 
 
-def test_a_page_that_may_not_copy_says_the_call(demo: OpenDemo) -> None:
+def test_a_page_without_clipboard_access_shows_the_call(demo: OpenDemo) -> None:
     page = demo("targets")
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.click("[data-tab=collectives]")

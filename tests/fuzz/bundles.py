@@ -40,7 +40,7 @@ Entries = dict[str, bytes]
 
 
 def use(path: Path) -> None:
-    """What people do with a file that loads, but for a browser and a compile."""
+    """Loads a file and uses it as users do, except for a browser and a compile."""
     loaded = inspector.load(path)
     if not isinstance(loaded, Exploration):
         return
@@ -236,7 +236,7 @@ def fuzz(seed: int, corrupted: int, hostile: int) -> tuple[list[Outcome], int]:
 
 
 def main() -> int:
-    """What came of it, a line for each kind."""
+    """Prints the outcomes, one line for each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name, number in (("seed", 0), ("corrupted", 1000), ("hostile", 200)):
         parser.add_argument(f"--{name}", type=int, default=number)

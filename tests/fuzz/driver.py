@@ -39,7 +39,7 @@ _TAG = "INSPECTOR_FUZZ_KERNEL"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What to run: numbers below `requests` of `seed` that `state` does not have yet, for `minutes` at most."""
+    """The work: numbers below `requests` of `seed` that `state` does not have yet, for `minutes` at most."""
 
     seed: int
     requests: int

@@ -84,7 +84,7 @@ def base(folder: Path) -> Base:
 
 
 def use(path: Path) -> None:
-    """What people do with a file that loads."""
+    """Loads a file and uses it as users do."""
     compiled = load_compiled(path)
     repr((compiled, compiled.program, compiled.memory, compiled.cost, compiled.passes, compiled.assembly))
     uses: tuple[Callable[[], object], ...] = (
@@ -261,7 +261,7 @@ class _TooLongError(BaseException):
 
 
 def outcome(kind: str, number: int, ask: Callable[[], object]) -> Outcome:
-    """What came of it."""
+    """Runs one input and returns its outcome."""
 
     def stop(*_: object) -> None:
         raise _TooLongError

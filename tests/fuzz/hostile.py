@@ -165,7 +165,7 @@ def mutated_bytes(data: bytes, source: random.Random) -> bytes:
 
 
 def garbage(source: random.Random) -> bytes:
-    """What a worker might answer instead of a message."""
+    """Returns bytes that a worker might send instead of a message."""
     headers = (
         b"{}", b"[]", b"null", b'{"blobs": []}', b'{"blobs": [4611686018427387904]}', b'{"blobs": [99999999999]}',
         b'{"blobs": [], "stage": 3}', b'{"blobs": [], "reply": "compiled"}', b'{"blobs": [], "reply": "error"}',

@@ -24,7 +24,7 @@ def test_files_that_mean_harm_are_refused_or_read(monkeypatch: pytest.MonkeyPatc
 
 
 def test_names_that_are_markup_stay_text(tmp_path: Path) -> None:
-    """What a file says is escaped wherever it becomes HTML."""
+    """Texts of a file are escaped wherever they become HTML."""
     good = bundles.unpacked(sorted(bundles.KEPT.iterdir())[0])
     for name in bundles.documents(good):
         if b'"name":"jit_step"' in good.get(name, b""):

@@ -65,7 +65,7 @@ def test_a_kernel_that_dies_is_a_death(tmp_path: Path) -> None:
 
 
 @linux
-def test_what_a_kernel_leaves_is_seen(tmp_path: Path) -> None:
+def test_processes_left_by_a_kernel_are_detected(tmp_path: Path) -> None:
     kernel = _Kernel.__new__(_Kernel)
     kernel._tag = "tag-of-a-test"
     child = os.posix_spawnp("sleep", ["sleep", "60"], {**os.environ, "INSPECTOR_FUZZ_KERNEL": kernel._tag})
@@ -90,7 +90,7 @@ def test_faults_are_injected(fault: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert done
 
 
-def test_a_fault_that_fails_is_told() -> None:
+def test_a_failing_fault_is_reported() -> None:
     def act() -> Callable[[], None]:
         raise AttributeError("no such engine")
 

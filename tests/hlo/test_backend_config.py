@@ -90,6 +90,6 @@ def test_a_product_of_a_gpu() -> None:
     "config",
     [b"", b'{"gemm_backend_config":[]}', b'{"gemm_backend_config":{"dot_dimension_numbers":1,"precision_config":1}}'],
 )
-def test_what_is_no_product_has_no_dimensions(config: bytes) -> None:
+def test_other_configs_have_no_dot_dimensions(config: bytes) -> None:
     assert product_dimensions(noted(config)) == {}
     assert product_precision(noted(config)) == {}

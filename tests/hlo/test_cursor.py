@@ -57,7 +57,7 @@ def test_tokens(text: str, read: Callable[[Cursor], Any], found: object, positio
         ("abc", lambda c: c.quoted(), 'expected "\'"'),
     ],
 )
-def test_what_does_not_fit(text: str, read: Callable[[Cursor], Any], said: str) -> None:
+def test_invalid_texts_are_refused(text: str, read: Callable[[Cursor], Any], said: str) -> None:
     with pytest.raises(ModuleError) as caught:
         read(Cursor(text, "a text"))
     assert said in str(caught.value)
@@ -66,7 +66,7 @@ def test_what_does_not_fit(text: str, read: Callable[[Cursor], Any], said: str) 
 @pytest.mark.parametrize(
     ("at", "before", "after"), [(0, 0, 20), (30, 30, 20), (31, 30, 20), (80, 30, 20), (81, 30, 19)]
 )
-def test_a_message_shows_what_is_near(at: int, before: int, after: int) -> None:
+def test_a_message_shows_the_surrounding_text(at: int, before: int, after: int) -> None:
     text = "".join(chr(ord("a") + n % 26) for n in range(100))
     cursor = Cursor(text, "letters")
     cursor.position = at

@@ -28,7 +28,7 @@ def test_finds_every_object_file(executable: bytes) -> None:
     assert all(file.startswith(ELF) and file in executable for file in files)
 
 
-def test_what_is_loaded_is_kept_and_names_are_not(executable: bytes) -> None:
+def test_loaded_sections_are_retained_without_symbol_names(executable: bytes) -> None:
     files = object_files(executable)
     assert not isinstance(files, Unavailable)
     for file in files:
@@ -38,7 +38,7 @@ def test_what_is_loaded_is_kept_and_names_are_not(executable: bytes) -> None:
         assert b".symtab" not in kept
 
 
-def test_a_changed_byte_of_code_is_kept(executable: bytes) -> None:
+def test_a_changed_byte_of_code_is_preserved(executable: bytes) -> None:
     files = object_files(executable)
     assert not isinstance(files, Unavailable)
     file = files[0]

@@ -55,7 +55,7 @@ def test_loops_in_loops_multiply() -> None:
     assert tanh == [21]
 
 
-def test_what_is_below_a_loop_of_unknown_length_runs_nobody_knows_how_often() -> None:
+def test_the_number_of_runs_below_a_loop_of_unknown_length_is_unknown() -> None:
     def fun(n: jax.Array, x: jax.Array) -> jax.Array:
         return jax.lax.fori_loop(0, n, lambda _, v: jnp.sin(v @ v), x)
 

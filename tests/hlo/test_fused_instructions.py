@@ -46,7 +46,7 @@ ENTRY main {
         ("x", []),
     ],
 )
-def test_what_an_instruction_is_or_has_fused_into_it(of: str, expected: list[str]) -> None:
+def test_instructions_and_those_fused_into_them(of: str, expected: list[str]) -> None:
     sines = Fused(MODULE, [i.row for i in MODULE.instructions() if i.opcode == "sine"])
     assert [i.name for i in sines.of(MODULE.instruction(of))] == expected
     assert [i.name for i in sines.instructions] == ["sine.1", "sine.2", "sine.3", "sine.4", "sine.5"]

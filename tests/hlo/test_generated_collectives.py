@@ -101,7 +101,7 @@ def program(seed: int) -> Program:
 
 
 def check(execute: Execute, one: Program) -> bool:
-    """Whether the program has a collective once it is compiled; one with oneself may be optimized away."""
+    """Reports whether the compiled program has a collective; one with a single member may be optimized away."""
     reply = execute(**one.request)
     mesh = Mesh(one.names, one.sizes, "partition")
     found = decoded(reply, mesh, 1, math.prod(one.sizes))
@@ -137,7 +137,7 @@ def check_reported(one: Program, collective: Collective, groups: set[tuple[int, 
 
 
 def received(primitive: str, held: list[np.ndarray], block: slice) -> np.ndarray:
-    """What a member whose block is `block` gets of what all of its group hold."""
+    """Returns the result of a member whose block is `block`, from the values of all members of its group."""
     if primitive.startswith("all_gather"):
         return np.concatenate(held)
     if primitive == "all_to_all":

@@ -160,7 +160,7 @@ def test_every_mode(execute: Execute, replicas: int, partitions: int, channel: s
 @pytest.mark.parametrize(("replicas", "partitions"), [(2, 4), (4, 2)])
 @pytest.mark.parametrize("channel", ["", ", channel_id=1"], ids=["cross_replica", "cross_partition"])
 def test_permute_and_members(execute: Execute, replicas: int, partitions: int, channel: str) -> None:
-    """Who receives from whom, and zeros where no one sends."""
+    """Receivers and senders, and zeros for members without a sender."""
     hlo = f"""HloModule permute
 ENTRY main {{
   x = s32[1]{{0}} parameter(0), sharding={{manual}}
@@ -202,7 +202,7 @@ ENTRY main {{
     ],
     ids=["all-gather", "all-reduce", "reduce-scatter", "all-to-all"],
 )  # fmt: skip
-def test_what_members_hold(execute: Execute, operation: str, expected: Any) -> None:
+def test_values_of_members_before_and_after(execute: Execute, operation: str, expected: Any) -> None:
     """`before` and `after` of `members()` in numbers: block k of n is the member at position k."""
     hlo = f"""HloModule m
 add {{

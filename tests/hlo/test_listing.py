@@ -35,7 +35,7 @@ def test_the_table_is_little_endian_int32(lines: list[tuple[Origin, ...]]) -> No
     assert [() if i < 0 else listing.origins[i] for i in table] == lines
 
 
-def test_what_lines_share_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_origins_of_lines_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed = []
     usual = Origin.__hash__
 

@@ -70,7 +70,7 @@ def test_a_counter_with_constant_bounds() -> None:
     assert count(start=12) == 0
 
 
-def test_what_xla_noted_goes_first() -> None:
+def test_the_trip_count_of_xla_takes_precedence() -> None:
     assert count(limit=10, noted=', backend_config={"known_trip_count":{"n":"42"}}') == 42
 
 
@@ -90,7 +90,7 @@ def test_a_counter_runs_as_often_as_it_would(direction: str, step: int) -> None:
         assert found == rounds if rounds < 1000 else isinstance(found, Unavailable), (start, limit)
 
 
-def test_a_start_that_only_a_run_tells_leaves_a_loop_unknown() -> None:
+def test_a_start_known_only_at_run_time_leaves_a_loop_unknown() -> None:
     assert count(first="n") == Unavailable("the trip count of loop is known only at run time")
 
 
@@ -102,7 +102,7 @@ def test_a_start_that_only_a_run_tells_leaves_a_loop_unknown() -> None:
         (("add(step, kept)", "multiply(step, kept)"), None),
     ],
 )
-def test_a_counter_is_known_by_what_it_does(edit: tuple[str, str], expected: int | None) -> None:
+def test_a_counter_is_recognized_by_its_computation(edit: tuple[str, str], expected: int | None) -> None:
     text = LOOP.format(limit=10, direction="LT", step=1, start=0, first="zero", noted="").replace(*edit)
     found = trip_count(loop_in(Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())))
     assert found == expected if expected is not None else isinstance(found, Unavailable)

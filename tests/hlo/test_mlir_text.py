@@ -118,7 +118,7 @@ def names_by_line(listing: Listing) -> dict[str, set[str]]:
     return found
 
 
-def test_the_text_is_what_mlir_prints_without_locations(lowered: Lowered) -> None:
+def test_the_text_equals_mlir_without_locations(lowered: Lowered) -> None:
     module = stablehlo.parse_stablehlo(lowered.program.module)
     plain = module.operation.get_asm(enable_debug_info=False, large_elements_limit=32)
     assert lowered.stablehlo_listing.text == plain.rstrip("\n")
@@ -245,7 +245,7 @@ def test_strings_that_look_like_locations_stay() -> None:
     assert lines[8:] == ["  }", "}"]
 
 
-def test_files_with_other_letters_are_found(tmp_path: Path) -> None:
+def test_files_with_non_ascii_names_are_read(tmp_path: Path) -> None:
     file = tmp_path / "größe.py"
     file.write_text("import jax.numpy as jnp\ndef größe(x):\n    return jnp.sin(x)\n", encoding="utf-8")
     scope: dict[str, Any] = {}

@@ -32,7 +32,7 @@ def expected(case: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def sugared_opcode(instruction: Instruction) -> str:
-    """What jaxlib's text prints for the generic asynchronous opcodes."""
+    """The text of jaxlib for the generic asynchronous opcodes."""
     if not instruction.opcode.startswith("async-"):
         return instruction.opcode
     inner = instruction
@@ -142,7 +142,7 @@ def test_calls() -> None:
     assert b"known_trip_count" in loop.backend_config
 
 
-def test_partitioned_module_says_which_collectives_the_partitioner_made() -> None:
+def test_a_partitioned_module_marks_collectives_of_the_partitioner() -> None:
     module = load("partitioned.0.12")
     made = [i for i in module.instructions() if i.frontend_attributes.get("is_spmd_generated") == "true"]
     assert {i.opcode for i in made} == {"all-reduce", "all-gather"}

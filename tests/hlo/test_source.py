@@ -1,4 +1,4 @@
-"""Where the user's program begins on a stack, and what the names of operations tell."""
+"""The beginning of the user's program on a stack, and the meaning of operation names."""
 
 from __future__ import annotations
 

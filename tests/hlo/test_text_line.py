@@ -50,7 +50,7 @@ def test_operands_literals_and_calls(
 @pytest.mark.parametrize(
     "line", ["}", "", "HloModule jit_f", "ENTRY %main (x: f32[]) -> f32[] {", '1 "a = b.py"', "  %x"]
 )
-def test_what_defines_nothing_is_none(line: str) -> None:
+def test_lines_without_an_instruction_are_none(line: str) -> None:
     assert read_line(line) is None
 
 

@@ -74,7 +74,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of a program: "" for each thing that holds, else what is wrong."""
+    """The outcome of a program: "" for each check that holds, else the failure."""
 
     explored: str
     hlo_equal: str
@@ -82,7 +82,7 @@ class Outcome:
 
     @property
     def failures(self) -> list[str]:
-        """What does not hold, one line each."""
+        """Returns the failed checks, one line each."""
         named = dataclasses.asdict(self)
         return [f"{name.replace('_', ' ')}: {said}" for name, said in named.items() if said]
 
@@ -219,7 +219,7 @@ _EAGER_ROUNDING = 1e-5
 
 
 def difference(ours: Sequence[np.ndarray], plain: Sequence[np.ndarray], tolerance: float = 0.0) -> str:
-    """What differs between two lists of arrays, or "".
+    """Returns the differences between two lists of arrays, or "".
 
     Args:
       ours: from Run.

@@ -48,7 +48,7 @@ def test_a_program_that_is_all_right() -> None:
         ({"function": lambda x: int(x)}, ["explored: TypeError", "hlo equal: ", "run equal: "]),
     ],
 )
-def test_what_is_wrong_is_told(wrong: dict[str, object], failures: list[str]) -> None:
+def test_failures_are_reported(wrong: dict[str, object], failures: list[str]) -> None:
     found = outcome(dataclasses.replace(GOOD, **wrong), __file__).failures
     assert len(found) == len(failures), found
     assert all(text.startswith(start) for text, start in zip(found, failures, strict=True)), found

@@ -1,4 +1,4 @@
-"""What an AbstractMesh's own axis types make of a program, and the note that says so."""
+"""Programs with an AbstractMesh that has axis types, and the note about them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_arrays_that_are_here_beside_one_that_is_not(types: Any) -> None:
         assert program.stablehlo == inspector.lower(fun, split, jax.eval_shape(lambda: W), platform="cpu").stablehlo
 
 
-def test_what_a_mesh_that_is_here_refuses_is_refused_of_one_that_is_not() -> None:
+def test_abstract_and_attached_meshes_refuse_the_same() -> None:
     mesh = AbstractMesh(SIZES, NAMES, **AUTO)
     other = NamedSharding(mesh, P("data", None), memory_kind="unpinned_host")
     with pytest.raises(ValueError, match="Memory kinds"):
@@ -104,6 +104,6 @@ def test_what_a_mesh_that_is_here_refuses_is_refused_of_one_that_is_not() -> Non
         )
 
 
-def test_axes_that_are_explicit_where_that_is_not_the_default_were_asked_for() -> None:
+def test_explicit_axes_have_a_note_only_where_explicit_is_the_default() -> None:
     notes = lowered(AbstractMesh(SIZES, NAMES, **EXPLICIT)).notes
     assert bool(notes) == (BY_DEFAULT is AxisType.Explicit)

@@ -102,14 +102,14 @@ class _Unhashable:
         (functools.partial(jax.jit(lambda x, n, cfg: x, static_argnames=("n", "cfg")), n=3), {}, True),
     ],
 )
-def test_a_static_argument_that_cannot_be_hashed_is_told(fun: Any, marks: Any, by_name: bool, value: Any) -> None:
+def test_an_unhashable_static_argument_is_reported(fun: Any, marks: Any, by_name: bool, value: Any) -> None:
     args, kwargs = ((X,), {"cfg": value}) if by_name else ((X, value), {})
     said = r"cfg of <lambda> is static and cannot be hashed: got .* of type \w+ \(.*Expected a hashable value"
     with pytest.raises(ParameterError, match=said):
         inspector.lower(fun, *args, **kwargs, **marks)
 
 
-def test_what_a_message_shows_of_a_value_is_cut() -> None:
+def test_long_values_in_messages_are_truncated() -> None:
     assert short([1, 2]) == "[1, 2]"
     assert short("a\nb  c") == r"'a\nb c'"
     exact, long = "x" * 58, "x" * 59

@@ -1,4 +1,4 @@
-"""What is lowered already: all forms of a module say the same, and what cannot be changed any more is refused."""
+"""Existing stages: all forms of a module are equivalent, and changes that come too late are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FORMS: dict[str, Callable[[Lowered], Any]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_a_module_says_what_jax_says(form: str) -> None:
+def test_every_form_of_a_module_agrees_with_jax(form: str) -> None:
     opened = inspector.lower(FORMS[form](inspector.lower(mixed, *GIVEN)))
     taken = [jax.typeof(a) if not isinstance(a, jax.ShapeDtypeStruct) else a for a in GIVEN]
     assert [(a.shape, a.dtype, a.parameter) for a in opened.inputs] == [
@@ -82,7 +82,7 @@ def test_hlo_is_known_by_its_lines(module: str | bytes, is_hlo: bool) -> None:
     (b"\x89PNG\r\n\x1a\n\0\0", "Cannot read 10 bytes as a module: they are neither text, MLIR bytecode nor an HLO module"),
     (f"HloModule a\n{BODY}\n// -----\nHloModule b\n{BODY}", r"The text has 2 HLO modules \(a, b\). Expected one"),
 ])  # fmt: skip
-def test_what_is_no_module_is_called_neither_language(module: str | bytes, said: str) -> None:
+def test_an_invalid_module_is_named_as_neither_language(module: str | bytes, said: str) -> None:
     with pytest.raises(inspector.errors.ModuleError, match=said):
         inspector.lower(module)
 
@@ -132,7 +132,7 @@ def test_a_path_that_is_not_there_is_refused() -> None:
         inspector.lower("/no/such/file.mlir")
 
 
-def test_what_is_lowered_or_compiled_is_opened_with_the_names_that_it_has() -> None:
+def test_lowered_and_compiled_stages_are_opened_with_their_names() -> None:
     lowered = inspector.lower(mixed, *GIVEN)
     assert inspector.lower(lowered) is lowered
     for given, platform in ((lowered.program, None), (lowered.compile(), "cpu")):
@@ -147,7 +147,7 @@ def test_what_is_lowered_or_compiled_is_opened_with_the_names_that_it_has() -> N
         inspector.lower(lowered, platform="tpu")
 
 
-def test_a_module_is_for_the_platform_that_is_said() -> None:
+def test_a_module_is_for_the_requested_platform() -> None:
     lowered = inspector.lower(jnp.sin, X)
     for given in (lowered.stablehlo, lowered.hlo, lowered.computation):
         assert inspector.lower(given, platform="tpu").program.platform == "tpu"
@@ -179,7 +179,7 @@ def product(x: jax.Array, y: jax.Array) -> jax.Array:
     return x @ y
 
 
-def test_a_module_says_its_mesh(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
+def test_a_module_has_its_mesh(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
     lowered = inspector.lower(product, *sharded)
     mesh = lowered.program.mesh
     assert mesh is not None
@@ -214,13 +214,13 @@ def test_a_stage_is_lowered_for_a_platform_as_its_function_is(
     gc.collect()
 
 
-def test_inputs_say_how_they_are_sharded(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
+def test_inputs_have_their_shardings(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
     lowered = inspector.lower(product, *sharded)
     assert [a.sharding for a in lowered.inputs] == [str(P("a", "b")), str(P())]
     assert [a.sharding for a in inspector.lower(product, X, X.update(shape=(3, 4))).inputs] == ["", ""]
 
 
-def test_results_say_how_they_are_to_be_sharded(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
+def test_results_have_their_shardings(sharded: tuple[jax.ShapeDtypeStruct, ...]) -> None:
     own = sharded[0].sharding
     lowered = inspector.lower(jax.jit(product, out_shardings=own), *sharded)
     assert lowered.outputs[0].sharding == str(P("a", "b"))
@@ -237,7 +237,7 @@ def test_a_mesh_is_known_by_a_shard_map_alone() -> None:
 
 
 class TestPlatforms:
-    def test_a_target_says_platform_and_chip(self) -> None:
+    def test_a_target_determines_platform_and_chip(self) -> None:
         assert inspector.lower(jnp.sin, X, target="tpu:v5e:2x4").program.platform == "tpu"
         assert inspector.lower(jnp.sin, X, target="tpu:v5e:2x4", platform="tpu").program.platform == "tpu"
         assert inspector.lower(jnp.sin, X, target="attached", platform="cpu").program.platform == "cpu"
@@ -248,7 +248,7 @@ class TestPlatforms:
         with pytest.raises(ParameterError, match=rf"platform='{platform}' and target='{target}' differ"):
             inspector.lower(jnp.sin, X, target=target, platform=platform)
 
-    def test_nothing_of_a_function_is_given_with_what_is_lowered(self) -> None:
+    def test_function_arguments_are_refused_with_a_lowered_stage(self) -> None:
         text = inspector.lower(jnp.sin, X).stablehlo
         for named, said in (
             ({"static_argnums": 0}, "static_argnums"), ({"donate_argnums": (0,)}, "donate_argnums"),

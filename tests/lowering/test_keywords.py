@@ -48,7 +48,7 @@ def test_static_argnames_of_replicas() -> None:
 @pytest.mark.parametrize(
     ("given", "meant"), [("platfrom", "platform"), ("taget", "target"), ("static_argnum", "static_argnums")]
 )
-def test_a_misspelt_option_is_told_with_the_nearest(given: str, meant: str) -> None:
+def test_a_misspelled_option_is_reported_with_the_nearest(given: str, meant: str) -> None:
     with pytest.raises(ParameterError, match=rf"step takes no keyword '{given}'.*Did you mean {meant}\?"):
         inspector.lower(step, X.T, X, **{given: "cpu"})
     with pytest.raises(TypeError, match="no such option"):
@@ -82,7 +82,7 @@ def test_the_magic_s_settings_are_explore_s() -> None:
         magics.explore_call("f(x), dict(taget='cpu:8')", {"f": lambda x, **named: x, "x": X})
 
 
-def test_a_function_whose_signature_nobody_knows_may_take_any_keyword() -> None:
+def test_a_function_with_an_unknown_signature_may_take_any_keyword() -> None:
     class Unsigned:
         __signature__ = 3  # no signature, so that asking for it is an error
 

@@ -57,8 +57,8 @@ def test_parameters_by_position() -> None:
 @pytest.mark.parametrize("positions", [p for n in range(3) for p in itertools.combinations((-2, -1, 0, 1), n)])
 @pytest.mark.parametrize("names", [(), ("a",), ("b",), ("key",)])
 @pytest.mark.parametrize("by_name", [False, True])
-def test_what_is_static_is_what_jit_takes_for_it(positions: Any, names: Any, by_name: bool) -> None:
-    """What `jax.jit` hands to a function as it is, not traced, is static to us too."""
+def test_static_leaves_are_those_of_jit(positions: Any, names: Any, by_name: bool) -> None:
+    """Values that `jax.jit` passes to a function untraced are static in inspector too."""
     args, kwargs = ((1,), {"b": 2, "key": 3}) if by_name else ((1, 2), {"key": 3})
     seen = {}
 
@@ -148,7 +148,7 @@ def test_a_static_value_is_itself_or_equal_to_it_and_of_its_type() -> None:
             check_static("f", "x", lowered, given)
 
 
-def test_what_jit_takes_as_it_is() -> None:
+def test_objects_that_jit_takes_directly() -> None:
     assert traceable(both)
     assert traceable(print)
     assert not traceable(Refusing())
@@ -180,7 +180,7 @@ def test_functions_that_hold_arrays(fun: Any, holds: bool) -> None:
 
 
 @pytest.mark.parametrize("fun", [functools.partial(jnp.add, X), jax.tree_util.Partial(jnp.add, X)])
-def test_what_a_partial_binds_is_a_constant_as_in_jit(fun: Callable[..., Any]) -> None:
+def test_arguments_of_a_partial_are_constants_as_in_jit(fun: Callable[..., Any]) -> None:
     lowered = inspector.lower(fun, X)
     assert len(lowered.inputs) == 1
     assert lowered.notes == ()
@@ -231,7 +231,7 @@ class Wrapper:
         return self.jitted.lower(x)
 
 
-def test_what_a_wrapper_makes_of_its_programs_results() -> None:
+def test_results_changed_by_a_wrapper() -> None:
     def result(after: Callable[[Any], Any]) -> Any:
         binding = inspector.lower(Wrapper(after), X).program.binding
         assert binding is not None

@@ -66,7 +66,7 @@ def test_the_definition_behind_wrappers_is_found(fun: Any, function: Callable[..
 
 
 @pytest.mark.parametrize("fun", [len, functools.partial(len), None, 3])
-def test_what_has_no_code_has_no_definition(fun: Any) -> None:
+def test_objects_without_code_have_no_definition(fun: Any) -> None:
     assert definition(fun) is None
 
 
@@ -129,7 +129,7 @@ def shown(listing: Listing | Unavailable) -> list[tuple[int | None, str]]:
     return found
 
 
-def test_of_a_long_file_the_definitions_that_the_program_comes_from_are_shown(module: Any) -> None:
+def test_only_the_relevant_definitions_of_a_long_file_are_shown(module: Any) -> None:
     steps = module("user", LONG.format(space="\n" * 60))
     lines = inspect.getsource(steps).splitlines()
     wanted = [
@@ -140,7 +140,7 @@ def test_of_a_long_file_the_definitions_that_the_program_comes_from_are_shown(mo
     assert [line for line in shown(inspector.lower(steps.step, X).source) if line[0] is not None] == wanted
 
 
-def test_decorators_belong_to_what_they_decorate(module: Any) -> None:
+def test_decorators_belong_to_their_function(module: Any) -> None:
     steps = module("user", LONG.format(space="\n" * 60))
     source = source_listing(steps.settings, ())
     assert [line for _, line in shown(source)][1:] == [
@@ -161,7 +161,7 @@ def test_a_file_of_60_lines_is_shown_whole(module: Any, length: int) -> None:
         assert len(found) < 20
 
 
-def test_a_file_that_is_no_python_is_shown_whole(module: Any) -> None:
+def test_another_file_than_python_is_shown_completely(module: Any) -> None:
     steps = module("user", LONG.format(space="\n" * 60))
     path = Path(steps.__file__)
     path.write_text(path.read_text().replace("def unused", "deff unused"))
@@ -200,7 +200,7 @@ def test_a_users_folder_may_be_named_as_machinery_is(module: Any, folder: str) -
 
 
 @pytest.mark.parametrize("package", ["IPython", "click"])
-def test_what_runs_the_users_code_and_inspector_itself_are_not_shown(module: Any, package: str) -> None:
+def test_libraries_that_run_user_code_and_inspector_are_not_shown(module: Any, package: str) -> None:
     installed = module(f"site-packages/{package}", "def fun(x):\n    return x\n")
     assert isinstance(source_listing(installed.fun, ()), Unavailable)
     other = module("site-packages/flax", "def fun(x):\n    return x\n")

@@ -53,7 +53,7 @@ def test_plain_function_is_lowered_as_jit_does() -> None:
     assert lowered.name == "jit_loss"
 
 
-def test_nothing_is_printed_or_converted_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_printed_or_converted_before_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
     def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,7 +77,7 @@ def test_nothing_is_printed_or_converted_before_it_is_asked_for(monkeypatch: pyt
     assert sorted(done) == ["located_text", "print_jaxpr", "to_computation"]
 
 
-def test_a_program_begins_where_jax_says_whatever_its_function_is_called() -> None:
+def test_a_program_begins_as_in_jax_regardless_of_its_name() -> None:
     def größe(x: Any) -> Any:
         return jnp.sin(x)
 
@@ -116,7 +116,7 @@ def test_every_stage_gives_the_same_module() -> None:
     assert len(texts) == 1
 
 
-def test_a_lowered_stage_has_no_jaxpr_and_says_so() -> None:
+def test_a_lowered_stage_has_no_jaxpr_and_a_reason() -> None:
     stage = jax.jit(lambda x: x + 1).lower(X)
     gc.collect()
     lowered = inspector.lower(stage)  # nobody holds the function any more
@@ -140,7 +140,7 @@ def test_a_lowered_stage_keeps_its_jaxpr_while_its_function_lives() -> None:
     assert [a.donated for a in again.inputs] == [a.donated for a in lowered.inputs]
 
 
-def test_a_weak_type_is_kept_when_a_stage_is_lowered_again() -> None:
+def test_a_weak_type_is_preserved_when_a_stage_is_lowered_again() -> None:
     jitted = jax.jit(lambda x: x * 2)
     lowered = inspector.lower(jitted.lower(jnp.asarray(2.0)))
     assert [a.weak_type for a in lowered.inputs] == [True]
@@ -194,7 +194,7 @@ def test_a_mesh_of_one_device_partitions_nothing() -> None:
         assert program.device_count == 1
 
 
-def test_a_module_says_how_many_replicas_and_partitions_it_is_for() -> None:
+def test_a_module_has_its_number_of_replicas_and_partitions() -> None:
     hlo = "HloModule m, replica_count=4, num_partitions=2\n\nENTRY e {\n ROOT p = f32[3] parameter(0)\n}\n"
     options = inspector.lower(hlo).program.options
     assert (options.num_replicas, options.num_partitions) == (4, 2)
@@ -262,7 +262,7 @@ def test_malformed_modules(text: str | bytes) -> None:
         inspector.lower(text)
 
 
-def test_hlo_that_aborts_its_reader_costs_nothing() -> None:
+def test_hlo_that_crashes_its_reader_raises_an_error() -> None:
     killer = """HloModule m, entry_computation_layout={(f32[2])->f32[4]}
 ENTRY e { x = f32[2] parameter(0)
  ROOT g = f32[4] all-gather(x), replica_groups=mesh['a'=0] {'a'}, dimensions={0}, channel_id=1, use_global_device_ids=true }"""
@@ -302,7 +302,7 @@ class Sampler:
     (Sampler(1, jnp.cos), r"A Sampler is not a function, but has functions as fields: step\. .*then its arguments, such as sampler\.step\."),
 ])  # fmt: skip
 @pytest.mark.parametrize("named", [{}, {"is_training": True}])
-def test_what_holds_functions_names_them(given: Any, said: str, named: dict[str, bool]) -> None:
+def test_containers_of_functions_are_refused_with_their_names(given: Any, said: str, named: dict[str, bool]) -> None:
     for call in (inspector.lower, inspector.explore):
         with pytest.raises(ParameterError, match=said):
             call(given, X, **named)

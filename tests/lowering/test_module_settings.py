@@ -92,7 +92,7 @@ def test_a_sharded_module_is_partitioned_as_the_function_is(fun: Any, form: str)
 
 @pytest.mark.parametrize("algorithm", ["BF16_BF16_F32_X6", "BF16_BF16_F32", "F32_F32_F32"])
 @pytest.mark.parametrize("form", ["text", "proto", "StableHLO"])
-def test_the_algorithm_of_a_product_is_kept(form: str, algorithm: str) -> None:
+def test_the_algorithm_of_a_dot_is_preserved(form: str, algorithm: str) -> None:
     lowered = inspector.lower(
         lambda a, b, v: (lax.dot(a, b, precision=algorithm), lax.dot(a, v, precision=algorithm)),
         *(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((8, 8), (8, 8), (8,))),
@@ -136,7 +136,7 @@ def test_replicas_follow_from_replica_groups() -> None:
     assert inspector.lower(hlo(REDUCED, before=ADD, header=", replica_count=4")).notes == ()
 
 
-def test_a_permutation_of_all_devices_tells_how_many_there_are() -> None:
+def test_a_permutation_of_all_devices_gives_their_number() -> None:
     body = "  ROOT r = f32[8,128]{1,0} collective-permute(p), source_target_pairs={pairs}"
     opened = inspector.lower(hlo(body.replace("{pairs}", "{{0,1},{1,2},{2,0}}")))
     assert (opened.program.options.num_replicas, len(opened.notes)) == (3, 1)
@@ -161,7 +161,7 @@ def test_flags_of_the_header_are_compiled() -> None:
     (", num_partitions=2", "devices=[2,2]<=[4]", "states num_partitions=2, but its shardings need at least 4"),
     ("", "maximal device=3", "does not state num_partitions, and its shardings need at least 4. Add num_partitions=N"),
 ])  # fmt: skip
-def test_partitions_follow_from_shardings_or_are_asked_for(header: str, sharding: str, said: str | None) -> None:
+def test_partitions_follow_from_shardings_or_are_requested(header: str, sharding: str, said: str | None) -> None:
     text = hlo(f"{NEGATED}, sharding={{{sharding}}}", header=header)
     if said is not None:
         with pytest.raises(ModuleError, match=said):
@@ -244,13 +244,13 @@ KEPT = {
 
 
 @pytest.mark.parametrize("what", LOST)
-def test_what_the_conversion_drops_is_noted(what: str) -> None:
+def test_settings_lost_in_the_conversion_are_noted(what: str) -> None:
     (note,) = inspector.lower(LOST[what]).notes
     assert note == f"XLA's conversion of HLO to StableHLO, which inspector compiles, drops: {what}"
 
 
 @pytest.mark.parametrize("what", KEPT)
-def test_what_the_conversion_keeps_is_not(what: str) -> None:
+def test_settings_preserved_by_the_conversion_are_not_noted(what: str) -> None:
     assert inspector.lower(hlo(KEPT[what])).notes == ()
 
 

@@ -35,7 +35,7 @@ def test_case_is_as_recorded(name: str) -> None:
     assert all(levels.values()), f"{reason}\n{got.get('traceback', '')}"
 
 
-def test_nested_pmap_says_what_to_do() -> None:
+def test_nested_pmap_is_refused_with_a_remedy() -> None:
     case = cases.CASES[IMPOSSIBLE].build()
     with pytest.raises(
         inspector.InspectorError, match=r"calls jax.pmap, which JAX cannot lower.*name its axis in axis_env"

@@ -1,4 +1,4 @@
-"""Pallas kernels of a lowered function: what they are, and other compiler parameters in place of their own."""
+"""Pallas kernels of a lowered function: their attributes, and replaced compiler parameters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kernel() -> Kernel:
     return lowered(lambda x, y: matmul(x, y, bm=256), SQUARE, SQUARE).kernels[0]
 
 
-def test_what_the_call_was_given(kernel: Kernel) -> None:
+def test_attributes_of_a_kernel(kernel: Kernel) -> None:
     assert (kernel.number, kernel.name, kernel.grid, kernel.step_count) == (0, "matmul", (2, 4, 4), 32)
     assert kernel.backend == "mosaic_tpu"
     assert not kernel.interpret
@@ -65,7 +65,7 @@ def test_where_it_stands(kernel: Kernel) -> None:
     assert frames[-1].file == __file__
 
 
-def test_blocks_of_every_step_are_what_the_index_map_says(kernel: Kernel) -> None:
+def test_blocks_of_every_step_follow_the_index_map(kernel: Kernel) -> None:
     ids = kernel.program_ids
     assert isinstance(ids, np.ndarray)
     assert ids.tolist() == [[i, j, k] for i in range(2) for j in range(4) for k in range(4)]
@@ -175,7 +175,7 @@ def test_an_index_map_that_reads_a_scalar_operand_is_unavailable_and_one_that_do
     assert kernel.prefetch == (ScratchOperand("r", (4,), "int32", 32, "smem"),)
 
 
-def test_element_blocks_start_where_they_say() -> None:
+def test_element_blocks_start_at_their_offset() -> None:
     def fun(x: Any) -> Any:
         return pl.pallas_call(
             lambda x_ref, o_ref: None,
@@ -221,7 +221,7 @@ def test_scratch_and_aliases() -> None:
     assert isinstance(kernel.cost, Unavailable)
 
 
-def test_what_a_body_allocates_is_read_too() -> None:
+def test_scoped_allocations_of_a_body_are_read() -> None:
     (kernel,) = lowered(piped, struct(256, 128)).kernels
     assert kernel.grid == ()
     windows = [(s.shape, s.dtype) for s in kernel.scoped if s.memory_space == "vmem"]
@@ -281,7 +281,7 @@ def test_kernels_that_ask_for_their_chip_are_interpreted_without_one(fun: Any) -
         inspector.lower(fun, x, platform="cpu")
 
 
-def test_a_function_that_asks_for_a_tpu_is_told_of_none_where_it_is_lowered_for_the_cpu() -> None:
+def test_a_function_lowered_for_the_cpu_sees_no_tpu() -> None:
     def fun(x: Any) -> Any:
         try:
             pltpu.get_tpu_info()
@@ -294,7 +294,7 @@ def test_a_function_that_asks_for_a_tpu_is_told_of_none_where_it_is_lowered_for_
         assert len(lowered(fun, SQUARE).kernels) == 1
 
 
-def test_what_is_traced_for_one_chip_is_not_taken_for_another() -> None:
+def test_a_trace_for_one_chip_is_not_reused_for_another() -> None:
     @jax.jit
     def fun(x: Any) -> Any:
         return scale(x, rows={"v5e": 8, "v6e": 16}[str(pltpu.get_tpu_info().chip_version)])
@@ -307,7 +307,7 @@ def test_what_is_traced_for_one_chip_is_not_taken_for_another() -> None:
 # ---------------------------------------------------------------- other compiler parameters
 
 
-def test_parameters_are_put_in_place_of_the_programs_own() -> None:
+def test_parameters_replace_those_of_the_program() -> None:
     def fun(x: Any) -> Any:
         return jax.lax.scan(lambda c, _: (jax.jit(lambda a: matmul(a, a))(scale(c)), None), x, None, length=2)[0]
 
@@ -332,7 +332,7 @@ def test_the_same_value_as_before_changes_nothing_that_xla_gets() -> None:
     assert same.kernels[0].params == plain.kernels[0].params
 
 
-def test_a_number_says_more_than_a_name_and_a_name_more_than_all() -> None:
+def test_a_number_overrides_a_name_and_a_name_overrides_all() -> None:
     def fun(x: Any) -> Any:
         return matmul(scale(scale(x, rows=16)), x)
 
@@ -362,7 +362,7 @@ def test_a_number_says_more_than_a_name_and_a_name_more_than_all() -> None:
         (pltpu.CompilerParams(), OptionError, "compiler_params is CompilerParams("),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_before_any_compiler(wanted: Any, error: type[Exception], text: str) -> None:
+def test_impossible_parameters_are_refused_before_compiling(wanted: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as raised:
         lowered(matmul, SQUARE, SQUARE, compiler_params=wanted)
     assert text in str(raised.value)
@@ -373,14 +373,14 @@ def test_a_chip_that_is_none_is_refused() -> None:
         lowered(scale, SQUARE, chip="v55")
 
 
-def test_enums_may_be_given_as_themselves_or_as_text() -> None:
+def test_enums_may_be_members_or_text() -> None:
     one = lowered(scale, SQUARE, compiler_params={0: {"has_side_effects": "side_effecting"}})
     two = lowered(scale, SQUARE, compiler_params={0: {"has_side_effects": pltpu.SideEffectType.SIDE_EFFECTING}})
     assert one.kernels == two.kernels
     assert dict(one.kernels[0].params)["has_side_effects"] == "side_effecting"
 
 
-def test_what_is_lowered_already_is_told_so() -> None:
+def test_parameters_for_a_lowered_stage_are_refused() -> None:
     done = jax.jit(scale).trace(SQUARE).lower(lowering_platforms=("tpu",))
     with pytest.raises(ParameterError, match="compiler_params cannot be honored: a Lowered is lowered already"):
         inspector.lower(done, compiler_params={0: {}})
@@ -393,7 +393,7 @@ def test_a_traced_function_can_still_be_changed() -> None:
     assert inspector.lower(traced, platform="tpu").kernels[0].params == ()
 
 
-def test_the_interpreter_runs_on_the_cpu_what_the_kernel_says() -> None:
+def test_the_interpreter_runs_the_kernel_on_the_cpu() -> None:
     x = np.arange(256 * 256, dtype=np.float32).reshape(256, 256) % 7
     y = np.arange(256 * 256, dtype=np.float32).reshape(256, 256) % 5
     result = inspector.lower(matmul, x, y, platform="cpu", interpret=True)
@@ -405,13 +405,13 @@ def test_the_interpreter_runs_on_the_cpu_what_the_kernel_says() -> None:
     assert np.array_equal(outputs[0], x @ y) or is_wrong  # small integers, exact in float32
 
 
-def test_interpreted_it_gives_what_the_users_own_interpret_gives() -> None:
+def test_an_interpreted_kernel_equals_the_interpret_mode_of_the_user() -> None:
     x = np.linspace(-3, 3, 64 * 128, dtype=np.float32).reshape(64, 128)
     ours = inspector.lower(scale, x, platform="cpu", interpret=True).compile(target="cpu").run(x, repeat=1).outputs[0]
     assert np.array_equal(ours, jax.jit(lambda a: scale(a, interpret=True))(x))
 
 
-def test_a_kernel_that_is_not_interpreted_does_not_lower_for_the_cpu_and_says_what_to_do() -> None:
+def test_a_compiled_kernel_does_not_lower_for_the_cpu_and_gives_a_remedy() -> None:
     with pytest.raises(inspector.InspectorError, match=r"interpret=True.*platform='tpu'"):
         inspector.lower(scale, SQUARE, platform="cpu")
 
@@ -464,7 +464,7 @@ def test_a_kernel_for_mosaic_on_gpus_is_listed() -> None:
 
 
 @needs_gpu
-def test_a_kernel_for_mosaic_on_gpus_says_why_it_does_not_compile_here() -> None:
+def test_a_mosaic_gpu_kernel_gives_the_reason_why_it_does_not_compile() -> None:
     lowered = inspector.lower(mosaic_gpu_kernel, struct(128, 128), platform="gpu", chip="h100")
     if importlib.util.find_spec("jax_cuda12_plugin") or importlib.util.find_spec("jax_cuda13_plugin"):
         pytest.skip("Mosaic's runtime is here")
@@ -472,7 +472,7 @@ def test_a_kernel_for_mosaic_on_gpus_says_why_it_does_not_compile_here() -> None
         lowered.compile(target="gpu:h100:1")
 
 
-def test_a_kernel_for_tpus_says_why_it_does_not_lower_for_gpus_and_the_other_way_round() -> None:
+def test_tpu_and_gpu_kernels_give_the_reason_why_they_do_not_lower_for_the_other() -> None:
     with pytest.raises(
         LoweringError, match=r"'matmul' has the compiler parameters of mosaic_tpu and cannot be lowered for gpu"
     ):
@@ -519,7 +519,7 @@ def test_every_documented_field_is_there_or_unavailable_with_the_reason() -> Non
     assert found["shape_invariant_numerics"].default is True
 
 
-def test_every_field_can_be_given_its_default() -> None:
+def test_every_field_accepts_its_default() -> None:
     """The checks of types take what JAX's own class has."""
     for field in fields("mosaic_tpu"):
         if field.available is True:

@@ -72,7 +72,7 @@ def test_their_parameters_can_be_replaced(name: str) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")
 @pytest.mark.parametrize("name", OPS)
-def test_the_compiler_says_what_it_gave_each_of_them(name: str) -> None:
+def test_the_compiler_reports_the_memory_of_each_kernel(name: str) -> None:
     fun, args, _ = OPS[name]
     lowered = inspector.lower(fun, *args, platform="tpu")
     module = lowered.compile(target="tpu:v5e").module()

@@ -129,7 +129,7 @@ def test_under_an_axis_environment() -> None:
     assert len(kinds[1]) >= len(kinds[0]) > 0
 
 
-def test_of_a_call_that_is_traced_already(arguments: Any) -> None:
+def test_changes_of_a_traced_call(arguments: Any) -> None:
     traced = jax.jit(step).trace(*arguments)
     for given in (traced, traced.lower()):
         opened = inspector.lower(given)
@@ -139,7 +139,7 @@ def test_of_a_call_that_is_traced_already(arguments: Any) -> None:
             opened.what_if(batch={"args[1]": 8})
 
 
-def test_of_a_method_of_a_library_model(arguments: Any) -> None:
+def test_changes_of_a_method_of_a_library_model(arguments: Any) -> None:
     class Model:
         def __init__(self, ws: Any) -> None:
             self.ws = ws
@@ -182,14 +182,14 @@ def tanhs(lowered: Lowered) -> int:
     return lowered.stablehlo.count("stablehlo.tanh")
 
 
-def test_what_is_computed_again_is_the_scope_and_no_more(lowered: Lowered) -> None:
+def test_only_the_scope_is_rematerialized(lowered: Lowered) -> None:
     assert tanhs(lowered) == 6
     assert tanhs(lowered.what_if(rematerialize="layer_1")) == 8
     assert tanhs(lowered.what_if(rematerialize="layer_*")) == 12
     assert lowered.what_if(rematerialize="layer_1").stablehlo.count("optimization_barrier") == 1
 
 
-def test_it_is_known_to_be_computed_again(lowered: Lowered) -> None:
+def test_rematerialized_instructions_are_marked(lowered: Lowered) -> None:
     table = lowered.what_if(rematerialize="mlp").compile(engine=InlineEngine()).instructions()
     assert any("recomputed" in str(phase) for phase in table["phase"])
 
@@ -256,12 +256,12 @@ def test_a_scope_within_another_that_is_supposed_too(lowered: Lowered) -> None:
         ({"rematerialize": 3}, "Expected a name or a list of names"),
     ],
 )
-def test_what_cannot_be(lowered: Lowered, given: Any, words: str) -> None:
+def test_impossible_changes_are_refused(lowered: Lowered, given: Any, words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         lowered.what_if(**given)
 
 
-def test_what_is_in_a_loop_says_so() -> None:
+def test_a_scope_in_a_loop_is_refused_with_the_reason() -> None:
     def scanned(w: Any, x: Any) -> Any:
         def body(h: Any, _: Any) -> Any:
             return mlp(h, w), None
@@ -324,14 +324,14 @@ def test_a_weak_type_stays_where_the_dtype_does() -> None:
 # --------------------------------------------------------------------------- values
 
 
-def test_what_comes_later_is_on_top_also_of_names_below() -> None:
+def test_later_changes_override_earlier_ones() -> None:
     first = WhatIf.of(dtype={"params": "float32", "params['w']": "float16"})
     both = first.merge(WhatIf.of(dtype={"params": "bfloat16"}))
     assert both.dtypes == (("params['w']", "float16"), ("params", "bfloat16"))
     assert WhatIf.of(batch={"x": np.int64(8)}).batch == (("x", 8),)
 
 
-def test_names_cover_what_is_below_them() -> None:
+def test_names_cover_nested_arguments() -> None:
     assert covers("p", "p['w']")
     assert covers("p['w']", "p['w']")
     assert covers("model", "model.layers[0]")
@@ -339,7 +339,7 @@ def test_names_cover_what_is_below_them() -> None:
     assert not covers("p['w']", "p")
 
 
-def test_what_is_left_without_kernels() -> None:
+def test_a_change_without_its_kernel_parameters() -> None:
     supposed = WhatIf(donate=("x",))
     tuned = Tuning(params=(("*", (("a", 1),)),), interpret=True, chip="v5e", what_if=supposed)
     assert tuned.without_kernels() == Tuning(what_if=supposed)

@@ -1,4 +1,4 @@
-"""What libraries make of functions: look-alikes of each way, without the libraries."""
+"""Wrappers of libraries: imitations of each kind, without the libraries."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class TestWrappers:
         assert "def forward" in lowered.source.text
         assert [a.path for a in lowered.inputs] == ["model.weight", "x"]
 
-    def test_a_run_gives_what_the_call_gives(self, wrapper: Any) -> None:
+    def test_a_run_equals_the_call(self, wrapper: Any) -> None:
         wrapped = wrapper(forward)
         assert_equal(ran(inspector.lower(wrapped, MODEL, X), MODEL, X), wrapped(MODEL, X))
 
@@ -152,7 +152,7 @@ class TestWrappers:
         lowered = inspector.lower(wrapper(forward), model, jax.ShapeDtypeStruct((4, 3), jnp.float32))
         assert lowered.stablehlo == inspector.lower(wrapper(forward), MODEL, X).stablehlo
 
-    def test_its_platform_is_the_one_asked_for(self, wrapper: Any) -> None:
+    def test_the_platform_is_the_requested_one(self, wrapper: Any) -> None:
         lowered = inspector.lower(wrapper(forward), MODEL, X, target="tpu:v5e:2x4")
         assert lowered.program.platform == "tpu"
         assert lowered_for(lowered, "cpu").program.platform == "cpu"
@@ -200,7 +200,7 @@ class TestNumbers:
     def scaled(x: Any, by: float, train: bool, shape: tuple[int, ...] = ()) -> Any:
         return (x * by if train else x) + jnp.zeros(shape)
 
-    def test_what_the_function_asks_for_becomes_static_and_is_said(self) -> None:
+    def test_static_arguments_of_the_function_are_reported(self) -> None:
         lowered = inspector.lower(self.scaled, X, 2.0, train=True)
         assert lowered.notes == ("train = True",)
         assert [argument.path for argument in lowered.program.arguments] == ["x", "by"]
@@ -212,7 +212,7 @@ class TestNumbers:
         lowered = inspector.lower(self.scaled, X, 2.0, True, (4, 3))
         assert lowered.notes == ("train = True", "shape[0] = 4", "shape[1] = 3")
 
-    def test_nothing_is_static_where_nothing_is_asked_for(self) -> None:
+    def test_nothing_is_static_by_default(self) -> None:
         lowered = inspector.lower(lambda x, flag: jnp.where(flag, x, 0), X, True)
         assert lowered.notes == ()
         assert len(lowered.program.arguments) == 2
@@ -240,13 +240,13 @@ class TestNumbers:
 
 
 class TestModules:
-    def test_arrays_of_what_is_called_are_arguments(self) -> None:
+    def test_arrays_of_a_callable_are_arguments(self) -> None:
         lowered = inspector.lower(MODEL, X)
         assert [a.path for a in lowered.inputs] == ["self.weight", "x"]
         assert lowered.notes == ("self.activation = tanh (PjitFunction)",)
         assert_equal(ran(lowered, X), MODEL(X))
 
-    def test_functions_among_the_leaves_are_static_and_said(self) -> None:
+    def test_functions_among_the_leaves_are_static_and_listed(self) -> None:
         lowered = inspector.lower(forward, MODEL, X)
         assert [a.path for a in lowered.inputs] == ["model.weight", "x"]
         assert lowered.notes == ("model.activation = tanh (PjitFunction)",)
@@ -262,7 +262,7 @@ class TestModules:
         assert len(lowered.notes) == 3
         assert "multiply" in lowered.hlo
 
-    def test_a_result_may_hold_what_is_no_array(self) -> None:
+    def test_a_result_may_contain_non_arrays(self) -> None:
         def f(x: jax.Array) -> Any:
             return {"y": x * 2, "name": "double"}
 
@@ -325,12 +325,12 @@ class TestCallables:
         assert [a.path for a in lowered.inputs] == ["x"]
         assert_equal(ran(lowered, X, power=2), layer.apply(X, power=2))
 
-    def test_methods_and_callables_of_what_cannot_be_hashed(self) -> None:
+    def test_methods_and_callables_of_unhashable_objects(self) -> None:
         counter = Counter(2.0)
         assert_equal(ran(inspector.lower(counter.add, X), X), X + 2)
         assert_equal(ran(inspector.lower(counter, X), X), X + 2)
 
-    def test_what_has_no_weak_references(self) -> None:
+    def test_callables_without_weak_references(self) -> None:
         class Slotted:
             __slots__ = ()
 
@@ -354,7 +354,7 @@ class TestCallables:
 
         assert_equal(ran(inspector.lower(logged, 3, X), 3, X), X * 3)
 
-    def test_pytrees_that_hide_what_is_no_array(self) -> None:
+    def test_pytrees_that_hide_non_arrays(self) -> None:
         lowered = inspector.lower(lambda d, x: d.loc + x, Distribution(jnp.ones(3), jnp.ones(3)), X)
         assert len(lowered.inputs) == 3
         assert_equal(ran(lowered, Distribution(jnp.ones(3), jnp.ones(3)), X), X + 1)
@@ -381,18 +381,18 @@ class Distribution:
 
 
 class TestTargets:
-    def test_a_program_for_another_platform_is_lowered_anew(self) -> None:
+    def test_a_program_for_another_platform_is_lowered_again(self) -> None:
         lowered = inspector.lower(lambda x: jnp.sin(x) @ x.T, X)
         assert compile_request(lowered, target="tpu:v5e:2x4").program.platform == "tpu"
         assert compile_request(lowered, target="gpu:h100:8").program.platform == "gpu"
         assert compile_request(lowered, target="cpu:8").program is lowered.program
         assert lowered_for(lowered, "tpu:v5e:2x4") is lowered_for(lowered, "tpu:v5e:2x4")
 
-    def test_a_text_stays_what_it_is(self) -> None:
+    def test_a_text_is_unchanged(self) -> None:
         opened = inspector.lower(inspector.lower(jnp.sin, X).stablehlo)
         assert compile_request(opened, target="tpu:v5e:2x4").program.platform == "cpu"
 
-    def test_arrays_are_not_kept_alive(self) -> None:
+    def test_arrays_are_released(self) -> None:
         x = X + 1
         gone = weakref.ref(x)
         lowered = inspector.lower(lambda x: x * 2, x)
@@ -408,7 +408,7 @@ class TestTargets:
 
 
 @pytest.mark.parametrize("wrapper", [FilterJit, TracedOnly])
-def test_a_weak_type_is_kept_through_a_wrapper(wrapper: Any) -> None:
+def test_a_weak_type_is_preserved_through_a_wrapper(wrapper: Any) -> None:
     given = jax.ShapeDtypeStruct((), jnp.float32, weak_type=True)
     lowered = inspector.lower(wrapper(lambda x: x * jnp.ones(3, jnp.bfloat16)), given)
     assert [a.weak_type for a in lowered.inputs] == [True]
@@ -416,7 +416,7 @@ def test_a_weak_type_is_kept_through_a_wrapper(wrapper: Any) -> None:
 
 
 @pytest.mark.parametrize("is_weak", [False, True])
-def test_a_shape_that_says_that_it_is_an_array_has_the_arrays_type(is_weak: bool) -> None:
+def test_a_shape_for_an_array_has_the_type_of_the_array(is_weak: bool) -> None:
     given = jax.ShapeDtypeStruct((2, 3), jnp.float32, weak_type=is_weak)
     stands_in = _AbstractArray(given)
     assert isinstance(stands_in, jax.Array)

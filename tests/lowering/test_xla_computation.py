@@ -1,4 +1,4 @@
-"""What the documentation of `jax.xla_computation` promises, and what cannot be honored."""
+"""The documented behavior of `jax.xla_computation`, and unsupported arguments."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_tuple_args() -> None:
 
 
 @pytest.mark.parametrize("name", ["in_parts", "out_parts", "instantiate_const_outputs"])
-def test_what_cannot_be_honored_is_refused(name: str) -> None:
+def test_unsupported_arguments_are_refused(name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name}=.*cannot be honored.*Leave it out"):
         xla_computation(jnp.sin, **{name: (None,)})
 
@@ -75,7 +75,7 @@ def test_unbound_axis_names_the_bound_ones() -> None:
         xla_computation(f, axis_env=[("i", 4), ("j", 2)])(1.0)
 
 
-def test_argument_that_is_no_array() -> None:
+def test_a_non_array_argument() -> None:
     with pytest.raises(ArgumentError, match=r"d\['a'\] is 'text' of type str, not a valid JAX type.*static_argnums"):
         xla_computation(lambda d: d["n"])({"a": "text", "n": 1.0})
 

@@ -48,7 +48,7 @@ def with_fault(source: str, fault: Fault) -> str:
 
 
 class _Place(NamedTuple):
-    """Where a node hangs, and the function that it is in."""
+    """The place of a node, and its function."""
 
     parent: ast.AST
     field: str
@@ -65,7 +65,7 @@ def _all(tree: ast.AST) -> Iterator[tuple[ast.AST, _Place, ast.expr | ast.stmt]]
 
 
 def _places(tree: ast.AST, function: ast.FunctionDef | None = None) -> Iterator[_Place]:
-    """Where a node hangs, for each that may be changed."""
+    """Yields the place of each node that may be changed."""
     if isinstance(tree, ast.FunctionDef):
         function = tree
     for field, value in ast.iter_fields(tree):
@@ -112,7 +112,7 @@ _LIMITS = frozenset(
 
 
 def _is_type(node: ast.expr) -> bool:
-    """Whether an expression reads as a type, or as several that `|` joins: such a fault is one of the import."""
+    """Reports whether an expression reads as a type, or as several that `|` joins: such a fault is one of the import."""
     match node:
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return _is_type(left) and _is_type(right)
@@ -159,7 +159,7 @@ def _changes(node: ast.AST, function: ast.FunctionDef | None) -> Iterator[ast.ex
 
 
 def _is_truth(function: ast.FunctionDef | None) -> bool:
-    """Whether a function returns `bool`: None would do for False, and is what the types forbid."""
+    """Reports whether a function returns `bool`: None would do for False, and the types forbid it."""
     return function is not None and isinstance(function.returns, ast.Name) and function.returns.id == "bool"
 
 

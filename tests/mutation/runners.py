@@ -1,4 +1,4 @@
-"""Which tests run a line, and how long they take: from one run of the quick tests under coverage.
+"""The tests that run a line, and their durations: from one run of the quick tests under coverage.
 
 Only tests that pass count: what fails without a fault tells nothing of one. Processes that tests start are not
 measured; of functions that only those run, what to run is told from the names of files and from what they import.
@@ -58,7 +58,7 @@ class Runners:
 
 
 def is_in_function(file: Path, line: int) -> bool:
-    """Whether a line of a module runs when a function does, and not when that is defined."""
+    """Reports whether a line of a module runs when a function does, and not when that is defined."""
     return any(line in range(node.body[0].lineno, _end(node)) for node in _functions(file))
 
 

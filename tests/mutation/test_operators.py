@@ -50,7 +50,7 @@ def test_words_are_left_alone() -> None:
     assert {fault.line for fault in faults("a.py", SOURCE)}.isdisjoint({2, 4, 8, 14})
 
 
-def test_what_changes_nothing_or_only_a_type_is_no_fault() -> None:
+def test_changes_without_effect_are_not_faults() -> None:
     source = "Read = bytes | None\nflags = FIRST | SECOND\n_log.warning(1 + 1)\nif isinstance(x, np.ndarray | Kept):\n    return None\n"
     assert [(fault.line, fault.what) for fault in faults("a.py", f"def f():\n{textwrap.indent(source, '    ')}")] == [
         (3, "FIRST | SECOND -> FIRST & SECOND"),
@@ -68,17 +68,17 @@ def test_a_truth_becomes_its_contrary_and_a_strict_zip_stays() -> None:
     ]
 
 
-def test_how_large_a_limit_is_is_no_fault() -> None:
+def test_the_size_of_a_limit_is_not_a_fault() -> None:
     source = "_MOST_LINES = 60\nCLOSE_LIMIT_S = 1 + 1\n_WAIT_S = 3\n_TAG = 8\nmost_lines = 2\n"
     assert [(fault.line, fault.what) for fault in faults("a.py", source)] == [(4, "8 -> 9"), (5, "2 -> 3")]
 
 
-def test_the_seed_says_which() -> None:
+def test_the_seed_selects_the_faults() -> None:
     assert drawn("execution", 5, 0) == drawn("execution", 5, 0)
     assert drawn("execution", 5, 0) != drawn("execution", 5, 1)
 
 
-def test_a_fault_is_met_by_what_runs_its_line_the_modules_own_first() -> None:
+def test_a_fault_runs_the_tests_of_its_line_with_those_of_the_module_first() -> None:
     seconds = {"tests/a/test_a.py::test_x": 0.1, "tests/hlo/test_x.py::test_x": 2.0, "tests/hlo/test_x.py::test_y": 1.0}
     seconds |= {"tests/hlo/test_shape.py::test_x": 3.0, "tests/hlo/test_z.py::test_long": float(MOST_S)}
     fault = Fault("inspector/hlo/shape.py", 7, "", 0)
@@ -89,7 +89,7 @@ def test_a_fault_is_met_by_what_runs_its_line_the_modules_own_first() -> None:
     assert what_runs(fault, known) == (own, "not (slow or browser or libraries)")
 
 
-def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module() -> None:
+def test_an_import_time_line_runs_the_tests_of_its_function_or_module() -> None:
     file = "inspector/support/varints.py"
     source = (ROOT / file).read_text().splitlines()
     first = next(number for number, line in enumerate(source, 1) if line.startswith("def "))
@@ -102,7 +102,7 @@ def test_a_line_that_runs_at_import_is_met_by_what_runs_its_function_or_module()
     assert imported.of(file, first + 3) == ["a"]
 
 
-def test_what_no_test_runs_is_met_by_those_that_import_the_module_and_its_own_or_the_rooms() -> None:
+def test_untested_lines_are_assigned_to_tests_that_import_the_module() -> None:
     assert runners.by_name("inspector/hlo/shape.py") == ["tests/hlo/test_shape.py"]
     assert runners.by_name("inspector/engines/workers/worker_main.py") == [
         f"tests/engines/workers/test_{name}.py" for name in ("worker_main", "worker_engine", "worker_lane")
@@ -135,7 +135,7 @@ def test_that_fails(): assert measured.once(1) == 2
 """
 
 
-def test_what_fixtures_run_belongs_to_their_file_and_what_fails_without_a_fault_tells_nothing(tmp_path: Path) -> None:
+def test_lines_run_by_fixtures_belong_to_their_file(tmp_path: Path) -> None:
     (tmp_path / "measured.py").write_text("def once(x):\n    return x\n\ndef twice(x):\n    return 2 * x\n")
     for name in ("test_a", "test_b"):
         (tmp_path / f"{name}.py").write_text(SUITE if name == "test_a" else SUITE[: SUITE.index("def test_that_fails")])

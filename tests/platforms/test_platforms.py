@@ -75,7 +75,7 @@ def test_chips(platform: Platform) -> None:
 
 
 @EACH
-def test_its_plugin_offers_all_that_is_asked(platform: Platform) -> None:
+def test_its_plugin_has_the_required_interface(platform: Platform) -> None:
     if not platform.plugin:
         return
     from inspector._jax.compiling.ahead_of_time import Plugin

@@ -1,4 +1,4 @@
-"""ROCm, as far as it is to be had without one of AMD's GPUs: lowering, targets with their reasons, figures."""
+"""ROCm without one of AMD's GPUs: lowering, targets with their reasons, figures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_lowering(wanted: dict[str, str]) -> None:
     assert "cusolver" in inspector.lower(jitted, X, platform="cuda").stablehlo
 
 
-def test_it_is_among_the_names() -> None:
+def test_rocm_is_among_the_platform_names() -> None:
     with pytest.raises(ParameterError, match=r"Expected one of cpu, tpu, gpu, rocm, or None"):
         inspector.lower(lambda x: x, X, platform="tpus")
 
@@ -72,7 +72,7 @@ def test_kernels_for_mosaic_are_nvidia_s() -> None:
         inspector.lower(mosaic, X, platform="rocm")
 
 
-def test_targets_tell_why_not() -> None:
+def test_unavailable_targets_have_a_reason() -> None:
     table = inspector.targets()
     rows = table[table.platform == "rocm"]
     assert set(rows.target) == {f"gpu:{chip.name}:{count}" for chip in ROCM.chips for count in (1, 8)}
@@ -102,7 +102,7 @@ def test_the_plugin_alone_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None
     assert "only where one is attached" in str(refused.value)
 
 
-def test_attached_devices_are_told_apart() -> None:
+def test_attached_devices_are_distinguished() -> None:
     """By what their clients say of themselves; JAX calls the devices of both "gpu"."""
     assert attached("gpu", "PJRT C API\nrocm 70200") is ROCM
     assert attached("gpu", "PJRT C API\ncuda 13000") is named("cuda")

@@ -1,4 +1,4 @@
-"""Which topologies there are, and how they are written."""
+"""The existing topologies and their notation."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def changed(file: Path, path: Path, **changes: Any) -> Path:
     )
 
 
-def test_what_is_written_is_read(file: Path) -> None:
+def test_a_written_exploration_is_read(file: Path) -> None:
     loaded, saved = inspector.load(file), exploration()
     assert isinstance(loaded, Exploration)
     assert loaded.lowered == saved.lowered
@@ -71,7 +71,7 @@ def test_what_is_written_is_read(file: Path) -> None:
     assert fast.timeline()
 
 
-def test_kernels_and_what_they_were_tuned_with_are_kept(tmp_path: Path) -> None:
+def test_kernels_and_their_tuning_are_saved(tmp_path: Path) -> None:
     saved = of_kernel()
     saved.save(tmp_path / "k")
     loaded = inspector.load(tmp_path / "k")
@@ -79,7 +79,7 @@ def test_kernels_and_what_they_were_tuned_with_are_kept(tmp_path: Path) -> None:
     assert loaded.lowered.kernels[0].table().equals(saved.lowered.kernels[0].table())  # type: ignore[union-attr]
 
 
-def test_a_run_is_kept_with_its_outputs_and_without_its_inputs(file: Path) -> None:
+def test_a_run_is_saved_with_its_outputs_and_without_its_inputs(file: Path) -> None:
     ours, theirs = inspector.load(file).baseline.outcome, exploration().baseline.outcome  # type: ignore[union-attr]
     assert ours is not None
     assert theirs is not None
@@ -111,7 +111,7 @@ def test_no_content_is_there_twice(file: Path) -> None:
     assert first.compiled.program is second.compiled.program is loaded.lowered.program
 
 
-def test_no_machine_code_is_kept(file: Path) -> None:
+def test_no_machine_code_is_saved(file: Path) -> None:
     code = exploration().baseline.compiled.executable
     assert isinstance(code, bytes)
     assert code[:200] not in b"".join(entries(file).values())
@@ -128,7 +128,7 @@ def test_files_of_compiled_save_are_opened_too(tmp_path: Path) -> None:
         bundle.load(tmp_path / "c")
 
 
-def test_it_loads_where_jax_is_not_installed(file: Path, one_device_python: RunPython) -> None:
+def test_an_exploration_loads_without_jax(file: Path, one_device_python: RunPython) -> None:
     script = f"""{WITHOUT_JAX}import inspector
 loaded = inspector.load({str(file)!r})
 {NO_JAX}
@@ -175,7 +175,7 @@ def test_another_manifest_is_refused(file: Path, tmp_path: Path, changes: dict[s
     assert words in str(caught.value)
 
 
-def test_what_a_file_has_is_not_repeated_at_length(file: Path, tmp_path: Path) -> None:
+def test_messages_do_not_repeat_long_file_contents(file: Path, tmp_path: Path) -> None:
     about = json.loads(entries(file)["manifest.json"])["content"]
     about["variants"][0]["target"] = "x" * 100_000
     with pytest.raises(ModuleError, match="or damaged") as caught:
@@ -191,14 +191,14 @@ def test_a_reference_names_an_entry_and_nothing_else(file: Path, tmp_path: Path,
         bundle.load(changed(file, tmp_path / "x", content=about))
 
 
-def test_an_entry_that_is_not_what_its_name_says_is_refused(file: Path, tmp_path: Path) -> None:
+def test_an_entry_that_does_not_match_its_name_is_refused(file: Path, tmp_path: Path) -> None:
     contents = entries(file)
     name = next(name for name, data in contents.items() if data == exploration().lowered.hlo.encode())
     with pytest.raises(ModuleError, match=f"the entry {name[:12]} does not match its digest"):
         bundle.load(write(tmp_path / "x", {**contents, name: b"HloModule other"}))
 
 
-def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
+def test_another_file_than_an_inspector_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"HloModule m")
     with pytest.raises(
         ModuleError, match=r"is not an .inspector file: .* Expected one that Explorer\.save or Compiled"

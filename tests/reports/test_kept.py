@@ -21,7 +21,7 @@ def test_there_is_one_of_each() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_it_loads_with_all_that_was_recorded(file: Path) -> None:
+def test_a_recorded_file_loads_completely(file: Path) -> None:
     platform, _, jax = file.stem.partition("-")
     loaded = inspector.load(file)
     assert isinstance(loaded, Exploration)
@@ -44,7 +44,7 @@ def test_it_loads_with_all_that_was_recorded(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_it_is_an_explorer_again(file: Path) -> None:
+def test_a_recorded_file_opens_as_an_explorer(file: Path) -> None:
     loaded = inspector.load(file)
     assert isinstance(loaded, Exploration)
     explorer = loaded.explorer().wait(100)
@@ -55,7 +55,7 @@ def test_it_is_an_explorer_again(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("tpu-*")), ids=lambda file: file.stem)
-def test_it_is_an_explorer_again_where_libtpu_is_not_installed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recorded_file_opens_as_an_explorer_without_libtpu(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flag_types, "_libtpu", lambda: Unavailable("libtpu is not installed"))
     monkeypatch.setattr(flag_types, "libtpu_flags", dict)
     loaded = inspector.load(file)

@@ -22,14 +22,14 @@ LISTING = Listing.of(
 )
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_listings_are_read() -> None:
     lowered = exploration().lowered
     for listing in (LISTING, Listing.of("", [()]), lowered.source, lowered.jaxpr_listing, lowered.stablehlo_listing):
         assert isinstance(listing, Listing)
         assert listings.read(listings.written(listing), "here") == listing
 
 
-def test_what_is_shared_is_written_once() -> None:
+def test_shared_names_are_written_once() -> None:
     written = listings.written(LISTING)
     assert len(written.frames) == 4 * 3 * 2
     assert len(written.stacks[0]) == 4 * 3

@@ -136,7 +136,7 @@ def test_a_flag_that_only_another_jax_has_is_left_to_it() -> None:
 
 
 @pytest.mark.slow
-def test_another_jax_replays_what_this_one_recorded_and_back(other: Path, tmp_path: Path) -> None:
+def test_another_jax_replays_a_recording_of_this_one_and_vice_versa(other: Path, tmp_path: Path) -> None:
     exploration().save(tmp_path / "ours")
     rows = json.loads(run(other, _REPLAY, tmp_path / "ours"))
     assert [row["replayed_state"] for row in rows[:3]] == ["done", "done", "done"]
@@ -181,7 +181,7 @@ def test_a_target_names_another_jax_that_compiles_for_it(other: Path) -> None:
     engine.close()
 
 
-def test_a_process_that_fails_says_what_it_said(tmp_path: Path) -> None:
+def test_a_failed_process_is_reported_with_its_output(tmp_path: Path) -> None:
     script = tmp_path / "python"
     script.write_text("#!/bin/sh\necho 'no such thing' >&2\nexit 3\n")
     script.chmod(0o700)
@@ -211,7 +211,7 @@ def test_a_file_that_was_opened_installs_nothing(monkeypatch: pytest.MonkeyPatch
     engine.close()
 
 
-def test_what_this_jax_cannot_read_says_so() -> None:
+def test_unreadable_programs_are_refused_with_the_reason() -> None:
     program = exploration().lowered.program
     known = exploration().portable[program.digest]
     assert ported(program, {program.digest: known}) is program
@@ -229,7 +229,7 @@ def test_what_this_jax_cannot_read_says_so() -> None:
         ported(ours, {})
 
 
-def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
+def test_operations_missing_in_the_oldest_format_use_a_newer_one(
     other: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def gathered(x: jax.Array, indices: jax.Array) -> jax.Array:
@@ -247,7 +247,7 @@ def test_what_the_oldest_form_cannot_hold_has_a_newer_one(
     assert "stablehlo.gather" in run(other, f"import sys; sys.path.insert(0, sys.argv[1]); {script}", tmp_path / "m")
 
 
-def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_uv_or_network_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(install_commands, "_installed_uv", lambda: iter(()))
     monkeypatch.delenv("UV", raising=False)
@@ -266,7 +266,7 @@ def test_without_uv_or_a_network_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp
     assert list((tmp_path / "inspector" / "jax").iterdir()) == []
 
 
-def test_what_uv_builds_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_environments_of_uv_are_reused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A uv that makes an environment only for one of the Pythons."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("UV", raising=False)
@@ -388,7 +388,7 @@ def test_an_installation_ends_with_its_process(with_uv: Callable[[str], None], t
     wait_for(lambda: not list((tmp_path / "cache" / "inspector" / "jax").iterdir()))
 
 
-def test_what_a_killed_installer_left_is_deleted_by_the_next(with_uv: Callable[[str], None], tmp_path: Path) -> None:
+def test_files_of_a_killed_installer_are_deleted_by_the_next(with_uv: Callable[[str], None], tmp_path: Path) -> None:
     parent = files.make_own_folder(tmp_path / "cache" / "inspector" / "jax")
     left, under_way = (parent / f".0.9.0-cpu.{digit * 16}" for digit in "01")
     for folder in (left, under_way):

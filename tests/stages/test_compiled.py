@@ -1,4 +1,4 @@
-"""What can be asked of a compiled program: asked of XLA once, by however many ask."""
+"""Computed properties of a compiled program: requested of XLA once, by any number of callers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def program(name: str) -> Compiled:
     return as_compiled(fakes.compiled(request, hlo_proto=module_of(text).columns.data))
 
 
-def test_who_asks_while_it_is_counted_waits_for_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_during_counting_waits_for_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     both, one = threading.Barrier(2), program("counted_once")
     other = dataclasses.replace(one, hlo_proto=bytes(bytearray(one.hlo_proto)))
@@ -63,7 +63,7 @@ def test_different_modules_are_counted_beside_each_other(monkeypatch: pytest.Mon
     assert [costs["y"].flops for costs in found] == [4.0, 4.0]
 
 
-def test_what_could_not_be_counted_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_counting_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     replies: list[Any] = [Unavailable("no worker"), [{"flops": 4.0}]]
     monkeypatch.setattr(shared_engines, "try_to_count", lambda modules: replies.pop(0))
     compiled = program("counted_later")

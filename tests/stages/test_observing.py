@@ -1,4 +1,4 @@
-"""What collectives took and gave in an execution, held to NumPy, to the run's own results, and to the textbook's algorithms."""
+"""Operands and results of collectives in an execution, compared with NumPy, the run's own results, and textbook algorithms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def groups_over(environment: Sequence[tuple[str, int]], axes: Sequence[str]) -> 
 
 
 def expected(primitive: str, values: Sequence[np.ndarray], position: int, settings: dict[str, Any]) -> np.ndarray:
-    """What the member at a position of a group gets; by the definitions of `jax.lax`."""
+    """Returns the result of the member at a position of a group, by the definitions of `jax.lax`."""
     match primitive:
         case "psum":
             return np.sum(values, 0)
@@ -162,7 +162,7 @@ def agree(seed: int, environment: Sequence[tuple[str, int]], cases: Sequence[Cas
 
 
 def check_results(lowered: inspector.Lowered, x: np.ndarray, ran: Sequence[Observation]) -> None:
-    """What is observed is what the function's own results say, of a run without any log."""
+    """Observed values equal the function's own results, of a run without any log."""
     rows = lowered.compile(target="cpu:8").run(x, repeat=1, warmup=0).replicas()
     for number, one in enumerate(ran):
         for device, result in enumerate(rows[f"result[{number}]"]):
@@ -224,7 +224,7 @@ def ragged(operand: Any, output: Any, begins: Any, sizes: Any, ends: Any, come: 
     return lax.ragged_all_to_all(operand, output, begins, sizes, ends, come, axis_name="i")
 
 
-def test_a_ragged_exchange_places_slices_where_their_senders_say() -> None:
+def test_a_ragged_exchange_places_slices_at_the_offsets_of_their_senders() -> None:
     """Member i sends i + 1 rows to each of two members, who have them in the order of the senders."""
     operand = np.arange(8, dtype=np.float32).reshape(2, 4)
     begins, sizes = np.array([[0, 1], [0, 2]], np.int32), np.array([[1, 1], [2, 2]], np.int32)
@@ -237,7 +237,7 @@ def test_a_ragged_exchange_places_slices_where_their_senders_say() -> None:
     np.testing.assert_array_equal(one.after[:, 0], [[0, 4, 5, -1], [1, 6, 7, -1]])
 
 
-def test_an_index_takes_nothing_and_is_no_exchange() -> None:
+def test_an_index_has_no_operands_and_is_not_an_exchange() -> None:
     observed = inspector.lower(lambda: lax.axis_index("j"), axis_env=[("i", 2), ("j", 4)]).observe()
     (one,) = observed
     assert one.before == ()
@@ -331,7 +331,7 @@ def summed(x: Any) -> Any:
     return lax.psum(x, "i")
 
 
-def test_what_is_too_large_is_not_kept_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_values_are_not_stored_and_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inspector.stages.observing._LOG_BYTES", 1000)
     observed = inspector.lower(
         lambda x: (summed(x), summed(x[:4])), np.ones(100, np.float32), axis_env=[("i", 2)]

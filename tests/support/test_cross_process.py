@@ -52,7 +52,7 @@ def lowered_with_a_callback() -> Lowered:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_pickled_without_what_lives_in_one_process(protocol: int) -> None:
+def test_values_pickle_without_process_local_state(protocol: int) -> None:
     point = Point(1, live=lambda: None)
     other = pickle.loads(pickle.dumps(point, protocol))
     assert other == point
@@ -61,7 +61,7 @@ def test_pickled_without_what_lives_in_one_process(protocol: int) -> None:
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda value: copy.deepcopy([value])[0]])
-def test_a_copy_keeps_what_lives_in_the_process(copied: Any) -> None:
+def test_a_copy_keeps_process_local_state(copied: Any) -> None:
     point = Point(1, live=lambda: None)
     assert copied(point).live is point.live
 
@@ -85,7 +85,7 @@ def test_a_lowered_crosses_to_a_spawned_process() -> None:
         assert pool.apply(operator.attrgetter("program.digest"), (lowered,)) == lowered.program.digest
 
 
-def test_no_class_relies_on_what_old_pythons_replace() -> None:
+def test_no_class_relies_on_methods_that_old_pythons_replace() -> None:
     """Before 3.11.4 a frozen dataclass with slots loses them; nobody would notice on a newer Python."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"

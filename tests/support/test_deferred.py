@@ -30,7 +30,7 @@ def text(made: list[str], title: str = "t") -> Text:
     return deferred.defer(Text, {"body": body, "length": lambda of: len(of.body)}, title=title)
 
 
-def test_a_field_is_made_once_and_when_it_is_asked_for() -> None:
+def test_a_field_is_computed_once_on_first_access() -> None:
     made: list[str] = []
     value = text(made)
     assert (value.title, value.notes, value.kinds, made) == ("t", (), [], [])
@@ -39,7 +39,7 @@ def test_a_field_is_made_once_and_when_it_is_asked_for() -> None:
     assert made == ["t"]
 
 
-def test_it_equals_pickles_and_is_replaced_as_what_was_made_as_a_whole() -> None:
+def test_a_deferred_value_compares_and_pickles_as_a_complete_one() -> None:
     whole = Text("t", "t: body", 7)
     assert text([]) == whole
     assert hash(dataclasses.astuple(text([]))[:2]) == hash(("t", "t: body"))
@@ -47,7 +47,7 @@ def test_it_equals_pickles_and_is_replaced_as_what_was_made_as_a_whole() -> None
     assert pickle.loads(pickle.dumps(text([]))) == whole
 
 
-def test_another_with_other_fields_shares_what_is_made() -> None:
+def test_a_replaced_value_shares_computed_fields() -> None:
     made: list[str] = []
     value = text(made)
     other = deferred.replace(deferred.replace(value, title="u", notes=("n",)), kinds=["k"])
@@ -72,7 +72,7 @@ def test_the_same_as_another_class_makes_nothing() -> None:
     assert deferred.convert(Heading, Text("t", "b", 1)) == Heading("t", "b", 1)
 
 
-def test_what_fails_is_tried_again_and_lets_go_of_nothing() -> None:
+def test_a_failed_value_is_retried() -> None:
     tries: list[int] = []
 
     def body(_: Text) -> str:
@@ -110,7 +110,7 @@ def test_threads_that_ask_at_once_wait_for_the_same() -> None:
     assert found == ["1"] * 4
 
 
-def test_what_there_is_not_is_said_as_of_any_value() -> None:
+def test_a_missing_attribute_raises_the_usual_error() -> None:
     for value in (text([]), Text("t", "b", 1)):
         with pytest.raises(AttributeError, match="has no attribute 'other'"):
             _ = value.other  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What others may have made is looked at before it is used. Root's tests make it another's with chown."""
+"""Files that other users may have made are checked before use. Root's tests change their owner with chown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_folder_that_others_may_write_is_refused(folder: Path, mode: int) -> N
         files.check_own_folder(folder)
 
 
-def test_so_is_one_below_such_a_folder(folder: Path) -> None:
+def test_a_folder_below_such_a_folder_is_refused(folder: Path) -> None:
     folder.parent.chmod(0o777)
     with pytest.raises(
         files.RefusedError, match=rf"'{folder}' is inside '{folder.parent}', which can be written by others"
@@ -197,7 +197,7 @@ def test_partial_files_of_killed_writers_are_deleted_later(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("can_lock_folders", [True, False])
 @pytest.mark.timeout(20)
-def test_one_updates_at_a_time_and_a_lock_that_is_not_given_back_is_an_error(
+def test_updates_are_exclusive_and_an_unreleased_lock_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_lock_folders: bool
 ) -> None:
     monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path))

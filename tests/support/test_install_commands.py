@@ -64,7 +64,7 @@ def made_by_uv(folder: Path) -> Path:
 
 
 def command_of(python: Path, environ: dict[str, str], *requirements: str, root: Path = ROOT, code: str = ASK) -> str:
-    """What `install_command` gives in a process of that Python."""
+    """Returns the result of `install_command` in a process of that Python."""
     process = subprocess.run(
         [str(python), "-c", code, *requirements],
         env=environ | {"PYTHONPATH": str(root)}, cwd="/", capture_output=True, text=True, check=False,

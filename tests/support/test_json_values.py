@@ -82,11 +82,11 @@ def test_another_form_is_refused_by_its_place(change: dict[str, Any], words: str
         (b"[" + b"{}," * 1_000_000 + b"1]", "2,000,001 values, more than 1,000,000"),
     ],
 )  # fmt: skip
-def test_what_is_no_json_or_too_much_is_refused(text: bytes, words: str) -> None:
+def test_invalid_or_too_large_json_is_refused(text: bytes, words: str) -> None:
     with pytest.raises(json_values.FormError, match=words):
         json_values.parse(text)
 
 
-def test_what_has_no_form_is_not_encoded() -> None:
+def test_unsupported_types_are_not_encoded() -> None:
     with pytest.raises(TypeError, match="A object cannot be saved"):
         json_values.encode({"a": object()})

@@ -1,4 +1,4 @@
-"""What a process no longer needs goes back to the system."""
+"""Memory that a process no longer needs goes back to the system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import RunPython
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc keeps what is free")
-def test_what_is_free_is_given_back(one_device_python: RunPython) -> None:
+def test_free_memory_is_released(one_device_python: RunPython) -> None:
     done = one_device_python(
         textwrap.dedent("""
         from pathlib import Path
@@ -36,7 +36,7 @@ def test_what_is_free_is_given_back(one_device_python: RunPython) -> None:
     assert given < full // 2
 
 
-def test_what_others_hold_a_moment_longer_is_given_back_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_others_free_later_is_released_then(monkeypatch: pytest.MonkeyPatch) -> None:
     given = threading.Event()
     monkeypatch.setattr(memory_release, "_SOON_S", 0.05)
     monkeypatch.setattr(memory_release, "give_back", given.set)
@@ -45,7 +45,7 @@ def test_what_others_hold_a_moment_longer_is_given_back_then(monkeypatch: pytest
     assert given.wait(10)
 
 
-def test_what_is_wanted_again_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_is_needed_again_is_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
     given = threading.Event()
     monkeypatch.setattr(memory_release, "give_back", given.set)
     memory_release.give_back_in(0.1).cancel()

@@ -22,7 +22,7 @@ def test_names(stack: str, names: list[str]) -> None:
     assert [*names_of(stack)] == names
 
 
-def test_what_stands_in_brackets_stays_whole() -> None:
+def test_names_in_brackets_stay_whole() -> None:
     assert [*cut("a(b/c)/d[e/f]//g")] == ["a(b/c)", "d[e/f]", "", "g"]
     assert [*cut("a/b(c:d):e", ":")] == ["a/b(c:d)", "e"]
     assert [*cut("a)/b")] == ["a)", "b"]

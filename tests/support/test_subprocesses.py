@@ -73,14 +73,14 @@ def poisoned(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_what_lies_in_the_current_folder_is_left_alone(poisoned: Path, tmp_path: Path) -> None:
+def test_modules_in_the_current_folder_are_not_imported(poisoned: Path, tmp_path: Path) -> None:
     printed = run_in(poisoned, ORDINARY, tmp_path)
     assert "<Compiled" in printed
     assert printed.split()[-1] == "b'<?xml'"
 
 
 @pytest.mark.slow
-def test_so_it_is_by_every_other_process(poisoned: Path, tmp_path: Path) -> None:
+def test_other_processes_do_not_import_modules_in_the_current_folder(poisoned: Path, tmp_path: Path) -> None:
     printed = run_in(poisoned, OTHERS, tmp_path)
     assert printed.splitlines()[:3] == ["spawned", "defaults", "passes"]
 
@@ -112,7 +112,7 @@ def test_inspector_in_the_current_folder_comes_last(monkeypatch: pytest.MonkeyPa
     assert "" not in found
 
 
-def test_search_paths_keep_what_was_set_and_is_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_paths_keep_safe_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", "/elsewhere", ".", str(tmp_path), "lib"]))
     monkeypatch.setenv("PATH", os.pathsep.join([".", ""]))
@@ -123,7 +123,7 @@ def test_search_paths_keep_what_was_set_and_is_safe(tmp_path: Path, monkeypatch:
     assert "LD_LIBRARY_PATH" not in found
 
 
-def test_a_deleted_current_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_current_folder_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -160,7 +160,7 @@ def test_a_worker_has_the_inspector_of_this_process_though_another_is_installed(
     assert "for cpu:2, defaults: compiled" in done.stdout, done.stderr
 
 
-def test_a_deleted_current_folder_costs_nothing_that_needs_none(one_device_python: RunPython, tmp_path: Path) -> None:
+def test_a_deleted_current_folder_does_not_prevent_compiling(one_device_python: RunPython, tmp_path: Path) -> None:
     """Programs compile, and files with absolute paths are written; a relative path is refused with the reason."""
     code = f"""
         import os, tempfile

@@ -23,7 +23,7 @@ KINDS: dict[str, Kind] = {
 WHY = Unavailable("nobody counted", "count")
 
 
-def test_numbers_are_numbers_beside_what_is_missing() -> None:
+def test_numbers_stay_numbers_next_to_missing_values() -> None:
     table = make_table(KINDS, [("a", 1, WHY, True, [1]), ("b", WHY, 2.5, WHY, []), ("c", 2, None, False, WHY)])
     assert list(table.columns) == list(KINDS)
     assert [str(table[name].dtype) for name in ("count", "seconds", "changed")] == ["Int64", "Float64", "boolean"]
@@ -45,7 +45,7 @@ def test_a_table_can_be_drawn_where_values_are_missing() -> None:
     plt.close(axes.figure)
 
 
-def test_a_number_known_in_part_is_a_number_that_says_so() -> None:
+def test_a_partially_known_number_is_a_marked_number() -> None:
     table = make_table(KINDS, [("a", 1, AtLeast(2.5, [Missing("call", "custom call", "not counted")]), True, [])])
     assert table["seconds"].sum() == 2.5
     assert table[UNKNOWN][0] == "seconds: at least; 1 custom call not counted"
@@ -87,7 +87,7 @@ def mistakes(table: pd.DataFrame) -> list[str]:
     return found
 
 
-def test_what_is_a_mistake() -> None:
+def test_mistakes_in_tables() -> None:
     wrong = pd.DataFrame({"a": [1, WHY], "b": [1, "two"], "c": [1.5, 2.5], "d": ["x", None], "e": [True, None]})
     assert [found.partition(" ")[0] for found in mistakes(wrong)] == ["a", "b", "e"]
 
@@ -156,7 +156,7 @@ def test_a_table_of_shared_cells_is_that_of_its_rows(seed: int) -> None:
     pd.testing.assert_frame_equal(table_of(KINDS, own), make_table(KINDS, rows))
 
 
-def test_what_no_row_has_needs_no_reason() -> None:
+def test_unused_values_need_no_reason() -> None:
     table = table_of({"count": "int"}, {"count": Column([1, WHY], np.array([0, 0]))})
     assert table["count"].tolist() == [1, 1]
     with pytest.raises(ValueError, match="the table has no column for reasons"):

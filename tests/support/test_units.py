@@ -75,7 +75,7 @@ def test_text_reads_back_to_three_digits_and_has_no_exponent(value: float) -> No
         assert float(match.group(1)) * units[match.group(2)] == pytest.approx(value, rel=0.006)
 
 
-def test_what_is_not_known_says_why() -> None:
+def test_unknown_quantities_show_their_reason() -> None:
     for form in (format_bytes, format_count, format_seconds):
         assert form(Unavailable("no such counter")) == "unavailable: no such counter"
 
@@ -103,7 +103,7 @@ def test_counts_are_read(text: str, number: float) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "much", "1 GiBB", "-1", -1, None, True, "nan", "1 flop flop", [1], "1 KiB 2"])
-def test_what_is_no_amount(given: Any) -> None:
+def test_invalid_amounts_are_refused(given: Any) -> None:
     for read in (parse_bytes, parse_count):
         with pytest.raises(ParameterError, match=r"Expected .*, got "):
             read(given)

@@ -18,7 +18,7 @@ def test_values_are_numbered_as_they_come() -> None:
 
 @pytest.mark.parametrize("values", [3, 50, 5000])
 @pytest.mark.parametrize("odds", [None, 0, 1])
-def test_values_that_meet_are_told_apart(values: int, odds: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colliding_values_are_distinguished(values: int, odds: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if odds is not None:  # as if all tries were in vain: then they are sorted
         monkeypatch.setattr("inspector.support.value_ids._ODDS", np.ones(odds, np.uint64))
     source = random.Random(values)

@@ -61,7 +61,7 @@ def test_descriptors_that_lack_an_import() -> None:
         schema.message("a.Whole.Inner")
 
 
-def test_only_what_is_asked_for_is_defined() -> None:
+def test_only_requested_messages_are_defined() -> None:
     """A program seen before is on screen sooner where XLA's hundred other files are left out."""
     schema = Schema(installed_descriptors(), "a test")
     schema.message("xla.CompileOptionsProto")
@@ -100,14 +100,14 @@ def test_messages_are_decoded_together() -> None:
         schema.messages("xla.OpMetadata", [written[0], b"\xff"])
 
 
-def test_only_fields_that_are_set_are_told() -> None:
+def test_only_set_fields_are_listed() -> None:
     shape = installed_schema().message("xla.ShapeProto")(element_type=11, dimensions=[2, 3])
     assert set_fields(shape) == {"element_type": 11, "dimensions": [2, 3]}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="protobuf gives memory back with glibc alone")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for what counts calls of malloc_trim")
-def test_a_module_is_read_without_memory_of_its_own_for_each_part(tmp_path: Path) -> None:
+def test_a_module_is_read_without_separate_memory_for_each_part(tmp_path: Path) -> None:
     """Protobuf gives all free memory of the process back once ten thousand messages have been let go."""
     source = '#include <unistd.h>\nint malloc_trim(unsigned long n) { return write(2, "TRIM\\n", 5) > 0; }'
     (tmp_path / "count.c").write_text(source)

@@ -67,7 +67,7 @@ def test_options_that_could_use_files_are_refused(said: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("said", HOSTILE_TPU, ids=str)
-def test_so_are_those_of_libtpu(said: dict[str, Any]) -> None:
+def test_options_of_libtpu_that_could_use_files_are_refused(said: dict[str, Any]) -> None:
     pytest.importorskip("libtpu")
     with pytest.raises(OptionError):
         check_untrusted(said)

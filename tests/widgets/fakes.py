@@ -191,7 +191,7 @@ def ask_to_lower(explorer: Explorer, axes: str) -> None:
 
 
 class Mailbox:
-    """What a browser that opened the Explorer would have, in order."""
+    """Returns the messages that a browser that opened the Explorer would have, in order."""
 
     def __init__(self, explorer: Explorer) -> None:
         self.all: list[dict[str, Any]] = []
@@ -210,7 +210,7 @@ class Mailbox:
         return self.of(kind, **fields)[-1]
 
     def reply(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
-        """What comes back for a numbered request."""
+        """Returns the reply to a numbered request."""
         self.send(request)
         return self.wait_for(kind, id=request["id"])
 

@@ -1,4 +1,4 @@
-"""Where a browser looks and how panes stand, from Python: readable, settable, refused where it makes no sense."""
+"""The focus and the arrangement of panes, from Python: readable, settable, refused where it makes no sense."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def explorer() -> Iterator[Explorer]:
     made.close()
 
 
-def test_a_browser_is_told_where_to_look_also_one_that_comes_later(explorer: Explorer) -> None:
+def test_browsers_get_the_focus_also_later_ones(explorer: Explorer) -> None:
     explorer.focus("optimized", instruction="%add.1")
     explorer.focus("hlo", line=3, variant=explorer.baseline)
     box = Mailbox(explorer)

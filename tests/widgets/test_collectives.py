@@ -1,4 +1,4 @@
-"""What the browser is told of groups: all of those that it draws, and of more the first, with how many there are."""
+"""The groups that are sent to the browser: all that it draws, and the first of more, with their number."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_groups_that_are_drawn_are_whole() -> None:
         ("[1048576,1]<=[1048576]", 1048576, [0], []),
     ],
 )
-def test_of_many_ids_the_first_are_told(groups: str, count: int, first: list[int], axes: list[str]) -> None:
+def test_only_the_first_of_many_ids_are_sent(groups: str, count: int, first: list[int], axes: list[str]) -> None:
     found = reduced(groups, (32, 128, 256))
     assert (found["groups_cut"], found["group_count"]) == (True, count)
     assert found["group_sizes"] == ((1 << 20) // count,) * 2
@@ -90,7 +90,7 @@ def cell(found: Any, name: str) -> Any:
     return found["cells"][[column.name for column in COLLECTIVE_COLUMNS.of("pane")].index(name)]
 
 
-def test_what_goes_over_links_and_how_long_that_takes() -> None:
+def test_bytes_over_links_and_their_time() -> None:
     gathered = "all-reduce(p), replica_groups={{0,1,2,3}}, to_apply=add"
     mesh, peak = Mesh(("i",), (4,), "replica"), peak_of(Target("tpu:v5e:2x2"))
     assert isinstance(peak, Peak)

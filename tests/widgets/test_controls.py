@@ -104,7 +104,7 @@ def row(name: str) -> messages.Flag:
         (f"--{FAST_MATH} --xla_cpu_use_xnnpack", "", {FAST_MATH: True, "xla_cpu_use_xnnpack": True}),
     ],
 )
-def test_what_is_typed_is_asked_for(asked: Asked, flag: str, value: str, flags: dict[str, Any]) -> None:
+def test_typed_values_are_requested(asked: Asked, flag: str, value: str, flags: dict[str, Any]) -> None:
     assert asked.click(flag, value, " cpu ") == ""
     assert asked.added == [(Options(flags=flags), "cpu")]
 
@@ -121,7 +121,7 @@ def test_what_is_typed_is_asked_for(asked: Asked, flag: str, value: str, flags: 
         ("", "", "moon", "TargetError: Unknown target 'moon'"),
     ],
 )
-def test_what_is_wrong_is_said_beside_it(asked: Asked, flag: str, value: str, target: str, words: str) -> None:
+def test_errors_appear_next_to_the_field(asked: Asked, flag: str, value: str, target: str, words: str) -> None:
     assert words in asked.click(flag, value, target)
     assert asked.added == []
     # The next good click clears it.
@@ -200,12 +200,12 @@ def test_no_option_that_names_a_file_is_overlooked() -> None:
     assert sorted(name for name in found if untrusted.is_allowed(name)) == []
 
 
-def test_an_option_that_is_no_flag_of_xla() -> None:
+def test_an_option_that_is_not_a_flag_of_xla() -> None:
     assert read_options("num_replicas", "2") == Options(num_replicas=2)
     assert read_options("optimization_level", "o1") == Options(flags={"optimization_level": "EFFORT_O1"})
 
 
-def test_a_flag_says_what_it_is() -> None:
+def test_a_flag_has_a_description() -> None:
     found = row(FAST_MATH)
     assert (found["type"], found["default"], found["values"]) == ("bool", "false", ["true", "false"])
     assert found["described"]
@@ -230,7 +230,7 @@ def test_three_letters_find_flags() -> None:
     assert search("zzzzqqqq") == {"type": "flags", "id": 3, "rows": [], "total": 0, "note": everything["note"]}
 
 
-def test_what_the_target_takes_comes_first() -> None:
+def test_flags_of_the_target_come_first() -> None:
     for compiler in ("cpu", "gpu"):
         taken = [row["is_taken"] for row in search("fusion", compiler)["rows"]]
         assert taken == sorted(taken, reverse=True)
@@ -241,7 +241,7 @@ def test_what_the_target_takes_comes_first() -> None:
     assert ordered == best[: len(ordered)]
 
 
-def test_flags_that_are_not_installed_are_told_with_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_flags_are_reported_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = f"libtpu is not installed. Install it with: {install_command('jax-inspector[tpu]')}"
     monkeypatch.setattr(controls, "libtpu_options", lambda: Unavailable(reason))
     for text in ("zzzzqqqq", "fast_math"):
@@ -296,7 +296,7 @@ def test_only_the_latest_search_is_answered(asked: Asked, monkeypatch: pytest.Mo
     assert len(asked.found(1)) < 3  # the second was never looked for
 
 
-def test_what_is_offered_is_published(asked: Asked) -> None:
+def test_choices_are_published(asked: Asked) -> None:
     offer = {"type": "controls", "targets": ["attached", "cpu"], "target": "cpu", "axes": "i=4", "can_lower": True}
     assert asked.published == [offer]
     assert asked.lower("i=8, j=2") == ""
@@ -311,7 +311,7 @@ def test_axes_are_read_and_handed_on(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("text", ["i", "i=", "=4", "i=-4", "i=4.0", "i=²", "i=4 j=2"])
-def test_what_is_no_axis(text: str) -> None:
+def test_invalid_axes_are_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="expected name=size, such as i=4"):
         parse_axes(text)
 
@@ -320,7 +320,7 @@ def test_no_axes() -> None:
     assert parse_axes("") == parse_axes(" , ") == []
 
 
-def test_what_cannot_be_lowered_again_says_so() -> None:
+def test_axes_of_a_lowered_stage_are_refused() -> None:
     asked = Asked(can_lower=False)
     assert not asked.published[0]["can_lower"]
     assert asked.lower("i=4") == ""

@@ -63,7 +63,7 @@ def done(work: FakeWork, explorer: Explorer) -> None:
     explorer.wait(10)
 
 
-def test_stats_say_what_is_known_in_part(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_stats_mark_partially_known_numbers(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     work.finish(0, cost=Cost(AtLeast(4176, [Missing("lu.3", "custom call")]), 0.0, Unavailable("nobody knows")))
     explorer.wait(10)
     rows = {row["key"]: row for row in box.of("stats")[-1]["rows"]}
@@ -92,7 +92,7 @@ def test_the_baseline_compiles_at_once_and_its_panes_fill(work: FakeWork, explor
     assert not box.of("notice")
 
 
-def test_what_is_only_read_from_the_cache_is_shown_before_the_texts_that_led_to_it() -> None:
+def test_cached_results_are_shown_before_the_texts() -> None:
     work = FakeWork()
     work.stage = READING_CACHE
     explorer = work.explorer()
@@ -105,7 +105,7 @@ def test_what_is_only_read_from_the_cache_is_shown_before_the_texts_that_led_to_
     explorer.close()
 
 
-def test_the_texts_wait_no_longer_once_what_lay_in_the_cache_is_compiled_anew() -> None:
+def test_the_texts_are_sent_once_a_cached_program_is_recompiled() -> None:
     work = FakeWork()
     work.stage = READING_CACHE
     explorer = work.explorer()
@@ -116,7 +116,7 @@ def test_the_texts_wait_no_longer_once_what_lay_in_the_cache_is_compiled_anew() 
     explorer.close()
 
 
-def test_what_came_from_the_cache_says_so_and_what_it_spared(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_a_cached_variant_shows_the_saved_time(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add({"xla_cpu_enable_fast_math": True})
     assert box.last("variant", variant=0)["cached"] == ""
     work.finish(0, timings={"compile_s": 2.0, "cache_s": 0.01, "saved_s": 1.99})
@@ -142,7 +142,7 @@ def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explo
     assert list(table.columns)[:3] == ["attached", f"cpu:8 {FAST_MATH}=true", f"delta cpu:8 {FAST_MATH}=true"]
 
 
-def test_what_changes_cost_is_told_when_asked(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_costs_of_changes_are_sent_on_request(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add({FAST_MATH: True})
     edited = randomly_edited(Module.from_proto(PROTO), 3, 4).columns.data
     work.finish(0)
@@ -267,7 +267,7 @@ def test_cancelled_from_the_browser(work: FakeWork, explorer: Explorer, box: Mai
         explorer.collectives()
 
 
-def test_what_breaks_while_panes_fill_does_not_leave_the_variant_running(
+def test_an_error_while_panes_fill_does_not_leave_the_variant_running(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:
     work.finish(0, hlo_proto=b"junk")
@@ -290,7 +290,7 @@ def test_removing(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     assert [m for m in box.all[box.all.index(box.last("variant_removed")) + 1 :] if m.get("variant") == 1] == []
 
 
-def test_a_variant_removed_while_its_text_goes_out_is_not_kept(
+def test_a_variant_removed_while_its_text_is_sent_is_not_stored(
     work: FakeWork, explorer: Explorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variant, publish = explorer.add({FAST_MATH: True}), explorer._app.publish_document
@@ -323,7 +323,7 @@ def test_nothing_of_a_variant_comes_after_it_is_gone(work: FakeWork, explorer: E
     assert set(explorer._compiles.board._modules) == {0}
 
 
-def test_requests_for_what_is_gone_are_answered_with_a_notice(explorer: Explorer, box: Mailbox) -> None:
+def test_requests_for_removed_variants_get_a_notice(explorer: Explorer, box: Mailbox) -> None:
     for request in (
         {"type": "cancel", "variant": 9},
         {"type": "remove", "variant": 0},
@@ -371,7 +371,9 @@ def test_runs_that_end_badly(work: FakeWork, explorer: Explorer, box: Mailbox, e
     assert explorer.baseline.state == "done"
 
 
-def test_a_run_tells_its_stages_and_for_whom_it_waits(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_a_run_reports_its_stages_and_the_job_that_it_waits_for(
+    work: FakeWork, explorer: Explorer, box: Mailbox
+) -> None:
     done(work, explorer)
     box.send({"type": "run", "variant": 0, "repeat": 3})
     explorer._threads.drain(time.monotonic() + 10)
@@ -384,7 +386,7 @@ def test_a_run_tells_its_stages_and_for_whom_it_waits(work: FakeWork, explorer: 
     assert box.last("run")["state"] == "done"
 
 
-def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_a_run_that_cannot_start_shows_the_reason_in_its_pane(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     work.run = lambda *_: (_ for _ in ()).throw(RuntimeError("array has been deleted"))  # type: ignore[method-assign]
     box.send({"type": "run", "variant": 0, "repeat": 3})
@@ -392,9 +394,7 @@ def test_a_run_that_cannot_start_says_why_in_its_pane(work: FakeWork, explorer: 
     assert box.last("run")["error"] == {"kind": "RuntimeError", "message": "array has been deleted"}
 
 
-def test_what_is_still_compiling_is_neither_run_nor_drawn_nor_waited_for(
-    work: FakeWork, explorer: Explorer, box: Mailbox
-) -> None:
+def test_a_compiling_variant_is_not_run_or_drawn(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     box.send({"type": "run", "variant": 0, "repeat": 3})
     box.send({"type": "graph", "variant": 0})
     explorer._threads.drain(time.monotonic() + 10)
@@ -415,7 +415,7 @@ def test_a_graph_and_its_costs_are_sent_once(work: FakeWork, explorer: Explorer,
     assert (costs["variant"], costs["error"]) == (0, None)
 
 
-def test_what_a_graph_cost_in_another_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_graph_costs_of_another_variant(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     done(work, explorer)
     explorer.add({FAST_MATH: True})
     work.finish(1)
@@ -447,7 +447,7 @@ def test_another_platform_is_lowered_for_once(work: FakeWork, explorer: Explorer
     assert ("source", 1) not in {(m["pane"], m["variant"]) for m in box.of("document")}
 
 
-def test_the_end_of_a_compile_is_told_though_the_thread_is_busy(
+def test_the_end_of_a_compile_is_reported_while_the_thread_is_busy(
     work: FakeWork, explorer: Explorer, box: Mailbox
 ) -> None:
     go = threading.Event()
@@ -484,9 +484,7 @@ def test_a_variant_is_compared_with_the_first_one_for_its_target(
     assert pairs()[3:] == [(0, 3)]
 
 
-def test_a_variant_says_what_it_is_compiled_for_and_whether_it_can_run(
-    work: FakeWork, explorer: Explorer, box: Mailbox
-) -> None:
+def test_a_variant_has_its_target_and_whether_it_can_run(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add(None, "tpu:v5e:2x4")
     explorer.add({FAST_MATH: True}, "gpu:h100:8")
     facts = [[box.last("variant", variant=n)[key] for key in ("label", "target", "platform")] for n in range(3)]
@@ -515,7 +513,7 @@ def test_an_empty_target_field_stands_for_the_baselines_target(work: FakeWork) -
 
 
 @pytest.mark.parametrize("error", [LoweringError("no such kernel"), NotImplementedError("no rule for tpu")])
-def test_what_cannot_be_lowered_for_a_platform_is_a_variant_that_failed(
+def test_a_failed_lowering_for_a_platform_is_a_failed_variant(
     work: FakeWork, explorer: Explorer, box: Mailbox, error: Exception
 ) -> None:
     work.lower_error = error
@@ -571,7 +569,7 @@ def test_lowering_again_replaces_every_variant(work: FakeWork, explorer: Explore
 
 
 @pytest.mark.parametrize("error", [LoweringError("unbound <axis>"), ZeroDivisionError("user code")])
-def test_a_failed_lowering_changes_nothing_and_is_said(
+def test_a_failed_lowering_is_reported_and_changes_nothing(
     work: FakeWork, explorer: Explorer, box: Mailbox, error: Exception
 ) -> None:
     work.lower_error = error
@@ -610,7 +608,7 @@ def test_a_variant_added_while_lowering_again_is_of_the_new_program(work: FakeWo
 # --------------------------------------------------------------------------- waiting, threads, ends
 
 
-def test_wait_covers_what_the_panes_show(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+def test_wait_covers_the_contents_of_panes(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     for _ in range(20):
         explorer.add({FAST_MATH: True})
         threading.Thread(target=work.finish_all).start()
@@ -619,7 +617,7 @@ def test_wait_covers_what_the_panes_show(work: FakeWork, explorer: Explorer, box
         assert len(box.of("stats")) == len(explorer.variants)
 
 
-def test_a_wait_that_runs_out_names_what_it_waits_for(explorer: Explorer) -> None:
+def test_a_timeout_names_the_pending_work(explorer: Explorer) -> None:
     explorer.add({FAST_MATH: True})
     with pytest.raises(TimeoutError, match=rf"Not done after 0\.2 s: baseline \(queued\), {FAST_MATH}=true \(queued\)"):
         explorer.wait(0.2)
@@ -674,7 +672,7 @@ def test_close_cancels_everything_and_lets_waiters_go(work: FakeWork, box: Mailb
         lambda e: e.baseline,
     ],
 )
-def test_what_is_closed_refuses(work: FakeWork, explorer: Explorer, ask: Any) -> None:
+def test_a_closed_explorer_refuses_requests(work: FakeWork, explorer: Explorer, ask: Any) -> None:
     explorer.close()
     with pytest.raises(ClosedError, match=r"This Explorer is closed\. Call explore\(\) again"):
         ask(explorer)
@@ -706,7 +704,7 @@ def test_a_refused_baseline_leaves_no_widget(work: FakeWork) -> None:
     assert set(registry._instances) == before
 
 
-def test_what_compare_takes() -> None:
+def test_arguments_of_compare() -> None:
     options = Options(flags={FAST_MATH: True})
     entries = [options, {FAST_MATH: True}, f"--{FAST_MATH}=true", f"{FAST_MATH}=true", "cpu:2", Target("cpu:3")]
     assert variants_of(entries) == [

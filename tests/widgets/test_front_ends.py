@@ -29,11 +29,11 @@ except inspector.InspectorError as error:
 """
 
 
-def test_colab_is_asked_by_whoever_makes_a_widget(one_device_python: RunPython) -> None:
+def test_making_a_widget_enables_it_in_colab(one_device_python: RunPython) -> None:
     assert one_device_python(COLAB).stdout.split() == ["imported", "enabled", "made"]
 
 
-def test_python_in_the_browser_is_told_that_it_cannot(one_device_python: RunPython) -> None:
+def test_python_in_the_browser_is_refused_with_the_reason(one_device_python: RunPython) -> None:
     said = one_device_python(PYODIDE).stdout
     assert "JupyterLite" in said
     assert "no jaxlib" in said

@@ -55,7 +55,7 @@ def test_nothing_is_counted_before_somebody_looks_and_then_once(explorer: Explor
     assert len(counted) == 1
 
 
-def test_rows_come_by_any_column_with_what_is_unknown_last(explorer: Explorer) -> None:
+def test_rows_are_sorted_by_any_column_with_unknown_values_last(explorer: Explorer) -> None:
     box = Mailbox(explorer)
     names = [each.name for each in explorer.baseline.compiled.module().instructions()]
     by_flops = ask(box, 1)["rows"]
@@ -72,7 +72,7 @@ def test_rows_come_by_any_column_with_what_is_unknown_last(explorer: Explorer) -
     assert [row["name"] for row in by_name] == sorted(names)
 
 
-def test_what_is_fused_is_left_out_unless_it_is_asked_for(explorer: Explorer) -> None:
+def test_fused_instructions_are_omitted_unless_requested(explorer: Explorer) -> None:
     box = Mailbox(explorer)
     table = explorer.baseline.compiled.instructions()
     alone = set(table[table["fusion"].isna()]["name"])
@@ -80,13 +80,13 @@ def test_what_is_fused_is_left_out_unless_it_is_asked_for(explorer: Explorer) ->
     assert alone < {row["name"] for row in ask(box, 2)["rows"]}
 
 
-def test_of_a_large_program_the_first_rows_come(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_rows_of_a_large_program_are_sent(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instructions, "_SHOWN_ROWS", 2)
     reply = ask(Mailbox(explorer), 1)
     assert (len(reply["rows"]), reply["total"]) == (2, len(list(explorer.baseline.compiled.module().instructions())))
 
 
-def test_what_cannot_be_counted_is_said_in_the_pane(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_errors_appear_in_the_pane(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     box = Mailbox(explorer)
     assert "no variant 9" in ask(box, 1, variant=9)["error"]["message"]
     running = explorer.add({"xla_cpu_enable_fast_math": True})

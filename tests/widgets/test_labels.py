@@ -1,4 +1,4 @@
-"""What variants are called, where their time went, and which of them stay."""
+"""Labels of variants, their timing hints, and pinned variants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def labels(explorer: Any) -> list[str]:
     return [variant.label for variant in explorer.variants]
 
 
-def test_a_label_is_what_differs_from_the_baseline() -> None:
+def test_a_label_has_the_differences_from_the_baseline() -> None:
     fakes = FakeWork()
     explorer = fakes.explorer(target="cpu", options={MINMAX: True})
     assert labels(explorer) == [f"{MINMAX}=true"]
@@ -30,7 +30,7 @@ def test_a_label_is_what_differs_from_the_baseline() -> None:
     explorer.close()
 
 
-def test_what_all_share_does_not_tell_them_apart_and_labels_are_unique() -> None:
+def test_labels_omit_shared_options_and_are_unique() -> None:
     fakes = FakeWork()
     explorer = fakes.explorer(target="cpu")
     box = Mailbox(explorer)
@@ -51,7 +51,7 @@ def test_what_all_share_does_not_tell_them_apart_and_labels_are_unique() -> None
     explorer.close()
 
 
-def test_the_hint_says_where_the_time_went() -> None:
+def test_the_hint_lists_times_by_stage() -> None:
     fakes = FakeWork()
     explorer = fakes.explorer(target="cpu")
     box = Mailbox(explorer)

@@ -51,7 +51,7 @@ def dropped(explorer: Explorer) -> None:
 
 
 @pytest.mark.parametrize("end", [closed, dropped])
-def test_what_is_let_go_is_freed_with_all_that_it_showed(end: Callable[[Explorer], None]) -> None:
+def test_a_released_explorer_is_freed_completely(end: Callable[[Explorer], None]) -> None:
     gc.collect()  # what other tests left
     before = set(registry._instances), set(comm.get_comm_manager().comms)
 
@@ -93,7 +93,7 @@ def test_a_large_program_goes_when_its_explorer_is_closed(monkeypatch: pytest.Mo
     assert soon == ["back"]  # once the variable `explorer` is gone too
 
 
-def test_free_memory_is_given_back_once_a_program_is_shown_and_once_it_is_collected(
+def test_free_memory_is_released_after_showing_and_after_collecting_a_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[str] = []
@@ -110,7 +110,7 @@ def test_free_memory_is_given_back_once_a_program_is_shown_and_once_it_is_collec
     assert given == ["back"] * 3
 
 
-def test_it_is_collected_while_another_thread_collects() -> None:
+def test_an_explorer_is_collected_while_another_thread_collects() -> None:
     entered, left = threading.Event(), threading.Event()
 
     def hold(phase: str, _: object) -> None:
@@ -149,7 +149,7 @@ def test_a_closed_one_that_is_still_referred_to_keeps_no_text() -> None:
     assert not explorer._app._stored
 
 
-def test_messages_reach_a_widget_that_is_held_weakly() -> None:
+def test_messages_reach_a_weakly_referenced_widget() -> None:
     explorer = finished(FakeWork())
     app = explorer._app
     selection = {"pane": "hlo", "variant": None, "file": None, "line": 3, "origin": None, "instruction": "add.1"}
@@ -163,7 +163,7 @@ def test_messages_reach_a_widget_that_is_held_weakly() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sends_ids", [True, False])
-def test_a_cell_that_runs_again_lets_go_of_what_it_showed(kernel: Kernel, sends_ids: bool) -> None:
+def test_a_cell_that_runs_again_releases_its_explorer(kernel: Kernel, sends_ids: bool) -> None:
     def cell(name: str) -> str | None:
         return name if sends_ids else None
 
@@ -182,7 +182,7 @@ def test_a_cell_that_runs_again_lets_go_of_what_it_showed(kernel: Kernel, sends_
 
 
 @pytest.mark.slow
-def test_what_was_under_way_is_let_go_when_it_has_ended(kernel: Kernel) -> None:
+def test_a_running_explorer_is_freed_after_its_compile(kernel: Kernel) -> None:
     kernel.run(EXPLORE.replace("e.wait()", "e"))
     kernel.run("shown()", "a")
     kernel.run("shown().wait()", "a")
@@ -191,7 +191,7 @@ def test_what_was_under_way_is_let_go_when_it_has_ended(kernel: Kernel) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_cell_shows_without_a_name_stays(kernel: Kernel) -> None:
+def test_an_unnamed_explorer_shown_by_a_cell_stays(kernel: Kernel) -> None:
     kernel.run(EXPLORE)
     kernel.run("display(shown())", "a")
     kernel.run("collect()", "b")
@@ -200,7 +200,7 @@ def test_what_a_cell_shows_without_a_name_stays(kernel: Kernel) -> None:
     assert kernel.value("alive()") == [False]
 
 
-def test_what_marimo_shows_lives_as_long_as_its_comm() -> None:
+def test_an_explorer_in_marimo_lives_as_long_as_its_comm() -> None:
     def show() -> tuple[weakref.ref[Explorer], str]:
         explorer = finished(FakeWork())
         return weakref.ref(explorer), explorer._display_().comm.comm_id

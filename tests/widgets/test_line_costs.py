@@ -1,4 +1,4 @@
-"""What lines cost as the browser is told: once for all texts, anew with measured roofs and with recorded buffers."""
+"""Costs of lines as sent to the browser: once for all texts, again with measured roofs and with recorded buffers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def ask(explorer: Explorer, **changes: Any) -> None:
     explorer._app._receive(explorer._app, {"type": "line_costs", "variant": 0, "is_measured": False, **changes}, [])
 
 
-def test_every_text_sums_up_and_what_is_missing_is_said(explorer: Explorer, told: Told) -> None:
+def test_every_text_sums_to_the_total_and_gaps_are_reported(explorer: Explorer, told: Told) -> None:
     ask(explorer)
     until(lambda: bool(told))
     ((message, columns),) = told
@@ -91,7 +91,7 @@ def test_roofs_that_were_measured_give_the_time(
         assert "least_s" not in message["reasons"]
 
 
-def test_recorded_buffers_are_told_to_who_looks_at_the_lines(explorer: Explorer, told: Told) -> None:
+def test_line_costs_include_recorded_buffers(explorer: Explorer, told: Told) -> None:
     ask(explorer)
     until(lambda: bool(told))
     explorer._app._receive(explorer._app, {"type": "record", "variant": 0, "product": "buffers"}, [])
@@ -101,7 +101,7 @@ def test_recorded_buffers_are_told_to_who_looks_at_the_lines(explorer: Explorer,
     assert "peak_bytes" not in message["reasons"]
 
 
-def test_an_error_is_told(explorer: Explorer, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_reported(explorer: Explorer, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("no worker")
 

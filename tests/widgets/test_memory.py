@@ -86,7 +86,7 @@ def test_a_donation_that_no_output_reuses_is_named(compiled: Compiled) -> None:
     assert sent(compiled)[0]["unused"] == ["kept: float32[7, 13]"]
 
 
-def test_of_very_many_the_largest_are_sent(compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_largest_of_many_buffers_are_sent(compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sent(compiled)[1]["bytes"]
     monkeypatch.setattr(memory, "_MOST", 2)
     buffers = sent(compiled)[1]
@@ -101,7 +101,7 @@ def test_of_very_many_the_largest_are_sent(compiled: Compiled, monkeypatch: pyte
         (Buffers.of(b"\x0a"), "damaged"),
     ],
 )
-def test_what_is_not_there_is_said(compiled: Compiled, buffers: Any, said: str) -> None:
+def test_missing_recordings_are_reported(compiled: Compiled, buffers: Any, said: str) -> None:
     message, none = sent(dataclasses.replace(compiled, buffers=buffers))
     assert message["rooms"] == []
     assert said in message["note"] or "Cannot read" in message["note"]

@@ -1,4 +1,4 @@
-"""What devices put into collectives and got out of them: run on request, told as text, of the right instructions."""
+"""Operands and results of collectives by device: run on request, sent as text, for the right instructions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def observed(explorer: Explorer, state: str = "done", *, apart: bool = False) ->
     return mailbox.wait_for("observed", state=state)
 
 
-def test_values_of_every_device_come_when_they_are_asked_for() -> None:
+def test_values_of_every_device_are_sent_on_request() -> None:
     explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
     mailbox = Mailbox(explorer)
     found = observed(explorer)
@@ -60,7 +60,7 @@ def test_values_of_every_device_come_when_they_are_asked_for() -> None:
     assert [row["after"] for row in index["rows"]] == [["0"], ["0"], ["1"], ["1"]]
 
 
-def test_replicas_may_take_values_of_their_own() -> None:
+def test_replicas_may_take_separate_values() -> None:
     explorer = inspector.explore(lambda x, n: jax.lax.psum(x * n, "i"), X, 1, axis_env=[("i", 2)]).wait(120)
     (item,) = observed(explorer, apart=True)["items"]
     explorer.close()
@@ -68,7 +68,7 @@ def test_replicas_may_take_values_of_their_own() -> None:
     assert [row["after"] for row in item["rows"]] == [["[1., 3., 5., 7.]"]] * 2
 
 
-def test_what_is_no_number_is_left_as_it_is() -> None:
+def test_non_numeric_values_are_unchanged() -> None:
     """Random keys stay the same on all replicas; bfloat16 and shapes alone differ."""
 
     def noisy(key: Any, x: Any, y: Any) -> Any:
@@ -99,14 +99,14 @@ def test_a_run_without_an_end_is_stopped() -> None:
     explorer.close()
 
 
-def test_a_program_that_exchanges_nothing_says_so() -> None:
+def test_a_program_without_collectives_is_reported() -> None:
     explorer = inspector.explore(lambda x: x + 1, X).wait(120)
     found = observed(explorer, "failed")
     explorer.close()
     assert "calls no collective" in found["error"]["message"]
 
 
-def test_what_was_loaded_without_its_function_says_so(tmp_path: Any) -> None:
+def test_a_program_loaded_without_its_function_is_refused(tmp_path: Any) -> None:
     explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
     explorer.save(tmp_path / "x.inspector")
     explorer.close()
@@ -122,7 +122,7 @@ def looped(x: Any) -> Any:
     return jax.lax.fori_loop(0, 20, lambda _, v: jax.lax.psum(v, "i") / 2, x)
 
 
-def test_of_many_executions_and_long_arrays_the_beginning_is_told() -> None:
+def test_only_the_beginning_of_many_executions_and_long_arrays_is_sent() -> None:
     lowered = inspector.lower(looped, np.ones((40, 40), np.float32), axis_env=[("i", 2)])
     (item,) = pane.observations(lowered.observe(np.ones((40, 40), np.float32)), lowered.collectives(), None)
     assert item["executions"] == 20
@@ -133,7 +133,7 @@ def test_of_many_executions_and_long_arrays_the_beginning_is_told() -> None:
     assert item["optimized"] == ""
 
 
-def test_what_fills_a_page_is_left_out() -> None:
+def test_values_beyond_one_page_are_omitted() -> None:
     def many(x: Any) -> Any:
         for n in range(30):
             x = jax.lax.psum(x + n, "i") / 8
@@ -157,7 +157,7 @@ def test_one_that_runs_often_on_many_devices_fills_no_page() -> None:
     assert sum(len(text) for row in item["rows"] for text in row["before"] + row["after"]) < 80_000
 
 
-def test_two_alike_of_one_line_are_not_told_apart_after_optimization() -> None:
+def test_two_equal_collectives_of_one_line_are_not_distinguished_after_optimization() -> None:
     """The optimized instruction is named where it can only be that one."""
 
     def twice(x: Any) -> Any:
@@ -191,7 +191,7 @@ def test_values_as_text(value: Any, text: str) -> None:
     assert pane._text(value) == text
 
 
-def test_devices_of_a_permuted_mesh_are_told() -> None:
+def test_devices_of_a_permuted_mesh_are_sent() -> None:
     devices = np.array(jax.devices())[::-1]
     assert devices.size > 1
     mesh = jax.sharding.Mesh(devices.reshape(2, -1), ("a", "b"))
@@ -203,7 +203,7 @@ def test_devices_of_a_permuted_mesh_are_told() -> None:
     explorer.close()
 
 
-def test_devices_are_told_as_the_build_options_assign_them() -> None:
+def test_devices_follow_the_device_assignment() -> None:
     explorer = inspector.explore(step, X, axis_env=[("i", 2), ("j", 2)]).wait(120)
     variant = explorer.add(Options(device_assignment=((1,), (0,), (3,), (2,))))
     explorer.wait(120)

@@ -1,4 +1,4 @@
-"""The pane of options: a scan is told as it goes on, what was tried becomes a variant, and typed options do."""
+"""The options pane: the progress of a scan is sent, and tried or typed options become a variant."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def scanned() -> Any:
     made.explorer.close()
 
 
-def test_a_scan_is_told_as_it_goes_on(scanned: Scanned) -> None:
+def test_the_progress_of_a_scan_is_sent(scanned: Scanned) -> None:
     scanned.ask("start")
     scanned.until(lambda: scanned.mail.of("scan", state="running"))
     assert scanned.asked == [
@@ -111,7 +111,7 @@ def test_a_scan_is_told_as_it_goes_on(scanned: Scanned) -> None:
     assert told["left_out"] == "12 that dump"
 
 
-def test_what_was_tried_becomes_a_variant_and_nothing_else(scanned: Scanned) -> None:
+def test_only_tried_options_become_variants(scanned: Scanned) -> None:
     scanned.ask("start")
     scanned.until(lambda: scanned.scans)
     scanned.scans[0].ranked = [effect("xla_cpu_enable_fast_math", True, "hlo")]
@@ -147,7 +147,7 @@ def test_stopped_resumed_and_closed(scanned: Scanned) -> None:
     assert len(scanned.scans) == 1
 
 
-def test_what_cannot_be_scanned_says_why() -> None:
+def test_an_impossible_scan_states_the_reason() -> None:
     scanned = Scanned(ValueError("only this process can"))
     scanned.ask("start")
     told = scanned.until(lambda: scanned.mail.of("scan", state="failed"))[-1]

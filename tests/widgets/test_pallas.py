@@ -60,7 +60,7 @@ def test_a_kernel_with_its_blocks_and_memory() -> None:
     assert row["source"]["file"].endswith("kernels.py")
 
 
-def test_what_was_changed_is_marked() -> None:
+def test_changed_fields_are_marked() -> None:
     (row,) = message(kernels(scale, struct(64, 128), compiler_params={0: {"vmem_limit_bytes": 1 << 20}}))["rows"]
     changed = {p["name"]: p["value"] for p in row["params"] if p["overridden"]}
     assert changed == {"vmem_limit_bytes": "1048576"}
@@ -103,7 +103,7 @@ def test_a_refusal_in_the_kernels_body_names_the_line() -> None:
     assert trouble["help_url"] == "https://openxla.org/xla/errors/error_2003"
 
 
-def test_other_errors_are_no_trouble_of_a_kernel() -> None:
+def test_other_errors_are_not_attributed_to_a_kernel() -> None:
     assert (
         message(kernels(scale, struct(64, 128)), error=CompilationError("XLA refused something else"))["trouble"]
         is None
@@ -148,7 +148,7 @@ def test_values_as_they_are_typed(name: str, text: str, value: Any) -> None:
         ("allow_input_fusion", "true, perhaps"),
     ],
 )
-def test_what_is_no_value_is_said_with_what_was_expected(name: str, text: str) -> None:
+def test_an_invalid_value_is_refused_with_the_expected_form(name: str, text: str) -> None:
     with pytest.raises(FlagTypeError) as raised:
         read_values(TPU, {name: text})
     kind = next(field.type for field in TPU if field.name == name)
@@ -184,7 +184,7 @@ def test_every_default_is_read_as_it_is_written() -> None:
     assert write_value((("a", 1), ("b", "x"))) == '{"a": 1, "b": "x"}'
 
 
-def test_a_page_without_a_kernel_says_the_same() -> None:
+def test_a_page_without_a_notebook_kernel_shows_the_same() -> None:
     big = struct(8192, 8192, dtype="bfloat16")
     found = kernels(lambda x, y: matmul(x, y, bm=1024, bk=1024, bn=1024), big, big)
     html = kernels_html(found, Target.parse("tpu:v5e"), CompilationError((TEXTS / "scoped.0.12.txt").read_text()))

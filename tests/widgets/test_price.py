@@ -93,7 +93,7 @@ def test_an_algorithm_that_the_operation_lacks_gives_way() -> None:
         ("tpu:v5e:" + "9" * 40, "cannot read the topology"),
     ],
 )
-def test_what_cannot_be_priced_says_why(network: str, reason: str) -> None:
+def test_prices_that_cannot_be_computed_state_the_reason(network: str, reason: str) -> None:
     given = lowered(lambda x: lax.psum(x, "i"), [("i", 8)])
     reply = priced(request(given.collectives()[0].name, network), program(given))
     assert reply["error"] is not None
@@ -130,7 +130,7 @@ def test_pages_have_the_first_prices_and_reports_the_others() -> None:
     assert len(whole) == 2 * 2 * 3 * 5
 
 
-def test_what_takes_long_or_much_room_is_not_recorded() -> None:
+def test_slow_or_large_prices_are_not_recorded() -> None:
     large = lowered(lambda x: lax.psum(x, "i"), [("i", 128)])
     assert [*recordable(program(large), 0, is_whole=True)] == []
     many = lowered(lambda x: [lax.psum(x * i, "i") for i in range(40)], [("i", 64)])
@@ -138,7 +138,7 @@ def test_what_takes_long_or_much_room_is_not_recorded() -> None:
     assert 5 <= len(some) < 30
 
 
-def test_an_explorer_prices_what_it_shows() -> None:
+def test_an_explorer_prices_its_collectives() -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("a",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a"))
     explorer = inspector.explore(jax.jit(lambda x: x.sum(), in_shardings=sharding), np.ones(8, np.float32)).wait(120)

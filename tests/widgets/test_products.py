@@ -1,4 +1,4 @@
-"""What is recorded on demand, over record fakes: asked once, told, cancelled, gone with its variant."""
+"""Products recorded on demand, with fakes: requested once, sent, canceled, removed with their variant."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_passes_are_recorded_by_a_second_compile_of_the_same(work: FakeWork, exp
     assert len(work.requests) == 2, "nor what is done"
 
 
-def test_a_snapshot_is_told_as_a_graph_with_what_was_done(work: FakeWork, explorer: Explorer, box: Box) -> None:
+def test_a_snapshot_is_sent_as_a_graph_with_its_changes(work: FakeWork, explorer: Explorer, box: Box) -> None:
     texts = Texts.of([HLO, HLO.replace(" s32[] xor(", " s32[] or(", 1)])
     record(box, "passes")
     work.finish(1, passes=Passes((Pass(0, "simplification", "algsimp", True, 0.25, 0, 1, texts),)))
@@ -131,7 +131,7 @@ def test_a_snapshot_is_told_as_a_graph_with_what_was_done(work: FakeWork, explor
     assert "There is no pass 7" in box.last("pass_graph")["error"]["message"]
 
 
-def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer: Explorer, box: Box) -> None:
+def test_a_pass_is_sent_as_its_later_text_and_removed_lines(work: FakeWork, explorer: Explorer, box: Box) -> None:
     record(box, "passes")
     work.finish(1, passes=PASSES)
     drain(explorer)
@@ -151,7 +151,7 @@ def test_a_pass_is_told_as_its_later_text_and_what_went(work: FakeWork, explorer
     assert box.last("pass_change", id=6)["error"]["kind"] == "ParameterError"
 
 
-def test_code_is_told_with_its_instructions_and_its_text_when_asked(
+def test_code_is_sent_with_its_instructions_and_its_text_on_request(
     work: FakeWork, explorer: Explorer, box: Box
 ) -> None:
     record(box, "assembly")
@@ -182,7 +182,7 @@ def test_pages_without_scripts_name_passes_and_code(work: FakeWork, explorer: Ex
     assert "000: kKernel" in page
 
 
-def test_what_a_back_end_does_not_give_is_said(work: FakeWork, explorer: Explorer, box: Box) -> None:
+def test_products_missing_from_a_backend_are_reported(work: FakeWork, explorer: Explorer, box: Box) -> None:
     for index, (product, pane) in enumerate({"passes": "passes", "assembly": "code"}.items(), start=1):
         record(box, product)
         why_not = Unavailable("the compiler wrote none", "Try another.")
@@ -191,7 +191,7 @@ def test_what_a_back_end_does_not_give_is_said(work: FakeWork, explorer: Explore
         assert box.last(pane)["note"] == "The compiler wrote none. Try another."
 
 
-def test_a_failure_is_told_and_may_be_tried_again(work: FakeWork, explorer: Explorer, box: Box) -> None:
+def test_a_failure_is_reported_and_can_be_retried(work: FakeWork, explorer: Explorer, box: Box) -> None:
     record(box, "passes")
     work.jobs[1].fail(CompilationError("no"))
     drain(explorer)
@@ -223,7 +223,7 @@ def test_a_removed_variant_takes_its_recordings_along(work: FakeWork, explorer: 
     assert not [m for m in box.all if m.get("to") == "another" and m["type"] == "recording"]
 
 
-def test_what_is_compiled_still_cannot_be_recorded(work: FakeWork, box: Box) -> None:
+def test_a_compiling_variant_cannot_be_recorded(work: FakeWork, box: Box) -> None:
     explorer = work.explorer()
     other = Box(explorer)
     record(other, "passes")
@@ -234,7 +234,7 @@ def test_what_is_compiled_still_cannot_be_recorded(work: FakeWork, box: Box) -> 
     explorer.close()
 
 
-def test_what_a_result_has_already_is_shown_without_a_compile(work: FakeWork, box: Box) -> None:
+def test_existing_products_are_shown_without_compiling(work: FakeWork, box: Box) -> None:
     explorer = work.explorer()
     work.finish(1, passes=PASSES)
     explorer.wait(10)
@@ -262,7 +262,7 @@ def test_the_list_has_counts_where_they_are_known_and_the_time_of_the_whole(
     assert all((part["duration_s"] is None) == bool(part["reason"]) for part in told["times"])
 
 
-def test_an_excerpt_and_the_difference_of_any_two_are_told(work: FakeWork, explorer: Explorer, box: Box) -> None:
+def test_an_excerpt_and_the_difference_of_any_two_are_sent(work: FakeWork, explorer: Explorer, box: Box) -> None:
     record(box, "passes")
     work.finish(1, passes=PASSES)
     drain(explorer)
@@ -274,7 +274,7 @@ def test_an_excerpt_and_the_difference_of_any_two_are_told(work: FakeWork, explo
         assert len(reply["hunks"]) == (1 if since == -1 else 0)
 
 
-def test_of_requests_that_wait_the_last_of_a_browser_is_answered(work: FakeWork, explorer: Explorer, box: Box) -> None:
+def test_only_the_last_waiting_request_of_a_browser_is_answered(work: FakeWork, explorer: Explorer, box: Box) -> None:
     record(box, "passes")
     work.finish(1, passes=PASSES)
     drain(explorer)
@@ -318,7 +318,7 @@ def test_a_variant_without_a_pass_is_one_request(work: FakeWork, explorer: Explo
     assert "only passes that the backend needs changed the module" in box.last("notice")["message"]
 
 
-def test_a_notebook_keeps_what_is_recorded_after_the_compile(
+def test_a_notebook_saves_products_recorded_after_the_compile(
     work: FakeWork, explorer: Explorer, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = explorer._recorder

@@ -19,7 +19,7 @@ BROWSER = Path(__file__).resolve().parent.parent.parent / "frontend" / "src" / "
 
 
 def faults(lines: Iterable[PaneEntry]) -> list[str]:
-    """What is wrong with a table of panes."""
+    """Lists the mistakes in a table of panes."""
     lines = tuple(lines)
     said = [*get_args(messages.OfExplorer), *(kind for line in lines for kind in line.says)]
     heard = [*get_args(messages.ToExplorer), *(kind for line in lines for kind in line.hears)]
@@ -49,7 +49,7 @@ def test_the_table_holds_together() -> None:
     assert set(PRODUCTS) <= set(get_args(Need))
 
 
-def test_some_panes_are_offered_only_where_a_program_has_what_they_show() -> None:
+def test_some_panes_require_matching_contents_of_a_program() -> None:
     usual = offered(has_kernels=False, has_partitions=False)
     kernels = offered(has_kernels=True, has_partitions=False)
     partitions = offered(has_kernels=False, has_partitions=True)

@@ -54,7 +54,7 @@ def told(mailbox: Mailbox, rows: int) -> dict[str, Any]:
     raise TimeoutError(f"{rows} rows never came; got {mailbox.last('retraces')}")
 
 
-def test_what_is_called_again_is_told_while_it_is_watched(explorer: Explorer) -> None:
+def test_retraces_are_sent_during_the_watch(explorer: Explorer) -> None:
     @jax.jit
     def step(x: Any) -> Any:
         return x * 2
@@ -83,7 +83,7 @@ def test_what_is_called_again_is_told_while_it_is_watched(explorer: Explorer) ->
     assert found.table()["where"].tolist() == ["x"]
 
 
-def test_what_a_loop_repeats_is_one_row_and_others_are_not(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retraces_repeated_by_a_loop_are_one_row(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pane, "_MOST", 2)
     mailbox = Mailbox(explorer)
     explorer.watch_retraces()
@@ -117,7 +117,7 @@ def test_the_line_is_the_users_where_a_library_calls(tmp_path: Path) -> None:
     assert found[-1].called_at.startswith(f"{__file__}:")
 
 
-def test_an_explorer_that_nobody_has_watches_no_longer() -> None:
+def test_a_deleted_explorer_stops_watching() -> None:
     explorer = explorer_of(RetraceWatch())
     explorer.watch_retraces()
     gone = weakref.ref(explorer)

@@ -22,7 +22,7 @@ ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
-    """Which peaks were measured; each instruction computes 10 flops and moves 8 bytes, of the last kernel nothing is known."""
+    """The peaks that were measured; each instruction computes 10 flops and moves 8 bytes, the last kernel is unknown."""
     asked: list[Peak] = []
 
     def measure() -> Peak:
@@ -52,7 +52,7 @@ def ask(explorer: Explorer, number: int, **changes: Any) -> dict[str, Any]:
     return Mailbox(explorer).reply("roofline", request | changes)
 
 
-def test_without_roofs_the_kernels_and_what_can_be_done_are_told(explorer: Explorer, measured: list[Peak]) -> None:
+def test_without_peak_figures_the_kernels_and_a_remedy_are_sent(explorer: Explorer, measured: list[Peak]) -> None:
     reply = ask(explorer, 1)
     assert reply["error"] is None
     assert reply["peak"] is None
@@ -98,7 +98,9 @@ def test_sums_have_every_kernel_once(explorer: Explorer, by: str) -> None:
     assert any("not counted" in row["unknown"] or row["least_s"] is None for row in sums["rows"]) == bool(unknown)
 
 
-def test_the_slowest_are_shown_and_the_rest_is_said(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slowest_kernels_are_shown_and_the_rest_are_counted(
+    explorer: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = ask(explorer, 1)["count"]
     monkeypatch.setattr(roofline, "_SHOWN", 1)
     assert [(len(reply["points"]), reply["count"]) for reply in [ask(explorer, 2)]] == [(1, count)]
@@ -106,7 +108,7 @@ def test_the_slowest_are_shown_and_the_rest_is_said(explorer: Explorer, monkeypa
     assert len(groups["rows"]) == 1 < groups["count"]
 
 
-def test_a_failure_and_a_variant_that_is_gone_are_told(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_and_a_removed_variant_are_reported(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no variant 7" in ask(explorer, 1, variant=7)["error"]["message"]
 
     def fail(*_: object) -> None:

@@ -71,7 +71,7 @@ def test_a_line_for_each_of_the_first_replicas() -> None:
     assert result["inputs"][0]["per_replica"]
 
 
-def test_made_inputs_and_long_lists_are_said() -> None:
+def test_generated_inputs_and_truncated_lists_are_reported() -> None:
     result = shown(np.zeros(2), made=True, count=50)
     assert result["inputs"][0]["generated"]
     assert len(result["inputs"]) == len(result["outputs"]) == 40
@@ -118,7 +118,7 @@ def measured() -> Iterator[Measured]:
     made.explorer.close()
 
 
-def test_what_is_kept_follows_a_run(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recording_follows_a_run(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     refreshed: list[str] = []
     monkeypatch.setattr(measured.explorer._recorder, "refresh", lambda: refreshed.append(repr(measured.explorer)))
     measured.measure(0, 1.0, 2.0)
@@ -176,7 +176,7 @@ def test_outputs_above_the_limit_are_compared_by_time_alone(
     assert (found["is_same"], found["is_faster"]) == (None, True)
 
 
-def test_inputs_are_compared_and_not_held(measured: Measured) -> None:
+def test_inputs_are_compared_and_not_stored(measured: Measured) -> None:
     _, second, third = measured.numbers
     given = np.ones(2, np.float32)
     gone = weakref.ref(given)
@@ -192,7 +192,7 @@ def test_inputs_are_compared_and_not_held(measured: Measured) -> None:
     assert gone() is None
 
 
-def test_outputs_are_compared_on_a_thread_of_their_own(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_compared_on_a_separate_thread(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
     compare = run_pane.compare_outcomes
 
@@ -208,7 +208,7 @@ def test_outputs_are_compared_on_a_thread_of_their_own(measured: Measured, monke
     assert [name.partition("_")[0] for name in names] == ["inspector-comparison"]
 
 
-def test_outputs_too_large_to_keep_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_too_large_to_store_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_pane, "_MOST_BYTES", 7)
     assert "Outputs of 8 B are too large to store" in shown(np.zeros(2, np.float32))["note"]
     assert shown(np.zeros(1, np.float32))["note"] == ""

@@ -19,7 +19,7 @@ def helped(x: Any) -> Any:
     return jnp.sin(x)
 
 
-def test_it_begins_at_the_function() -> None:
+def test_the_source_begins_at_the_function() -> None:
     lowered = inspector.lower(doubled, 1.0)
     context: Any = None
     (entry,) = SourcePane("source", context).lowered(lowered, None)

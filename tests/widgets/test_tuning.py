@@ -84,7 +84,7 @@ def test_python_adds_a_variant_with_other_parameters(explorer: Explorer, work: F
     assert work.requests[0].program.digest != work.requests[1].program.digest
 
 
-def test_what_cannot_be_lowered_is_a_variant_that_has_failed(explorer: Explorer) -> None:
+def test_parameters_that_cannot_be_lowered_are_a_failed_variant(explorer: Explorer) -> None:
     variant = explorer.tune({"scale": {"vmem_limit_bytes": -1}})
     assert variant.state == "failed"
     assert "Expected a positive number of bytes" in str(variant.error)
@@ -97,7 +97,7 @@ def test_interpreted_kernels_are_for_the_cpu(explorer: Explorer) -> None:
     assert variant.lowered.kernels[0].interpret
 
 
-def test_another_generation_keeps_what_was_changed_and_is_not_interpreted(explorer: Explorer) -> None:
+def test_another_generation_keeps_the_changes_and_is_not_interpreted(explorer: Explorer) -> None:
     assert explorer.add(None, "tpu:v6e").lowered is not explorer.baseline.lowered  # its kernels see another chip
     explorer._compiles.lowerings.tuning = Tuning.of({"scale": {"vmem_limit_bytes": 5}}, interpret=True, chip="v5e")
     variant = explorer.add(None, "tpu:v6e")
@@ -117,7 +117,7 @@ def test_the_browser_asks_for_a_changed_field(explorer: Explorer, box: Mailbox) 
     assert explorer.variants[2].tuning.as_dict() == {0: {"vmem_limit_bytes": 2 << 20, "disable_bounds_checks": True}}
 
 
-def test_what_was_typed_wrong_is_said_and_adds_nothing(explorer: Explorer, box: Mailbox) -> None:
+def test_a_mistyped_value_is_reported_and_adds_nothing(explorer: Explorer, box: Mailbox) -> None:
     for values, text in (
         ({"vmem_limit_bytes": "lots"}, "vmem_limit_bytes must be int"),
         ({"vmem_limit_bytes": "-3"}, "vmem_limit_bytes is -3"),
@@ -163,7 +163,7 @@ def test_explore_takes_them_for_its_baseline() -> None:
     explorer.close()
 
 
-def test_the_memory_that_a_kernel_got_is_told_once_there_is_code(
+def test_the_memory_of_a_kernel_is_sent_once_code_is_recorded(
     explorer: Explorer, box: Mailbox, work: FakeWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = SimpleNamespace(operands=(), shape=Shape("tuple"))

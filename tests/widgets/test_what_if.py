@@ -28,7 +28,7 @@ PARAMS = {"w": jnp.ones((64, 256)), "v": jnp.ones((256, 32))}
 X = jnp.ones((128, 64))
 
 
-def test_arguments_and_what_is_above_them_can_be_chosen() -> None:
+def test_arguments_and_their_parents_can_be_chosen() -> None:
     found = suppositions(inspector.lower(step, PARAMS, X))
     assert [(a["path"], a["what"], a["dtype"], a["length"], a["donated"]) for a in found["arguments"]] == [
         ("params", "2 arrays", "float32", None, False),
@@ -62,7 +62,7 @@ def test_names_with_brackets_and_dots_in_them() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_above_a_single_array_is_that_array() -> None:
+def test_the_parent_of_a_single_array_is_that_array() -> None:
     found = suppositions(inspector.lower(lambda t: t["w"] + 1, {"w": jnp.arange(3)}))
     assert [(a["path"], a["dtype"]) for a in found["arguments"]] == [("t['w']", "")]
 
@@ -86,7 +86,7 @@ def test_scopes_are_those_of_a_forward_and_a_backward_pass_outside_of_loops() ->
     assert suppositions(inspector.lower(loss, jnp.ones((4, 4)), jnp.ones((2, 4))))["scopes"] == []
 
 
-def test_a_module_without_its_function_says_so() -> None:
+def test_a_module_without_its_function_is_reported() -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
     assert "no Python function" in suppositions(inspector.lower(text))["note"]
 
@@ -133,7 +133,7 @@ def test_a_shared_leading_dimension_is_changed_everywhere() -> None:
     explorer.close()
 
 
-def test_what_cannot_be_lowered_is_a_variant_that_failed() -> None:
+def test_a_change_that_cannot_be_lowered_is_a_failed_variant() -> None:
     explorer = explored()
     variant = explorer.what_if(donate="nobody")
     assert variant.state == "failed"
@@ -144,7 +144,7 @@ def test_what_cannot_be_lowered_is_a_variant_that_failed() -> None:
     explorer.close()
 
 
-def test_what_cannot_be_lowered_keeps_nothing_else_from_other_axes() -> None:
+def test_a_failed_variant_does_not_prevent_other_axes() -> None:
     explorer = inspector.explore(lambda x, y: jax.lax.psum(x, "i") + y, X, X, axis_env=[("i", 1)])
     explorer.what_if(donate="nobody")
     donated = explorer.what_if(donate="x")
@@ -183,7 +183,7 @@ def asked(explorer: inspector.Explorer, **supposed: Any) -> dict[str, Any]:
     return reply
 
 
-def test_what_the_function_itself_says_is_told_too() -> None:
+def test_errors_of_the_function_are_sent() -> None:
     explorer = inspector.explore(lambda x, y: x + y, jnp.ones((4, 2)), jnp.ones((4, 2)))
     reply = asked(explorer, batch={"x": 3})
     assert reply["variant"] is None
@@ -191,7 +191,7 @@ def test_what_the_function_itself_says_is_told_too() -> None:
     explorer.close()
 
 
-def test_a_browser_gets_the_variant_or_what_is_wrong() -> None:
+def test_a_browser_gets_the_variant_or_the_error() -> None:
     explorer = explored()
     reply = asked(explorer, rematerialize=["hidden"])
     assert (reply["id"], reply["error"]) == (7, None)

@@ -1,4 +1,4 @@
-"""What a page finds in HTML that inspector wrote."""
+"""The data that a page finds in HTML written by inspector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def tables(page: str) -> list[dict[str, Any]]:
-    """The tables of the transcripts, each with its buffers' bytes in place of their lengths."""
+    """The tables of the transcripts, each with its buffers' bytes instead of their lengths."""
     found = re.findall("<script type='application/x-inspector-transcript'>([^<]*)</script>", page)
     return [read(base64.b64decode(text)) for text in found]
 
@@ -60,7 +60,7 @@ def decoded(data: bytes) -> str:
 
 
 def unpacked(packing: str, data: bytes) -> bytes:
-    """What was packed."""
+    """Returns the unpacked data."""
     if packing == "lines":
         return decoded(data).encode()
     raw = gzip.decompress(data)

@@ -239,13 +239,13 @@ def _matched(counted: Digits | None, covered: Digits | None, mesh: Mesh, ordered
     whole = _digits(counted, covered, mesh.axis_sizes)
     if whole is not None and (whole.in_order or not ordered):
         return tuple(mesh.axis_names[digit] for digit in whole.digits)
-    found: list[Axes] = []
+    candidates: list[Axes] = []
     for factors in itertools.islice(_factorizations(mesh.axis_sizes), _MOST_FACTORIZATIONS):
         digits = _digits(counted, covered, tuple(factor.size or 1 for factor in factors))
         if digits is not None and (digits.in_order or not ordered):
-            found.append(_joined([factors[digit] for digit in digits.digits], mesh))
-    if found:
-        return min(found, key=len)
+            candidates.append(_joined([factors[digit] for digit in digits.digits], mesh))
+    if candidates:
+        return min(candidates, key=len)
     if whole is not None:
         names = ", ".join(mesh.axis_names[digit] for digit in whole.digits)
         return Unavailable(f"the groups are those of axes ({names}), but their members are in a different order")

@@ -33,12 +33,12 @@ INSERTED_BY_RULE = (
 
 
 def inserted_by(
-    found: Operation, op_name: str, joins_partitions: bool, phases: Phases, relative: str = ""
+    collective: Operation, op_name: str, joins_partitions: bool, phases: Phases, relative: str = ""
 ) -> str | Unavailable:
     """Returns the author of a collective, following `INSERTED_BY_RULE`.
 
     Args:
-      found: the collective.
+      collective: the collective.
       op_name: its own op_name, or that of the instruction that contains it; "" if there is none.
       joins_partitions: whether its groups join partitions of a program that has several.
       phases: phases of its module.
@@ -47,14 +47,14 @@ def inserted_by(
     """
     written = [name for name in merged_names(op_name) if primitive(name) in _PRIMITIVES]
     if written:
-        by = {"autodiff" if phases.of(found.instruction, name) == ("backward",) else "user" for name in written}
+        by = {"autodiff" if phases.of(collective.instruction, name) == ("backward",) else "user" for name in written}
         return " + ".join(sorted(by, reverse=True))
-    if any(i.frontend_attributes.get("is_spmd_generated") == "true" for i in (found.operation, found.holder)):
+    if any(i.frontend_attributes.get("is_spmd_generated") == "true" for i in (collective.operation, collective.holder)):
         return "partitioner"
     if not op_name:
         if not relative or not joins_partitions:
             return Unavailable("the instruction has no op_name, so its origin is unknown")
-        if any(_is_of_user(origin.op_name) for origin in found.instruction.module.known_origins):
+        if any(_is_of_user(origin.op_name) for origin in collective.instruction.module.known_origins):
             return Unavailable("the instruction has no op_name, and the program also calls collectives in a shard_map")
         return "partitioner"
     return "partitioner" if joins_partitions else "compiler"

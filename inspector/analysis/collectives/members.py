@@ -191,12 +191,12 @@ def _all_gather(member: _Member) -> tuple[str, str]:
 def _reduce_scatter(member: _Member) -> tuple[str, str]:
     count, along, blocks = len(member.group), _along(member), member.collective.blocks
     if isinstance(blocks, Unavailable):
-        kept = f"one of {count} blocks (block number unknown: {blocks.reason})"
+        block = f"one of {count} blocks (block number unknown: {blocks.reason})"
     else:
-        kept = f"block {blocks[member.logical_id % len(blocks)] if blocks else member.position} of {count}"
+        block = f"block {blocks[member.logical_id % len(blocks)] if blocks else member.position} of {count}"
     return (
         f"own {member.operand}, all {count} blocks{along}",
-        f"{kept}{along} of the {_reduction(member)} of all {count}: {member.result}",
+        f"{block}{along} of the {_reduction(member)} of all {count}: {member.result}",
     )
 
 

@@ -51,37 +51,37 @@ class Sources:
     def __init__(self, module: Module) -> None:
         self._module = module
 
-    def of(self, found: Operation) -> Source:
+    def of(self, collective: Operation) -> Source:
         """Returns the origin of an operation."""
-        near = self._near(found)
-        merged = self._merged(found) if found.opcode in _OF_OPERANDS else None
+        near = self._near(collective)
+        merged = self._merged(collective) if collective.opcode in _OF_OPERANDS else None
         if near is not None:
             return near if merged is None else dataclasses.replace(near, op_name=f"{near.op_name};{merged.op_name}")
         if merged is not None:
             return merged
-        made_from = ("operand", found.holder, self._operands)
-        used_by = ("user", found.done or found.holder, self._using)
-        for kind, start, step in (made_from, used_by) if found.opcode in _OF_OPERANDS else (used_by, made_from):
+        made_from = ("operand", collective.holder, self._operands)
+        used_by = ("user", collective.done or collective.holder, self._using)
+        for kind, start, step in (made_from, used_by) if collective.opcode in _OF_OPERANDS else (used_by, made_from):
             for relative in _walk(start, step):
                 if relative.frames:
                     return Source(relative.op_name, relative.frames, f"its {kind} {relative.name}", relative.name)
         return Source("", (), Unavailable(_LOST))
 
-    def _near(self, found: Operation) -> Source | None:
+    def _near(self, collective: Operation) -> Source | None:
         """Returns the origin of the operation, or of an instruction that performs, contains or ends it."""
-        own = found.operation.name, found.instruction.name
-        for instruction in (found.instruction, found.operation, found.holder, found.done):
+        own = collective.operation.name, collective.instruction.name
+        for instruction in (collective.instruction, collective.operation, collective.holder, collective.done):
             if instruction is not None and instruction.frames:
                 via = "itself" if instruction.name in own else f"{instruction.name}, which contains it"
                 return Source(instruction.op_name, instruction.frames, via, instruction.name)
         return None
 
-    def _merged(self, found: Operation) -> Source | None:
+    def _merged(self, collective: Operation) -> Source | None:
         """Returns the origin of several merged sums: that of the largest, with the name stacks of all.
 
         None if there is only one sum, or if the origin is lost.
         """
-        parts = [part for operand in found.holder.operands for part in _concatenated(operand)]
+        parts = [part for operand in collective.holder.operands for part in _concatenated(operand)]
         if len(parts) < 2:
             return None
         made = [(part.shape.byte_size, next((i for i in self._makers(part) if i.frames), None)) for part in parts]

@@ -71,9 +71,9 @@ def parts(
             if key not in shares:
                 shares[key], examples[key] = [0.0, 0.0, 0.0], example
             shares[key][place] += amount / whole
-    found = [_part(examples[o], phases, flops=f, moved=m, seconds=s) for o, (s, f, m) in shares.items()]
-    found.reverse()  # among equal shares, the last instruction comes first: the root
-    return tuple(sorted(found, key=lambda part: (-part.least_s, -part.flops, -part.main_memory_bytes)))
+    entries = [_part(examples[o], phases, flops=f, moved=m, seconds=s) for o, (s, f, m) in shares.items()]
+    entries.reverse()  # among equal shares, the last instruction comes first: the root
+    return tuple(sorted(entries, key=lambda part: (-part.least_s, -part.flops, -part.main_memory_bytes)))
 
 
 def _part(instruction: Instruction, phases: Phases, flops: float, moved: float, seconds: float) -> Part:

@@ -57,10 +57,10 @@ def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
     if named:
         return _named(named, peak)
     kinds = {operand.shape.element_type for operand in product.operands[:2]}
-    found = {_by_type(kind, precision, peak) for kind in kinds for precision in precisions}
-    known = [each for each in found if isinstance(each, Algorithm)]
-    if not known or len(known) < len(found):
-        return next(each for each in found if isinstance(each, Unavailable))
+    algorithms = {_by_type(kind, precision, peak) for kind in kinds for precision in precisions}
+    known = [each for each in algorithms if isinstance(each, Algorithm)]
+    if not known or len(known) < len(algorithms):
+        return next(each for each in algorithms if isinstance(each, Unavailable))
     if len(known) == 1:
         return known[0]
     fastest = max(known, key=lambda each: peak.flops_per_s[each.peak_name] / each.passes)

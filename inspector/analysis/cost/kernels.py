@@ -82,14 +82,14 @@ def kernels(module: Module) -> tuple[DeviceKernel, ...]:
 def structure(module: Module) -> Structure:
     """Counts the device's work in one execution of a module."""
     executed, where = kernels(module), places(module)
-    found = [(f, where.get(f.instruction.computation.name)) for f in operations(module)]
-    together = [(f, place.at_least) for f, place in found if place is not None]
+    located = [(f, where.get(f.instruction.computation.name)) for f in operations(module)]
+    together = [(f, place.at_least) for f, place in located if place is not None]
     return Structure(
         kernels=total(kernel.place.at_least for kernel in executed),
         fusions=_executions(executed, "fusion"),
         custom_calls=_executions(executed, "custom-call"),
         collectives=total(runs for _, runs in together),
-        collective_bytes=total(runs * found.operand_bytes for found, runs in together),
+        collective_bytes=total(runs * each.operand_bytes for each, runs in together),
         estimated_cycles=_cycles(executed),
         vmem_scratch_bytes=_scratch([k.instruction for k in executed]),
     )

@@ -55,6 +55,6 @@ def _within(own: tuple[str, ...], above: frozenset[str]) -> frozenset[str]:
     return frozenset(max(phase, outer, key=_STRENGTH.index) for phase in own for outer in above)
 
 
-def phases_text(found: tuple[str, ...]) -> str | None:
+def phases_text(phases: tuple[str, ...]) -> str | None:
     """Formats phases for a table: "forward + backward" for an instruction that XLA merged from both; None if unknown."""
-    return " + ".join(found) or None
+    return " + ".join(phases) or None

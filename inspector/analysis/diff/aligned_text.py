@@ -51,7 +51,10 @@ class _Texts:
         self._ours, self._theirs = before.text.split("\n"), after.text.split("\n")
         self._of_ours, self._of_theirs = _by_name(before), _by_name(after)
         self._before, self._after = before, after
-        self._told = {i.row for c in diff.changes for i in c.before}, {i.row for c in diff.changes for i in c.after}
+        self._changed_rows = (
+            {i.row for c in diff.changes for i in c.before},
+            {i.row for c in diff.changes for i in c.after},
+        )
         self._places: dict[int, int] = {}  # of removed lines, in the second text
 
     def aligned(self) -> Aligned:
@@ -78,29 +81,29 @@ class _Texts:
         partners: list[int] = self._diff.partners.tolist()
         numbers = {name: number for number, name in enumerate(columns.computation_names)}
         ends = self._ends(self._before), self._ends(self._after)
-        found = []
+        matches = []
         for number, (name, computation) in enumerate(
             zip(self._before.instruction_names, self._before.computation_names, strict=True)
         ):
             if name is not None:
                 row = partners[rows[name]]
-                found.append(self._of_theirs.get(other.names[row], _NONE) if row >= 0 else _NONE)
+                matches.append(self._of_theirs.get(other.names[row], _NONE) if row >= 0 else _NONE)
             elif computation is not None:
                 pair = self._diff.computations.get(numbers.get(computation, _NONE), _NONE)
                 there = ends[1].get(other.computation_names[pair]) if pair >= 0 else None
-                found.append(there[number != ends[0][computation][0]] if there else _NONE)
+                matches.append(there[number != ends[0][computation][0]] if there else _NONE)
             else:
-                found.append(0 if number == 0 else _NONE)
-        return found
+                matches.append(0 if number == 0 else _NONE)
+        return matches
 
     @staticmethod
     def _ends(text: DisplayText) -> dict[str, tuple[int, int]]:
         """Maps each computation to its first and last line."""
-        found: dict[str, tuple[int, int]] = {}
+        spans: dict[str, tuple[int, int]] = {}
         for number, name in enumerate(text.computation_names):
             if name is not None:
-                found[name] = found.get(name, (number, number))[0], number
-        return found
+                spans[name] = spans.get(name, (number, number))[0], number
+        return spans
 
     def _may_differ(self, number: int, line: int) -> bool:
         """Reports whether two matched lines may differ in more than names."""
@@ -108,7 +111,7 @@ class _Texts:
         if name is None:
             return number == 0 and self._is_other_heading()
         x, y = self._rows[0][name], self._rows[1][str(self._after.instruction_names[line])]
-        return x in self._told[0] or y in self._told[1] or self._is_rewired(x, y)
+        return x in self._changed_rows[0] or y in self._changed_rows[1] or self._is_rewired(x, y)
 
     def _is_other_heading(self) -> bool:
         """Reports whether the first lines of the modules differ in more than the name."""
@@ -133,14 +136,14 @@ class _Texts:
         """Maps names of the first module to the names of the second for matched instructions and computations."""
         columns, other = self._diff.before.columns, self._diff.after.columns
         pairs = enumerate(self._diff.partners.tolist())
-        found = {columns.names[x]: other.names[y] for x, y in pairs if y >= 0}
+        names = {columns.names[x]: other.names[y] for x, y in pairs if y >= 0}
         for number, pair in self._diff.computations.items():
-            found[columns.computation_names[number]] = other.computation_names[pair]
-        return found
+            names[columns.computation_names[number]] = other.computation_names[pair]
+        return names
 
     def _renamed(self, line: str) -> str:
         pattern = _WITH_SIGN if "%" in line else _WITHOUT_SIGN
-        return pattern.sub(lambda found: self._names.get(found[0], found[0]), line)
+        return pattern.sub(lambda match: self._names.get(match[0], match[0]), line)
 
     def _hunks(self, taken: set[int], gone: dict[int, list[str]], changed: dict[int, str]) -> Aligned:
         hunks: list[Hunk] = []
@@ -148,37 +151,37 @@ class _Texts:
         following: list[int] = []
         a, count = 0, len(self._theirs)
         begun: tuple[int, int] | None = None
-        is_told = False
+        is_reported = False
         for line in range(count + 1):
             went = gone.get(line, [])
             is_new = line < count and bool(self._theirs[line]) and line not in taken
             is_other = is_new or line in changed
             if begun is None and (went or is_other):
-                begun, is_told = (a, line), False
+                begun, is_reported = (a, line), False
             removed += went
             a += len(went)
-            is_told |= bool(went) or is_new or (is_other and self._is_told(line))
+            is_reported |= bool(went) or is_new or (is_other and self._is_reported(line))
             if begun is not None and not is_other:
                 hunks.append((begun[0], a, begun[1], line))
-                following += [] if is_told else [len(hunks) - 1]
+                following += [] if is_reported else [len(hunks) - 1]
                 begun = None
             removed += [changed[line]] if line in changed else []
             a += not is_new
         return Aligned(tuple(hunks), tuple(removed), tuple(following), self._lines_of_changes())
 
-    def _is_told(self, line: int) -> bool:
+    def _is_reported(self, line: int) -> bool:
         name = self._after.instruction_names[line] if line < len(self._theirs) else None
-        return line == 0 or (name is not None and self._rows[1][name] in self._told[1])
+        return line == 0 or (name is not None and self._rows[1][name] in self._changed_rows[1])
 
     def _lines_of_changes(self) -> tuple[int, ...]:
-        found = []
+        line_numbers = []
         for change in self._diff.changes:
             partners = {int(self._diff.partners[i.row]) for i in change.before}
             both_first = sorted(change.after, key=lambda i: i.row not in partners)
             lines = [self._of_theirs.get(i.name, _NONE) for i in both_first]
             lines += [self._places.get(self._of_ours.get(i.name, _NONE), _NONE) for i in change.before]
-            found.append(next((line for line in lines if line >= 0), 0 if not lines else _NONE))
-        return tuple(found)
+            line_numbers.append(next((line for line in lines if line >= 0), 0 if not lines else _NONE))
+        return tuple(line_numbers)
 
 
 def _by_name(text: DisplayText) -> dict[str, int]:

@@ -47,18 +47,18 @@ def altered(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
     Replica groups, source-target pairs and shardings count as different only if their meanings differ; see `respelled`.
     """
     a, b = before.proto, after.proto
-    found = []
+    aspects = []
     if a.opcode != b.opcode:
-        found.append(Aspect("opcode", a.opcode, b.opcode))
-    found += shape_aspects(before.shape, after.shape)
+        aspects.append(Aspect("opcode", a.opcode, b.opcode))
+    aspects += shape_aspects(before.shape, after.shape)
     if (before.channel_id is None) != (after.channel_id is None):
-        found.append(Aspect("channel", _channel(before), _channel(after)))
-    found += [aspect for aspect, is_same in _spelled(before, after) if not is_same]
+        aspects.append(Aspect("channel", _channel(before), _channel(after)))
+    aspects += [aspect for aspect, is_same in _spelled(before, after) if not is_same]
     for field in a.DESCRIPTOR.fields:
         is_compared = field.number not in (*NAMING, *CONFIGURING, *SPELLED, OPCODE, SHAPE)
         if is_compared and _differs(field.name, a, b) and not _is_same_sharding(field.name, a, b):
-            found.append(_aspect(field.name, a, b))
-    return tuple(each for each in found if not _is_default(each))
+            aspects.append(_aspect(field.name, a, b))
+    return tuple(each for each in aspects if not _is_default(each))
 
 
 def respelled(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
@@ -100,15 +100,15 @@ def _is_default(aspect: Aspect) -> bool:
 
 def configured(before: Instruction, after: Instruction) -> tuple[Aspect, ...]:
     """Compares the backend configs and frontend attributes of two instructions."""
-    found = []
+    aspects = []
     if before.backend_config != after.backend_config:
         texts = [each.backend_config.decode(errors="replace") for each in (before, after)]
-        found.append(Aspect("backend config", *_parted(*texts)))
+        aspects.append(Aspect("backend config", *_parted(*texts)))
     ours, theirs = before.frontend_attributes, after.frontend_attributes
     for name in sorted({*ours, *theirs}):
         if ours.get(name) != theirs.get(name):
-            found.append(Aspect(f"attribute {name}", *_parted(ours.get(name, ""), theirs.get(name, ""))))
-    return tuple(found)
+            aspects.append(Aspect(f"attribute {name}", *_parted(ours.get(name, ""), theirs.get(name, ""))))
+    return tuple(aspects)
 
 
 def shape_aspects(before: Shape, after: Shape) -> list[Aspect]:
@@ -119,14 +119,14 @@ def shape_aspects(before: Shape, after: Shape) -> list[Aspect]:
         return [Aspect("shape", *_parted(str(before), str(after)))]
     if before.is_tuple:
         return _tuple_aspects(before, after)
-    found = []
+    aspects = []
     if before.element_type != after.element_type:
-        found.append(Aspect("element type", before.element_type, after.element_type))
+        aspects.append(Aspect("element type", before.element_type, after.element_type))
     if (before.dimensions, before.dynamic) != (after.dimensions, after.dynamic):
-        found.append(Aspect("dimensions", _dimensions(before), _dimensions(after)))
-    if before.layout != after.layout and (len(before.dimensions) == len(after.dimensions) or not found):
-        found.append(Aspect("layout", str(before.layout or ""), str(after.layout or "")))
-    return found or [Aspect("shape", *_parted(str(before), str(after)))]
+        aspects.append(Aspect("dimensions", _dimensions(before), _dimensions(after)))
+    if before.layout != after.layout and (len(before.dimensions) == len(after.dimensions) or not aspects):
+        aspects.append(Aspect("layout", str(before.layout or ""), str(after.layout or "")))
+    return aspects or [Aspect("shape", *_parted(str(before), str(after)))]
 
 
 def _tuple_aspects(before: Shape, after: Shape) -> list[Aspect]:

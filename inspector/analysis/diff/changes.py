@@ -76,8 +76,8 @@ class Change:
     @property
     def what(self) -> str:
         """Describes the difference in words; "" if there is nothing to add to the kind."""
-        held = [f"with {count:,} more" for count in self.held if count]
-        return "; ".join(filter(None, [*map(str, self.aspects), self.words, *held]))
+        extra = [f"with {count:,} more" for count in self.held if count]
+        return "; ".join(filter(None, [*map(str, self.aspects), self.words, *extra]))
 
     @property
     def respects(self) -> str:
@@ -92,9 +92,9 @@ class Change:
 
 def changes(matching: Matching) -> tuple[Change, ...]:
     """Returns the differences between two modules, by kind and in the second module's order; empty for the same program."""
-    found = [*_of_modules(matching), *_Changes(matching).all()]
+    differences = [*_of_modules(matching), *_Changes(matching).all()]
     order = {kind: number for number, kind in enumerate(KINDS)}
-    return tuple(sorted(found, key=lambda change: order[change.kind]))
+    return tuple(sorted(differences, key=lambda change: order[change.kind]))
 
 
 def respellings(matching: Matching) -> tuple[Change, ...]:
@@ -103,15 +103,15 @@ def respellings(matching: Matching) -> tuple[Change, ...]:
     These are not changes: their kind, "respelled", is not among `KINDS`.
     """
     before, after = matching.before.module, matching.after.module
-    found = []
+    differences = []
     if of_module := respelled_modules(before, after):
-        found.append(Change("respelled", (), (), of_module))
+        differences.append(Change("respelled", (), (), of_module))
     for x in spelled_rows(before):
         ours = before.at(x)
         theirs = after.at(matching.to_after[x]) if matching.to_after[x] >= 0 else None
         if theirs is not None and (aspects := respelled(ours, theirs)):
-            found.append(Change("respelled", (ours,), (theirs,), aspects))
-    return tuple(found)
+            differences.append(Change("respelled", (ours,), (theirs,), aspects))
+    return tuple(differences)
 
 
 def _of_modules(matching: Matching) -> Iterator[Change]:
@@ -144,24 +144,27 @@ class _Changes:
     def _change(self, kind: Kind, before: Iterable[int], after: Iterable[int], **details: Any) -> Change:
         """Makes a change of some rows and marks these as reported."""
         ours, theirs = tuple(before), tuple(after)
-        self._before.told.update(ours)
-        self._after.told.update(theirs)
+        self._before.reported.update(ours)
+        self._after.reported.update(theirs)
         a, b = self._matching.before.module, self._matching.after.module
         return Change(kind, tuple(map(a.at, ours)), tuple(map(b.at, theirs)), **details)
 
-    def _of_groups(self, found: Regrouped) -> Change:
-        held = 0, 0
-        if found.how in ("appeared", "gone"):
-            held = sum(map(self._before.take_group, found.before)), sum(map(self._after.take_group, found.after))
-        return self._change(found.how, found.before, found.after, held=held, words=_group_words(found))
+    def _of_groups(self, regrouped: Regrouped) -> Change:
+        extra = 0, 0
+        if regrouped.how in ("appeared", "gone"):
+            extra = (
+                sum(map(self._before.take_group, regrouped.before)),
+                sum(map(self._after.take_group, regrouped.after)),
+            )
+        return self._change(regrouped.how, regrouped.before, regrouped.after, held=extra, words=_group_words(regrouped))
 
     def _of_pair(self, x: int, y: int) -> Change | None:
         m = self._matching
         aspects = self._pairs.aspects(x, y)
         is_moved = m.before.sources[x] == x and m.regions.get(m.before.regions[x]) != m.after.regions[y]
         if not aspects and not is_moved:
-            is_told = x in self._before.told or y in self._after.told
-            notes = () if is_told else self._pairs.notes(x, y)
+            is_reported = x in self._before.reported or y in self._after.reported
+            notes = () if is_reported else self._pairs.notes(x, y)
             return self._change("configured", (x,), (y,), aspects=notes) if notes else None
         for a, b in self._pairs.other_calls(x, y):
             self._before.take(a)
@@ -191,28 +194,28 @@ class _Changes:
         for y, started in _started(m.after, m.to_before, m.before, m.to_after):
             yield self._change("rewritten", started, (y,), words="became synchronous")
 
-    def _of_one(self, side: ModuleSide, found: Alone) -> Change:
+    def _of_one(self, side: ModuleSide, node: Alone) -> Change:
         kinds: tuple[Kind, Kind] = ("appeared", "duplicated") if side.is_after else ("gone", "deduplicated")
-        words = "" if found.twin is None else f"computes the same as {side.flow.module.columns.names[found.twin]}"
+        words = "" if node.twin is None else f"computes the same as {side.flow.module.columns.names[node.twin]}"
         if side.is_after:
-            return self._change(kinds[found.twin is not None], (), (found.row,), held=(0, found.held), words=words)
-        return self._change(kinds[found.twin is not None], (found.row,), (), held=(found.held, 0), words=words)
+            return self._change(kinds[node.twin is not None], (), (node.row,), held=(0, node.extra_count), words=words)
+        return self._change(kinds[node.twin is not None], (node.row,), (), held=(node.extra_count, 0), words=words)
 
     def _touched(self) -> tuple[set[int], set[int]]:
         """Returns the fusions and calls of either side that have a reported change inside, or whose match has one."""
         m = self._matching
         ours, theirs = (
-            {side.flow.groups[row] for row in side.told if side.flow.groups[row] >= 0}
+            {side.flow.groups[row] for row in side.reported if side.flow.groups[row] >= 0}
             for side in (self._before, self._after)
         )
         return ours | {m.to_before[group] for group in theirs}, theirs | {m.to_after[group] for group in ours}
 
 
-def _group_words(found: Regrouped) -> str:
-    counts = " + ".join(f"{count:,}" for count in found.counts)
-    if len(found.counts) > _MOST_COUNTS:
-        counts = f"{sum(found.counts):,}"
-    return f"{counts} instruction{'s' if found.counts != (1,) else ''}" if counts else ""
+def _group_words(regrouped: Regrouped) -> str:
+    counts = " + ".join(f"{count:,}" for count in regrouped.counts)
+    if len(regrouped.counts) > _MOST_COUNTS:
+        counts = f"{sum(regrouped.counts):,}"
+    return f"{counts} instruction{'s' if regrouped.counts != (1,) else ''}" if counts else ""
 
 
 def _region_name(flow: Dataflow, row: int) -> str:
@@ -232,7 +235,7 @@ def _started(
         for row in rows:
             opcode = other.opcodes[row]
             if other_partners[row] < 0 and opcode.endswith("-start"):
-                found = waiting.pop((opcode.removesuffix("-start"), other.operands[row]), None)
-                if found is not None:
+                match = waiting.pop((opcode.removesuffix("-start"), other.operands[row]), None)
+                if match is not None:
                     done = (user for user, _ in other.users[row] if other.opcodes[user].endswith("-done"))
-                    yield found, (row, *(user for user in done if other_partners[user] < 0))
+                    yield match, (row, *(user for user in done if other_partners[user] < 0))

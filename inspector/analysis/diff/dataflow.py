@@ -73,25 +73,25 @@ class Dataflow:
 
     def taken(self, row: int) -> list[int]:
         """Returns the operand rows of a row in the module, without flattening."""
-        found: list[int] = self._rows[self._offsets[row] : self._offsets[row + 1]]
-        return found
+        rows: list[int] = self._rows[self._offsets[row] : self._offsets[row + 1]]
+        return rows
 
     def groups_of(self, row: int) -> list[int]:
         """Returns the fusions, calls and `async-start`s around a row, the outermost last."""
-        found: list[int] = []
+        groups: list[int] = []
         while (row := self.groups[row]) >= 0:
-            found.append(row)
-        return found
+            groups.append(row)
+        return groups
 
     @functools.cached_property
     def members(self) -> dict[int, list[int]]:
         """Maps each flattened fusion, call and `async-start` to its nodes, those of inner fusions included."""
-        found: dict[int, list[int]] = {group: [] for group in self.opened}
+        members: dict[int, list[int]] = {group: [] for group in self.opened}
         for rows in self.nodes.values():
             for row in rows:
                 for group in self.groups_of(row):
-                    found[group].append(row)
-        return found
+                    members[group].append(row)
+        return members
 
     def _read(self, region: int) -> None:
         made = [self._value(row) for row in self._walk(region)]
@@ -131,7 +131,7 @@ class Dataflow:
         if row in self.opened:
             sources[row] = sources[self._roots[self.opened[row]]]
         elif opcode == "parameter" and caller >= 0:
-            sources[row] = sources[self._given(row, caller)]
+            sources[row] = sources[self._passed_row(row, caller)]
         elif opcode in _NAMED_AGAIN and taken and self.opcodes[taken[0]] in ("async-start", *_NAMED_AGAIN):
             sources[row] = sources[taken[0]]
             if sources[row] == taken[0]:  # not flattened: the start is a node, and so is this
@@ -144,20 +144,20 @@ class Dataflow:
         self.operands[row] = tuple([sources[operand] for operand in taken])
         return row
 
-    def _given(self, parameter: int, caller: int) -> int:
+    def _passed_row(self, parameter: int, caller: int) -> int:
         """Returns the row that a caller passes for a parameter; the parameter itself if it passes none."""
-        given, number = self.taken(caller), self.parameters[parameter]
-        return given[number] if 0 <= number < len(given) else parameter
+        operands, number = self.taken(caller), self.parameters[parameter]
+        return operands[number] if 0 <= number < len(operands) else parameter
 
     @functools.cached_property
     def indices(self) -> list[int]:
-        found: list[int] = self.module.columns.integers(TUPLE_INDEX).tolist()
-        return found
+        indices: list[int] = self.module.columns.integers(TUPLE_INDEX).tolist()
+        return indices
 
     @functools.cached_property
     def parameters(self) -> list[int]:
-        found: list[int] = self.module.columns.integers(PARAMETER_NUMBER).tolist()
-        return found
+        numbers: list[int] = self.module.columns.integers(PARAMETER_NUMBER).tolist()
+        return numbers
 
     def _is_bypassed(self, row: int, root: int) -> bool:
         """Reports whether all uses of a tuple only extract its elements."""

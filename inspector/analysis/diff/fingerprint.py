@@ -122,8 +122,8 @@ class _Digests:
         self._module = module
         self._scheduled = set(module.proto.schedule.sequences)
         has_channel = (columns.integers(CHANNEL_ID)[module.alike.first] > 0).tolist()  # which decides what ids are
-        said = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
-        self._attributes = [digest_of([attributes, b"channel"] if has else [attributes]) for attributes, has in said]
+        pairs = zip(kind_attributes(module, _NAMES), has_channel, strict=True)
+        self._attributes = [digest_of([attributes, b"channel"] if has else [attributes]) for attributes, has in pairs]
         self._alone = [hashlib.sha256(attributes).digest() for attributes in self._attributes]  # of what takes nothing
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._operands, self._called, self._before = (
@@ -208,8 +208,8 @@ def _numbers_digest(values: object) -> str | Unavailable:
     if isinstance(values, Unavailable):
         return values
     fields = dataclasses.fields(values)  # type: ignore[arg-type]  # Cost
-    said = [(field.name, getattr(values, field.name)) for field in fields]
-    return digest_of([repr(said).encode()]).hex()
+    values_by_field = [(field.name, getattr(values, field.name)) for field in fields]
+    return digest_of([repr(values_by_field).encode()]).hex()
 
 
 def _agreed(first: str | Unavailable, second: str | Unavailable) -> str | Unavailable:

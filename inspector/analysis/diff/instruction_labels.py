@@ -90,8 +90,8 @@ def _notes(module: Module, number: Callable[[Hashable], int]) -> list[int]:
     noted = np.array([*map(number, maps), number(frozenset())], np.int64)[attributes.codes]
     codes, first = numbered(configs * (noted.max(initial=0) + 1) + noted)
     pairs = [number((int(configs[row]), int(noted[row]))) for row in first.tolist()]
-    found: list[int] = np.array(pairs, np.int64)[codes].tolist()
-    return found
+    notes: list[int] = np.array(pairs, np.int64)[codes].tolist()
+    return notes
 
 
 def _plain(shape: Shape) -> Shape:

@@ -87,11 +87,11 @@ class Pairs:
 
     @functools.cached_property
     def _callers(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        callers: dict[int, list[int]] = {}
         for row, numbers in self._matching.before.calls.items():
             for number in numbers:
-                found.setdefault(number, []).append(row)
-        return found
+                callers.setdefault(number, []).append(row)
+        return callers
 
     def _operands(self, x: int, y: int) -> Aspects:
         """Returns the operands that differ although both modules have the old and the new operand."""
@@ -110,12 +110,12 @@ class Pairs:
     def _calls(self, x: int, y: int) -> Aspects:
         m = self._matching
         names, names_after = (flow.module.columns.computation_names for flow in (m.before, m.after))
-        found = tuple(
+        aspects = tuple(
             Aspect("called computation", names[a], distinct(names[a], names_after[b]))
             for a, b in self.other_calls(x, y)
         )
         ours, theirs = (len(flow.calls.get(row, ())) for flow, row in ((m.before, x), (m.after, y)))
-        return found if ours == theirs else (*found, Aspect("called computations", str(ours), str(theirs)))
+        return aspects if ours == theirs else (*aspects, Aspect("called computations", str(ours), str(theirs)))
 
     def _order(self, x: int, y: int) -> Aspects:
         """Returns the differences in control predecessors."""

@@ -186,18 +186,18 @@ class _Matcher:
 
     def _values(self, side: ValueNumbers, rows: Rows) -> dict[int, int]:
         """Maps nodes to what they compute from matched values, with the labels of the current level."""
-        found: dict[int, int] = {}
+        values: dict[int, int] = {}
         numbers, partners, shared = side.labels.levels[self._level], side.partners, side.shared
 
         def value(row: int) -> Hashable:
-            known = found.get(row)
+            known = values.get(row)
             if known is None:
                 known = ~shared[row] if partners[row] >= 0 else 0
             return known
 
         for row in rows:
-            found[row] = hash((numbers[row], *map(value, side.flow.operands[row])))
-        return found
+            values[row] = hash((numbers[row], *map(value, side.flow.operands[row])))
+        return values
 
     def _match_unique(
         self,
@@ -209,12 +209,12 @@ class _Matcher:
         is_moved: bool = False,
     ) -> int:
         """Matches nodes whose keys are unique on both sides. Returns the number of new pairs."""
-        found = 0
+        count = 0
         for x, y in _alone(self.a.free(ours), self.b.free(theirs), key, other_key):
             if self._is_alike(x, y) and not (is_moved and self._is_near(x, y)):
                 self.pair(x, y)
-                found += 1
-        return found
+                count += 1
+        return count
 
     def _follow(self) -> None:
         """Extends new matches to their operands as far as possible, then to their users."""
@@ -262,11 +262,11 @@ class _Matcher:
         groups: dict[Hashable, list[int]] = collections.defaultdict(list)
         for y, key in its.items():
             groups[key].append(y)
-        found = False
+        matched = False
         for x in reversed([*mine]):  # users before operands: users determine their operands
             if self.a.partners[x] < 0 and self._pair_with_best(x, groups, mine[x]):
-                found = True
-        return found
+                matched = True
+        return matched
 
     def _pair_with_best(self, x: int, groups: dict[Hashable, list[int]], key: Hashable) -> bool:
         """Matches a node with the most similar one of a group, and extends the match."""
@@ -287,14 +287,14 @@ class _Matcher:
     def _around(self, side: ValueNumbers, rows: Rows) -> dict[int, Hashable]:
         """Maps nodes to their labels and their matched neighbors with positions; nodes without such neighbors are omitted."""
         numbers, flow, partners, shared = side.labels.levels[self._level], side.flow, side.partners, side.shared
-        found: dict[int, Hashable] = {}
+        neighbors: dict[int, Hashable] = {}
         for row in rows:
             near = [(place, shared[each]) for place, each in enumerate(flow.operands[row]) if partners[each] >= 0]
             uses = [(~place, shared[each]) for each, place in flow.users[row] if partners[each] >= 0]
             if near or uses:
                 uses.sort()
-                found[row] = numbers[row], *near, *uses
-        return found
+                neighbors[row] = numbers[row], *near, *uses
+        return neighbors
 
     def _match_rest(self, ours: Rows, theirs: Rows) -> None:
         """Matches nodes that compute the same, regardless of their uses."""
@@ -341,14 +341,14 @@ class _Matcher:
     def _between(self, side: ValueNumbers, rows: Rows) -> dict[int, Hashable]:
         """Maps nodes to their operands and users; nodes with an unmatched neighbor are omitted."""
         flow, partners, shared = side.flow, side.partners, side.shared
-        found: dict[int, Hashable] = {}
+        neighbors: dict[int, Hashable] = {}
         for row in rows:
             near, uses = {*flow.operands[row]}, flow.users[row]
             is_root = row == flow.roots[flow.regions[row]]
             if (uses or is_root) and all(partners[each] >= 0 for each in (*near, *(user for user, _ in uses))):
                 ends = frozenset((shared[user], place) for user, place in uses)
-                found[row] = frozenset(shared[each] for each in near), ends, is_root
-        return found
+                neighbors[row] = frozenset(shared[each] for each in near), ends, is_root
+        return neighbors
 
     def _match_moved(self) -> None:
         """Matches nodes that moved to another region: nodes that compute the same, or whose labels are unique."""
@@ -395,11 +395,11 @@ def _alone(
 
 def _unique(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Hashable, T | None]:
     """Maps keys to items; None for a key that several items share."""
-    found: dict[Hashable, T | None] = {}
+    unique: dict[Hashable, T | None] = {}
     for item in items:
         value = key(item)
-        found[value] = None if value in found else item
-    return found
+        unique[value] = None if value in unique else item
+    return unique
 
 
 def _parameters(flow: Dataflow, rows: Rows) -> dict[int, int]:

@@ -165,12 +165,12 @@ class Diff(Tabular):
         Returns:
           `flops_before, flops_after, bytes_before, bytes_after`, in FLOPs and bytes.
         """
-        found: dict[str, Number] = {}
+        costs: dict[str, Number] = {}
         for column, attribute in (("flops", "flops"), ("bytes", "bytes_accessed")):
             for side, instructions in enumerate((change.before, change.after)):
                 name = f"{column}_{('before', 'after')[side]}"
-                found[name] = _sum_of(self.costs, side, instructions, attribute)
-        return found
+                costs[name] = _sum_of(self.costs, side, instructions, attribute)
+        return costs
 
     def table(self) -> pd.DataFrame:
         """Returns one row per change.
@@ -246,25 +246,33 @@ def diff(
         if (other := matching.after.opened.get(matching.to_after[group])) is not None:
             pairs[computation] = other
     partners = np.array(matching.to_after, np.int32)
-    found = changes(matching)
+    differences = changes(matching)
     return Diff(
-        found, before, after, partners, pairs, tuple(numbers), _reordered(matching), respellings(matching), _count=count
+        differences,
+        before,
+        after,
+        partners,
+        pairs,
+        tuple(numbers),
+        _reordered(matching),
+        respellings(matching),
+        _count=count,
     )
 
 
-def _respelled(told: Sequence[Change]) -> list[str]:
+def _respelled(differences: Sequence[Change]) -> list[str]:
     """Describes differences in spelling, such as "replica groups spelled differently in 2 instructions"."""
-    if not told:
+    if not differences:
         return []
-    names = ", ".join(dict.fromkeys(aspect.name for change in told for aspect in change.aspects))
-    count = sum(bool(change.before) for change in told)
+    names = ", ".join(dict.fromkeys(aspect.name for change in differences for aspect in change.aspects))
+    count = sum(bool(change.before) for change in differences)
     return [f"{names} spelled differently" + (f" in {counted(count, 'instruction')}" if count else "")]
 
 
-def _phrases(told: Sequence[Change]) -> list[str]:
+def _phrases(differences: Sequence[Change]) -> list[str]:
     """Summarizes changes with their counts, the most informative first; changes beyond the limit are only counted."""
     groups: dict[tuple[int, str, Kind], list[Change]] = collections.defaultdict(list)
-    for change in told:
+    for change in differences:
         rank = _rank(change)
         opcode = change.opcode if rank < len(_NEXT) + 3 else ""
         groups[rank, opcode, change.kind].append(change)
@@ -291,19 +299,19 @@ def _rank(change: Change) -> int:
     return last if opcode else last - 1
 
 
-def _phrase(told: Sequence[Change], opcode: str, kind: Kind) -> str:
-    count = len(told)
-    noun = counted(count, opcode or (told[0].opcode if len({c.opcode for c in told}) == 1 else "") or "instruction")
-    if not any(change.before or change.after for change in told):
+def _phrase(group: Sequence[Change], opcode: str, kind: Kind) -> str:
+    count = len(group)
+    noun = counted(count, opcode or (group[0].opcode if len({c.opcode for c in group}) == 1 else "") or "instruction")
+    if not any(change.before or change.after for change in group):
         return "module attributes altered"
-    return f"{noun} {_VERBS.get(kind, kind)}{_detail(told)}"
+    return f"{noun} {_VERBS.get(kind, kind)}{_detail(group)}"
 
 
-def _detail(told: Sequence[Change]) -> str:
+def _detail(group: Sequence[Change]) -> str:
     """Returns the description that all changes share, else the names of the properties if all share these, in brackets."""
-    for words in ({change.what for change in told}, {change.respects for change in told}):
+    for words in ({change.what for change in group}, {change.respects for change in group}):
         shared = words.pop() if len(words) == 1 else ""
-        if shared and len(shared) <= _LONGEST_DETAIL and any(change.aspects for change in told):
+        if shared and len(shared) <= _LONGEST_DETAIL and any(change.aspects for change in group):
             return f" ({shared})"
     return ""
 
@@ -322,7 +330,7 @@ def _sum_of(
 ) -> Number:
     if isinstance(costs, Unavailable):
         return costs
-    found: list[float] = []
+    values: list[float] = []
     for instruction in instructions:
         place = places(instruction.module).get(instruction.computation.name)
         if attribute == "bytes_accessed" and place is not None and place.fused:
@@ -331,8 +339,8 @@ def _sum_of(
         value = NOT_COUNTED if known is None else getattr(known, attribute)
         if isinstance(value, Unavailable):
             return value
-        found.append(value)
-    return total(found)
+        values.append(value)
+    return total(values)
 
 
 def _names(instructions: Sequence[Instruction]) -> str:
@@ -348,6 +356,6 @@ def _reordered(matching: Matching) -> int:
     for number, other in matching.regions.items():
         ours, theirs = before.computations[number], after.computations[other]
         place = {i.row: n for n, i in enumerate(theirs.schedule)}
-        found = [place[row] for i in ours.schedule if (row := matching.to_after[i.row]) in place]
-        moved += len(found) - len(longest_run(found))
+        positions = [place[row] for i in ours.schedule if (row := matching.to_after[i.row]) in place]
+        moved += len(positions) - len(longest_run(positions))
     return moved

@@ -46,33 +46,33 @@ def _group_pairs(before: Dataflow, after: Dataflow, to_after: list[int]) -> list
                         shared[group, other] += weight
     sizes, others = ({group: len(rows) for group, rows in flow.members.items()} for flow in (before, after))
     order = sorted(shared, key=lambda pair: (-shared[pair], abs(sizes[pair[0]] - others[pair[1]])))
-    ours, theirs, found = set[int](), set[int](), []
+    ours, theirs, pairs = set[int](), set[int](), []
     for group, other in order:
         if group not in ours and other not in theirs:
             ours.add(group)
             theirs.add(other)
-            found.append((group, other))
-    return found
+            pairs.append((group, other))
+    return pairs
 
 
 def _match_insides(
     before: Dataflow, after: Dataflow, group: int, other: int, to_after: list[int], to_before: list[int]
 ) -> None:
     """Matches the result tuples of two fusions, and their parameters by the operands passed, else by the users."""
-    for key in (_given, _taking):
+    for key in (_passed_value, _taking):
         sides: list[dict[Hashable, list[int]]] = []
         for flow, caller, own in ((before, group, to_after), (after, other, to_before)):
-            found: dict[Hashable, list[int]] = collections.defaultdict(list)
+            by_key: dict[Hashable, list[int]] = collections.defaultdict(list)
             same = own if flow is after else range(len(own))
             for row in flow.module.computations[flow.opened[caller]].rows:
                 if own[row] < 0 and flow.opcodes[row] in ("parameter", "tuple"):
-                    found[flow.opcodes[row], key(flow, row, same)].append(row)
-            sides.append(found)
+                    by_key[flow.opcodes[row], key(flow, row, same)].append(row)
+            sides.append(by_key)
         for which, rows in sides[0].items():
             _pair_all(rows, sides[1].get(which, []), to_after, to_before)
 
 
-def _given(flow: Dataflow, row: int, same: Sequence[int]) -> Hashable:
+def _passed_value(flow: Dataflow, row: int, same: Sequence[int]) -> Hashable:
     return same[flow.sources[row]] if flow.opcodes[row] == "parameter" else None
 
 
@@ -101,15 +101,15 @@ def _match_by(
     """Matches plumbing with the same matched operands that passes on the same value. Reports whether anything matched."""
     sides: list[dict[Hashable, list[int]]] = []
     for flow, rows, own, is_after in zip(flows, rest, (to_after, to_before), (False, True), strict=True):
-        found: dict[Hashable, list[int]] = collections.defaultdict(list)
+        by_key: dict[Hashable, list[int]] = collections.defaultdict(list)
         same = own if is_after else range(len(own))
         for row in rows:
             taken = flow.taken(row)
             if own[row] < 0 and all(own[each] >= 0 for each in taken):
                 what = key(flow, row, own, same)
                 if what is not None:
-                    found[flow.opcodes[row], what, tuple(same[each] for each in taken)].append(row)
-        sides.append(found)
+                    by_key[flow.opcodes[row], what, tuple(same[each] for each in taken)].append(row)
+        sides.append(by_key)
     matched = False
     for which, ours in sides[0].items():
         matched |= _pair_all(ours, sides[1].get(which, []), to_after, to_before)
@@ -130,8 +130,8 @@ def _index(flow: Dataflow, row: int, _: list[int], __: Sequence[int]) -> Hashabl
 
 
 def _pair_all(ours: list[int], theirs: list[int], to_after: list[int], to_before: list[int]) -> bool:
-    found = False
+    matched = False
     for row, other in zip((r for r in ours if to_after[r] < 0), (r for r in theirs if to_before[r] < 0), strict=False):
         to_after[row], to_before[other] = other, row
-        found = True
-    return found
+        matched = True
+    return matched

@@ -127,12 +127,12 @@ class _Groups:
 
 def _outermost(flow: Dataflow, opcode: str) -> dict[int, int]:
     """Maps each group to the outermost group of an opcode around it, which may be the group itself."""
-    found: dict[int, int] = {}
+    outermost: dict[int, int] = {}
     for group in flow.opened:
         around = [each for each in (group, *flow.groups_of(group)) if flow.opcodes[each] == opcode]
         if around:
-            found[group] = around[-1]
-    return found
+            outermost[group] = around[-1]
+    return outermost
 
 
 def _shared(matching: Matching, ours: Mapping[int, int], theirs: Mapping[int, int]) -> dict[tuple[int, int], int]:

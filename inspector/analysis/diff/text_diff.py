@@ -47,28 +47,28 @@ def line_hunks(before: Sequence[Hashable], after: Sequence[Hashable]) -> tuple[H
 
 def _matches(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
     """Returns pairs of equal lines, unordered; each line occurs at most once, and no two pairs cross."""
-    found: list[tuple[int, int]] = []
+    matches: list[tuple[int, int]] = []
     gaps = [(0, len(a), 0, len(b))]
     while gaps:
         a0, a1, b0, b1 = gaps.pop()
         while a0 < a1 and b0 < b1 and a[a0] == b[b0]:
-            found.append((a0, b0))
+            matches.append((a0, b0))
             a0, b0 = a0 + 1, b0 + 1
         while a0 < a1 and b0 < b1 and a[a1 - 1] == b[b1 - 1]:
             a1, b1 = a1 - 1, b1 - 1
-            found.append((a1, b1))
+            matches.append((a1, b1))
         if a0 == a1 or b0 == b1:
             continue
         anchors = _anchors(a, b, a0, a1, b0, b1)
         if not anchors:
-            found += _difflib_matches(a, b, a0, a1, b0, b1)
+            matches += _difflib_matches(a, b, a0, a1, b0, b1)
             continue
         for i, j in anchors:
-            found.append((i, j))
+            matches.append((i, j))
             gaps.append((a0, i, b0, j))
             a0, b0 = i + 1, j + 1
         gaps.append((a0, a1, b0, b1))
-    return found
+    return matches
 
 
 def _anchors(a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:

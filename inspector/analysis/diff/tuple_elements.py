@@ -33,9 +33,9 @@ def element_pairs(a: ValueNumbers, x: int, b: ValueNumbers, y: int) -> Iterator[
     matched = difflib.SequenceMatcher(None, _element_keys(a, x, ours), _element_keys(b, y, theirs), autojunk=False)
     same = {block.a + n: block.b + n for block in matched.get_matching_blocks() for n in range(block.size)}
     for mine, its in zip((x, *ours), (y, *theirs), strict=False):
-        found, others = _taking(a, mine), _taking(b, its)
+        elements, others = _taking(a, mine), _taking(b, its)
         for index, place in same.items():
-            yield from zip(found[index], others[place], strict=False)
+            yield from zip(elements[index], others[place], strict=False)
 
 
 def _handed(side: ValueNumbers, loop: int) -> list[int]:
@@ -61,8 +61,8 @@ def _element_keys(side: ValueNumbers, loop: int, handed: list[int]) -> list[Hash
 def _taking(side: ValueNumbers, made: int) -> dict[int, list[int]]:
     """Maps the elements of a tuple, by index, to the instructions that extract them."""
     flow = side.flow
-    found: dict[int, list[int]] = collections.defaultdict(list)
+    elements: dict[int, list[int]] = collections.defaultdict(list)
     for user, _ in flow.users[made]:
         if flow.opcodes[user] == _GET:
-            found[flow.indices[user]].append(user)
-    return found
+            elements[flow.indices[user]].append(user)
+    return elements

@@ -16,12 +16,12 @@ class Alone:
 
     Attributes:
       row: its row in that module.
-      held: number of further instructions that belong to it, such as those of a loop's body.
+      extra_count: number of further instructions that belong to it, such as those of a loop's body.
       twin: the matched row that computes the same; None if there is none.
     """
 
     row: int
-    held: int
+    extra_count: int
     twin: int | None
 
 
@@ -32,7 +32,7 @@ class ModuleSide:
       is_after: whether it is the second module.
       flow, partners, values, bodies: as in `Matching`.
       regions: the matched regions.
-      told: rows that a reported change includes.
+      reported: rows that a reported change includes.
     """
 
     def __init__(self, matching: Matching, *, is_after: bool) -> None:
@@ -47,7 +47,7 @@ class ModuleSide:
         self.regions = {*(m.regions.values() if is_after else m.regions)}
         self._other = m.before if is_after else m.after
         self._other_bodies = {*(m.bodies_before if is_after else m.bodies_after).values()}
-        self.told: set[int] = set()
+        self.reported: set[int] = set()
 
     @functools.cached_property
     def _known(self) -> dict[tuple[int, int], int]:
@@ -58,21 +58,21 @@ class ModuleSide:
 
     def take(self, region: int) -> int:
         """Marks the unmatched rows of a region and of the regions that it calls as reported. Returns their number."""
-        waiting, seen, count = [region], {region}, len(self.told)
+        waiting, seen, count = [region], {region}, len(self.reported)
         while waiting:
             for row in self.rows_of(waiting.pop()):
                 if self.partners[row] < 0:
-                    self.told.add(row)
+                    self.reported.add(row)
                 new = {*self.flow.calls.get(row, ())} - seen
                 seen |= new
                 waiting += new
-        return len(self.told) - count
+        return len(self.reported) - count
 
     def take_group(self, group: int) -> int:
         """Marks the unmatched rows of a fusion or call as reported. Returns their number."""
-        count = len(self.told)
-        self.told.update(row for row in self.rows_of(self.flow.opened[group]) if self.partners[row] < 0)
-        return len(self.told) - count
+        count = len(self.reported)
+        self.reported.update(row for row in self.rows_of(self.flow.opened[group]) if self.partners[row] < 0)
+        return len(self.reported) - count
 
     def rows_of(self, computation: int) -> Iterator[int]:
         """Yields the rows of a computation and of all fusions in it."""
@@ -85,18 +85,18 @@ class ModuleSide:
 
     def alone(self) -> Iterator[Alone]:
         """Yields the nodes that only this side has; nodes of an unmatched region are counted with its caller."""
-        flow, told = self.flow, self.told
+        flow, reported = self.flow, self.reported
         for region in flow.nodes:
             if region not in self.regions and self.bodies[region] in self._other_bodies:
-                told.update(self.rows_of(region))  # an additional copy of a region that the other side has too
+                reported.update(self.rows_of(region))  # an additional copy of a region that the other side has too
         # The entry computation comes first, so that the instructions of a loop's body are counted with the loop.
         for row in [row for region in reversed(flow.nodes) for row in flow.nodes[region]]:
-            if self.partners[row] < 0 and row not in told:
-                told.add(row)
+            if self.partners[row] < 0 and row not in reported:
+                reported.add(row)
                 if self._is_of_other_tuple(row):
                     continue
-                held = sum(self.take(region) for region in flow.calls.get(row, ()) if region not in self.regions)
-                yield Alone(row, held, self._known.get((flow.regions[row], self.values[row])))
+                extra_count = sum(self.take(region) for region in flow.calls.get(row, ()) if region not in self.regions)
+                yield Alone(row, extra_count, self._known.get((flow.regions[row], self.values[row])))
 
     def _is_of_other_tuple(self, row: int) -> bool:
         """Reports whether a row extracts an element of a tuple whose number of elements changed; the tuple reports that."""
@@ -118,25 +118,25 @@ class ModuleSide:
         """
         flow = self.flow
         nodes = {row for rows in flow.nodes.values() for row in rows}
-        rest = {row for row, other in enumerate(self.partners) if other < 0} - nodes - self.told
-        following = _following(flow, rest, self.told, touched)
+        rest = {row for row, other in enumerate(self.partners) if other < 0} - nodes - self.reported
+        following = _following(flow, rest, self.reported, touched)
         for row in sorted(rest - following):
-            self.told.add(row)
+            self.reported.add(row)
             yield Alone(row, 0, None)
 
 
-def _following(flow: Dataflow, rest: set[int], told: set[int], touched: set[int]) -> set[int]:
+def _following(flow: Dataflow, rest: set[int], reported: set[int], touched: set[int]) -> set[int]:
     """Returns the plumbing that is connected to a reported row or is in a fusion or call with a reported change."""
-    users, found = flow.module.columns.users, set[int]()
+    users, connected = flow.module.columns.users, set[int]()
     new = {row for row in rest if flow.groups[row] in touched}
-    known = told | new
+    known = reported | new
     while True:
-        found |= new
+        connected |= new
         new = {
             row
-            for row in rest - found
+            for row in rest - connected
             if not known.isdisjoint((*flow.taken(row), *users.of(row), flow.groups[row], flow.sources[row]))
         }
         if not new:
-            return found
+            return connected
         known |= new

@@ -166,11 +166,11 @@ class Boxes:
     def _renumber(self) -> None:
         """Drops the removed boxes."""
         first = len(self._rows)
-        kept = np.array([parent != _GONE for parent in self._parents], bool)
-        places = np.append(np.arange(first), first + np.cumsum(kept) - 1)
+        mask = np.array([parent != _GONE for parent in self._parents], bool)
+        places = np.append(np.arange(first), first + np.cumsum(mask) - 1)
         self._rows = places[self._rows]
-        self._parents = [int(places[p]) if p >= 0 else p for p, k in zip(self._parents, kept, strict=True) if k]
-        self._boxes = [box for box, k in zip(self._boxes, kept, strict=True) if k]
+        self._parents = [int(places[p]) if p >= 0 else p for p, k in zip(self._parents, mask, strict=True) if k]
+        self._boxes = [box for box, k in zip(self._boxes, mask, strict=True) if k]
         self._known.clear()
 
 

@@ -34,10 +34,10 @@ def flow(module: Module, owners: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     columns = module.columns
     links = columns.operands
     passed, targets, sources = _entering(module, owners)
-    kept = np.ones(len(links.rows), bool)
-    kept[passed] = False
-    sources = np.append(links.rows[kept], sources)
-    targets = np.append(links.from_rows[kept], targets)
+    mask = np.ones(len(links.rows), bool)
+    mask[passed] = False
+    sources = np.append(links.rows[mask], sources)
+    targets = np.append(links.from_rows[mask], targets)
     sizes = _sizes(module, sources, targets)
     sources = _results(module, owners)[sources]
     keys, first = np.unique(targets * len(columns) + sources, return_index=True)
@@ -66,9 +66,9 @@ def _branches(module: Module) -> Numbers:
     """Returns for each computation its position among the computations that its first caller calls."""
     called = module.columns.called
     places = np.arange(len(called.rows)) - called.offsets[called.from_rows]
-    found = np.zeros(len(module.columns.computations), np.int64)
-    found[called.rows[::-1]] = places[::-1]
-    return found
+    positions = np.zeros(len(module.columns.computations), np.int64)
+    positions[called.rows[::-1]] = places[::-1]
+    return positions
 
 
 def _results(module: Module, owners: Numbers) -> Numbers:

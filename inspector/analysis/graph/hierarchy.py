@@ -152,10 +152,10 @@ def _divide(module: Module, boxes: Boxes, hosts: Numbers, owners: Numbers, scope
     for key in keys.tolist():
         below.setdefault(key // len(scopes), []).append(key % len(scopes))
     nodes: list[int] = []
-    for number, found in below.items():
+    for number, inner in below.items():
         owner = int(owners[number])
         outer = scopes[codes[owner]] if owner >= 0 and codes[owner] >= 0 else Scope()
-        nodes += _boxes_of([scopes[code] for code in found], outer, int(hosts[number]), boxes)
+        nodes += _boxes_of([scopes[code] for code in inner], outer, int(hosts[number]), boxes)
     if nodes:
         boxes.put(rows, np.array(nodes)[which])
 
@@ -166,7 +166,7 @@ def _boxes_of(scopes: list[Scope], outer: Scope, host: int, boxes: Boxes) -> lis
     phases = [s.phase if s.phase in marks else "" for s in scopes]
     paths = [_below(s.path, outer.path) for s in scopes]
     is_crowded = len({(phase, path[:1]) for phase, path in zip(phases, paths, strict=True)}) > _MOST_SCOPES
-    found = []
+    nodes = []
     for scope, path, phase in zip(scopes, paths, phases, strict=True):
         node = host
         if phase and (is_crowded or not path):
@@ -175,8 +175,8 @@ def _boxes_of(scopes: list[Scope], outer: Scope, host: int, boxes: Boxes) -> lis
             node = boxes.within(node, Box("scope", "not differentiated"))
         for name in path:
             node = boxes.within(node, Box("scope", name, phase))
-        found.append(node)
-    return found
+        nodes.append(node)
+    return nodes
 
 
 def _below(path: tuple[str, ...], outer: tuple[str, ...]) -> tuple[str, ...]:

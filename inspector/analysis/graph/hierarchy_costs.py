@@ -51,35 +51,35 @@ class HierarchyCosts:
 
 
 def hierarchy_costs(
-    found: Hierarchy, module: Module, costs: Mapping[str, InstructionCost], points: Iterable[Point]
+    hierarchy: Hierarchy, module: Module, costs: Mapping[str, InstructionCost], points: Iterable[Point]
 ) -> HierarchyCosts:
     """Computes the costs of a hierarchy's nodes.
 
     Args:
-      found: the hierarchy.
+      hierarchy: the hierarchy.
       module: the module of the hierarchy.
       costs: cost of each instruction by name (`compilation.cost.costs`).
       points: the kernels with their roofline (`analysis.roofline`).
     """
     columns = module.columns
-    levels = _levels(found.parents)
+    levels = _levels(hierarchy.parents)
     listed = [costs[name] for name in columns.names]
     kinds = {id(cost): cost for cost in listed}
     numbers = {key: number for number, key in enumerate(kinds)}
     codes = np.fromiter(map(numbers.__getitem__, map(id, listed)), np.int64, len(listed))
     runs, fused = _runs(module)
-    boxes = np.arange(len(found.parents)) >= len(columns)
+    boxes = np.arange(len(hierarchy.parents)) >= len(columns)
 
     def counted(values: Sequence[float | Unavailable], own: bool) -> Sums:
         each = _sums(values)
         known = each.known[codes] * runs
         if own:
             known[fused] = np.nan
-        return _summed(found, Sums(known, each.partial[codes]), levels, boxes)
+        return _summed(hierarchy, Sums(known, each.partial[codes]), levels, boxes)
 
     flops = counted([cost.flops for cost in kinds.values()], own=False)
     moved = counted([cost.bytes_accessed for cost in kinds.values()], own=True)
-    return HierarchyCosts(flops, moved, _times(found, module, points, levels, fused | np.isnan(runs)))
+    return HierarchyCosts(flops, moved, _times(hierarchy, module, points, levels, fused | np.isnan(runs)))
 
 
 def _runs(module: Module) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -93,7 +93,11 @@ def _runs(module: Module) -> tuple[Floats, npt.NDArray[np.bool_]]:
 
 
 def _times(
-    found: Hierarchy, module: Module, points: Iterable[Point], levels: Sequence[Numbers], apart: npt.NDArray[np.bool_]
+    hierarchy: Hierarchy,
+    module: Module,
+    points: Iterable[Point],
+    levels: Sequence[Numbers],
+    apart: npt.NDArray[np.bool_],
 ) -> Sums:
     columns = module.columns
     own = Sums(np.where(apart, np.nan, 0.0), np.zeros(len(columns), bool))
@@ -103,9 +107,11 @@ def _times(
     own.known[rows], own.partial[rows] = each.known, each.partial
     flows = columns.opcode_is(FLOW.__contains__)
     own.known[flows] = np.nan
-    boxes = np.append(flows, np.ones(len(found.boxes), bool))
-    cheapest = np.append(columns.opcode_is(lambda opcode: opcode == "conditional"), np.zeros(len(found.boxes), bool))
-    return _summed(found, own, levels, boxes, cheapest)
+    boxes = np.append(flows, np.ones(len(hierarchy.boxes), bool))
+    cheapest = np.append(
+        columns.opcode_is(lambda opcode: opcode == "conditional"), np.zeros(len(hierarchy.boxes), bool)
+    )
+    return _summed(hierarchy, own, levels, boxes, cheapest)
 
 
 def _sums(values: Sequence[float | Unavailable]) -> Sums:
@@ -126,19 +132,19 @@ def _levels(parents: Numbers) -> list[Numbers]:
 
 
 def _summed(
-    found: Hierarchy,
+    hierarchy: Hierarchy,
     own: Sums,
     levels: Sequence[Numbers],
     boxes: npt.NDArray[np.bool_],
     cheapest: npt.NDArray[np.bool_] | None = None,
 ) -> Sums:
     """Returns the values of instructions, and for nodes with contents the sum, or the minimum, of the contents."""
-    extra = len(found.boxes)
+    extra = len(hierarchy.boxes)
     known = np.append(own.known, np.full(extra, np.nan))
     partial = np.append(own.partial, np.zeros(extra, bool))
     for nodes in levels:
-        nodes = nodes[boxes[found.parents[nodes]]]
-        above = found.parents[nodes]
+        nodes = nodes[boxes[hierarchy.parents[nodes]]]
+        above = hierarchy.parents[nodes]
         unknown = np.isnan(known[nodes])
         np.logical_or.at(partial, above, unknown | partial[nodes])
         nodes, above = nodes[~unknown], above[~unknown]

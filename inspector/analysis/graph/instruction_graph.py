@@ -106,7 +106,7 @@ def _whole(computation: Computation) -> Graph:
 def _around(instruction: Instruction) -> Graph:
     computation = instruction.computation
     depth = {instruction.name: 0}
-    found = [instruction]
+    instructions = [instruction]
     frontier = [instruction]
     cut = False
     for distance in range(1, _AROUND_DEPTH + 1):
@@ -122,16 +122,16 @@ def _around(instruction: Instruction) -> Graph:
                     break
                 depth[neighbor.name] = distance
                 reached.append(neighbor)
-        found += reached
+        instructions += reached
         frontier = reached
-    edges = [(o.name, i.name) for i in found for o in dict.fromkeys(i.operands) if o.name in depth]
+    edges = [(o.name, i.name) for i in instructions for o in dict.fromkeys(i.operands) if o.name in depth]
     edges.sort(key=lambda edge: depth[edge[0]] + depth[edge[1]])
     caption = (
-        f"{len(found):,} of {len(computation.rows):,} instructions of {computation.name}, up to"
+        f"{len(instructions):,} of {len(computation.rows):,} instructions of {computation.name}, up to"
         f" {_AROUND_DEPTH} steps from {instruction.name}{'; further neighbors omitted' if cut else ''}"
     )
-    nodes = [_node(i, selected=i is instruction) for i in found]
-    return Graph(_dot(nodes, edges[: _EDGES_PER_NODE * len(found)]), caption, "around")
+    nodes = [_node(i, selected=i is instruction) for i in instructions]
+    return Graph(_dot(nodes, edges[: _EDGES_PER_NODE * len(instructions)]), caption, "around")
 
 
 def _scopes(computation: Computation) -> Graph:

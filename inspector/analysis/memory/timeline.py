@@ -113,14 +113,14 @@ class Timeline:
 
 def _without_covered(lives: Sequence[Life]) -> tuple[Life, ...]:
     """Returns the buffers that do not lie entirely within an earlier one."""
-    found: list[Life] = []
+    buffers: list[Life] = []
     taken: dict[int, list[tuple[int, int]]] = {}
     for life in lives:
         places, end = taken.setdefault(life.allocation, []), life.offset + life.byte_size
         if not any(first <= life.offset and end <= last for first, last in places):
             places.append((life.offset, end))
-            found.append(life)
-    return tuple(found)
+            buffers.append(life)
+    return tuple(buffers)
 
 
 def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEAK) -> Timeline:

@@ -115,46 +115,46 @@ def explain(text: str) -> MemoryOverflow | KernelRefused | None:
     """Parses the text of an error; None for other kinds of errors."""
     text = text.partition(_OURS)[0]
     for read in (_read_scoped, _read_allocation, _read_total, _read_program, _read_mosaic):
-        found = read(text)
-        if found is not None:
-            return found
+        error = read(text)
+        if error is not None:
+            return error
     return None
 
 
 def explain_kernel(text: str) -> MemoryOverflow | KernelRefused | None:
     """Parses the text of an error about one kernel; None for errors about the whole program and other kinds."""
-    found = explain(text)
-    return None if isinstance(found, MemoryOverflow) and found.is_of_program else found
+    error = explain(text)
+    return None if isinstance(error, MemoryOverflow) and error.is_of_program else error
 
 
 def advice(
-    found: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str, arguments: Sequence[Argument] = ()
+    overflow: MemoryOverflow, kernels: Sequence[PallasKernel], chip: str, arguments: Sequence[Argument] = ()
 ) -> tuple[str, ...]:
     """Suggests remedies with the numbers of the program or kernel, one sentence each.
 
     Args:
-      found: the parsed error.
+      overflow: the parsed error.
       kernels: kernels of the program.
       chip: the TPU generation.
       arguments: arguments of the program.
     """
-    if found.is_of_program:
-        return tuple(_about_the_peak(found, {a.parameter: a.path for a in arguments}))
-    if found.space != "vmem":
+    if overflow.is_of_program:
+        return tuple(_about_the_peak(overflow, {a.parameter: a.path for a in arguments}))
+    if overflow.space != "vmem":
         return ()
-    memory, kernel = VMEM.get(chip), kernel_of(found.kernel, kernels)
-    refused = found.asked_bytes if found.limit == "scoped" else 0
+    memory, kernel = VMEM.get(chip), kernel_of(overflow.kernel, kernels)
+    refused = overflow.asked_bytes if overflow.limit == "scoped" else 0
     budget = vmem_budget(kernel, chip, refused_bytes=refused) if kernel is not None and memory is not None else None
     if isinstance(budget, Unavailable):
         budget = None
-    sentences = [] if memory is None else list(_about_the_limit(found, memory.capacity_bytes, chip, budget))
+    sentences = [] if memory is None else list(_about_the_limit(overflow, memory.capacity_bytes, chip, budget))
     if budget is not None and budget.allocations:
-        sentences += _about_the_parts(found, budget)
+        sentences += _about_the_parts(overflow, budget)
     return tuple(sentences)
 
 
-def _about_the_peak(found: MemoryOverflow, paths: Mapping[int | None, str]) -> Iterator[str]:
-    timeline, space = found.timeline, found.space.upper()
+def _about_the_peak(overflow: MemoryOverflow, paths: Mapping[int | None, str]) -> Iterator[str]:
+    timeline, space = overflow.timeline, overflow.space.upper()
     if isinstance(timeline, Unavailable) or space not in timeline.spaces:
         return
     sums = timeline.spaces[space]
@@ -165,7 +165,7 @@ def _about_the_peak(found: MemoryOverflow, paths: Mapping[int | None, str]) -> I
     )
     alive = timeline.alive(space)[:_LARGEST]
     yield f"Largest buffers at the peak: {', '.join(_named(life, timeline, paths) for life in alive)}."
-    if always > found.limit_bytes:
+    if always > overflow.limit_bytes:
         yield "Rematerialization cannot help: shard the arguments, donate those that outputs can reuse, or pass smaller ones."
 
 
@@ -179,9 +179,11 @@ def _named(life: Life, timeline: Timeline, paths: Mapping[int | None, str]) -> s
     return f"{name} ({format_bytes(life.byte_size)}{line})"
 
 
-def _about_the_limit(found: MemoryOverflow, capacity_bytes: int, chip: str, budget: VmemBudget | None) -> Iterator[str]:
-    needed = max(found.asked_bytes, budget.total_bytes if budget is not None else 0)
-    if found.limit == "capacity" or needed > capacity_bytes:
+def _about_the_limit(
+    overflow: MemoryOverflow, capacity_bytes: int, chip: str, budget: VmemBudget | None
+) -> Iterator[str]:
+    needed = max(overflow.asked_bytes, budget.total_bytes if budget is not None else 0)
+    if overflow.limit == "capacity" or needed > capacity_bytes:
         yield f"A higher limit cannot help: {chip} has {format_bytes(capacity_bytes)}."
     else:
         yield (
@@ -190,7 +192,7 @@ def _about_the_limit(found: MemoryOverflow, capacity_bytes: int, chip: str, budg
         )
 
 
-def _about_the_parts(found: MemoryOverflow, budget: VmemBudget) -> Iterator[str]:
+def _about_the_parts(overflow: MemoryOverflow, budget: VmemBudget) -> Iterator[str]:
     largest = max(budget.allocations, key=lambda a: a.total_bytes)
     buffers = f" in {largest.buffer_count} buffers" if largest.buffer_count > 1 else ""
     yield (
@@ -198,13 +200,13 @@ def _about_the_parts(found: MemoryOverflow, budget: VmemBudget) -> Iterator[str]
         f" {format_bytes(largest.total_bytes)}{buffers}. Use a smaller block"
         + (", or a single buffer: pipeline_mode=pl.Buffered(1)." if largest.buffer_count > 1 else ".")
     )
-    own = found.asked_bytes - budget.counted_bytes
+    own = overflow.asked_bytes - budget.counted_bytes
     if own > 0:
         yield (
             f"Blocks and scratch take {format_bytes(budget.counted_bytes)} of it; the compiler needs the other"
             f" {format_bytes(own)}, for example for spilled registers."
         )
-    elif found.limit == "scoped":
+    elif overflow.limit == "scoped":
         yield budget.remark
 
 
@@ -220,38 +222,38 @@ _OURS = " The flags are the default ones"  # begins the hint that inspector adds
 
 def _read_scoped(text: str) -> MemoryOverflow | None:
     """Parses `... while allocating on stack for %NAME = ... Scoped allocation with size S and limit L exceeded ...`."""
-    asked = _size(_between(text, "Scoped allocation with size ", " and limit "))
+    size = _size(_between(text, "Scoped allocation with size ", " and limit "))
     limit = _size(_between(text, " and limit ", " exceeded"))
-    if asked is None or limit is None:
+    if size is None or limit is None:
         return None
     name = _between(text, "while allocating on stack for %", " = ")
     space = _between(text, "Ran out of memory in memory space ", " ")
-    return MemoryOverflow(space or "vmem", asked, limit, "scoped", name, ())
+    return MemoryOverflow(space or "vmem", size, limit, "scoped", name, ())
 
 
 def _read_allocation(text: str) -> MemoryOverflow | None:
     """Parses `Allocation (size=S) would exceed memory (size=L) :: #a [shape = '...', space=..., tag = '...'] :: NAME`."""
-    asked = _between(text, "Allocation (size=", ")")
+    size = _between(text, "Allocation (size=", ")")
     limit = _between(text, ") would exceed memory (size=", ")")
-    if not (asked.isdigit() and limit.isdigit()):
+    if not (size.isdigit() and limit.isdigit()):
         return None
     label = text.partition("] :: ")[2].split(maxsplit=1)
-    one = Refused(int(asked), _between(text, "[shape = '", "'"), _between(text, "tag = '", "'"))
+    one = Refused(int(size), _between(text, "[shape = '", "'"), _between(text, "tag = '", "'"))
     space = _between(text, "space=", ",") or "vmem"
-    return MemoryOverflow(space, int(asked), int(limit), "capacity", label[0].rstrip(".") if label else "", (one,))
+    return MemoryOverflow(space, int(size), int(limit), "capacity", label[0].rstrip(".") if label else "", (one,))
 
 
 def _read_total(text: str) -> MemoryOverflow | None:
     """Parses `Ran out of memory in memory space SPACE. Used S of L SPACE. ...` and the allocations, one paragraph each."""
     space = _between(text, "Ran out of memory in memory space ", ".")
-    asked, limit = _size(_between(text, " Used ", " of ")), _size(_between(text.partition(" Used ")[2], " of ", " "))
-    if not space or asked is None or limit is None:
+    size, limit = _size(_between(text, " Used ", " of ")), _size(_between(text.partition(" Used ")[2], " of ", " "))
+    if not space or size is None or limit is None:
         return None
     listed = text.partition(f"Largest program allocations in {space}:")[2].split("==========================")
     allocations = tuple(a for a in map(_listed, listed) if a is not None)
     labels = (_between(part, "XLA label: ", " = ") for part in listed)
     kernel = next((label for label in labels if label and " " not in label), "")
-    return MemoryOverflow(space, asked, limit, "capacity", kernel, allocations)
+    return MemoryOverflow(space, size, limit, "capacity", kernel, allocations)
 
 
 def _read_program(text: str) -> MemoryOverflow | None:
@@ -260,11 +262,11 @@ def _read_program(text: str) -> MemoryOverflow | None:
     Despite this wording, S includes arguments and outputs.
     """
     space = _between(text, "Ran out of memory on ", ",")
-    asked = _size(_between(text, "the total memory required for HLO temporaries (", ")"))
+    size = _size(_between(text, "the total memory required for HLO temporaries (", ")"))
     limit = _size(_between(text, f" exceeds available {space} (", ")"))
-    if not space or asked is None or limit is None:
+    if not space or size is None or limit is None:
         return None
-    return MemoryOverflow(space.lower(), asked, limit, "capacity", "", ())
+    return MemoryOverflow(space.lower(), size, limit, "capacity", "", ())
 
 
 def _listed(paragraph: str) -> Refused | None:
@@ -300,12 +302,12 @@ def _read_mosaic(text: str) -> KernelRefused | None:
 def _frames(location: str) -> tuple[Frame, ...]:
     """Parses the calls in an MLIR location, each `"function"("file":line:column ...)`, innermost first."""
     parts = location.split('"')  # quoted parts have odd indices
-    found = []
+    frames = []
     for i in range(1, len(parts) - 3, 2):
         line = parts[i + 3].lstrip(":").partition(":")[0]
         if parts[i + 1] == "(" and parts[i + 3].startswith(":") and line.isdigit():
-            found.append(Frame(parts[i + 2], int(line), parts[i]))
-    return tuple(dict.fromkeys(found))
+            frames.append(Frame(parts[i + 2], int(line), parts[i]))
+    return tuple(dict.fromkeys(frames))
 
 
 def _between(text: str, before: str, after: str) -> str:

@@ -76,33 +76,33 @@ class Visits:
 
 
 def _remarks(visits: Visits) -> list[str]:
-    operand, found = visits.operand, []
+    operand, texts = visits.operand, []
     is_output = operand.role == "output"
     size = math.prod(operand.shape)
     covered = visits.covered_elements
     if visits.racing_dimensions:
         names = ", ".join(map(str, visits.racing_dimensions))
-        found.append(
+        texts.append(
             f"{operand.name} has the same block along grid dimension {names}, which is declared parallel: several cores"
             " may write the same block."
         )
     if is_output and visits.is_whole and not isinstance(covered, Unavailable) and covered < size:
-        found.append(
+        texts.append(
             f"{operand.name}: {size - covered:,} of {size:,} elements are not in any block and stay undefined."
         )
     if is_output and (count := int(visits.revisited.sum())):
-        found.append(
+        texts.append(
             f"{operand.name}: {_counted(count, 'is', 'are')} revisited after other blocks; on a TPU, earlier writes are lost."
             " Make the dimension that causes the revisits the innermost."
         )
     if not isinstance(visits.overlapping, Unavailable) and visits.overlapping.any():
         effect = "the last write wins" if is_output else "the shared elements are read more than once"
-        found.append(f"{operand.name}: {int(visits.overlapping.sum())} blocks overlap; {effect}.")
+        texts.append(f"{operand.name}: {int(visits.overlapping.sum())} blocks overlap; {effect}.")
     if count := int(visits.ragged.sum()):
-        found.append(
+        texts.append(
             f"{operand.name}: {_counted(count, 'extends', 'extend')} beyond the array; the elements there are undefined."
         )
-    return found
+    return texts
 
 
 def _counted(count: int, singular: str, plural: str) -> str:
@@ -116,7 +116,7 @@ def visits(kernel: PallasKernel) -> tuple[Visits | Unavailable, ...]:
 
 def remarks(kernel: PallasKernel) -> tuple[str, ...]:
     """Returns the remarks on all operands."""
-    return tuple(text for found in visits(kernel) if not isinstance(found, Unavailable) for text in found.remarks)
+    return tuple(text for each in visits(kernel) if not isinstance(each, Unavailable) for text in each.remarks)
 
 
 @functools.lru_cache(maxsize=64)
@@ -205,15 +205,15 @@ def _covered(
 
 def _racing(kernel: PallasKernel, block_of_step: Ints, ids: Ints) -> tuple[int, ...]:
     """Returns the parallel dimensions along which several steps use the same block."""
-    found = []
+    dimensions = []
     for dimension, semantics in enumerate(kernel.dimension_semantics):
         if "parallel" not in semantics:
             continue
         one = np.full(int(block_of_step.max(initial=0)) + 1, -1, np.int64)
         one[block_of_step] = ids[:, dimension]
         if (one[block_of_step] != ids[:, dimension]).any():
-            found.append(dimension)
-    return tuple(found)
+            dimensions.append(dimension)
+    return tuple(dimensions)
 
 
 def operand_table(kernel: PallasKernel) -> pd.DataFrame:
@@ -232,15 +232,15 @@ _COLUMNS: Mapping[str, Kind] = {
 }  # fmt: skip
 
 
-def _row(operand: Operand, found: Visits | Unavailable) -> tuple[object, ...]:
+def _row(operand: Operand, walk: Visits | Unavailable) -> tuple[object, ...]:
     about = (
         operand.name, operand.role, operand.shape, operand.dtype, operand.block_shape, operand.memory_space,
         operand.block_bytes,
     )  # fmt: skip
-    if isinstance(found, Unavailable):
-        return (*about, *[found] * 6)
-    overlapping = found.overlapping if isinstance(found.overlapping, Unavailable) else int(found.overlapping.sum())
+    if isinstance(walk, Unavailable):
+        return (*about, *[walk] * 6)
+    overlapping = walk.overlapping if isinstance(walk.overlapping, Unavailable) else int(walk.overlapping.sum())
     return (
-        *about, found.block_count, found.copy_count, found.copied_bytes, int(found.revisited.sum()), overlapping,
-        int(found.ragged.sum()),
+        *about, walk.block_count, walk.copy_count, walk.copied_bytes, int(walk.revisited.sum()), overlapping,
+        int(walk.ragged.sum()),
     )  # fmt: skip

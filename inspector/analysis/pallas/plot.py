@@ -50,8 +50,8 @@ def plot_blocks(kernel: PallasKernel, step: int = 0) -> Figure:
     count = max(1, len(kernel.operands))
     figure = Picture(figsize=(count * _PANEL_INCHES, _PANEL_INCHES + 0.9), layout="constrained")
     panels = figure.subplots(1, count, squeeze=False).reshape(-1)
-    for panel, operand, found in zip(panels, kernel.operands, visits(kernel), strict=False):
-        _draw(panel, operand, found, step)
+    for panel, operand, walk in zip(panels, kernel.operands, visits(kernel), strict=False):
+        _draw(panel, operand, walk, step)
     figure.suptitle(_title(kernel, step), fontsize=9)
     return figure
 
@@ -65,7 +65,7 @@ def _title(kernel: PallasKernel, step: int) -> str:
     return f"{kernel.name}: step {step} of {kernel.step_count}, program id ({where}) of grid {grid}"
 
 
-def _draw(panel: Axes, operand: Operand, found: Visits | Unavailable, step: int) -> None:
+def _draw(panel: Axes, operand: Operand, walk: Visits | Unavailable, step: int) -> None:
     rows, columns = ((1, 1, *operand.shape)[-2], (1, 1, *operand.shape)[-1])
     # Drawn to scale, except for arrays so long that they would not be visible.
     height = min(1.0, max(_THINNEST, rows / columns)) if rows <= columns else 1.0
@@ -77,17 +77,17 @@ def _draw(panel: Axes, operand: Operand, found: Visits | Unavailable, step: int)
     color = _OUTPUT if operand.role == "output" else _INPUT
     _rectangle(panel, (0, 0, width, height), facecolor="none", edgecolor="#888888")
     panel.set_title(f"{operand.name}  {operand.dtype}{list(operand.shape)}\nblock {_block(operand)}", fontsize=7)
-    if isinstance(found, Unavailable):
+    if isinstance(walk, Unavailable):
         panel.text(
             width / 2, height / 2, "known only\nat run time", ha="center", va="center", fontsize=7, color="#888888"
         )
         return
     scale = (width / max(1, columns), height / max(1, rows))
-    current = int(found.block_of_step[step])
-    seen = set(found.block_of_step[: step + 1].tolist())
-    for block in _drawn(found, current):
-        _draw_block(panel, found, block, scale, color, is_current=block == current, is_seen=block in seen)
-    note = _note(found, current)
+    current = int(walk.block_of_step[step])
+    seen = set(walk.block_of_step[: step + 1].tolist())
+    for block in _drawn(walk, current):
+        _draw_block(panel, walk, block, scale, color, is_current=block == current, is_seen=block in seen)
+    note = _note(walk, current)
     panel.text(width / 2, height + 0.03, note, ha="center", va="top", fontsize=6.5, color="#888888")
 
 
@@ -95,23 +95,30 @@ def _block(operand: Operand) -> str:
     return "(" + ", ".join(map(str, operand.dimensions)) + ")"
 
 
-def _drawn(found: Visits, current: int) -> list[int]:
+def _drawn(walk: Visits, current: int) -> list[int]:
     """Returns the blocks in the slice of the current block, the current block last, so that it is drawn on top."""
-    leading = found.starts.shape[1] - 2
-    same = np.ones(found.block_count, np.bool_)
+    leading = walk.starts.shape[1] - 2
+    same = np.ones(walk.block_count, np.bool_)
     if leading > 0:
-        same = (found.starts[:, :leading] == found.starts[current, :leading]).all(axis=1)
+        same = (walk.starts[:, :leading] == walk.starts[current, :leading]).all(axis=1)
     others = [int(b) for b in np.flatnonzero(same)[:_MOST_DRAWN] if b != current]
     return [*others, current]
 
 
 def _draw_block(
-    panel: Axes, found: Visits, block: int, scale: tuple[float, float], color: str, *, is_current: bool, is_seen: bool
+    panel: Axes,
+    walk: Visits,
+    block: int,
+    scale: tuple[float, float],
+    color: str,
+    *,
+    is_current: bool,
+    is_seen: bool,
 ) -> None:
-    start = (0, 0, *found.starts[block])[-2:]
-    extent = (1, 1, *found.operand.block_shape)[-2:]
+    start = (0, 0, *walk.starts[block])[-2:]
+    extent = (1, 1, *walk.operand.block_shape)[-2:]
     box = (start[1] * scale[0], start[0] * scale[1], extent[1] * scale[0], extent[0] * scale[1])
-    overlaps = not isinstance(found.overlapping, Unavailable) and bool(found.overlapping[block])
+    overlaps = not isinstance(walk.overlapping, Unavailable) and bool(walk.overlapping[block])
     _rectangle(
         panel,
         box,
@@ -119,7 +126,7 @@ def _draw_block(
         alpha=0.85 if is_current else 0.22 if is_seen else 0.5,
         edgecolor=_WARNING if overlaps else color,
         linestyle="--" if overlaps else "-",
-        hatch="////" if found.revisited[block] and not is_current else "",
+        hatch="////" if walk.revisited[block] and not is_current else "",
         linewidth=1.2 if is_current else 0.4,
     )
 
@@ -130,10 +137,8 @@ def _rectangle(panel: Axes, box: tuple[float, float, float, float], **style: obj
     panel.add_patch(Rectangle(box[:2], box[2], box[3], **style))  # type: ignore[arg-type]
 
 
-def _note(found: Visits, current: int) -> str:
-    where = ", ".join(map(str, found.starts[current]))
-    leading = " (last two dimensions)" if found.starts.shape[1] > 2 else ""
-    copies = (
-        f"{found.copy_count:,} copies of {found.block_count:,} blocks" if found.operand.is_windowed else "not copied"
-    )
+def _note(walk: Visits, current: int) -> str:
+    where = ", ".join(map(str, walk.starts[current]))
+    leading = " (last two dimensions)" if walk.starts.shape[1] > 2 else ""
+    copies = f"{walk.copy_count:,} copies of {walk.block_count:,} blocks" if walk.operand.is_windowed else "not copied"
     return f"at ({where}){leading}\n{copies}"

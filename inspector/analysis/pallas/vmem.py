@@ -207,8 +207,8 @@ def vmem_budget(
     used = _NOT_COMPILED if call is None else vmem_scratch_bytes(call)
     placed = frozenset[int]() if call is None or isinstance(used, Unavailable) else _placed(kernel, call)
     limit, source = _limit(dict(kernel.params).get("vmem_limit_bytes"), chip)
-    found = tuple(_allocations(kernel, placed))
-    return VmemBudget(found, limit, source, VMEM[chip].capacity_bytes, chip, used, refused_bytes)
+    allocations = tuple(_allocations(kernel, placed))
+    return VmemBudget(allocations, limit, source, VMEM[chip].capacity_bytes, chip, used, refused_bytes)
 
 
 def _allocations(kernel: PallasKernel, placed: Collection[int]) -> Iterator[VmemAllocation]:
@@ -241,14 +241,14 @@ def _placed(kernel: PallasKernel, call: Instruction) -> frozenset[int]:
 _VMEM_SPACE = 1  # XLA's number of the memory space
 
 
-def _limit(asked: object, chip: str) -> tuple[int, str]:
+def _limit(limit: object, chip: str) -> tuple[int, str]:
     """Returns the limit of a kernel in bytes and its origin."""
     memory = VMEM[chip]
-    if not isinstance(asked, int):
+    if not isinstance(limit, int):
         return memory.default_limit_bytes, f"the default of {chip}"
-    if asked > memory.capacity_bytes:
+    if limit > memory.capacity_bytes:
         return memory.capacity_bytes, "the capacity, below its vmem_limit_bytes"
-    return asked, "its vmem_limit_bytes"
+    return limit, "its vmem_limit_bytes"
 
 
 def used_vmem(kernel: PallasKernel, module: Module) -> int | Unavailable:

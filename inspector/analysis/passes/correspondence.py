@@ -35,9 +35,9 @@ class Certainty(enum.StrEnum):
     LOST = "lost"
 
     @classmethod
-    def least(cls, found: Iterable[Certainty]) -> Certainty:
+    def least(cls, certainties: Iterable[Certainty]) -> Certainty:
         """Returns the lowest of several certainties."""
-        return max(found, key=[*cls].index, default=cls.KEPT)
+        return max(certainties, key=[*cls].index, default=cls.KEPT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,15 +76,15 @@ class Correspondence:
         old_places, new_places = snapshots.differing(before, after)
         self.old = SnapshotSide(snapshots, before, old_places, snapshots.orphans(before, after))
         self.new = SnapshotSide(snapshots, after, new_places)
-        self.kept = {name for name, row in self.old.rows.items() if self._is_kept(row)}
-        self.old.settle(self.kept)
-        self.new.settle(self.kept)
-        self.gone = [name for name in self.old.rows if name not in self.kept]
-        self.fresh = [name for name in self.new.rows if name not in self.kept]
+        self.survivors = {name for name, row in self.old.rows.items() if self._is_survivor(row)}
+        self.old.settle(self.survivors)
+        self.new.settle(self.survivors)
+        self.gone = [name for name in self.old.rows if name not in self.survivors]
+        self.fresh = [name for name in self.new.rows if name not in self.survivors]
         self._fates: dict[str, Fate] = {}
         self._match()
 
-    def _is_kept(self, row: SnapshotInstruction) -> bool:
+    def _is_survivor(self, row: SnapshotInstruction) -> bool:
         """Reports whether the instruction of the same name in the later module is the same instruction."""
         other = self.new.rows.get(row.line.name)
         if other is None:
@@ -98,13 +98,13 @@ class Correspondence:
 
     def had_old(self, name: str) -> bool:
         """Reports whether the earlier module defines a name, for the same instruction if the later module also defines it."""
-        return name in self.old.places and (name in self.kept or name not in self.new.rows)
+        return name in self.old.places and (name in self.survivors or name not in self.new.rows)
 
     def fate(self, name: str) -> Fate:
         """Returns the fate of an instruction of the earlier module."""
         if name in self._fates:
             return self._fates[name]
-        if name in self.kept:
+        if name in self.survivors:
             same = self.old.rows[name].number == self.new.rows[name].number
             return Fate((name,), Certainty.KEPT if same else Certainty.ALTERED)
         if name in self.old.places and name in self.new.places:
@@ -114,16 +114,16 @@ class Correspondence:
     @functools.cached_property
     def sources(self) -> Mapping[str, Sequence[str]]:
         """Maps each new instruction to the instructions that it was made from."""
-        found: dict[str, list[str]] = {}
+        sources: dict[str, list[str]] = {}
         for name, fate in self._fates.items():
             for target in fate.targets:
-                found.setdefault(target, []).append(name)
-        return found
+                sources.setdefault(target, []).append(name)
+        return sources
 
     # ------------------------------------------------------------------ matching
 
     def _match(self) -> None:
-        values = Values(self.old, self.new, self.kept)
+        values = Values(self.old, self.new, self.survivors)
         while self._by_value(values) + self._by_place(values):
             pass
         self._by_operands(values)
@@ -138,7 +138,7 @@ class Correspondence:
     def _death(self, name: str, unexplained: Collection[str]) -> Fate:
         """Explains why an instruction was removed; `unexplained` are the opcodes of new instructions without a match."""
         used_by = self.old.users.get(name, ())
-        if all(user not in self.kept and user not in self._fates for user in used_by):
+        if all(user not in self.survivors and user not in self._fates for user in used_by):
             return Fate((), Certainty.REMOVED, WITH_USERS if used_by else UNUSED)
         if self.old.rows[name].line.opcode in unexplained:
             return Fate((), Certainty.LOST, UNKNOWN)
@@ -152,15 +152,15 @@ class Correspondence:
         return self.new.rows[name].line.is_root or name in self.new.users
 
     def _by_value(self, values: Values) -> int:
-        found: dict[int, list[str]] = {}
+        by_value: dict[int, list[str]] = {}
         for name in self.fresh:
             if self.new.rows[name].line.opcode != "parameter" and self._is_used(name):
-                found.setdefault(values.new(name), []).append(name)
+                by_value.setdefault(values.new(name), []).append(name)
         equal: dict[int, list[str]] = {}
         for name in self._open():
             if self.old.rows[name].line.opcode not in ("parameter", "call"):  # a call has its root's value
                 equal.setdefault(values.old(name), []).append(name)
-        matched = {value: names for value, names in equal.items() if value in found}
+        matched = {value: names for value, names in equal.items() if value in by_value}
         for value, names in equal.items():
             twin = values.twin(value)
             if twin is not None:
@@ -168,8 +168,8 @@ class Correspondence:
         for value, names in matched.items():
             if values.twin(value) is not None:
                 continue
-            own = [t for t in found[value] if t in self.new.outside]  # a fusion stands for its root
-            for name, targets in _dealt(names, own or found[value]):
+            own = [t for t in by_value[value] if t in self.new.outside]  # a fusion stands for its root
+            for name, targets in _dealt(names, own or by_value[value]):
                 self._fates[name] = Fate(targets, Certainty.EQUAL)
         return sum(name in self._fates for names in equal.values() for name in names)
 
@@ -206,12 +206,12 @@ class Correspondence:
         Returns the name itself if it is not an element of a new instruction.
         """
         holder = self.new.rows.get(holder_of(name))
-        if holder is not None and holder.line.name not in self.kept:
+        if holder is not None and holder.line.name not in self.survivors:
             name = holder.line.name
         row = self.new.rows.get(name)
-        while row is not None and row.line.opcode == "get-tuple-element" and name not in self.kept:
+        while row is not None and row.line.opcode == "get-tuple-element" and name not in self.survivors:
             inner = self.new.rows.get(row.line.operands[0]) if row.line.operands else None
-            if inner is None or inner.line.name in self.kept:
+            if inner is None or inner.line.name in self.survivors:
                 break
             name, row = inner.line.name, inner
         return name
@@ -222,7 +222,7 @@ class Correspondence:
         Example: a dot whose transpose is a dot of the same operands in reverse order. A target may also be one that so
         far only replaces another instruction for its users.
         """
-        found: dict[Hashable, list[str]] = {}
+        by_operands: dict[Hashable, list[str]] = {}
         claimed: dict[str, set[str]] = {}
         for name, fate in self._fates.items():
             for target in fate.targets:
@@ -231,10 +231,10 @@ class Correspondence:
         for name in self.fresh:
             line = self.new.rows[name].line
             if line.operands and not any(claimed.get(name, ())):
-                found.setdefault((line.opcode, values.operands(self.new, name)), []).append(name)
+                by_operands.setdefault((line.opcode, values.operands(self.new, name)), []).append(name)
         for name in self._open():
             line = self.old.rows[name].line
-            targets = found.get((line.opcode, values.operands(self.old, name)), []) if line.operands else []
+            targets = by_operands.get((line.opcode, values.operands(self.old, name)), []) if line.operands else []
             ends = {
                 t for user in self.old.users.get(name, ()) if user in self._fates for t in self._fates[user].targets
             }
@@ -244,17 +244,17 @@ class Correspondence:
 
     def _by_name(self, certainty: Certainty, key: _NameKey, left: list[str]) -> list[str]:
         """Matches instructions with the same key, in order. Returns the new instructions that remain unmatched."""
-        found: dict[Hashable, list[str]] = {}
+        by_key: dict[Hashable, list[str]] = {}
         for name in left:
             if key.applies_to(self.new.rows[name]) and self._is_used(name):
-                found.setdefault(key(self.new.rows[name]), []).append(name)
+                by_key.setdefault(key(self.new.rows[name]), []).append(name)
         siblings: dict[Hashable, list[str]] = {}
         for name in self._open():
             if key.applies_to(self.old.rows[name]):
                 siblings.setdefault(key(self.old.rows[name]), []).append(name)
         used: set[str] = set()
         for which, names in siblings.items():
-            for name, targets in _dealt(names, found.get(which, [])):
+            for name, targets in _dealt(names, by_key.get(which, [])):
                 self._fates[name] = Fate(targets, certainty)
                 used.update(targets)
         return [name for name in left if name not in used]

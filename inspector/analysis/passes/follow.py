@@ -127,9 +127,9 @@ class History:
         """Returns the matched instructions of two snapshots, by index, and the changes between them."""
         key = before, after
         if key not in self._known:
-            found = Correspondence(self.snapshots, before, after)
-            self._known[key] = found, words(self.snapshots, found, before, after)
-            self._row_count += len(found.old.rows) + len(found.new.rows)
+            correspondence = Correspondence(self.snapshots, before, after)
+            self._known[key] = correspondence, words(self.snapshots, correspondence, before, after)
+            self._row_count += len(correspondence.old.rows) + len(correspondence.new.rows)
             while self._row_count > _MOST_ROWS and len(self._known) > 1:
                 dropped, _ = self._known.pop(next(iter(self._known)))
                 self._row_count -= len(dropped.old.rows) + len(dropped.new.rows)
@@ -166,8 +166,8 @@ class History:
         for step in self.steps[place:]:
             if not now:
                 break
-            found, said = self.compared(step.before_index, step.after_index)
-            touched, now = _Along(step, found, said).forward(now)
+            correspondence, description = self.compared(step.before_index, step.after_index)
+            touched, now = _Along(step, correspondence, description).forward(now)
             touches += touched
         return touches, now
 
@@ -175,8 +175,8 @@ class History:
         touches: list[Touch] = []
         now = list(names)
         for step in reversed(self.steps[:place]):
-            found, said = self.compared(step.before_index, step.after_index)
-            touched, before = _Along(step, found, said).backward(now)
+            correspondence, description = self.compared(step.before_index, step.after_index)
+            touched, before = _Along(step, correspondence, description).backward(now)
             touches += reversed(touched)
             if not before:
                 return touches, now, True
@@ -265,13 +265,13 @@ class History:
           ParameterError: no snapshot has the instruction.
         """
         numbers = [number for number, known in enumerate(self.snapshots.names) if known == name]
-        found = [
+        places = [
             place
             for place in range(len(self.steps), -1, -1)
             if numbers and np.isin(self.passes[0].texts.order(self.text_at(place)), numbers).any()
         ]
-        if found:
-            return next((place for place in found if self.snapshots.is_live(self.text_at(place), numbers)), found[0])
+        if places:
+            return next((place for place in places if self.snapshots.is_live(self.text_at(place), numbers)), places[0])
         near = difflib.get_close_matches(name, {known for known in self.snapshots.names if known}, n=3)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise ParameterError(f"No module of this compile, before or after any pass, has an instruction {name!r}.{hint}")
@@ -293,13 +293,13 @@ class History:
           is_there: reports whether a file name and a line number are the line.
         """
         frames = self.frames()
-        found: dict[bool, list[str]] = {True: [], False: []}
+        names: dict[bool, list[str]] = {True: [], False: []}
         for row in self._first_rows():
             stack = frames.get(row.line.frame, ())
             depth = next((i for i, frame in enumerate(stack) if is_there(frame.file, frame.line)), None)
             if depth is not None:
-                found[depth == 0].append(row.line.name)
-        return found[True] or found[False]
+                names[depth == 0].append(row.line.name)
+        return names[True] or names[False]
 
     def frames(self) -> Mapping[int, tuple[Frame, ...]]:
         """Returns the Python stacks of the module before all passes."""
@@ -317,11 +317,11 @@ _MOST_ROWS = 300_000
 class _Along:
     """Follows names through one pass."""
 
-    def __init__(self, step: Pass, found: Correspondence, said: Words) -> None:
-        self._step, self._found = step, found
+    def __init__(self, step: Pass, correspondence: Correspondence, description: Words) -> None:
+        self._step, self._correspondence = step, correspondence
         self._made: dict[str, StepEvent] = {}
         self._done: dict[str, StepEvent] = {}
-        for event in said.events:
+        for event in description.events:
             if event.before != event.after:
                 self._made.update(dict.fromkeys(event.after, event))
                 for name in event.before:
@@ -331,11 +331,11 @@ class _Along:
         touches: dict[str, Touch] = {}
         now: dict[str, None] = {}
         for name in names:
-            if name not in self._found.old.rows:
+            if name not in self._correspondence.old.rows:
                 now[name] = None
                 continue
-            fate = self._found.fate(name)
-            event = self._done.get(name) or self._done.get(self._found.old.unit(name))
+            fate = self._correspondence.fate(name)
+            event = self._done.get(name) or self._done.get(self._correspondence.old.unit(name))
             is_removed = event is not None and event.word == "removed"
             targets = [] if is_removed else self._heart(name, fate.targets, event)
             now.update(dict.fromkeys(targets))
@@ -352,14 +352,14 @@ class _Along:
         touches: dict[str, Touch] = {}
         before: dict[str, None] = {}
         for name in names:
-            if self._found.had_old(name):
+            if self._correspondence.had_old(name):
                 before[name] = None
                 touch = self._altered(name)
                 if touch is not None:
                     touches[name] = touch
                 continue
             sources = self._sources(name)
-            event = self._made.get(name) or self._made.get(self._found.new.unit(name))
+            event = self._made.get(name) or self._made.get(self._correspondence.new.unit(name))
             before.update(dict.fromkeys(sources))
             touch = self._born(name, sources, event)
             touches.setdefault(touch.text, touch)
@@ -367,26 +367,30 @@ class _Along:
 
     def _sources(self, name: str) -> list[str]:
         """Returns the instructions that a new instruction was made from; for a fusion all instructions fused into it."""
-        found = dict.fromkeys(self._found.sources.get(name, ()))
-        unit = self._found.new.unit(name)
-        if not found and unit != name and self._found.new.canonical(unit) == name:
-            found = dict.fromkeys(self._found.sources.get(unit, ()))  # a fusion stands for its root
+        sources = dict.fromkeys(self._correspondence.sources.get(name, ()))
+        unit = self._correspondence.new.unit(name)
+        if not sources and unit != name and self._correspondence.new.canonical(unit) == name:
+            sources = dict.fromkeys(self._correspondence.sources.get(unit, ()))  # a fusion stands for its root
         event = self._made.get(name)
         if event is not None:
-            found.update(
-                dict.fromkeys(n for n in event.before if self._found.had_old(n) or n in self._found.old.places)
+            sources.update(
+                dict.fromkeys(
+                    n for n in event.before if self._correspondence.had_old(n) or n in self._correspondence.old.places
+                )
             )
-        return list(found)
+        return list(sources)
 
     def _heart(self, name: str, targets: Sequence[str], event: StepEvent | None) -> list[str]:
         """Returns those of the targets of an instruction that do its work."""
-        opcode = _base(self._found.old.rows[name].line.opcode)
+        opcode = _base(self._correspondence.old.rows[name].line.opcode)
         made = event.after if event is not None and event.word in ("rewrote", "split") and name in event.before else ()
-        same = [n for n in made if (line := self._found.new.line(n)) is not None and _base(line.opcode) == opcode]
+        same = [
+            n for n in made if (line := self._correspondence.new.line(n)) is not None and _base(line.opcode) == opcode
+        ]
         return list(dict.fromkeys(map(holder_of, same or targets)))  # newer texts have no name for an element
 
     def _altered(self, name: str) -> Touch | None:
-        old, new = self._found.old.rows.get(name), self._found.new.rows.get(name)
+        old, new = self._correspondence.old.rows.get(name), self._correspondence.new.rows.get(name)
         if old is None or new is None or old.number == new.number:
             return None
         change, event = change_of(old, new), self._done.get(name)
@@ -407,13 +411,13 @@ class _Along:
 
     def _changed(self, name: str, targets: Sequence[str], event: StepEvent | None) -> Touch:
         """Describes the change of an instruction that does not keep its name."""
-        fate = self._found.fate(name)
+        fate = self._correspondence.fate(name)
         before, after = (name,), tuple(targets)
         if event is None:
             text = f"{name} as {some(targets)}" if targets else f"{name}: {fate.why}"
             return self._touch("rewrote" if targets else "removed", text, before, after, fate.certainty)
         if event.word == "fused":
-            holders = dict.fromkeys(map(self._found.new.unit, targets))
+            holders = dict.fromkeys(map(self._correspondence.new.unit, targets))
             inside = [target for target in targets if target not in holders and target != name]
             others = len(event.before) - 1
             text = f"{name} into {some(holders)}{f' as {some(inside)}' if inside else ''}"
@@ -428,7 +432,7 @@ class _Along:
         """Describes the origin of a new instruction."""
         if not sources:
             return self._touch("inserted", name, (), (name,), Certainty.KEPT)
-        certainty = Certainty.least(self._found.fate(source).certainty for source in sources)
+        certainty = Certainty.least(self._correspondence.fate(source).certainty for source in sources)
         text = str(event).partition(" ")[2] if event is not None else f"{some(sources)} as {name}"
         word = event.word if event is not None else "rewrote"
         return self._touch(word, text, tuple(sources), (name,), certainty)

@@ -23,8 +23,8 @@ _NAMING = (
 class Values:
     """The value numbers of two sides: equal if opcode, shape, attributes and operands are equal."""
 
-    def __init__(self, old: SnapshotSide, new: SnapshotSide, kept: set[str]) -> None:
-        self._old, self._new, self._kept = old, new, kept
+    def __init__(self, old: SnapshotSide, new: SnapshotSide, survivors: set[str]) -> None:
+        self._old, self._new, self._survivors = old, new, survivors
         self._numbers: dict[Hashable, int] = {}
         self._tokens: dict[int, dict[str, Hashable]] = {id(old): {}, id(new): {}}
         self._known: dict[int, dict[str, int]] = {id(old): {}, id(new): {}}
@@ -33,8 +33,8 @@ class Values:
             self._know_copies()
 
     def _know_copies(self) -> None:
-        """Numbers kept instructions near the changed ones, so that copies of them in fusions are recognized."""
-        near = {o for n, row in self._old.rows.items() if n not in self._kept for o in row.line.operands}
+        """Numbers surviving instructions near the changed ones, so that copies of them in fusions are recognized."""
+        near = {o for n, row in self._old.rows.items() if n not in self._survivors for o in row.line.operands}
         known: set[str] = set()
         for _ in range(_COPIED_DEPTH):
             near = {name for name in near if name not in known and self._stays(name)}
@@ -52,12 +52,12 @@ class Values:
                 near.update(operands)
 
     def twin(self, value: int) -> str | None:
-        """Returns a kept instruction that computes the value, None if there is none."""
+        """Returns a surviving instruction that computes the value, None if there is none."""
         return self._twins.get(value)
 
     def _stays(self, name: str) -> bool:
         """Reports whether both modules have the same instruction, ignoring metadata."""
-        if name not in self._old.rows or name not in self._kept:
+        if name not in self._old.rows or name not in self._survivors:
             return name not in self._old.rows
         old, new = (dataclasses.replace(s.rows[name].line, op_name="", frame=0) for s in (self._old, self._new))
         return old == new
@@ -75,7 +75,7 @@ class Values:
     def equate(self, name: str, target: str) -> None:
         """Records that an old instruction and a new one compute the same."""
         token: Hashable = ("replaced", name)
-        if target in self._new.rows and target not in self._kept:
+        if target in self._new.rows and target not in self._survivors:
             token = self._tokens[id(self._new)].setdefault(target, token)
         else:
             token = ("name", target)
@@ -106,7 +106,7 @@ class Values:
 
     def _line(self, side: SnapshotSide, name: str) -> InstructionLine | None:
         """Returns the line of an instruction; None for one that both modules have and that is never copied into fusions."""
-        if name in side.rows and name not in self._kept:
+        if name in side.rows and name not in self._survivors:
             return side.rows[name].line
         same = name not in side.rows or self._old.rows[name].number == self._new.rows[name].number
         line = side.line(name) if same else None

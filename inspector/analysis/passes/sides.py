@@ -79,11 +79,11 @@ class SnapshotSide:
     @functools.cached_property
     def users(self) -> Mapping[str, Sequence[str]]:
         """Maps each instruction to the rows that use it."""
-        found: dict[str, list[str]] = {}
+        users: dict[str, list[str]] = {}
         for name, row in self.rows.items():
             for operand in dict.fromkeys(map(holder_of, row.line.operands)):
-                found.setdefault(operand, []).append(name)
-        return found
+                users.setdefault(operand, []).append(name)
+        return users
 
     def unit(self, name: str) -> str:
         """Returns the outermost fusion around an instruction, or the instruction itself."""
@@ -98,13 +98,13 @@ class SnapshotSide:
     def canonical(self, name: str) -> str:
         """Returns the instruction that computes a value: the root of a fusion or call, the operand passed for a parameter."""
         if name not in self._canonical:
-            found = name
+            current = name
             for _ in range(_DEEPEST):
-                behind = self._behind(found)
+                behind = self._behind(current)
                 if behind is None:
                     break
-                found = behind
-            self._canonical[name] = found
+                current = behind
+            self._canonical[name] = current
         return self._canonical[name]
 
     def _behind(self, name: str) -> str | None:

@@ -131,12 +131,12 @@ def excerpt(change: PassChange, context: int, most_lines: int) -> ChangedLines:
       most_lines: maximum number of lines in hunks; further ones are omitted.
     """
     whole = _within(change.hunks, most_lines)
-    is_kept = np.zeros(len(change.new), np.bool_)
+    is_shown = np.zeros(len(change.new), np.bool_)
     for _, _, b0, b1 in whole:
-        is_kept[max(0, b0 - context) : b1 + context] = True
+        is_shown[max(0, b0 - context) : b1 + context] = True
     places: list[int] = []
     position = {}
-    ends = np.flatnonzero(np.diff(is_kept.astype(np.int8), prepend=0, append=0)).tolist()
+    ends = np.flatnonzero(np.diff(is_shown.astype(np.int8), prepend=0, append=0)).tolist()
     shown = 0
     for start, end in zip(ends[::2], ends[1::2], strict=True):
         places += [shown - start] if start > shown else []
@@ -150,24 +150,24 @@ def excerpt(change: PassChange, context: int, most_lines: int) -> ChangedLines:
 
 def _within(hunks: Sequence[Hunk], most_lines: int) -> tuple[Hunk, ...]:
     """Returns the first hunks, up to a total number of lines; the last one may be cut."""
-    found = []
+    excerpt = []
     for a0, a1, b0, b1 in hunks:
         if most_lines <= 0:
             break
-        found.append((a0, min(a1, a0 + most_lines), b0, min(b1, b0 + most_lines)))
+        excerpt.append((a0, min(a1, a0 + most_lines), b0, min(b1, b0 + most_lines)))
         most_lines -= a1 - a0 + b1 - b0
-    return tuple(found)
+    return tuple(excerpt)
 
 
 def _moved(hunks: Sequence[Hunk], position: Mapping[int, int]) -> tuple[Hunk, ...]:
     """Converts hunks of the modules into hunks of an excerpt."""
-    found = []
+    converted = []
     longer = 0
     for a0, a1, b0, b1 in hunks:
         start = position[b0]
-        found.append((start + longer, start + longer + a1 - a0, start, start + b1 - b0))
+        converted.append((start + longer, start + longer + a1 - a0, start, start + b1 - b0))
         longer += (a1 - a0) - (b1 - b0)
-    return tuple(found)
+    return tuple(converted)
 
 
 def listing_after(change: PassChange, lowered: Module, root: Root, places: Sequence[int] | None = None) -> Listing:

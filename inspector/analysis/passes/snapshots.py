@@ -97,21 +97,21 @@ class Snapshots:
         numbers = order[shown | is_blank]
         headers = np.where(within, order[np.maximum(opened, 0)], _OUTSIDE)[shown | is_blank]
         blank = is_blank[shown | is_blank]
-        kept = ~(blank & np.concatenate(([True], blank[:-1])))
+        mask = ~(blank & np.concatenate(([True], blank[:-1])))
         has = np.zeros(len(self.lines), np.bool_)
         has[numbers] = True
         scheduled = any("is_scheduled=true" in self.lines[n] for n in order[kinds == _MODULE].tolist())
-        return State(numbers[kept], headers[kept], has, scheduled)
+        return State(numbers[mask], headers[mask], has, scheduled)
 
     @functools.cached_property
     def _callers(self) -> dict[str, list[int]]:
         """Maps each computation to the distinct lines that call it."""
-        found: dict[str, list[int]] = {}
+        callers: dict[str, list[int]] = {}
         for number, line in enumerate(self.lines):
             row = self.read(number) if line.startswith(" ") and _CALLING.search(line) else None
             for called in row.called if row is not None else ():
-                found.setdefault(called, []).append(number)
-        return found
+                callers.setdefault(called, []).append(number)
+        return callers
 
     def is_live(self, text: int, numbers: Iterable[int]) -> bool:
         """Reports whether a module has one of some lines in a computation that runs: the entry computation or its callees."""
@@ -137,21 +137,21 @@ class Snapshots:
         changed = old.numbers[~new.has[old.numbers]]
         present = {self.computation(header) for header in np.unique(new.headers).tolist()}
         waiting = [*self._called_by(changed.tolist())]
-        found: dict[str, None] = {}
+        orphans: dict[str, None] = {}
         while waiting:
             name = waiting.pop()
-            if name in found or name not in present:
+            if name in orphans or name not in present:
                 continue
             callers = np.isin(new.numbers, self._callers.get(name, ()))
-            if all(self.computation(header) in found for header in new.headers[callers].tolist()):
-                found[name] = None
+            if all(self.computation(header) in orphans for header in new.headers[callers].tolist()):
+                orphans[name] = None
                 inside = [
                     number
                     for number, at in zip(old.numbers.tolist(), old.headers.tolist(), strict=True)
                     if self.computation(at) == name
                 ]
                 waiting += self._called_by(inside)
-        return tuple(found)
+        return tuple(orphans)
 
     def _called_by(self, numbers: Iterable[int]) -> Iterator[str]:
         for number in numbers:
@@ -220,13 +220,13 @@ def steps(passes: Passes) -> tuple[Pass, ...]:
 
     If the passes within a pass account for all of its changes, the outer pass is omitted; otherwise the inner passes are.
     """
-    found: list[Pass] = []
+    chain: list[Pass] = []
     for each in passes:
         inner: list[Pass] = []
-        while found and found[-1].index >= each.index - each.inner:
-            inner.insert(0, found.pop())
-        found += inner if _adds_up(inner, each) else [each] if each.changed else []
-    return tuple(found)
+        while chain and chain[-1].index >= each.index - each.inner:
+            inner.insert(0, chain.pop())
+        chain += inner if _adds_up(inner, each) else [each] if each.changed else []
+    return tuple(chain)
 
 
 def _adds_up(inner: Sequence[Pass], whole: Pass) -> bool:

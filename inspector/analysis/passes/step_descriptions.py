@@ -68,21 +68,21 @@ class Words:
         return text[:1].upper() + text[1:]
 
 
-def words(snapshots: Snapshots, found: Correspondence, before: int, after: int) -> Words:
+def words(snapshots: Snapshots, correspondence: Correspondence, before: int, after: int) -> Words:
     """Describes the changes between two snapshots.
 
     Args:
       snapshots: all snapshots of the compile.
-      found: the correspondence between the two snapshots.
+      correspondence: the correspondence between the two snapshots.
       before: index of the earlier snapshot.
       after: index of the later snapshot.
     """
-    reader = _Reader(found)
+    reader = _Reader(correspondence)
     events = [*reader.events()]
     old, new = snapshots.state(before), snapshots.state(after)
     notes = ["scheduled the instructions"] if new.is_scheduled and not old.is_scheduled else []
     if old.is_scheduled and new.is_scheduled:
-        moved = _out_of_order(list(found.old.places), found.new.places)
+        moved = _out_of_order(list(correspondence.old.places), correspondence.new.places)
         events += [StepEvent("moved", moved, moved, Certainty.KEPT, "in the schedule")] if moved else []
     return Words(tuple(sorted(events, key=lambda e: WORDS.index(e.word))), reader.rewired, tuple(notes))
 
@@ -94,11 +94,11 @@ _SHOWN = 4
 class _Reader:
     """Derives the events from a correspondence."""
 
-    def __init__(self, found: Correspondence) -> None:
-        self._found, self._old, self._new = found, found.old, found.new
-        self._fresh = set(found.fresh)
-        self._told: set[str] = set()  # new instructions that an event already includes
-        names = (self._old.rows[name].line.op_name for name in found.gone)
+    def __init__(self, correspondence: Correspondence) -> None:
+        self._correspondence, self._old, self._new = correspondence, correspondence.old, correspondence.new
+        self._fresh = set(correspondence.fresh)
+        self._reported: set[str] = set()  # new instructions that an event already includes
+        names = (self._old.rows[name].line.op_name for name in correspondence.gone)
         self._gone_operations = {name for name in names if name}
         self._inlined: list[str] = []
         self._inside: dict[str, None] = {}  # fusions that stayed but whose fused instructions changed
@@ -117,15 +117,15 @@ class _Reader:
         """Returns the instructions that went into each new fusion, and those that are in no fusion before and after."""
         fused: dict[str, dict[str, Certainty]] = {}
         single = []
-        for name in self._found.gone:
-            row, fate = self._old.rows[name], self._found.fate(name)
+        for name in self._correspondence.gone:
+            row, fate = self._old.rows[name], self._correspondence.fate(name)
             if row.line.opcode == "parameter":
                 continue
             if row.line.opcode == "call":
                 self._inlined.append(name)
                 continue
             unit = self._old.unit(name)
-            if unit != name and unit in self._found.new.places:
+            if unit != name and unit in self._correspondence.new.places:
                 self._inside[unit] = None
             holders = [self._holder(target) for target in fate.targets]
             for holder in filter(None, holders):
@@ -134,7 +134,7 @@ class _Reader:
                     into[unit] = Certainty.least((into.get(unit, fate.certainty), fate.certainty))
             if unit == name and not any(holders):
                 single.append((name, fate))
-        for name in self._found.kept & self._old.outside:
+        for name in self._correspondence.survivors & self._old.outside:
             unit = self._new.unit(name)
             if unit != name:
                 fused.setdefault(unit, {})[name] = Certainty.KEPT
@@ -157,12 +157,12 @@ class _Reader:
         for unit, holders in into.items():
             if self._is_fusion(unit) and len(holders) > 1 and unit not in self._new.places:
                 split.add(unit)
-                self._told.update(holders)
+                self._reported.update(holders)
                 least = Certainty.least(fused[h][unit] for h in holders)
                 yield StepEvent("split", (unit,), tuple(holders), least)
         for holder, units in fused.items():
             parts = [unit for unit in units if unit not in split]
-            self._told.add(holder)
+            self._reported.add(holder)
             if not parts:
                 continue
             least = Certainty.least(units[unit] for unit in parts)
@@ -178,7 +178,7 @@ class _Reader:
 
     def _single(self, single: Sequence[tuple[str, Fate]]) -> Iterator[StepEvent]:
         claimed = {target for _, fate in single for target in fate.targets}
-        rest = {name for name in self._found.fresh if self._stands_for_none(name) and name not in claimed}
+        rest = {name for name in self._correspondence.fresh if self._stands_for_none(name) and name not in claimed}
         together: dict[str, list[tuple[str, Fate]]] = {}
         removed: dict[tuple[str, Certainty, str], list[str]] = {}
         for name, fate in single:
@@ -193,21 +193,21 @@ class _Reader:
             yield StepEvent("removed", tuple(names), (), certainty, why)
 
     def _stands_for_none(self, name: str) -> bool:
-        is_told = name in self._told or name in self._found.sources
-        return name in self._new.outside and not is_told and self._new.rows[name].line.opcode != "parameter"
+        is_reported = name in self._reported or name in self._correspondence.sources
+        return name in self._new.outside and not is_reported and self._new.rows[name].line.opcode != "parameter"
 
     def _beside(self, old: SnapshotInstruction, targets: Sequence[str], rest: set[str]) -> list[str]:
         """Returns the new instructions that the targets use and that match no old instruction; each is returned once."""
-        found: list[str] = []
+        additions: list[str] = []
         waiting = list(targets)
         while waiting:
             row = self._new.rows.get(waiting.pop())
             for operand in row.line.operands if row is not None else ():
                 if operand in rest and self._is_for(old, self._new.rows[operand]):
                     rest.remove(operand)
-                    found.append(operand)
+                    additions.append(operand)
                     waiting.append(operand)
-        return found
+        return additions
 
     def _one(self, target: str, parts: Sequence[tuple[str, Fate]], rest: set[str]) -> StepEvent:
         """Describes the instructions that one target replaces, together with the instructions created for that target."""
@@ -215,7 +215,7 @@ class _Reader:
         least = Certainty.least(fate.certainty for _, fate in parts)
         old = self._old.rows[names[0]]
         line = self._new.line(target)
-        self._told.add(target)
+        self._reported.add(target)
         same_opcode = line is not None and line.opcode == old.line.opcode
         if target not in self._fresh:
             if same_opcode:
@@ -225,7 +225,7 @@ class _Reader:
             return StepEvent("merged", names, (target,), least)
         own = tuple(dict.fromkeys(t for _, fate in parts for t in fate.targets))
         targets = own if least is Certainty.EQUAL else (*own, *self._beside(old, own, rest))
-        self._told.update(targets)
+        self._reported.update(targets)
         if len(targets) == 1 and least is Certainty.EQUAL:
             same_place = self._new.rows[target].computation == old.computation
             return StepEvent("renamed" if same_place else "moved", names, targets, least)
@@ -252,7 +252,7 @@ class _Reader:
         moved = []
         for name, row in self._old.rows.items():
             new = self._new.rows.get(name)
-            if name not in self._found.kept or new is None or new.number == row.number:
+            if name not in self._correspondence.survivors or new is None or new.number == row.number:
                 continue
             if new.computation != row.computation and self._new.unit(name) == name:
                 moved.append(name)
@@ -264,7 +264,7 @@ class _Reader:
                 self.rewired += row.line.operands != new.line.operands
         if moved:
             yield StepEvent("moved", tuple(moved), tuple(moved), Certainty.ALTERED, "to another computation")
-        inside = tuple(name for name in self._inside if name not in self._told)
+        inside = tuple(name for name in self._inside if name not in self._reported)
         if inside:
             yield StepEvent("rewrote", inside, inside, Certainty.ALTERED, "fused instructions")
         for change, names in changes.items():
@@ -272,7 +272,7 @@ class _Reader:
 
     def _inserted(self) -> Iterator[StepEvent]:
         made: dict[str, list[str]] = {}
-        for name in self._found.fresh:
+        for name in self._correspondence.fresh:
             if self._stands_for_none(name):
                 made.setdefault(self._new.rows[name].line.opcode, []).append(name)
         for opcode, names in made.items():

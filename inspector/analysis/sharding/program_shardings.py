@@ -229,7 +229,7 @@ def _array(
     shape: Shape,
     proto: Any,
     mesh: Mesh | None,
-    asked: str,
+    request: str,
     frames: Iterable[Frame] = (),
     number: int | None = None,
 ) -> ArraySharding:
@@ -237,7 +237,7 @@ def _array(
     is_key = dtype.startswith("key<")
     known = _OF_KEYS if is_key else _sharding(shape.dimensions, proto, mesh)
     size: int | Unavailable = known if isinstance(known, Unavailable) else _bytes(shape, known)
-    return ArraySharding(kind, name, dtype, shape.dimensions, known, asked, text, size, tuple(frames), number)
+    return ArraySharding(kind, name, dtype, shape.dimensions, known, request, text, size, tuple(frames), number)
 
 
 def _bytes(shape: Shape, known: Sharding) -> int:

@@ -137,18 +137,20 @@ def _row(one: Resharding) -> Sequence[object]:
     )  # fmt: skip
 
 
-def reshardings(compiled: CompiledProgram, found: Iterable[Collective], whole: Module | None = None) -> Reshardings:
+def reshardings(
+    compiled: CompiledProgram, collectives: Iterable[Collective], whole: Module | None = None
+) -> Reshardings:
     """Returns the reshardings of a program.
 
     Args:
       compiled: the program.
-      found: its collectives.
+      collectives: its collectives.
       whole: the partitioner's input; None if unknown.
     """
     full = full_rematerializations(compiled)
     arrays = WholeArrays(compiled.module(), shardings(compiled))
     inside = None if whole is None else SplitInstructions(whole, placed_mesh(compiled))
-    by_name = {one.name: resharding(one, arrays, inside) for one in found}
+    by_name = {one.name: resharding(one, arrays, inside) for one in collectives}
     inserted = [each for each in by_name.values() if isinstance(each, Resharding)]
     left_out = {name: each.reason for name, each in by_name.items() if isinstance(each, Unavailable)}
     if isinstance(full, Unavailable):

@@ -90,7 +90,7 @@ def test_switched_off() -> None:
     assert isinstance(event.cache_key, Unavailable)
 
 
-def test_what_is_not_watched_leaves_no_trace() -> None:
+def test_compiles_outside_the_watch_are_not_recorded() -> None:
     compile_once()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 1000)
     jax.jit(lambda x: x - 5).lower(X).compile()
@@ -117,7 +117,7 @@ def test_an_entry_that_is_not_replaced_is_not_called_written(cache: Path) -> Non
     assert entry.read_bytes() == b"damaged"
 
 
-def test_a_file_system_that_fails_is_no_error_of_a_compile(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_error_does_not_fail_a_compile(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compile_once(1)
 
     def fail(path: Path, **_: Any) -> bool:
@@ -167,14 +167,14 @@ def test_nothing_more_is_printed_and_all_is_put_back(caplog: pytest.LogCaptureFi
     assert (logger.level, list(logger.filters), len(monitoring.get_event_duration_listeners())) == before
 
 
-def test_a_message_that_is_asked_for_still_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_requested_message_still_appears(caplog: pytest.LogCaptureFixture) -> None:
     with jax.log_compiles():
         compile_once()
         compile_once()
     assert any("Persistent compilation cache hit" in record.getMessage() for record in caplog.records)
 
 
-def test_it_is_public() -> None:
+def test_watch_compiles_is_public() -> None:
     assert inspector.watch_compiles is watch_compiles
 
 

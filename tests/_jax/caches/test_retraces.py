@@ -102,7 +102,7 @@ def test_functions_that_are_defined_again_and_other_settings() -> None:
     assert other.cause == "context"
 
 
-def test_what_was_traced_before_the_watch_is_not_traced_for_it() -> None:
+def test_functions_traced_before_the_watch_are_not_retraced() -> None:
     known = jax.jit(lambda x: x - 1)
     known(ONE)
     with inspector.watch_retraces() as found:
@@ -153,7 +153,7 @@ def test_disabled_loggers_hide_nothing() -> None:
     assert len(found) == 1
 
 
-def test_what_else_jax_says_there_is_said_while_somebody_watches(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_messages_of_the_logger_appear_during_a_watch(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), inspector.watch_retraces():
         partial_eval.logger.log(logging.WARNING, "of %s", "another")
         partial_eval.logger.warning("of a third")
@@ -289,7 +289,7 @@ def test_the_argument_that_is_placed_elsewhere_is_named() -> None:
 # ------------------------------------------------------------------ the closest call, and what a function was before
 
 
-def test_a_sharding_of_an_explicit_mesh_is_no_shape() -> None:
+def test_a_sharding_of_an_explicit_mesh_is_not_a_shape() -> None:
     mesh = jax.make_mesh((2,), ("d",), axis_types=(AxisType.Explicit,))
     called = jax.jit(lambda a: a + 1)
     with inspector.watch_retraces() as found:
@@ -324,7 +324,7 @@ def test_closures_of_one_factory_and_lambdas_of_one_line() -> None:
     assert [each.cause for each in found] == ["first call", "defined again", "first call", "first call"]
 
 
-def test_a_cleared_cache_is_no_first_call() -> None:
+def test_a_cleared_cache_is_not_a_first_call() -> None:
     called = jax.jit(lambda v: v * 11)
     called(ONE)  # before the watch
     with inspector.watch_retraces() as found:

@@ -1,4 +1,4 @@
-"""What a process has attached, in processes of their own: JAX starts its devices once."""
+"""Attached devices of a process, each in a separate process: JAX starts its devices once."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def compile_watched(directory: Path) -> tuple[list[EarlyReport], str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")
-def test_a_system_without_watches_costs_the_preview_and_is_told(
+def test_without_file_watches_there_is_no_preview_but_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (early,), hlo = compile_watched(tmp_path / "dump")
@@ -49,7 +49,7 @@ def test_a_system_without_watches_costs_the_preview_and_is_told(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")
-def test_the_hlo_is_told_before_anything_is_counted(tmp_path: Path) -> None:
+def test_the_hlo_is_reported_before_costs_are_counted(tmp_path: Path) -> None:
     plain = plain_compile(
         compile_request(lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32)), None, "cpu"), read_config()
     )
@@ -68,7 +68,7 @@ def test_the_hlo_is_told_before_anything_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")
-def test_texts_that_nobody_reads_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_texts_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
     see = FinalHlo.see
 

@@ -81,7 +81,7 @@ def test_files_of_folders_and_of_systems_without_watches_are_seen_in_the_end(
 
 
 @on_linux
-def test_what_was_written_just_before_the_end_is_seen(tmp_path: Path) -> None:
+def test_a_file_written_just_before_the_end_is_seen(tmp_path: Path) -> None:
     for _ in range(50):
         seen: list[bytes] = []
         with Dump(str(tmp_path / "dump"), [lambda file, seen=seen: seen.append(file.read_bytes())]):
@@ -89,7 +89,7 @@ def test_what_was_written_just_before_the_end_is_seen(tmp_path: Path) -> None:
         assert seen == [b"last"]
 
 
-def test_a_failure_to_read_is_no_failure_to_compile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_read_does_not_fail_the_compile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def fail(file: Path) -> None:
         raise ValueError("cut off")
 
@@ -117,7 +117,7 @@ def _descriptors() -> int:
 
 
 @on_linux
-def test_nobody_waits_until_the_system_has_ended_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_does_not_wait_for_the_system_to_end_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left, closed, close = threading.Event(), threading.Event(), dump._close
 
     def slow(*descriptors: int) -> None:
@@ -133,9 +133,7 @@ def test_nobody_waits_until_the_system_has_ended_the_watch(tmp_path: Path, monke
 
 
 @on_linux
-def test_nobody_waits_for_the_next_batch_when_the_compile_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_does_not_wait_for_the_next_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump, "_BATCH_S", 1e6)
     seen: list[str] = []
     with Dump(str(tmp_path / "dump"), [lambda file: seen.append(file.name)]):
@@ -181,9 +179,7 @@ def test_a_full_disk_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert lost_of(tmp_path / "a", lambda _: None) == f"{tmp_path} was full (4096 bytes left)"
 
 
-def test_so_is_what_xla_says_of_files_that_it_could_not_write(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_xla_could_not_write_are_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def say(_: Path) -> None:
         for name in ("a", "b"):
             os.write(

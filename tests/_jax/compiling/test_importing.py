@@ -1,4 +1,4 @@
-"""What makes the import of JAX longer is left out where nobody has a use for it."""
+"""Slow parts of the import of JAX are omitted where they are not used."""
 
 from __future__ import annotations
 

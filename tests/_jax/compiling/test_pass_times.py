@@ -17,7 +17,7 @@ def compile_(name: str) -> None:
     jax.jit(fun).lower(jax.ShapeDtypeStruct((8, 8), jnp.float32)).compile()
 
 
-def test_passes_of_one_module_are_told_with_their_pipelines() -> None:
+def test_passes_of_one_module_are_recorded_with_their_pipelines() -> None:
     with PassTimes() as times:
         compile_("timed")
         compile_("other")

@@ -67,7 +67,7 @@ def options(replicas: int = 1, partitions: int = 1) -> xla_client.CompileOptions
 # What an executable tells.
 
 
-def test_what_it_tells(one: LoadedExecutable) -> None:
+def test_an_executable_has_its_module_and_statistics(one: LoadedExecutable) -> None:
     raw = one.raw
     assert one.local_devices() == [device()]
     assert one.fingerprint == raw.fingerprint
@@ -107,7 +107,7 @@ def test_memory_stats(one: LoadedExecutable) -> None:
     assert since is not hasattr(one.raw.get_compiled_memory_stats(), "total_allocation_bytes")
 
 
-def test_what_the_back_end_does_not_tell() -> None:
+def test_missing_reports_of_the_backend_are_unavailable() -> None:
     class Silent:
         def cost_analysis(self) -> None:
             raise RuntimeError("UNIMPLEMENTED: no costs")
@@ -293,7 +293,7 @@ def test_compile(one: LoadedExecutable) -> None:
 
 
 @pytest.mark.parametrize("method", ["compile", "compile_and_load"])
-def test_what_cannot_be_compiled(one: LoadedExecutable, method: str) -> None:
+def test_invalid_programs_do_not_compile(one: LoadedExecutable, method: str) -> None:
     compile_ = getattr(one.client, method)
     with pytest.raises(TargetError, match="executable_devices is empty"):
         compile_(MODULE, [])
@@ -383,7 +383,7 @@ def test_the_table_has_every_class() -> None:
     assert {name for row in CLASSES for name in members(row[0])} == set(wanted.split())
 
 
-def test_what_is_gone_is_gone() -> None:
+def test_removed_client_methods_are_absent() -> None:
     assert not hasattr(_jax.Client, "buffer_from_pyval")
     assert not hasattr(_jax.CompileOptions, "tuple_arguments")
     assert hasattr(_jax.CompileOptions, "parameter_is_tupled_arguments")

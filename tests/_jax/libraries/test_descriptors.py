@@ -76,7 +76,7 @@ def test_only_the_section_of_descriptors_is_read(monkeypatch: pytest.MonkeyPatch
     assert {name: found.get(name) for name in kept} == kept
 
 
-def test_a_cache_that_others_could_have_written_is_made_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_others_could_have_written_is_replaced(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = descriptors.installed_descriptors()
     (file,) = cache.iterdir()
     foreign = b"foreign"
@@ -97,7 +97,7 @@ def test_damaged_cache_is_rebuilt(cache: Path, damage: bytes | None) -> None:
     assert file.read_bytes() == data
 
 
-def test_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_folder_that_cannot_be_made_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocker))

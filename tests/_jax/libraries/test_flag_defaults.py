@@ -34,7 +34,7 @@ def test_the_second_reading_starts_no_process(monkeypatch: pytest.MonkeyPatch) -
     assert flag_defaults.installed_defaults() == first
 
 
-def test_a_process_that_fails_is_a_reason_and_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_process_is_a_reason_and_not_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flag_defaults, "_SCRIPT", "raise SystemExit('no such luck')")
     found = flag_defaults.installed_defaults()
     assert isinstance(found, Unavailable)

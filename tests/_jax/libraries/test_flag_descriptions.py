@@ -37,12 +37,12 @@ def printed_help() -> dict[str, str]:
     return {e[0].removeprefix("--").partition("=")[0]: " ".join(e[2].split()) for e in entries if len(e) == 3}
 
 
-def test_nine_tenths_are_found(names: list[str], found: dict[str, str]) -> None:
+def test_at_least_nine_tenths_of_the_descriptions_are_read(names: list[str], found: dict[str, str]) -> None:
     assert set(found) <= set(names)
     assert len(found) > 0.9 * len(names)
 
 
-def test_they_say_what_xla_prints(found: dict[str, str]) -> None:
+def test_descriptions_equal_the_output_of_xla(found: dict[str, str]) -> None:
     printed = printed_help()
     assert len(printed) > 50
     assert len(printed.keys() & found.keys()) > 0.9 * len(printed)
@@ -65,6 +65,6 @@ def test_another_kind_of_library_is_a_reason(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("data", [b"", b"MZ" + bytes(200), b"\x7fELF\x02\x01" + bytes(12) + b"\x3e\0" + bytes(100)])
-def test_what_is_no_library_is_refused(data: bytes) -> None:
+def test_other_files_are_not_libraries(data: bytes) -> None:
     with pytest.raises(UnknownFormatError):
         Image(data)

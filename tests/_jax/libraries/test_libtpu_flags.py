@@ -68,7 +68,7 @@ def test_the_dumped_values_are_of_the_types(options: LibtpuOptions, dumped: Outc
 
 
 @needs_tpu
-def test_topics_deprecation_and_what_was_removed(options: LibtpuOptions) -> None:
+def test_topics_deprecation_and_removed_flags(options: LibtpuOptions) -> None:
     assert "rematerialization" in options.flags["xla_tpu_rematerialization_algo"].topics
     assert options.flags["xla_jf_dump_llo_text"].source_file.endswith("llo_dumper.cc")
     assert not options.flags["xla_jf_dump_llo_text"].is_per_compile
@@ -110,7 +110,7 @@ def test_without_libtpu_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert install_command("jax-inspector[tpu]") in reason.reason
 
 
-def test_what_is_no_libtpu_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_library_is_not_libtpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "libtpu.so"
     other.write_bytes(bytes(1000))
     with pytest.raises(UnknownFormatError):

@@ -1,4 +1,4 @@
-"""What is logged of a program's collectives, by the program alone."""
+"""The log of a program's collectives, from the program alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def logged_of(fun: Any, *args: Any, executions: int = 16) -> Any:
     return observed_jaxpr(closed, ENVIRONMENT, ObserveLimits(executions, 1 << 20, 2))
 
 
-def test_a_log_has_room_for_what_a_loop_does() -> None:
+def test_a_log_has_room_for_all_iterations_of_a_loop() -> None:
     def fun(x: Any) -> Any:
         def row(c: Any, _: Any) -> Any:
             return lax.scan(lambda d, _: (d + lax.psum(d, "i"), None), c, None, length=3)
@@ -44,7 +44,7 @@ def test_a_loop_without_rounds_logs_nothing() -> None:
     assert len(made.out_avals) == 1
 
 
-def test_what_nobody_opens_says_so() -> None:
+def test_collectives_in_unsupported_primitives_are_reported_with_the_reason() -> None:
     def fun(x: Any) -> Any:
         return lax.custom_linear_solve(lambda v: v + lax.psum(v, "i"), x, lambda _, b: b / 3)
 

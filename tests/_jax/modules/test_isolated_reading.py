@@ -56,7 +56,7 @@ NESTED_HLO = "HloModule m\nENTRY e { x = " + "(" * 200_000
     ],
     ids=["not UTF-8", "nested", "nested HLO"],
 )
-def test_what_ends_its_reader_ends_nothing_else(
+def test_a_module_that_crashes_its_reader_raises_an_error(
     module: str | bytes, language: isolated_reading.Language, said: str
 ) -> None:
     with pytest.raises(ModuleError, match=rf"^Cannot read the {language} module: its reader {said}"):
@@ -64,13 +64,13 @@ def test_what_ends_its_reader_ends_nothing_else(
 
 
 @pytest.mark.parametrize("module", [NOT_UTF8, NESTED], ids=["not UTF-8", "nested"])
-def test_it_does_end_a_process_that_reads_it(module: str | bytes) -> None:
+def test_such_a_module_crashes_a_process_that_reads_it(module: str | bytes) -> None:
     script = f"from inspector._jax.modules import stablehlo; stablehlo.parse_stablehlo({module[:2000] * 50 if isinstance(module, str) else module!r})"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert child.returncode < 0
 
 
-def test_what_can_be_read_and_not_shown_is_refused() -> None:
+def test_a_module_that_cannot_be_printed_is_refused() -> None:
     module = LOWERED.stablehlo.replace("module @jit__lambda", 'module @"\\FF"')
     with pytest.raises(ModuleError, match=r"Cannot read the StableHLO module: .*conversion error"):
         inspector.lower(module)
@@ -118,7 +118,7 @@ def test_text_becomes_the_module_that_it_is_of() -> None:
         isolated_reading.hlo_proto(NESTED_HLO)
 
 
-def test_what_becomes_much_more_than_it_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_expands_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_process, "_WRITTEN_BYTES", 1 << 20)
     text = all_reduce("[1,262144]<=[262144]").encode()
     with pytest.raises(
@@ -165,7 +165,7 @@ def test_a_reader_has_so_much_memory_and_time() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
-def test_a_reader_goes_with_who_asked() -> None:
+def test_a_reader_ends_with_its_parent() -> None:
     script = (
         "import sys; sys.stdin.close(); from inspector._jax.modules import isolated_reading; print(flush=True);"
         " isolated_reading.read('module {' * 1000 + '}' * 1000 + ' ' * (512 << 20), 'StableHLO')"
@@ -196,7 +196,7 @@ def _children(pid: int) -> list[str]:
         (MemoryError(), "Memory ran out while starting a reader"),
     ],
 )
-def test_what_the_system_lacks_is_named(error: Exception, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_system_support_is_named(error: Exception, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: object, **__: object) -> None:
         raise error
 

@@ -76,7 +76,7 @@ def test_parts_of_axes_are_found(mesh: Mesh, data: st.DataObject) -> None:
 
 @given(st.sampled_from([(8,), (2, 4), (2, 2, 2), (2, 3)]), st.booleans(), st.data())
 @settings(deadline=None, max_examples=300)
-def test_whatever_is_found_means_the_same_groups(sizes: tuple[int, ...], ordered: bool, data: st.DataObject) -> None:
+def test_all_matches_have_the_same_groups(sizes: tuple[int, ...], ordered: bool, data: st.DataObject) -> None:
     """Any partition of the ids: either axes that expand to it, or a reason."""
     mesh = Mesh(tuple("ijk"[: len(sizes)]), sizes, "partition")
     ids = data.draw(st.permutations(range(mesh.size)))
@@ -122,7 +122,7 @@ def test_order_does_not_matter_to_a_reduction() -> None:
     assert find(parse("{{0,4,1,5,2,6,3,7}}"), MESH, ordered=False) == ("j", "i")
 
 
-def test_of_several_parts_that_fit_the_fewest_are_named() -> None:
+def test_the_fewest_matching_parts_are_named() -> None:
     """The first way to cut twelve positions gives the same groups in two parts."""
     mesh = Mesh(("i",), (12,), "partition")
     assert find(parse("{{0,3,1,4,2,5},{6,9,7,10,8,11}}"), mesh, ordered=False) == ("i:(2)6",)

@@ -232,8 +232,8 @@ ENTRY main {
     assert found["q"].reduction == "add"
 
 
-def test_combined_collectives_are_of_all_who_wrote_them() -> None:
-    """As XLA names an all-reduce that it made of a loss's and a gradient's."""
+def test_combined_collectives_have_all_their_authors() -> None:
+    """The op_name of an all-reduce that XLA combined from a loss and a gradient."""
     hlo = """HloModule m, num_partitions=2
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
 ENTRY main {
@@ -292,7 +292,7 @@ def test_recorded_outcomes_of_the_old_xla_computation(case: dict[str, Any]) -> N
 
 
 @pytest.mark.slow
-def test_of_a_large_module_all_are_found() -> None:
+def test_all_collectives_of_a_large_module_are_listed() -> None:
     """220,000 instructions, many of them collectives."""
     big = proto_of(Module.from_proto((DATA / "shard_map.0.12.pb").read_bytes()))
     entry = next(c for c in big.computations if c.id == big.entry_computation_id)

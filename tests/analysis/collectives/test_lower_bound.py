@@ -1,4 +1,4 @@
-"""What collectives at least take, by hand."""
+"""Lower bounds of collectives, computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds what, in words; the numbers are held to execution in tests/hlo/test_groups_observed.py."""
+"""The values of members, in words; tests/hlo/test_groups_observed.py compares the numbers with an execution."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_plot(found: Collectives) -> None:
 @pytest.mark.parametrize("operation", [
     "collective-permute(x), source_target_pairs={{0,1},{1,0}}", "all-gather(x), replica_groups={{0,1}}, dimensions={0}",
 ])  # fmt: skip
-def test_groups_of_too_many_devices_are_told_and_their_ids_kept(operation: str) -> None:
+def test_groups_of_too_many_devices_are_reported_with_their_ids(operation: str) -> None:
     shape = "f32[4,6]" if "permute" in operation else "f32[8,6]"
     text = f"HloModule m\nENTRY main {{\n  x = f32[4,6] parameter(0)\n  ROOT r = {shape} {operation}\n}}"
     module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())

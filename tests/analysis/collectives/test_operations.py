@@ -268,7 +268,7 @@ def test_several_that_start_together() -> None:
     ]
 
 
-def test_only_what_a_ragged_all_to_all_sends_is_counted() -> None:
+def test_only_the_sent_bytes_of_a_ragged_all_to_all_are_counted() -> None:
     text = """HloModule ragged, replica_count=2
 ENTRY main {
   a = f32[8]{0} parameter(0)

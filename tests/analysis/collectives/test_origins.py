@@ -56,7 +56,7 @@ def test_a_gathered_argument_is_its_user_s(found: Collectives) -> None:
     assert gathered.inserted_by == "partitioner"
 
 
-def test_a_sum_is_that_of_what_made_the_parts(found: Collectives) -> None:
+def test_a_sum_has_the_origin_of_its_parts(found: Collectives) -> None:
     reduced = found["reduced"]
     assert (line(reduced), reduced.source_from, reduced.phases) == (3, "its operand m", ("backward",))
     assert reduced.inserted_by == "partitioner"  # the user wrote the product, and no shard_map around it
@@ -106,7 +106,7 @@ def test_several_sums_in_one_belong_to_all_their_phases(
     assert (line(found), found.source_from, found.phases) == (number, via, phases)
 
 
-def test_what_is_lost_says_so(found: Collectives) -> None:
+def test_a_lost_source_line_is_reported_as_unknown(found: Collectives) -> None:
     alone = found["alone"]
     assert alone.origin.frames == ()
     assert alone.source_from == Unavailable(

@@ -1,4 +1,4 @@
-"""Who takes part, and over which axes: the fast ways against writing every device out."""
+"""Participants of collectives and their axes: the fast methods against listing every device."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ FORMS = (random_iota_groups, random_mesh_groups, random_list)
 
 
 def random_program(source: random.Random, mesh: Mesh) -> tuple[int, int]:
-    """Replicas and partitions; the mesh has all of its kind but for a few."""
+    """Replicas and partitions; the mesh has nearly all devices of its kind."""
     count = mesh.size if source.random() < 0.95 else mesh.size + 1
     others = source.choice([1, 1, 1, 2, 3])
     return (others, count) if mesh.kind == "partition" else (count, others)
@@ -132,7 +132,7 @@ def plain_participants(form: ReplicaGroups, mode: GroupMode, replicas: int, part
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_way_finds_what_the_coordinates_of_each_device_say(seed: int) -> None:
+def test_all_methods_agree_with_the_coordinates_of_each_device(seed: int) -> None:
     source, seen = random.Random(seed), collections.Counter[str]()
     for _ in range(400):
         mesh = random_mesh(source)
@@ -227,8 +227,8 @@ def test_a_million_ids_that_are_written_out_are_checked() -> None:
     assert len(outside.reason) < 1000
 
 
-def test_what_groups_are_is_said_in_few_words() -> None:
-    """Where they are no axes but stay on one: its halves, but for one position each."""
+def test_the_description_of_groups_is_short() -> None:
+    """Groups that are not axes but stay within one: its halves, with one position different in each."""
     halves = np.arange(4000).reshape(2, 2000).copy()
     halves[0, 0], halves[1, 0] = 2000, 0
     mesh = Mesh(("i",), (4000,), "partition")
@@ -286,7 +286,7 @@ def test_groups_that_multiply_are_refused() -> None:
         Participations(None, 6000, 1).groups(uneven, GroupMode.CROSS_REPLICA, ordered=True)
 
 
-def test_padding_is_no_device() -> None:
+def test_padding_is_not_a_device() -> None:
     who = Participation(parse("{{0,1},{2},{4,5}}"), False, GroupMode.FLATTENED_ID, 1, 6, ())
     assert not who.leaves(2)
     assert who.leaves(1)

@@ -1,4 +1,4 @@
-"""Which part of an array each partition keeps, by the slice's offset."""
+"""The part of an array that each partition keeps, by the offset of the slice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_each_partition_keeps_the_block_at_its_offset(offset: str) -> None:
     assert isinstance(found, Unavailable) is (offset not in BLOCKS)
 
 
-def test_parts_that_keep_different_blocks_say_nothing() -> None:
+def test_parts_with_different_blocks_are_undetermined() -> None:
     first, other, same = (part(OFFSETS[name]) for name in (*list(BLOCKS)[:2], next(iter(BLOCKS))))
     assert kept_blocks([first, same], 4) == (0, 1, 2, 3)
     assert isinstance(kept_blocks([first, other], 4), Unavailable)

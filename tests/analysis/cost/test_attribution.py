@@ -87,7 +87,7 @@ def test_sums_by_line_and_the_costs_of_lines_agree(target: str, name: str) -> No
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_product_is_not_given_to_what_follows_it_in_its_fusion(target: str) -> None:
+def test_a_dot_is_not_attributed_to_later_instructions_of_its_fusion(target: str) -> None:
     _, program = compiled(target, dense, *CASES["dense"][1])
     flops: collections.Counter[int] = collections.Counter()
     for group in program.roofline(ROOFS).groups("line"):

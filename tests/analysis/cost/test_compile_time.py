@@ -1,4 +1,4 @@
-"""Where the time from a function to machine code went."""
+"""Durations of the stages from a function to machine code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_parts_add_up_to_the_whole(products: tuple[str, ...]) -> None:
     assert ("XLA's passes" in {part.where for part in parts}) == bool(products)
 
 
-def test_what_was_not_traced_here_says_so() -> None:
+def test_a_trace_outside_inspector_has_no_duration() -> None:
     lowered = inspector.lower(inspector.lower(program, jax.ShapeDtypeStruct((8, 8), jnp.float32)).stablehlo)
     assert lowered.timings == {}
     first, *_ = compile_time(lowered.compile(target="cpu"), lowered.timings)

@@ -1,4 +1,4 @@
-"""Which peak holds a product: by its precision and algorithm, on chips of three kinds."""
+"""The peak figure of a dot: by precision and algorithm, on three kinds of chips."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ HIGH, HIGHEST = "operand_precision={high,high}", "operand_precision={highest,hig
         ("v5e", "s8", "", "s8"),
     ],
 )
-def test_what_runs(chip: str, kind: str, marks: str, expected: str) -> None:
+def test_algorithms_by_chip_and_precision(chip: str, kind: str, marks: str, expected: str) -> None:
     found = algorithm(chip, kind, marks, result="f32" if "f8" in kind else "s32" if kind == "s8" else "")
     assert isinstance(found, Algorithm)
     assert (str(found), found.doubt) == (expected, "")
 
 
-def test_what_is_uncertain_says_so() -> None:
+def test_an_uncertain_algorithm_states_its_doubt() -> None:
     mixed = algorithm("v5e", "f32", "operand_precision={highest,default}")
     assert mixed == Algorithm("bf16", 1, "its operands differ in type or precision")
     assert algorithm("a100", "f8e4m3fn", result="f32") == Algorithm(

@@ -1,4 +1,4 @@
-"""What each line costs: the lines of every text sum up to the program's totals, and costs stand where they arise."""
+"""Costs of lines: the lines of every text sum to the program's totals, and costs are on the lines that cause them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_operations_stand_at_the_line_that_computes_them_though_one_kernel_does_
     assert product["flops"].tolist() == [2 * N**3]
 
 
-def test_what_a_loop_runs_counts_as_often_and_parts_of_the_program_stand_apart() -> None:
+def test_loop_bodies_count_once_per_iteration_and_phases_are_separate() -> None:
     found = of(jax.grad(loss), A, A)
     table = found.table("source")
     products = table[table["line"] == line_of(layer, "x @ w")].set_index("phase")["flops"]
@@ -108,14 +108,14 @@ def library(x: Any) -> Any:
     return jax.nn.softmax(x)
 
 
-def test_what_a_library_computes_belongs_to_the_line_that_calls_it() -> None:
+def test_costs_in_a_library_belong_to_the_calling_line() -> None:
     found = of(library, A)
     table = found.table("source")
     assert set(table["line"]) == {line_of(library, "softmax")}
     assert table["flops"].sum() == pytest.approx(found.total.flops)
 
 
-def test_what_nothing_tells_of_stands_by_itself() -> None:
+def test_costs_without_a_line_are_listed_separately() -> None:
     text = """HloModule none
 ENTRY %main (x: f32[8]) -> f32[8] {
   %x = f32[8]{0} parameter(0)
@@ -134,7 +134,7 @@ ENTRY %main (x: f32[8]) -> f32[8] {
     assert "add" in found.listings["optimized"].text.split("\n")[cost.line]
 
 
-def test_what_is_written_as_one_line_with_its_computation_stands_there() -> None:
+def test_an_inlined_computation_has_its_cost_on_its_line() -> None:
     module = module_of("""HloModule m, is_scheduled=true
 ENTRY %main (x: f32[8]) -> f32[4] {
   %x = f32[8]{0} parameter(0)

@@ -1,4 +1,4 @@
-"""What of a matrix unit a product can fill: against counting tiles one by one."""
+"""Utilization of a matrix unit by a dot, compared with counting tiles one by one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def used(m: int, k: int, n: int, side: int) -> float:
 
 @pytest.mark.parametrize("sizes", [(512, 512, 512), (512, 130, 512), (100, 64, 64), (1, 128, 128), (7, 300, 9)])
 @pytest.mark.parametrize("side", [128, 256])
-def test_a_product_fills_what_its_blocks_hold(sizes: tuple[int, int, int], side: int) -> None:
+def test_utilization_follows_from_the_blocks_of_a_dot(sizes: tuple[int, int, int], side: int) -> None:
     assert filled(dot(*sizes), side) == pytest.approx(used(*sizes, side))
     assert filled(dot(*sizes, batch=3), side) == pytest.approx(used(*sizes, side))
 
@@ -62,12 +62,12 @@ ENTRY main {
     assert isinstance(filled(grouped, 128), Unavailable)
 
 
-def test_several_products_take_time_by_what_they_fill() -> None:
+def test_the_time_of_several_dots_follows_from_their_utilization() -> None:
     assert mean_filled([(1.0, 100.0), (0.5, 100.0)]) == pytest.approx(200 / 300)
     assert mean_filled([(0.25, 8.0)]) == 0.25
 
 
-def test_what_is_not_known() -> None:
+def test_utilization_without_a_matrix_product_is_unavailable() -> None:
     assert isinstance(filled(dot(8, 8, 8), 0), Unavailable)
     assert isinstance(filled(dot(0, 8, 8), 128), Unavailable)
     text = "HloModule m\n\nENTRY main { ROOT x = f32[8]{0} parameter(0) }"
@@ -76,7 +76,7 @@ def test_what_is_not_known() -> None:
 
 @needs_tpu
 @pytest.mark.parametrize(("chip", "side"), [("v5e", 128), ("v6e", 256)])
-def test_of_a_compiled_program(chip: str, side: int) -> None:
+def test_utilization_of_a_compiled_program(chip: str, side: int) -> None:
     shapes = [jax.ShapeDtypeStruct(shape, "bfloat16") for shape in ((104, 200), (200, 300))]
     target = f"tpu:{chip}:1x1"
     found = inspector.lower(jnp.matmul, *shapes, target=target).compile(target=target).roofline()

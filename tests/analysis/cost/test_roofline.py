@@ -86,7 +86,7 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     assert axes.get_ylabel() == "attainable flop/s"
 
 
-def test_of_branches_only_the_cheapest_is_in_the_total() -> None:
+def test_the_total_includes_only_the_cheapest_branch() -> None:
     def choose(which: Any, x: Any) -> Any:
         def nested(x: Any) -> Any:
             return jax.lax.cond(x[0, 0] > 0, lambda v: v @ v @ v, lambda v: v @ v @ v @ v, x)
@@ -123,7 +123,7 @@ def test_a_type_without_a_peak(compiled: Compiled) -> None:
     assert "kernel of uncertain arithmetic" in roof.total.least_s.reason
 
 
-def test_kernels_are_what_the_device_executes(compiled: Compiled) -> None:
+def test_kernels_are_the_executed_instructions(compiled: Compiled) -> None:
     module = compiled.module()
     found = {k.instruction.name: k.place.executions for k in kernels(module)}
     fused = {i.name for c in module.computations if c.proto.is_fusion_computation for i in c.instructions}
@@ -274,7 +274,7 @@ def test_without_a_links_speed_the_time_is_known_in_part() -> None:
 
 
 @pytest.mark.parametrize("by", ["scope", "line", "phase", "opcode", "roof"])
-def test_sums_over_what_kernels_share_have_all_of_each_kernel_once(by: Any) -> None:
+def test_sums_over_shared_properties_count_each_kernel_once(by: Any) -> None:
     def loss(w: Any, x: Any) -> Any:
         with jax.named_scope("first"):
             y = jnp.tanh(x @ w)
@@ -322,7 +322,7 @@ def test_times_without_published_figures_are_unknown_and_not_zero(compiled: Comp
         assert group.share == Unavailable(reason)
 
 
-def test_a_fusion_comes_from_what_is_in_it() -> None:
+def test_a_fusion_has_the_origins_of_its_instructions() -> None:
     text = """HloModule m
 
 fused {
@@ -349,7 +349,7 @@ ENTRY main {
     assert scope("", named.format("own")) == "jit(f)/own"  # which stands for what in it has none
 
 
-def test_what_kernels_cannot_be_summed_by_is_refused(compiled: Compiled) -> None:
+def test_an_unknown_grouping_is_refused(compiled: Compiled) -> None:
     with pytest.raises(
         ParameterError, match="Cannot sum kernels by 'file'; expected one of scope, line, phase, opcode, roof"
     ):
@@ -373,7 +373,7 @@ def test_the_figure_has_the_roofs_and_every_kernel_under_them(compiled: Compiled
     assert np.array([*kernels.get_offsets(), *whole.get_offsets()]).tolist() == [pytest.approx(p) for p in expected]
 
 
-def test_without_a_roof_kernels_stand_at_what_they_compute(compiled: Compiled) -> None:
+def test_without_a_roof_kernels_are_placed_by_their_flops(compiled: Compiled) -> None:
     roof = compiled.roofline()
     (kernels,) = roof.plot().axes[0].collections
     expected = [[float(p.intensity), float(p.flops)] for p in roof.points if p.intensity]

@@ -62,7 +62,7 @@ def test_a_course_takes_the_time_of_the_roofline(target: str) -> None:
     assert "an estimate" in figure.alternative_text
 
 
-def test_of_a_loop_only_its_exchanges_are_waited_for() -> None:
+def test_only_the_exchanges_of_a_loop_cause_waits() -> None:
     text = """HloModule m, is_scheduled=true
 body {
   v = f32[8]{0} parameter(0)

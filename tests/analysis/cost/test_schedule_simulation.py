@@ -36,7 +36,7 @@ def played(module: Module, work: Mapping[str, KernelWork]) -> tuple[Spent, tuple
 
 
 @pytest.mark.parametrize(("work_s", "link_s", "seconds"), [(3.0, 2.0, 4.0), (2.0, 5.0, 6.0), (0.0, 5.0, 6.0)])
-def test_an_exchange_runs_beside_what_stands_between(work_s: float, link_s: float, seconds: float) -> None:
+def test_an_exchange_overlaps_the_instructions_in_between(work_s: float, link_s: float, seconds: float) -> None:
     head, entry = ASYNC.split("ENTRY")
     module = module_of(f"{head}{ADD}\nENTRY{entry}")
     spent, missing, _ = played(
@@ -54,7 +54,7 @@ def test_an_exchange_runs_beside_what_stands_between(work_s: float, link_s: floa
 
 
 @pytest.mark.parametrize("same", [False, True])
-def test_of_branches_the_cheapest_is_taken_and_the_others_named(same: bool) -> None:
+def test_the_cheapest_branch_is_simulated_and_the_others_are_named(same: bool) -> None:
     module = module_of("""HloModule m, is_scheduled=true
 
 work {
@@ -124,7 +124,7 @@ def test_a_loop_of_unknown_length_may_run_no_round_and_is_named() -> None:
     assert [each.name for each in missing] == ["w"]
 
 
-def test_what_is_called_is_done_each_time() -> None:
+def test_called_computations_count_on_every_call() -> None:
     module = module_of("""HloModule m, is_scheduled=true
 
 twice {
@@ -170,7 +170,7 @@ ENTRY main {
 """
 
 
-def test_what_of_an_exchange_is_exposed_and_what_hides_the_rest() -> None:
+def test_exposed_and_hidden_parts_of_an_exchange() -> None:
     work = {
         "start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
         "start.2": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
@@ -188,7 +188,7 @@ def test_what_of_an_exchange_is_exposed_and_what_hides_the_rest() -> None:
     assert spent.seconds == 3 + 1 + 1 + 2 + 1
 
 
-def test_the_intervals_of_a_computation_are_what_its_time_consists_of() -> None:
+def test_the_intervals_of_a_computation_sum_to_its_time() -> None:
     work = {
         "start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
         "start.2": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 2.0, "done.2"),
@@ -212,7 +212,7 @@ def test_the_intervals_of_a_computation_are_what_its_time_consists_of() -> None:
     assert sum(each.end_s - each.start_s for each in device) == spent.seconds == device[-1].end_s
 
 
-def test_an_exchange_that_nobody_starts_apart_holds_up_the_device() -> None:
+def test_a_synchronous_exchange_blocks_the_device() -> None:
     text = TWO.replace("all-reduce-start(x)", "all-reduce(x)").replace("all-reduce-done(start.1)", "negate(start.1)")
     work = {
         "start.1": KernelWork(5.0, "communication", 0.0, 0.0, 32.0),

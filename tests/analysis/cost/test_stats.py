@@ -74,7 +74,7 @@ def test_differences_are_in_the_rows_unit(compiled: Compiled) -> None:
     assert table.index.name == "number"
 
 
-def test_what_one_does_not_know_has_no_difference(compiled: Compiled) -> None:
+def test_unknown_statistics_have_no_difference(compiled: Compiled) -> None:
     none = Unavailable("no statistics")
     first = dataclasses.replace(compiled, memory=ON_HOST)
     blind = dataclasses.replace(compiled, memory=none, cost=Cost(none, 1.0, 1.0), timings={}, target=Target("cpu:2"))
@@ -96,7 +96,7 @@ def test_host_memory_that_only_one_uses_is_compared_with_zero(compiled: Compiled
     assert table.loc["host_temp_bytes"].tolist()[:3] == [0, 64, 64]
 
 
-def test_equal_labels_are_told_apart(compiled: Compiled) -> None:
+def test_equal_labels_are_distinguished(compiled: Compiled) -> None:
     assert list(compare(compiled, compiled, compiled).columns) == [
         "defaults", "defaults (1)", "delta defaults (1)", "defaults (2)", "delta defaults (2)", "unknown",
     ]  # fmt: skip
@@ -123,7 +123,7 @@ def test_columns_are_numbers_whatever_is_missing(compiled: Compiled) -> None:
     assert table.sort_values("delta cpu:2").index[-1] in table.index
 
 
-def test_a_number_known_in_part_says_so_and_has_no_difference(compiled: Compiled) -> None:
+def test_a_partially_known_number_is_marked_and_has_no_difference(compiled: Compiled) -> None:
     part = AtLeast(4176, [Missing("lu.3", "custom call")])
     known = dataclasses.replace(compiled, cost=Cost(part, 0.0, part), target=Target("cpu:2"))
     table = compare(compiled, known)
@@ -145,7 +145,7 @@ def unrolled(x: Any, w: Any) -> Any:
     return x
 
 
-def test_a_scanned_program_does_what_the_unrolled_one_does() -> None:
+def test_a_scanned_program_has_the_costs_of_the_unrolled_one() -> None:
     x = np.ones((32, 32), np.float32)
     one, other = (inspector.lower(f, x, x).compile(engine=InlineEngine()) for f in (unrolled, scanned))
     table = compare(one, other)

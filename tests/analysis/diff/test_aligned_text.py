@@ -70,7 +70,7 @@ def inserted(lines: Lines, at: str) -> Lines:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_takes_what_was_put_in_between_follows(seed: int) -> None:
+def test_users_of_an_inserted_instruction_are_marked_as_following(seed: int) -> None:
     lines = grown(seed)
     users = {name: [u for u, (_, operands) in lines.items() if name in operands] for name in lines}
     at = next(name for name, of in users.items() if len(of) >= 3 and name not in of)

@@ -1,4 +1,4 @@
-"""What two instructions say differently: a table of instructions, with every aspect that is to be told."""
+"""Differences of two instructions: a table of instructions with all expected aspects."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str, str]]]] = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_every_aspect_is_told_and_no_other(case: str) -> None:
+def test_exactly_the_changed_aspects_are_reported(case: str) -> None:
     before, after, wanted = TABLE[case]
     assert told(before, after) == wanted
     assert told(after, before) == [(name, b, a) for name, a, b in wanted]
@@ -155,13 +155,13 @@ def test_a_type_of_comparison_that_is_the_operands_own_need_not_be_written_out(
     assert plain(altered(*sides)) == wanted
 
 
-def test_what_is_of_the_value_is_known_from_how_it_is_made() -> None:
+def test_aspects_of_the_shape_are_recognized_by_name() -> None:
     names = {"elements": True, "element type": True, "dimensions": True, "layout of element 3": True, "shape": True,
              "2 elements": True, "opcode": False, "dot dimension numbers": False, "value": False}  # fmt: skip
     assert {name: Aspect(name, "", "").is_of_shape for name in names} == names
 
 
-def test_what_says_nothing_reads_as_none() -> None:
+def test_empty_values_read_as_none() -> None:
     assert str(Aspect("channel", "", "present")) == "channel none → present"
     assert str(Aspect("sharding", "{replicated}", "")) == "sharding {replicated} → none"
 
@@ -181,7 +181,7 @@ NOTES = {
 
 
 @pytest.mark.parametrize("case", NOTES)
-def test_what_the_front_and_the_back_end_noted(case: str) -> None:
+def test_frontend_attributes_and_backend_configs(case: str) -> None:
     ours, theirs, wanted = NOTES[case]
     sides = [module_with(f"ROOT i = f32[8,8]{{1,0}} add(p, q){notes}").instruction("i") for notes in (ours, theirs)]
     assert plain(configured(*sides)) == wanted
@@ -190,7 +190,7 @@ def test_what_the_front_and_the_back_end_noted(case: str) -> None:
 
 @pytest.mark.parametrize("place", [0, 5, 19, 20, 21, 40, 58])
 @pytest.mark.parametrize("lengths", [(60, 60), (61, 61), (61, 40), (100, 100), (100, 140)])
-def test_long_notes_are_told_from_a_little_before_where_they_part(place: int, lengths: tuple[int, int]) -> None:
+def test_long_notes_are_shown_from_shortly_before_their_difference(place: int, lengths: tuple[int, int]) -> None:
     common = "".join(chr(97 + n % 26) for n in range(200))
     texts = [
         common[: min(place, length)] + letter * (length - place) for letter, length in zip("XY", lengths, strict=True)
@@ -209,7 +209,7 @@ def test_long_notes_are_told_from_a_little_before_where_they_part(place: int, le
         assert said == ("…" if start else "") + cut
 
 
-def test_shapes_that_say_the_same_differ_in_nothing() -> None:
+def test_equal_shapes_have_no_differences() -> None:
     shapes = [module_with(f'ROOT i = {text} custom-call(), custom_call_target="f"').instruction("i").shape
               for text in ("f32[8]{0}", "(f32[8]{0}, (s32[]))", "token[]", "(f32[8]{0}, s32[])")]  # fmt: skip
     for n, m in np.ndindex(len(shapes), len(shapes)):
@@ -229,7 +229,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("case", MODULES)
-def test_what_modules_say_as_a_whole(case: str) -> None:
+def test_aspects_of_whole_modules(case: str) -> None:
     ours, theirs, wanted = MODULES[case]
     sides = [module_with("ROOT i = f32[8,8]{1,0} add(p, q)", heading) for heading in (ours, theirs)]
     assert plain(module_aspects(*sides)) == wanted

@@ -1,4 +1,4 @@
-"""Changes of small programs, each with all that is to be told of it, and of the same the other way round."""
+"""Changes of small programs, each with all expected reports, in both directions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Case:
 
 
 def _looped(name: str) -> tuple[tuple[str, str, str, str], ...]:
-    """What is told of a loop that appeared: what hands values to it and from it, and how much it holds."""
+    """The report of a loop that appeared: its operands and results, and the number of its instructions."""
     return tuple(
         ("appeared", "", f"{name}{part}", "" if part else "with 9 more") for part in (".zero", ".init", "", ".out")
     )
@@ -194,7 +194,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_is_told_once(case: str) -> None:
+def test_every_change_is_reported_once(case: str) -> None:
     before, after = module_of(CASES[case].before), module_of(CASES[case].after)
     there, back = diff(before, after), diff(after, before)
     told = [

@@ -120,7 +120,7 @@ def change_alias(proto: Any) -> None:
 @pytest.mark.parametrize(
     "change", [swap_operands, change_attribute, change_constant, change_layout, change_backend_config, change_alias]
 )
-def test_what_is_computed_counts(compiled: Compiled, change: Callable[[Any], None]) -> None:
+def test_changes_of_the_computation_change_the_digest(compiled: Compiled, change: Callable[[Any], None]) -> None:
     assert module_digest(with_module(compiled, change)) != module_digest(compiled.module())
 
 
@@ -261,7 +261,7 @@ def test_changes(compiled: Compiled) -> None:
 
 
 @pytest.mark.slow
-def test_reliable_leaves_out_what_differs_by_chance() -> None:
+def test_reliable_omits_random_differences() -> None:
     first, second = Fingerprint("h", "m", "c", "x"), Fingerprint("h", "m", "c", "y")
     kept = reliable(first, second)
     assert (kept.hlo, kept.memory, kept.cost) == ("h", "m", "c")

@@ -1,4 +1,4 @@
-"""What instructions say as numbers, held to the protos with the fields taken out that do not count."""
+"""Instruction labels, compared with protos without the irrelevant fields."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def with_notes(module: Module) -> Module:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_labels_are_equal_where_what_counts_is(seed: int) -> None:
+def test_labels_are_equal_for_equal_relevant_properties(seed: int) -> None:
     base = module_of(BASE)
     check(base, randomly_edited(with_notes(base), seed, 5))
     check(with_notes(base), base)
@@ -91,12 +91,12 @@ def test_labels_are_equal_where_what_counts_is(seed: int) -> None:
 @pytest.mark.parametrize(
     "path", [path for path in RECORDED if path.stat().st_size < 200_000], ids=lambda path: path.name
 )
-def test_so_they_are_of_recorded_modules(path: Path) -> None:
+def test_labels_of_recorded_modules(path: Path) -> None:
     module = Module.from_proto(path.read_bytes())
     check(module, with_notes(module))
 
 
-def test_every_level_tells_apart_something_that_the_next_does_not() -> None:
+def test_every_level_distinguishes_more_than_the_next() -> None:
     ours, _ = labels(module_of(BASE), with_notes(module_of(BASE)))
     counts = [len(collections.Counter(level)) for level in ours.levels]
     assert counts[0] > counts[1] > counts[3]

@@ -19,7 +19,7 @@ SEEDS = range(12)
 
 
 def pairs(matching: Matching, names: Iterable[str]) -> dict[str, str | None]:
-    """Of each name of the first module that of its partner."""
+    """Maps each name of the first module to that of its partner."""
     ours, theirs = (flow.module.columns.names for flow in (matching.before, matching.after))
     rows = {name: row for row, name in enumerate(ours)}
     return {
@@ -29,7 +29,7 @@ def pairs(matching: Matching, names: Iterable[str]) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("count", [0, 1])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_with_one_operation_changed_every_instruction_is_found(seed: int, count: int) -> None:
+def test_with_one_operation_changed_every_instruction_is_matched(seed: int, count: int) -> None:
     lines = grown(seed)
     other = changed_at_random(lines, seed, count)
     found = pairs(match(module_in(lines, couples(lines, seed)), module_in(other, couples(other, seed + 100))), lines)
@@ -39,7 +39,7 @@ def test_with_one_operation_changed_every_instruction_is_found(seed: int, count:
 @pytest.mark.parametrize(("count", "most_lost", "most_wrong"), [(3, 13, 0), (8, 110, 7)])
 @pytest.mark.parametrize("is_fused", [False, True])
 def test_with_more_changed_few_are_lost(count: int, most_lost: int, most_wrong: int, is_fused: bool) -> None:
-    """Of 1,290 instructions of 30 programs, a quarter of which is as good as another where eight are changed in each."""
+    """1,290 instructions of 30 programs, a quarter of which are interchangeable; eight are changed in each program."""
     lost = wrong = 0
     for seed in range(30):
         lines = grown(seed)
@@ -70,7 +70,7 @@ def test_both_ways_it_finds_the_same_pairs(seed: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_parameters_of_fusions_are_matched_by_what_is_given_for_them(seed: int) -> None:
+def test_parameters_of_fusions_are_matched_by_their_operands(seed: int) -> None:
     lines = grown(seed)
     fused = couples(lines, seed)
     before, after = module_in(lines, fused), module_in(lines, fused, is_turned=True)
@@ -90,7 +90,7 @@ def test_parameters_of_fusions_are_matched_by_what_is_given_for_them(seed: int) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fusions_that_are_formed_and_dissolved_are_told_and_nothing_else(seed: int) -> None:
+def test_only_formed_and_dissolved_fusions_are_reported(seed: int) -> None:
     lines = grown(seed)
     fused = couples(lines, seed)
     plain, one = module_in(lines), module_in(lines, fused)
@@ -104,8 +104,8 @@ def test_fusions_that_are_formed_and_dissolved_are_told_and_nothing_else(seed: i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_of_other_couples_each_fusion_is_told_once(seed: int) -> None:
-    """Instructions in two fusions of the first are in one of the second, or outside: nothing but that is told."""
+def test_each_regrouped_fusion_is_reported_once(seed: int) -> None:
+    """Instructions in two fusions of the first module are in one of the second, or outside: only that is reported."""
     lines = grown(seed)
     first, second = couples(lines, seed), couples(lines, seed + 100)
     found = diff(module_in(lines, first), module_in(lines, second))
@@ -121,7 +121,7 @@ def test_of_other_couples_each_fusion_is_told_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_operation_changed_in_a_fusion_or_outside_is_told_alone(seed: int) -> None:
+def test_a_changed_operation_is_the_only_reported_change(seed: int) -> None:
     lines = grown(seed)
     other = changed_at_random(lines, seed, 1)
     (name,) = (name for name in lines if lines[name] != other[name])
@@ -135,7 +135,7 @@ def test_an_operation_changed_in_a_fusion_or_outside_is_told_alone(seed: int) ->
 
 
 def expressions(lines: Lines) -> dict[str, str]:
-    """What each instruction computes, written out."""
+    """Returns the expression that each instruction computes."""
     found: dict[str, str] = {}
     for name, (opcode, operands) in lines.items():
         found[name] = name if opcode == "parameter" else f"{opcode}({', '.join(found[each] for each in operands)})"
@@ -185,7 +185,7 @@ def test_uses_are_equal_where_the_ways_to_the_result_are(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_feeds_what_is_the_same_fused_and_not(seed: int) -> None:
+def test_dataflow_is_the_same_with_and_without_fusions(seed: int) -> None:
     lines = grown(seed)
     fused = couples(lines, seed)
     flow = Dataflow(module_in(lines, fused))

@@ -44,7 +44,7 @@ def base() -> Module:
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_a_planted_change_is_told_and_nothing_else(base: Module, planted: Planted) -> None:
+def test_only_a_planted_change_is_reported(base: Module, planted: Planted) -> None:
     found = diff(base, module_of(edited(planted)))
     wanted = [each for each in planted.told if each[0]]
     for change, (kind, before, after, words) in zip(found.changes, wanted, strict=True):
@@ -73,7 +73,7 @@ def test_renaming_and_reordering_change_nothing_of_it(base: Module, planted: Pla
     assert kinds(hidden) == kinds(plain)
 
 
-def test_what_alone_came_of_an_operation_is_matched_by_it() -> None:
+def test_the_only_replacement_of_an_operation_is_matched() -> None:
     program = """HloModule m
 ENTRY main {{
   p = f32[8,8]{{1,0}} parameter(0)
@@ -90,7 +90,7 @@ ENTRY main {{
     assert [(change.kind, *names(change)) for change in found.changes] == [("rewritten", n, n) for n in "abc"]
 
 
-def test_what_its_neighbors_tell_apart_is_matched_before_what_they_do_not() -> None:
+def test_instructions_distinguished_by_neighbors_are_matched_first() -> None:
     """Each sum is known by both of its operands together, and only by it which of four maxima is which."""
     lines = ["y = f32[8]{0} parameter(4)", "k = f32[8]{0} parameter(5)", "n = f32[8]{0} FIRST(k)"]
     lines += [f"x{i} = f32[8]{{0}} parameter({i})" for i in range(4)]
@@ -112,7 +112,7 @@ def test_what_its_neighbors_tell_apart_is_matched_before_what_they_do_not() -> N
     assert sorted(told) == [("rewritten", name, name) for name in ("end0", "end1", "end2", "end3", "n")]
 
 
-def test_an_attribute_with_fields_is_told_in_a_line() -> None:
+def test_an_attribute_with_fields_is_shown_on_one_line() -> None:
     program = """HloModule m
 ENTRY main {{
   p = f32[8,8]{{1,0}} parameter(0)
@@ -165,7 +165,7 @@ def test_a_program_renamed_and_reordered_is_the_same(compiled: Any, name: str, s
 
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("without", WITHOUT)
-def test_what_is_told_is_near_what_the_multisets_prove(compiled: Any, name: str, without: str) -> None:
+def test_reported_changes_are_near_the_lower_bound_of_the_multisets(compiled: Any, name: str, without: str) -> None:
     before, after = compiled[name, ""].module(), compiled[name, without].module()
     found = diff(before, after)
     assert 0 < found.changed <= 1.2 * least(before, after)
@@ -182,7 +182,7 @@ def test_a_pass_more_is_the_mirror_image_of_a_pass_less(compiled: Any, name: str
     assert all(back.partners[y] == x for x, y in enumerate(there.partners.tolist()) if y >= 0)
 
 
-def test_programs_tell_their_difference_with_what_it_costs(compiled: Any) -> None:
+def test_a_diff_of_programs_includes_costs(compiled: Any) -> None:
     before, after = compiled["mlp", ""], compiled["mlp", "fusion"]
     found = before.diff(after)
     assert isinstance(found, Diff)
@@ -209,8 +209,8 @@ def test_the_peak_is_in_the_headline() -> None:
     assert diff(base, base, [Total("flops", Unavailable("no"), 1.0, is_bytes=False)]).headline == "the same program"
 
 
-def test_random_edits_are_told_with_little_more_than_they_need() -> None:
-    """Of many edits some cancel each other by label, which the bound then does not count, so they are held to the median."""
+def test_random_edits_are_reported_with_few_additional_changes() -> None:
+    """Of many edits some cancel each other by label, and the bound does not count them; the test compares the median."""
     module = module_of(BASE)
     ratios = []
     for seed in range(60):
@@ -241,7 +241,7 @@ def rebuilt(texts: Aligned, after: DisplayText) -> list[str]:
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_texts_are_aligned_by_what_is_the_same(base: Module, planted: Planted) -> None:
+def test_texts_are_aligned_by_matched_instructions(base: Module, planted: Planted) -> None:
     other = scrambled(module_of(edited(planted)), 1)
     before, after = shown(base), shown(other)
     found = diff(base, other)
@@ -261,7 +261,7 @@ def test_the_texts_of_a_module_and_itself_renamed_are_the_same(base: Module) -> 
     assert texts.removed == ()
 
 
-def test_what_only_takes_something_else_is_marked_as_following(base: Module) -> None:
+def test_instructions_with_only_other_operands_are_marked_as_following(base: Module) -> None:
     planted = next(each for each in PLANTED if each.name == "in between")
     other = module_of(edited(planted))
     texts = aligned(diff(base, other), shown(base), shown(other))

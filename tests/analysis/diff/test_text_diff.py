@@ -56,7 +56,7 @@ def test_hunks_turn_the_first_text_into_the_second(pair: tuple[list[str], list[s
 
 
 @given(edited() | st.tuples(texts, texts))
-def test_hunks_are_ordered_apart_and_never_empty(pair: tuple[list[str], list[str]]) -> None:
+def test_hunks_are_ordered_separate_and_never_empty(pair: tuple[list[str], list[str]]) -> None:
     a_end = b_end = -1
     for a0, a1, b0, b1 in line_hunks(*pair):
         assert a0 <= a1
@@ -144,7 +144,7 @@ def renumbered(module: Module, seed: int) -> Module:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_names_and_numbers_are_no_difference(compiled: Module, seed: int) -> None:
+def test_names_and_numbers_are_not_differences(compiled: Module, seed: int) -> None:
     found = changes(compiled, renumbered(compiled, seed))
     total = sum(1 for _ in compiled.instructions())
     assert found.same

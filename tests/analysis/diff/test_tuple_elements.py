@@ -48,7 +48,7 @@ ENTRY main {{
 
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("shape", ["f32[8]{0}", "f32[8,8]{1,0}"], ids=["alone", "like the others"])
-def test_a_value_more_is_told_of_the_loop(place: int, shape: str) -> None:
+def test_an_additional_value_is_reported_of_the_loop(place: int, shape: str) -> None:
     names = [*CARRIED]
     names.insert(place, "e")
     more = module_of(looped({name: {**CARRIED, "e": shape}[name] for name in names}))
@@ -70,7 +70,7 @@ def test_a_value_more_is_told_of_the_loop(place: int, shape: str) -> None:
         }
 
 
-def test_what_becomes_of_the_value_is_told_besides() -> None:
+def test_uses_of_the_additional_value_are_reported_too() -> None:
     shapes = {**CARRIED, "e": "f32[8]{0}"}
     other = (
         looped(shapes)

@@ -11,7 +11,7 @@ from inspector.analysis.graph.boxes import MOST_NODES, Box, Boxes
 
 
 def settled(boxes: Boxes, positions: list[int] | None = None) -> dict[str, list[str]]:
-    """Of each box, by the titles around it, what is in it: rows as numbers, boxes by their titles."""
+    """Maps each box, by the titles around it, to its contents: rows as numbers, boxes by their titles."""
     rows = len(boxes.parents) - len(boxes.listed)
     boxes.settle(np.array(range(rows) if positions is None else positions))
     parents = boxes.parents.tolist()
@@ -94,7 +94,7 @@ def test_a_computation_is_a_box_though_one_node_is_in_it() -> None:
     assert settled(boxes) == {"top": ["0", "2", "c"], "c": ["1"]}
 
 
-def test_what_is_alone_in_an_instruction_is_folded_and_the_instruction_is_not() -> None:
+def test_the_only_child_of_an_instruction_is_folded() -> None:
     boxes, _ = made(3)
     put(boxes, [1], boxes.within(0, Box("scope", "a")))
     assert settled(boxes) == {"top": ["0", "2"]}

@@ -41,7 +41,7 @@ def test_a_module_with_other_names_has_every_node(three: Module) -> None:
     assert (opcodes[rows[known]] == opcodes[: found.row_count][known]).all()
 
 
-def test_boxes_are_found_by_their_titles_where_there_are_others_too(three: Module) -> None:
+def test_boxes_are_matched_by_their_titles(three: Module) -> None:
     two = compiled(2)
     found, other = hierarchy(three), hierarchy(two)
     matched = counterparts(found, three, other, two)

@@ -86,7 +86,7 @@ def inside(found: Hierarchy) -> dict[int, list[int]]:
 
 
 def titles(found: Hierarchy, node: int) -> list[str]:
-    """Of the boxes in a node."""
+    """Returns the titles of the boxes in a node."""
     return [found.boxes[n - found.row_count].title for n in inside(found)[node] if n >= found.row_count]
 
 
@@ -123,7 +123,7 @@ def test_no_box_is_too_large_or_without_use(programs: dict[str, Compiled], name:
         assert count > 1 or each.kind not in ("scope", "inputs", "part")
 
 
-def test_scopes_are_read_as_a_person_says_them(programs: dict[str, Compiled]) -> None:
+def test_scopes_have_readable_names(programs: dict[str, Compiled]) -> None:
     found = hierarchy(programs["step"].module())
     phases = {(b.title, b.phase) for b in found.boxes}
     assert {("layer_0", "forward"), ("layer_0", "backward"), ("layer_2", "backward")} <= phases
@@ -165,7 +165,7 @@ def test_a_loop_costs_all_its_rounds(programs: dict[str, Compiled]) -> None:
         assert "condition" in titles(found, loop.row)
 
 
-def test_branches_are_boxes_and_their_times_are_no_sum(programs: dict[str, Compiled]) -> None:
+def test_branches_are_boxes_whose_times_are_not_summed(programs: dict[str, Compiled]) -> None:
     program = programs["branches"]
     module, found = program.module(), hierarchy(program.module())
     choice = next(i for i in module.instructions() if i.opcode == "conditional")
@@ -185,7 +185,7 @@ class Oracle:
     found: Hierarchy
 
     def shown_in(self, instruction: Instruction) -> list[Any]:
-        """What it calls and is the first to."""
+        """Returns the computations that an instruction is the first to call."""
         first = {c.name: callers[0] for c in self.module.computations if (callers := self.module.callers.get(c.name))}
         return [c for c in instruction.called_computations if first[c.name] is instruction]
 
@@ -247,7 +247,7 @@ def test_values_are_alive_as_long_as_something_takes_them(programs: dict[str, Co
             assert alive.end[instruction.row] == last(instruction)
 
 
-def test_what_is_not_scheduled_has_no_spans() -> None:
+def test_unscheduled_modules_have_no_spans() -> None:
     lowered = inspector.lower(step, [X], X)
     module = Module.from_proto(lowered.hlo_proto)
     assert spans(module) == Unavailable("XLA has not scheduled this module")
@@ -276,7 +276,7 @@ ENTRY main {{
 """
 
 
-def test_what_several_call_is_in_the_first_and_what_none_calls_stands_apart() -> None:
+def test_shared_computations_are_in_their_first_caller_and_uncalled_ones_separate() -> None:
     module = module_of(SHARED)
     found = hierarchy(module)
     names = module.columns.names

@@ -101,7 +101,7 @@ def test_a_large_module_is_drawn_by_scopes(tf2: Module) -> None:
     assert "<svg" in svg(drawn)
 
 
-def test_the_whole_of_a_large_module_is_cut_and_says_so(tf2: Module) -> None:
+def test_the_graph_of_a_large_module_is_truncated_with_a_note(tf2: Module) -> None:
     drawn = graph(tf2, "whole")
     count = len(tf2.entry.instructions)
     assert len(parse(drawn).nodes()) == WHOLE_LIMIT
@@ -150,7 +150,7 @@ def test_a_large_module_without_scopes_is_not_an_empty_picture(tf2: Module) -> N
     assert "no instruction has a scope" in drawn.caption
 
 
-def test_what_is_not_there_is_refused(small: Module) -> None:
+def test_an_unknown_instruction_is_refused(small: Module) -> None:
     with pytest.raises(ModuleError, match="has no instruction 'nothing'"):
         graph(small, "around", "nothing")
     with pytest.raises(ModuleError, match="needs a selection"):

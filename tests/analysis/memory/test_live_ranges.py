@@ -15,7 +15,7 @@ def live_at(curve: Curve, position: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_at_each_position_stands_the_most_and_behind_it_what_was_left(seed: int) -> None:
+def test_each_position_has_the_maximum_and_the_remaining_bytes(seed: int) -> None:
     source = random.Random(seed)
     events = sorted((source.randrange(12), source.randrange(1, 50)) for _ in range(source.randrange(1, 20)))
     events = [(position, source.randrange(1, 50)) for position, _ in events]

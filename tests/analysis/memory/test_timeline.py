@@ -32,7 +32,7 @@ def recorded(name: str) -> tuple[Timeline, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("heap", NAMES)
-def test_what_lives_at_once_fits_its_heap(heap: str) -> None:
+def test_simultaneous_buffers_fit_the_heap(heap: str) -> None:
     use, _ = recorded(heap)
     for name, space in use.spaces.items():
         assert space.live_bytes <= space.temp_bytes
@@ -88,7 +88,7 @@ def test_lives_lie_within_xlas_live_ranges(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_whole_allocation_is_named_by_the_largest_that_lies_in_it(name: str) -> None:
-    """What lies there earlier and is smaller is neither what an output holds, nor is the rest padding."""
+    """A smaller earlier buffer at the same place is neither part of an output nor is the rest padding."""
     use, _ = recorded(name)
     assignment = BufferAssignment.from_proto(gzip.decompress((HEAPS / f"{name}.hlo.pb.gz").read_bytes()))
     for life in use.lives:
@@ -140,7 +140,7 @@ def test_capacities_are_the_published_ones() -> None:
     assert isinstance(unnamed.spaces["HBM"].capacity_bytes, Unavailable)
 
 
-def test_a_curve_is_drawn_at_its_most_and_goes_on_with_what_is_left() -> None:
+def test_a_curve_is_drawn_at_its_maximum_and_continues_with_the_rest() -> None:
     """A position holds the most that lived there, its successor what was left; a step ends where the next begins."""
     curve = ((0, 0), (0, 100), (1, 150), (1, 50), (3, 20), (3, 0))
     space = Space(live_bytes=150, temp_bytes=200, peak_instruction="b")
@@ -186,7 +186,7 @@ def test_events_of_buffers_without_a_place_change_nothing() -> None:
     assert [life.instruction for life in replay.lives] == ["a", "b"]
 
 
-def test_what_is_alive_at_the_peak_is_what_the_curve_says() -> None:
+def test_buffers_at_the_peak_agree_with_the_curve() -> None:
     for name in ("v5e_mlp.0.10", "h100_tf2.0.12"):
         use, _ = recorded(name)
         for space, numbers in use.spaces.items():
@@ -244,7 +244,7 @@ def test_a_result_in_the_place_of_its_operand_is_alive_once() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_alive_sums_to_what_lives(name: str) -> None:
+def test_live_buffers_sum_to_the_live_bytes(name: str) -> None:
     use, _ = recorded(name)
     for space in use.spaces:
         alive = [life for life in use.alive(space) if life.kind == "temporary"]

@@ -1,4 +1,4 @@
-"""What libtpu says when it refuses a kernel. The texts in `data/pallas` are its own, by JAX version."""
+"""Errors of libtpu about kernels. The texts in `data/pallas` are original, by JAX version."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_all_allocations_together(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_mosaic_refuses(version: str) -> None:
+def test_errors_of_mosaic(version: str) -> None:
     found = explain(said("mosaic", version))
     assert isinstance(found, KernelRefused)
     assert found.reason.startswith("Core-parallel dimension 0 has iteration bound: 4")
@@ -94,7 +94,7 @@ def test_other_errors_and_broken_ones_are_none() -> None:
     assert explain(said("scoped", "0.12")[:300]) is None
 
 
-def test_of_another_memory() -> None:
+def test_an_overflow_of_another_memory() -> None:
     found = explain(
         "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 20.00G of 15.75G hbm. Exceeded hbm capacity by 4.25G."
     )
@@ -105,7 +105,7 @@ def test_of_another_memory() -> None:
 @pytest.mark.parametrize(
     "before", ["", "E1000: CompileTimeHbmOom: "], ids=["as libtpu 0.0.42 says it", "as libtpu 0.0.50 does"]
 )
-def test_of_a_whole_program(before: str) -> None:
+def test_an_overflow_of_a_whole_program(before: str) -> None:
     text = (
         f"RESOURCE_EXHAUSTED: {before}Ran out of memory on HBM, the total memory required for HLO temporaries (88.12G)"
         " exceeds available HBM (15.75G)."

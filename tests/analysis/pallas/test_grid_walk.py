@@ -88,7 +88,7 @@ def walk(operand: Operand) -> dict[str, Any]:
         (pl.BlockSpec((None, 8), lambda i, j: (i, j)), (3, 3)),
     ],
 )
-def test_as_a_walk_step_by_step(spec: pl.BlockSpec, grid: tuple[int, ...]) -> None:
+def test_visits_agree_with_a_walk_step_by_step(spec: pl.BlockSpec, grid: tuple[int, ...]) -> None:
     operand = windows((16, 24), spec, grid)
     found, expected = of(visits(operand)[0]), walk(operand.operands[0])
     assert not isinstance(found.overlapping, Unavailable)
@@ -102,7 +102,7 @@ def test_as_a_walk_step_by_step(spec: pl.BlockSpec, grid: tuple[int, ...]) -> No
     assert np.array_equal(found.starts[found.block_of_step], operand.operands[0].starts)  # type: ignore[arg-type]
 
 
-def test_of_the_matmul() -> None:
+def test_visits_of_the_matmul() -> None:
     table = operand_table(kernel(lambda x, y: matmul(x, y, bm=256), struct(512, 512), struct(512, 512)))
     assert list(table["blocks"]) == [8, 16, 8]
     assert list(table["copies"]) == [32, 32, 8]  # the output stays while the contraction runs
@@ -114,7 +114,7 @@ def test_a_good_kernel_has_no_remarks() -> None:
     assert [of(v).remarks for v in visits(kernel(scale, struct(64, 128)))] == [(), ()]
 
 
-def test_remarks_say_what_is_wrong() -> None:
+def test_remarks_describe_problems() -> None:
     back = windows(
         (16, 24), pl.BlockSpec((8, 8), lambda i, j: (i, j)), (2, 2), output=pl.BlockSpec((8, 24), lambda i, j: (j, 0))
     )
@@ -126,7 +126,7 @@ def test_remarks_say_what_is_wrong() -> None:
     assert of(visits(ragged)[0]).remarks == ("x: 1 block extends beyond the array; the elements there are undefined.",)
 
 
-def test_blocks_that_overlap_are_said_and_what_that_means() -> None:
+def test_overlapping_blocks_are_reported_with_their_effect() -> None:
     spec = pl.BlockSpec((pl.Element(12), pl.Element(8)), lambda i, j: (i * 4, j * 8))
     given, made = (of(each) for each in visits(windows((16, 24), spec, (2, 2))))
     assert "x: 4 blocks overlap; the shared elements are read more than once." in given.remarks
@@ -162,7 +162,7 @@ def test_a_block_that_cores_would_share_is_a_race() -> None:
     assert racing.remarks[0].startswith("o_ref has the same block along grid dimension 2, which is declared parallel")
 
 
-def test_what_only_a_run_knows_is_unavailable() -> None:
+def test_visits_known_only_at_run_time_are_unavailable() -> None:
     def fun(rows: Any, x: Any) -> Any:
         spec = pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1, grid=(4,),

@@ -64,7 +64,7 @@ def test_every_block_is_where_the_index_map_puts_it(step: int) -> None:
         assert {patch.get_hatch() or "" for patch in found.values()} == {""}
 
 
-def test_blocks_that_come_back_are_hatched_but_for_the_current_one() -> None:
+def test_revisited_blocks_are_hatched_except_the_current_one() -> None:
     back = windows((16, 24), pl.BlockSpec((8, 24), lambda i, j: (j, 0)), (2, 2))
     found = blocks(plot_blocks(back, 1).axes[0], (16, 24))
     assert {place: patch.get_hatch() or "" for place, patch in found.items()} == {
@@ -82,7 +82,7 @@ def test_blocks_that_overlap_are_dashed() -> None:
 @pytest.mark.parametrize(("shape", "size"), [
     ((16, 32), (0.5, 1.0)), ((32, 16), (1.0, 0.5)), ((16, 16), (1.0, 1.0)), ((8, 8000), (0.12, 1.0)), ((8000, 8), (1.0, 0.12)),
 ])  # fmt: skip
-def test_arrays_are_to_scale_but_for_very_long_ones(shape: tuple[int, int], size: tuple[float, float]) -> None:
+def test_arrays_are_to_scale_except_very_long_ones(shape: tuple[int, int], size: tuple[float, float]) -> None:
     one = windows(shape, pl.BlockSpec(shape, lambda i: (0, 0)), (1,))
     array, block = rectangles(plot_blocks(one).axes[0])
     assert (array.get_height(), array.get_width()) == pytest.approx(size)
@@ -105,7 +105,7 @@ def notes(figure: Figure) -> list[str]:
     return [panel.texts[-1].get_text() for panel in figure.axes]
 
 
-def test_it_says_where_it_is() -> None:
+def test_a_plot_states_the_current_step() -> None:
     some = kernel(matmul, struct(256, 256), struct(256, 128))
     figure = plot_blocks(some, 3)
     assert figure.get_suptitle() == "matmul: step 3 of 4, program id (1, 0, 1) of grid 2 x 1 x 2"
@@ -130,7 +130,7 @@ def test_a_step_that_is_not_there_is_refused(step: int) -> None:
         plot_blocks(kernel(matmul, struct(256, 256), struct(256, 128)), step)
 
 
-def test_what_only_a_run_knows_is_said() -> None:
+def test_a_plot_marks_blocks_known_only_at_run_time() -> None:
     def fun(rows: Any, x: Any) -> Any:
         spec = pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1, grid=(4,),

@@ -40,7 +40,7 @@ def test_blocks_twice_and_scratch_once() -> None:
     )
 
 
-def test_a_limit_of_its_own_and_internal_scratch() -> None:
+def test_a_custom_limit_and_internal_scratch() -> None:
     params = {"*": {"vmem_limit_bytes": MIB, "internal_scratch_in_bytes": 2 * MIB}}
     found = vmem_budget(kernel(scale, struct(64, 128), compiler_params=params), "v6e")
     assert not isinstance(found, Unavailable)
@@ -60,7 +60,7 @@ def test_a_limit_beyond_the_core_is_all_there_is() -> None:
     )
 
 
-def test_what_a_body_allocates_counts_at_its_most() -> None:
+def test_scoped_allocations_of_a_body_count_at_their_peak() -> None:
     def body(x_ref: Any, o_ref: Any) -> None:
         def outer(one: Any) -> None:
             def small(two: Any) -> None:
@@ -167,7 +167,7 @@ def scratch_of(mib: int) -> Any:
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("chip", VMEM)
-def test_the_limits_are_what_libtpu_says(chip: str) -> None:
+def test_the_limits_equal_those_of_libtpu(chip: str) -> None:
     memory = VMEM[chip]
     found, _ = refused(scratch_of(memory.capacity_bytes // MIB + 1), struct(32, 128), chip=chip)
     assert (found.limit, found.limit_bytes) == ("capacity", memory.capacity_bytes)
@@ -179,7 +179,7 @@ def test_the_limits_are_what_libtpu_says(chip: str) -> None:
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [8, 256, 1024])
-def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
+def test_the_estimate_equals_the_request_of_libtpu(rows: int) -> None:
     """A limit too small makes it say what it needs; 4 KiB are its own."""
     found, kernel = refused(
         lambda x: scale(x, rows=rows), struct(4096, 256), compiler_params={0: {"vmem_limit_bytes": 1024}}
@@ -191,7 +191,7 @@ def test_the_estimate_is_what_libtpu_asks_for(rows: int) -> None:
 
 @needs_tpu
 @pytest.mark.slow
-def test_what_the_compiler_gave_is_the_estimate_and_its_own_needs() -> None:
+def test_the_compiled_size_is_the_estimate_plus_compiler_internals() -> None:
     big = struct(2048, 2048, dtype="bfloat16")
     lowered = inspector.lower(
         lambda x, y: matmul(scale(x, rows=256), y, bm=512, bk=512, bn=512), big, big, platform="tpu"
@@ -206,7 +206,7 @@ def test_what_the_compiler_gave_is_the_estimate_and_its_own_needs() -> None:
         assert used > 0
 
 
-def test_of_a_module_without_the_kernel_it_is_unavailable() -> None:
+def test_a_module_without_the_kernel_has_no_scratch_size() -> None:
     some = kernel(scale, struct(64, 128))
     assert isinstance(
         used_vmem(some, inspector.lower(lambda x: x + 1, struct(3)).compile(target="cpu").module()), Unavailable
@@ -216,7 +216,7 @@ def test_of_a_module_without_the_kernel_it_is_unavailable() -> None:
 @needs_tpu
 @pytest.mark.slow
 @pytest.mark.parametrize("fun", [piped, on_cores])
-def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> None:
+def test_a_pipeline_in_the_body_uses_the_memory_of_the_compiler(fun: Any) -> None:
     lowered = inspector.lower(fun, struct(256, 128), platform="tpu")
     (found,) = lowered.kernels
     budget = vmem_budget(found, "v5e")
@@ -233,7 +233,7 @@ def test_a_pipeline_in_the_body_takes_what_the_compiler_gives_it(fun: Any) -> No
         (4 << 10, 0, "4 KiB", "The compiler's figure, including 1 KiB for its own needs."),
     ],
 )
-def test_a_budget_says_whose_figure_it_is(used: Any, refused: int, said: str, remark: str) -> None:
+def test_a_budget_names_the_source_of_its_limit(used: Any, refused: int, said: str, remark: str) -> None:
     allocations = (
         VmemAllocation("x", "input", (8, 32), "float32", 1024, 1024, 2),
         VmemAllocation("s", "scratch", (8, 32), "float32", 1024, 1024, 1),
@@ -307,7 +307,7 @@ def test_a_result_may_lie_in_vmem_too(some: Kernel) -> None:
     )
 
 
-def test_of_several_calls_the_one_that_takes_most_counts(some: Kernel) -> None:
+def test_the_largest_of_several_calls_counts(some: Kernel) -> None:
     (origin,) = some.origins
     scope, _, name = origin.op_name.rpartition("/")
     module = compiled("\n  ".join([
@@ -324,7 +324,7 @@ def test_a_call_without_the_kernels_name_is_known_by_the_instructions(some: Kern
     assert isinstance(used_vmem(some, compiled(f"ROOT {call('other.7', 'y', 'jit(f)/other', 8192)}")), Unavailable)
 
 
-def test_what_noted_nothing_is_not_known_and_takes_least(some: Kernel) -> None:
+def test_calls_without_a_recorded_size_are_unknown(some: Kernel) -> None:
     (origin,) = some.origins
     silent = call("a", "y", origin.op_name).replace('{"used_scoped_memory_configs":[]}', "{}")
     assert isinstance(used_vmem(some, compiled(f"ROOT {silent}")), Unavailable)

@@ -77,7 +77,7 @@ def test_an_operation_of_jax_is_followed_with_all_its_instructions(planted: Comp
     assert "merged" in str(found)
 
 
-def test_what_is_asked_wrongly_is_said(planted: CompilerPasses) -> None:
+def test_invalid_questions_are_refused(planted: CompilerPasses) -> None:
     with pytest.raises(ParameterError, match=r"has an instruction 'fusoin'. Did you mean fusion"):
         planted.follow("fusoin")
     with pytest.raises(ParameterError, match="instruction's name, or op_name=, or line="):
@@ -94,7 +94,7 @@ def test_what_is_asked_wrongly_is_said(planted: CompilerPasses) -> None:
         History(Passes(()))
 
 
-def test_pipelines_that_sum_up_their_passes_are_no_steps() -> None:
+def test_pipelines_that_summarize_their_passes_are_not_steps() -> None:
     texts = Texts.of([START, WITHOUT_DEAD, MERGED])
     entries = (
         Pass(0, "inner", "dce", True, 0.1, 0, 1, texts), Pass(1, "inner", "cse", True, 0.1, 1, 2, texts),
@@ -110,7 +110,7 @@ def test_any_two_passes_are_compared(planted: CompilerPasses) -> None:
     assert str(planted.between(2, 2)) == "Nothing changed"
 
 
-def test_of_many_instructions_the_first_are_followed() -> None:
+def test_only_the_first_of_many_instructions_are_followed() -> None:
     lines = [f'%a.{i} = f32[8]{{0}} sine(%x), metadata={{op_name="jit(f)/sin"}}' for i in range(MOST_FOLLOWED + 6)]
     before = entry(*lines, "ROOT %neg = f32[8]{0} negate(%a.0)")
     after = entry(*lines[:1], "ROOT %neg = f32[8]{0} negate(%a.0)")

@@ -1,4 +1,4 @@
-"""What changed between two snapshots: words, hunks, excerpts, and where lines come from."""
+"""Changes between two snapshots: words, hunks, excerpts, and origins of lines."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def changed(before: str, after: str) -> PassChange:
     return pass_change(History(Passes((Pass(0, "p", "n", before != after, 0.1, 0, last, texts),))), 0, last)
 
 
-def test_what_was_done_is_said_in_words() -> None:
+def test_changes_are_described_in_words() -> None:
     assert str(changed(BEFORE, AFTER)) == "Fused 1 into 1; removed 1"
 
 
-def test_less_is_said_in_words() -> None:
+def test_smaller_changes_are_described_in_words() -> None:
     assert str(changed(BEFORE, BEFORE)) == "Nothing changed"
     assert str(changed(BEFORE, BEFORE.replace('op_name="a"', 'op_name="b"'))) == "Only metadata changed"
     layout = BEFORE.replace("{(f32[2]{0})", "{(f32[2]{0:T(128)})")
@@ -87,7 +87,7 @@ def test_an_excerpt_has_the_changes_with_lines_around(places: tuple[int, ...], k
     assert [label is None for label in listing.labels] == [place < 0 for place in part.places]
 
 
-def test_of_too_many_changes_the_first_are_shown() -> None:
+def test_only_the_first_of_many_changes_are_shown() -> None:
     after = LONG.replace("sine", "cosine")
     part = excerpt(changed(LONG, after), 3, 50)
     assert sum(a1 - a0 for a0, a1, _, _ in part.hunks) == 50

@@ -78,7 +78,7 @@ def test_the_rows_are_the_instructions(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_differs_are_the_lines_that_only_one_has(seed: int) -> None:
+def test_the_difference_is_the_lines_of_only_one_module(seed: int) -> None:
     base = module_of(BASE)
     pair = [text(base), text(randomly_edited(base, seed, 4))]
     snapshots = Snapshots(Texts.of(pair))
@@ -145,7 +145,7 @@ def test_a_pass_that_does_more_than_its_pipeline_is_one_step(stages: list[tuple[
     ]
 
 
-def test_steps_within_a_pass_that_are_recorded_are_no_steps() -> None:
+def test_recorded_snapshots_within_a_pass_are_not_steps() -> None:
     texts = Texts.of(["zero", "one", "two"])
     copies = (
         ("p", "before", 0, 1, 0),

@@ -1,4 +1,4 @@
-"""What a pass did, told of modules in which one thing each was done."""
+"""Descriptions of passes, for modules with one change each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_fused() -> None:
     assert str(words(CHAIN, after)) == "Fused 2 into 1"
 
 
-def test_what_is_kept_under_its_name_in_a_fusion_is_fused_too() -> None:
+def test_instructions_that_keep_their_name_in_a_fusion_are_fused() -> None:
     body = BODY.replace("mul.9", "mul").replace("add.9", "add")
     after = entry(
         "%fusion = f32[8]{0} fusion(%x), kind=kLoop, calls=%fused", "ROOT %neg = f32[8]{0} negate(%fusion)", before=body
@@ -113,7 +113,7 @@ def test_dead_code_is_removed_with_its_reason() -> None:
     assert {e.word for e in words(before, after).events} == {"removed"}
 
 
-def test_what_is_passed_by_is_removed() -> None:
+def test_bypassed_instructions_are_removed() -> None:
     before = entry(
         "%there = f64[8]{0} convert(%x)", "%back = f32[8]{0} convert(%there)", "ROOT %neg = f32[8]{0} negate(%back)"
     )
@@ -147,7 +147,7 @@ def test_rewritten_with_all_that_was_made_for_it() -> None:
         (("sine(%x)", 'sine(%x), backend_config={"a":"1"}'), "backend_config"),
     ],
 )
-def test_what_is_altered_under_its_name_is_rewritten(change: tuple[str, str], note: str) -> None:
+def test_an_altered_instruction_with_the_same_name_is_rewritten(change: tuple[str, str], note: str) -> None:
     before = entry('%a = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}', "ROOT %neg = f32[8]{0} negate(%a)")
     (event,) = words(before, before.replace(*change)).events
     assert event == StepEvent("rewrote", ("a",), ("a",), Certainty.ALTERED, note)
@@ -178,7 +178,7 @@ def test_all_reduces_are_combined_and_made_asynchronous() -> None:
     assert (event.before, event.after) == (("r",), ("done", "start"))
 
 
-def test_what_runs_in_another_order_is_moved() -> None:
+def test_reordered_instructions_are_moved() -> None:
     head = HEAD.replace("jit_f,", "jit_f, is_scheduled=true,")
     lines = ["%a = f32[8]{0} sine(%x)", "%b = f32[8]{0} cosine(%x)", "%c = f32[8]{0} tan(%x)"]
     root = "ROOT %t = (f32[8]{0}, f32[8]{0}, f32[8]{0}) tuple(%a, %b, %c)"
@@ -187,7 +187,7 @@ def test_what_runs_in_another_order_is_moved() -> None:
     assert str(words(entry(*lines, root), before)) == "Scheduled the instructions"
 
 
-def test_nothing_is_said_of_the_same_module_with_other_metadata() -> None:
+def test_metadata_changes_are_not_described() -> None:
     other = CHAIN.replace("multiply(%x, %x)", 'multiply(%x, %x), metadata={op_name="b"}')
     assert words(CHAIN, CHAIN) == Words((), 0, ())
     assert not words(CHAIN, other).events
@@ -215,7 +215,7 @@ def test_elements_that_stand_in_operands_are_known() -> None:
     assert words(combined, swapped).rewired == 1
 
 
-def test_what_is_made_in_vain_stands_for_nothing() -> None:
+def test_unused_new_instructions_have_no_source() -> None:
     before = entry('%d = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}', "ROOT %neg = f32[8]{0} negate(%d)")
     after = entry('%vain = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}',
                   '%used = f32[8]{0} sine(%x), metadata={op_name="jit(f)/sin"}', "ROOT %neg = f32[8]{0} negate(%used)")  # fmt: skip
@@ -225,14 +225,14 @@ def test_what_is_made_in_vain_stands_for_nothing() -> None:
     ]
 
 
-def test_another_operation_under_its_name_stands_in_its_place_where_what_used_it_does_not_change() -> None:
+def test_another_operation_with_the_same_name_and_users_is_a_replacement() -> None:
     before = entry("%a = f32[8]{0} sine(%x)", "ROOT %neg = f32[8]{0} negate(%a)")
     (event,) = words(before, before.replace("sine(%x)", "cosine(%x)")).events
     assert event == StepEvent("rewrote", ("a",), ("a",), Certainty.PLACE, "sine → cosine")
     assert str(event) == "rewrote a: sine → cosine"
 
 
-def test_a_name_that_stands_for_something_else_in_another_computation_is_no_place() -> None:
+def test_an_equal_name_in_another_computation_is_not_a_match() -> None:
     before = entry("%a = f32[8]{0} sine(%x)", "ROOT %neg = f32[8]{0} negate(%x)")
     body = "%body (p: f32[8]) -> bf16[8] {\n  %p = f32[8]{0} parameter(0)\n  ROOT %a = bf16[8]{0} convert(%p)\n}\n\n"
     after = entry(

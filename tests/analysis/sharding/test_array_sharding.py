@@ -1,4 +1,4 @@
-"""Which device holds which part: held to what JAX puts on virtual devices."""
+"""Parts of arrays by device, compared with those that JAX puts on virtual devices."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ print("agrees")
 
 
 @pytest.mark.slow
-def test_devices_hold_what_jax_puts_there() -> None:
+def test_parts_on_devices_equal_those_of_jax() -> None:
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         subprocesses.python(AGAINST_JAX),
@@ -68,7 +68,7 @@ def test_axes_of_one_dimension_go_slowest_first() -> None:
     assert repr(found) == ("<[16, 3] split by (model+data, -) on the partition mesh (data=4, model=2): 8 parts of 2x3>")
 
 
-def test_copies_and_short_parts_are_told() -> None:
+def test_copies_and_short_parts_are_reported() -> None:
     found = inspector.sharding(P("data"), AbstractMesh((4, 2), ("data", "model")), shape=(9, 2))
     assert found.replicated_over == ("model",)
     assert found.parts == {
@@ -85,7 +85,7 @@ def test_copies_and_short_parts_are_told() -> None:
     assert sum(table["elements"]) == 2 * math.prod(found.shape)
 
 
-def test_of_arrays_and_their_descriptions() -> None:
+def test_shardings_of_arrays_and_their_descriptions() -> None:
     mesh = AbstractMesh((4, 2), ("data", "model"))
     described = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=NamedSharding(mesh, P(None, "data")))
     assert inspector.sharding(described).part_shape == (8, 1)
@@ -111,7 +111,7 @@ def test_of_arrays_and_their_descriptions() -> None:
         ((P("data"), {"data": 1 << 20}, (8,)), "too many to list"),
     ],
 )
-def test_what_does_not_go_together_is_told(
+def test_inconsistent_arguments_are_refused(
     arguments: tuple[object, object, tuple[int, ...] | None], message: str
 ) -> None:
     what, mesh, shape = arguments

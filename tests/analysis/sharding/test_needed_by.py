@@ -45,7 +45,7 @@ SECOND = SplitInstruction(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_a_product_needs_is_told_with_both_factors(target: str) -> None:
+def test_the_needs_of_a_dot_name_both_factors(target: str) -> None:
     compiled = compiled_with_passes(two_products, *FACTORS, target=target)
     found = {
         each.kind.removesuffix("-start"): each.needed_by
@@ -58,7 +58,7 @@ def test_what_a_product_needs_is_told_with_both_factors(target: str) -> None:
     assert "dot of f32[16,64] (data, model), f32[64,32] (data+model, -) gives" in str(needed_by[0])
 
 
-def test_so_it_is_with_the_older_partitioner() -> None:
+def test_needs_with_the_gspmd_partitioner() -> None:
     before = jax.config.jax_use_shardy_partitioner
     jax.config.update("jax_use_shardy_partitioner", False)
     try:
@@ -90,7 +90,7 @@ def layers(x: Any, w: Any) -> Any:
 
 
 def test_layers_that_are_alike_are_one_answer_and_others_another() -> None:
-    """Of one line and one name stack; the first layer takes what is split otherwise."""
+    """Layers of one line and one name stack; the first layer takes an argument with another sharding."""
     given = split((16, 64), "data", "model"), split((64, 64), "data")
     for each in compiled_with_passes(layers, *given).reshardings():
         first, rest = each.needed_by
@@ -99,7 +99,7 @@ def test_layers_that_are_alike_are_one_answer_and_others_another() -> None:
         assert rest.operands == ("f32[16,64] (data, -)", "f32[64,64] (data, -)")
 
 
-def test_what_adds_up_for_several_is_of_each() -> None:
+def test_a_shared_sum_is_needed_by_each_instruction() -> None:
     def two(x: Any, w: Any, v: Any) -> Any:
         return jnp.tanh(x @ w), jnp.sin(x @ v)
 
@@ -113,7 +113,7 @@ def test_what_adds_up_for_several_is_of_each() -> None:
     ]  # fmt: skip
 
 
-def test_without_recorded_passes_nothing_is_told() -> None:
+def test_without_recorded_passes_the_needs_are_unknown() -> None:
     compiled = inspector.lower(two_products, *FACTORS).compile(target="cpu:8")
     assert whole_program(compiled) is None
     assert not any(each.needed_by for each in compiled.reshardings())
@@ -126,7 +126,7 @@ def test_a_program_of_one_partition_has_no_partitioner() -> None:
     assert len(compiled.shardings()) == 0
 
 
-def test_what_each_device_does_itself_is_no_whole_array() -> None:
+def test_computations_inside_a_shard_map_need_no_whole_array() -> None:
     inner = jax.shard_map(
         lambda x: jax.lax.psum(jnp.sin(x), "model"), mesh=AXES, in_specs=P("data", "model"), out_specs=P("data")
     )
@@ -143,7 +143,7 @@ def test_what_each_device_does_itself_is_no_whole_array() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_values_lie_as_jax_says(seed: int) -> None:
+def test_shardings_of_values_equal_those_of_jax(seed: int) -> None:
     """`jax.debug.inspect_array_sharding` has XLA's own partitioner tell the same values."""
     source = random.Random(seed)
     mesh = jax.make_mesh((2, 4), ("data", "model"), axis_types=(AxisType.Auto,) * 2)

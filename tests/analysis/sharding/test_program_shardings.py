@@ -63,7 +63,7 @@ def test_arguments_results_and_constraints(target: str) -> None:
 
 
 def test_results_are_where_jax_puts_them() -> None:
-    """Of random specs, each device's index ranges as `devices_indices_map` of the outputs of a real execution."""
+    """Random specs: each device's index ranges equal `devices_indices_map` of the outputs of a real execution."""
     chance = random.Random(1)
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(SIZES), NAMES)
     arrays, outs = [], []
@@ -91,7 +91,7 @@ def test_a_program_on_one_device_has_none() -> None:
     assert "none" in repr(compiled.shardings())
 
 
-def test_devices_without_named_axes_say_so() -> None:
+def test_devices_without_named_axes_are_marked() -> None:
     compiled = inspector.lower(jnp.sin, split((16,), "a")).compile(target="cpu:8")
     nameless = dataclasses.replace(compiled, program=dataclasses.replace(compiled.program, mesh=None))
     told = nameless.shardings()[0]

@@ -1,4 +1,4 @@
-"""What the partitioner changes: read off collectives and XLA's warnings, against the shardings that were asked for."""
+"""Reshardings by the partitioner: read from collectives and XLA's warnings, against the requested shardings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def found(fun: Callable[..., Any], *args: Any, **jit: Any) -> dict[str, Reshardi
     return {each.kind: each for each in compiled.reshardings()}
 
 
-def test_a_factor_that_is_split_along_what_the_other_is_not() -> None:
+def test_a_factor_split_along_a_dimension_of_only_one_operand() -> None:
     told = found(lambda x, w: x @ w, split((64, 128), "data", "model"), split((128, 256), None, "model"))
     gather = told["all-gather"]
     assert (gather.had, gather.needed) == ("dimension 1 split over model", "dimension 1 whole")
@@ -52,7 +52,7 @@ def test_sums_over_a_split_dimension() -> None:
     assert "halves the bytes sent" in reduce.advice
 
 
-def test_what_is_combined_is_called_so() -> None:
+def test_combined_collectives_are_described_as_combined() -> None:
     largest = found(lambda x: x.max(axis=1), split((64, 64), None, "model"))["all-reduce"]
     assert largest.had == "partial results (maximum) over model"
     assert "combined" in largest.needed
@@ -73,7 +73,7 @@ def test_an_argument_is_named_with_the_split_of_the_whole() -> None:
     "target",
     ["cpu:8", pytest.param("tpu:v5e:2x4", marks=needs_tpu), pytest.param("gpu:h100:8", marks=needs_gpu)],
 )
-def test_what_is_gathered_of_two_axes_keeps_the_other(target: str) -> None:
+def test_gathering_one_of_two_axes_keeps_the_other(target: str) -> None:
     """A GPU's compiler turns the weights first, and gathers along another dimension than the user's."""
     jitted = jax.jit(lambda x, w: jnp.tanh(x @ w), out_shardings=NamedSharding(AXES, P("data", "model")))
     given = split((256, 1024), "data"), split((1024, 2048), None, ("model", "data"))
@@ -83,7 +83,7 @@ def test_what_is_gathered_of_two_axes_keeps_the_other(target: str) -> None:
     assert (array.names, array.before, array.after) == (("argument w",), "(-, model+data)", "(-, model)")
 
 
-def test_a_value_inside_is_no_argument_and_other_dimensions_are_not_guessed() -> None:
+def test_an_intermediate_value_is_not_an_argument() -> None:
     def inner(x: Any, w: Any) -> Any:
         return jnp.tanh(jnp.sin(x) @ w).sum()
 
@@ -105,7 +105,9 @@ def test_a_value_inside_is_no_argument_and_other_dimensions_are_not_guessed() ->
         ("other = f32[4,8]{1,0} reverse(p), dimensions={0}", None),
     ],
 )
-def test_only_what_has_the_arguments_own_elements_is_the_argument(value: str, array: tuple[str, str] | None) -> None:
+def test_only_instructions_with_the_elements_of_an_argument_are_the_argument(
+    value: str, array: tuple[str, str] | None
+) -> None:
     name, is_turned = value.split()[0], "f32[8,4]" in value
     whole, dimension = ("f32[8,16]", 1) if is_turned else ("f32[16,8]", 0)
     module = module_of(f"""HloModule m, num_partitions=4
@@ -164,7 +166,7 @@ def test_a_split_that_moves_to_another_dimension() -> None:
     assert "Split the same dimension on both sides" in way.advice
 
 
-def test_what_the_user_asked_for_is_none_of_the_partitioners() -> None:
+def test_collectives_of_the_user_are_not_reshardings() -> None:
     lowered = inspector.lower(lambda x: jax.lax.psum(x, "i"), jnp.ones(4), axis_env=[("i", 2)])
     (asked,) = lowered.collectives()
     unknown = resharding(asked)
@@ -186,7 +188,7 @@ def test_a_full_rematerialization_has_both_shardings_by_the_names_of_the_axes() 
     assert "sharding_constraint" in whole.name
 
 
-def test_a_compile_that_does_not_hear_xla_says_so() -> None:
+def test_a_compile_without_captured_warnings_is_marked() -> None:
     lowered = inspector.lower(copied, jax.ShapeDtypeStruct((16, 16, 16), jnp.float32))
     told = lowered.compile(engine="inline").reshardings()
     assert "does not capture XLA's warnings" in told.unheard

@@ -42,7 +42,7 @@ def test_a_restarted_kernel_makes_the_same_program(pid: int) -> None:
     [lambda: lowered(cell(9, 654321)), lambda: lowered(cell(9), OTHER), lambda: lowered("/tmp/9/123456.py")],
     ids=["another cell", "another line", "no cell"],
 )
-def test_what_differs_otherwise_is_another_program(other: Callable[[], Lowered]) -> None:
+def test_other_differences_are_another_program(other: Callable[[], Lowered]) -> None:
     assert module_digest(other().program.module) != module_digest(lowered(cell(4321)).program.module)
 
 
@@ -53,7 +53,7 @@ def test_long_names_are_read() -> None:
 
 
 @pytest.mark.parametrize("pid", [9, 1234])
-def test_what_was_compiled_there_is_told_in_the_names_of_here(pid: int) -> None:
+def test_a_program_compiled_elsewhere_gets_the_local_names(pid: int) -> None:
     there, here = (lowered(cell(each)) for each in (4321, pid))
     compiled, wanted = (each.compile(target="cpu") for each in (there, here))
     assert cell(4321) in compiled.hlo
@@ -94,7 +94,7 @@ def test_the_form_of_a_digest_stays() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 90, 200])
-def test_what_is_as_long_and_says_something_else_is_another_program(length: int) -> None:
+def test_different_bytecode_of_the_same_length_is_another_program(length: int) -> None:
     one = bytecode([b"ipykernel_1/", b"a" * length], b"operations")
     others = [
         bytecode([b"ipykernel_1/", b"b" * length], b"operations"),

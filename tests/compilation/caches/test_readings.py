@@ -1,4 +1,4 @@
-"""What was read of a program is found again, is the same, and is not trusted."""
+"""Saved readings of a program are found, equal the original, and are not trusted."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_names_of_several_kernels_are_left_as_they_are() -> None:
     assert kernel_pids.without_pid(cells) == (b"12", cells.replace(b"12", b"00"))
 
 
-def test_a_text_of_what_the_module_has_not_is_not_kept(directory: Path) -> None:
+def test_a_text_that_differs_from_its_module_is_not_stored(directory: Path) -> None:
     text = HLO.replace("twice", "double")
     listing = hlo_listing(text, module_of(HLO), Root())
     assert "double" in listing.instructions
@@ -120,7 +120,7 @@ def test_a_text_of_what_the_module_has_not_is_not_kept(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["nothing", "half", "other", "bits"])
-def test_what_cannot_be_used_is_dropped_and_made_anew(directory: Path, change: str) -> None:
+def test_unusable_files_are_replaced(directory: Path, change: str) -> None:
     module = readings.module(Owner(), data())
     text = hlo_listing(HLO, module, Root())
     for file in kept(directory):
@@ -170,7 +170,9 @@ def test_another_inspector_finds_nothing_of_this_one(directory: Path, monkeypatc
     assert len(kept(directory)) == 2
 
 
-def test_nothing_is_kept_where_nothing_is_to_be(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_stored_without_a_cache_or_for_small_modules(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with settings.scope(cache=False):
         readings.module(Owner(), data())
     with settings.scope(cache_directory=""):

@@ -26,7 +26,7 @@ def packed(path: Path, name: str, data: bytes, method: int = zipfile.ZIP_DEFLATE
     return path
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_entries_are_read(tmp_path: Path) -> None:
     entries = {"a": b"x", "b": bytes(40 << 20), "c": os.urandom(1000)}  # b would pack like a bomb
     archive.write(tmp_path / "f", entries, compress=True)
     with Archive(tmp_path / "f") as opened:
@@ -69,7 +69,7 @@ HOSTILE: dict[str, Callable[[Path], Path]] = {
 
 
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
-def test_bombs_cost_nothing(make: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_zip_bombs_use_little_memory(make: Callable[[Path], Path], tmp_path: Path) -> None:
     path = make(tmp_path / "f")
     tracemalloc.start()
     try:
@@ -81,7 +81,7 @@ def test_bombs_cost_nothing(make: Callable[[Path], Path], tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["of 32 bits", "of 64 bits"])
-def test_a_directory_that_says_it_is_huge_is_refused_before_it_is_read(large: bool, tmp_path: Path) -> None:
+def test_a_directory_with_a_huge_size_is_refused_before_reading(large: bool, tmp_path: Path) -> None:
     path = packed(tmp_path / "f", "manifest.json", b"{}")
     data = bytearray(path.read_bytes())
     end = data.rindex(b"PK\x05\x06")
@@ -111,7 +111,7 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
             load_compiled(path)
 
 
-def test_what_is_refused_is_not_unpacked_first() -> None:
+def test_too_large_entries_are_refused_before_unpacking() -> None:
     packer = zlib.compressobj(1)
     bomb = b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(300)), packer.flush()])
     assert archive.FREE_BYTES < archive.RATIO * len(bomb) < 300 << 20

@@ -75,7 +75,7 @@ def test_a_round_trip_gives_an_equal_value(compiled: Compiled, saved: Path) -> N
     assert pickle.loads(pickle.dumps(compiled)) == compiled
 
 
-def test_what_is_loaded_runs_and_is_read_as_what_was_saved(compiled: Compiled, saved: Path) -> None:
+def test_a_loaded_program_runs_and_equals_the_saved_one(compiled: Compiled, saved: Path) -> None:
     loaded, engine = load_compiled(str(saved)), InlineEngine()
     args = ({"w": np.ones((3, 2), np.float32)}, np.arange(24, dtype=np.float32).reshape(2, 4, 3))
     run = loaded.run(*args, repeat=1, engine=engine)
@@ -95,13 +95,13 @@ def test_what_is_loaded_runs_and_is_read_as_what_was_saved(compiled: Compiled, s
         {"warnings": ("a\nb", "ünicode"), "timings": {}, "executable": b""},
     ],
 )
-def test_what_is_not_known_stays_so(compiled: Compiled, tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_unknown_values_stay_unknown(compiled: Compiled, tmp_path: Path, changes: dict[str, Any]) -> None:
     partly = dataclasses.replace(compiled, **changes)
     partly.save(tmp_path / "b")
     assert load_compiled(tmp_path / "b") == partly
 
 
-def test_it_loads_where_jax_is_not_installed(saved: Path, compiled: Compiled, one_device_python: RunPython) -> None:
+def test_a_saved_program_loads_without_jax(saved: Path, compiled: Compiled, one_device_python: RunPython) -> None:
     script = f"""{WITHOUT_JAX}from inspector.compilation.compiled import digest_of
 from inspector.stages.compiled import load_compiled
 from inspector.analysis.cost.stats import compare
@@ -124,7 +124,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(compiled: Compiled, 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no limits of a process")
-def test_a_save_for_which_there_is_no_space_says_where(compiled: Compiled, saved: Path) -> None:
+def test_a_save_without_disk_space_names_the_folder(compiled: Compiled, saved: Path) -> None:
     import resource
 
     before, (soft, hard) = saved.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -145,7 +145,7 @@ def test_others_may_read_the_file_as_any_new_one(saved: Path) -> None:
     assert stat.S_IMODE(saved.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
-def test_a_newer_format_says_so(saved: Path) -> None:
+def test_a_newer_format_is_refused_with_the_reason(saved: Path) -> None:
     newer = manifest(saved) | {"format_version": 99}
     rewrite(saved, manifest__json=json.dumps(newer).encode())
     with pytest.raises(ModuleError, match=r"has format version 99, but this inspector reads 2\. Update inspector"):
@@ -185,7 +185,7 @@ def test_a_value_of_the_manifest_that_was_changed_is_damage(saved: Path) -> None
 
 
 @pytest.mark.parametrize("content", [b"", b"HloModule m", b"PK\x03\x04" + bytes(100)])
-def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_other_files_than_archives_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(ModuleError, match=r"is not a saved Compiled: .* Expected a file written by Compiled\.save"):
         load_compiled(tmp_path / "x")

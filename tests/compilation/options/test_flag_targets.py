@@ -79,7 +79,7 @@ def test_xlas_own_flags_are_accepted_everywhere_and_warned_of() -> None:
     assert len(target_warnings(options, "tpu")) == 2
 
 
-def test_what_a_process_reads_when_it_starts_chooses_a_worker_and_is_too_late_inline() -> None:
+def test_flags_read_at_process_start_need_a_worker() -> None:
     lowered = lower(jax.nn.softmax, jax.ShapeDtypeStruct((256, 256), jnp.float32))
     options = {"xla_cpu_max_isa": "SSE4_2"}
     plain = lowered.compile(target="cpu", products=["assembly"])
@@ -110,7 +110,7 @@ def assembly_of(compiled: Compiled) -> str:
 
 @pytest.mark.slow
 @needs_tpu
-def test_what_libtpu_accepts_for_old_times_sake() -> None:
+def test_obsolete_flags_of_libtpu_are_accepted() -> None:
     (outcome,) = compile_with([{"xla_tpu_log_flags": "@"}])
     assert outcome.error == ""
     assert "xla_tpu_log_flags" not in outcome.environment

@@ -1,4 +1,4 @@
-"""`Options`: a value that says what the compiler is told, and its forms."""
+"""`Options`: the compiler settings as a value, and its forms."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_json_and_pickle_give_the_same_options_back(options: Options) -> None:
 
 
 @given(all_options, all_options)
-def test_merge_takes_what_the_other_says_and_keeps_the_rest(low: Options, high: Options) -> None:
+def test_merge_overrides_with_the_other_options(low: Options, high: Options) -> None:
     merged = low.merge(high).as_dict()
     assert merged == {**low.as_dict(), **high.as_dict()}
 
 
 @given(all_options, all_options)
-def test_diff_is_empty_exactly_for_what_says_the_same(ours: Options, theirs: Options) -> None:
+def test_diff_is_empty_only_for_equal_options(ours: Options, theirs: Options) -> None:
     changed = ours.diff(theirs)
     assert (not changed) == (ours == theirs)
     assert theirs.diff(ours) == {name: (b, a) for name, (a, b) in changed.items()}
@@ -82,7 +82,7 @@ def test_flags_are_the_same_with_and_without_dashes_in_any_order() -> None:
         f"--{FAST_MATH}=false --{FAST_MATH}=true --{SPLIT}=4",  # the last one counts
     ],
 )
-def test_parse_reads_what_an_xla_flags_variable_holds(text: str) -> None:
+def test_parse_reads_the_xla_flags_variable(text: str) -> None:
     assert Options.parse(text) == Options(flags={FAST_MATH: True, SPLIT: 4})
     assert Options.of(text) == Options.parse(text)
 
@@ -148,7 +148,7 @@ def test_numbers_of_numpy_are_those_of_python() -> None:
         "--xla_backend_extra_options=a=b,c --xla_backend_extra_options=c=d=e",
     ],
 )
-def test_texts_mean_what_they_mean_to_xla(text: str) -> None:
+def test_texts_have_the_meaning_of_xla(text: str) -> None:
     script = "import sys; from jaxlib import xla_client; sys.stdout.buffer.write(xla_client.CompileOptions().SerializeAsString())"
     xla = subprocess.run([sys.executable, "-c", script], env={**os.environ, "XLA_FLAGS": text}, capture_output=True)
     assert xla.returncode == 0, xla.stderr
@@ -181,7 +181,7 @@ def test_parse_takes_the_other_options_too() -> None:
     assert eval(repr(options), {"Options": Options}) == options
 
 
-def test_parse_of_its_own_text_gives_the_same_flags() -> None:
+def test_parse_of_the_text_of_options_gives_the_same_flags() -> None:
     options = Options(flags={FAST_MATH: False, SPLIT: 7, "xla_dump_to": "/tmp/a"})
     assert Options.parse(str(options)) == options
 
@@ -212,7 +212,7 @@ def test_parse_of_its_own_text_gives_the_same_flags() -> None:
         ("--xla_gpu_enable_command_buffer=+FUSION,CUBLAS", FlagTypeError, "Use either names or changes"),
     ],
 )
-def test_parse_says_what_it_cannot_read(text: str, error: type[Exception], words: str) -> None:
+def test_parse_names_invalid_texts(text: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:
         Options.parse(text)
     assert words in str(caught.value)
@@ -253,7 +253,7 @@ def test_a_field_of_the_wrong_kind_is_named(fields: dict[str, Any], words: str) 
     assert words in str(caught.value)
 
 
-def test_of_takes_what_users_write() -> None:
+def test_of_accepts_all_forms_that_users_write() -> None:
     options = Options(flags={FAST_MATH: True})
     assert Options.of(None) == Options()
     assert Options.of(options) is options

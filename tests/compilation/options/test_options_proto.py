@@ -45,17 +45,17 @@ def jax_bytes(**parameters: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("parameters", "options"), CASES)
-def test_to_proto_is_what_jax_makes(parameters: dict[str, Any], options: Options) -> None:
+def test_to_proto_equals_jax(parameters: dict[str, Any], options: Options) -> None:
     assert options.to_proto() == jax_bytes(**parameters)
 
 
 @pytest.mark.parametrize("parameters", [*(p for p, _ in CASES), {"fdo_profile": b"\x00\xff"}])
-def test_from_proto_reads_what_jax_makes_and_loses_nothing(parameters: dict[str, Any]) -> None:
+def test_from_proto_reads_options_of_jax_without_loss(parameters: dict[str, Any]) -> None:
     data = jax_bytes(**parameters)
     assert Options.from_proto(data).to_proto() == data
 
 
-def test_from_proto_names_what_is_said() -> None:
+def test_from_proto_reads_set_fields() -> None:
     options = Options.from_proto(jax_bytes(num_replicas=2, env_options_overrides=FLAGS))
     assert options == Options(flags=FLAGS, num_replicas=2, num_partitions=1)
 
@@ -69,7 +69,7 @@ def test_from_proto_names_flags_that_a_process_set() -> None:
     assert found.use_spmd_partitioning is False
 
 
-def test_layouts_and_the_like_are_kept_as_they_are() -> None:
+def test_layouts_and_similar_fields_are_preserved() -> None:
     message = type(options_message()).FromString(jax_bytes())
     message.executable_build_options.fdo_profile = b"profile"
     message.argument_layouts.add(element_type=11, dimensions=[2])
@@ -82,7 +82,7 @@ def test_layouts_and_the_like_are_kept_as_they_are() -> None:
 
 
 def test_every_scalar_field_reaches_jaxlib() -> None:
-    """What `additions` makes, appended to JAX's own, is what `to_proto` says; jaxlib takes it."""
+    """The result of `additions`, appended to JAX's proto, equals `to_proto`; jaxlib accepts it."""
     said = {
         "alias_passthrough_params": True,
         "deduplicate_hlo": True,
@@ -178,7 +178,7 @@ def test_any_value_survives_text_json_and_proto(data: st.DataObject) -> None:
     assert {name: back.flags[name] for name in carried} == carried
 
 
-def test_every_field_without_a_form_of_its_own_is_kept() -> None:
+def test_every_other_field_is_preserved() -> None:
     """Bytes, messages and lists of messages, each with something in it."""
     for name in flags.xla_flag_names():
         type_ = flags.flag_type(name)

@@ -67,7 +67,7 @@ def test_flags_without_passes_ask_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert pass_names.pass_warnings(Options(flags={"xla_dump_to": "junk", DISABLE: ""})) == ()
 
 
-def test_where_nothing_is_known_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_pass_names_give_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Unavailable("another architecture")
     monkeypatch.setattr(xla, "pass_names", lambda: unknown)
     assert "junk" in pass_names.pass_warnings(Options(flags={DISABLE: "junk"}))[0]
@@ -84,11 +84,11 @@ def test_names_of_libtpu() -> None:
     assert "Did you mean async-collective-fusion" in warning
 
 
-def test_of_gpus_nothing_is_known() -> None:
+def test_pass_names_of_gpus_are_unknown() -> None:
     assert pass_names.pass_warnings(Options(flags={DISABLE: "junk"}), "gpu") == ()
 
 
-def test_compiled_carries_the_warning_and_xla_says_nothing() -> None:
+def test_compiled_has_a_warning_that_xla_lacks() -> None:
     lowered = lower(lambda x: jnp.tanh(x) + x * 1, jax.ShapeDtypeStruct((8,), jnp.float32))
     assert lowered.compile(target="cpu").warnings == ()
     (warning,) = lowered.compile({DISABLE: "algebraic-simplifier"}, target="cpu").warnings

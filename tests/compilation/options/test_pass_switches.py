@@ -37,12 +37,12 @@ def places(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
     return bool(request.param)
 
 
-def test_one_run_is_left_out_where_xla_tells_runs_apart(places: bool) -> None:
+def test_one_run_is_omitted_where_xla_distinguishes_runs(places: bool) -> None:
     assert flag(pass_switches.without(PASSES, 2)) == ("algsimp:1" if places else "algsimp")
     assert flag(pass_switches.without(PASSES, 4)) == "fusion"
 
 
-def test_options_of_the_compile_are_kept() -> None:
+def test_options_of_the_compile_are_preserved() -> None:
     given = Options(flags={FLAG: "cse", "xla_cpu_enable_fast_math": True})
     found = pass_switches.without(PASSES, 4, given)
     assert flag(found) == "cse,fusion"
@@ -50,7 +50,7 @@ def test_options_of_the_compile_are_kept() -> None:
     assert found.flags["xla_cpu_enable_fast_math"] is True
 
 
-def test_what_comes_after_is_left_out_but_for_what_the_back_end_needs(places: bool) -> None:
+def test_later_passes_are_disabled_except_those_that_the_backend_needs(places: bool) -> None:
     assert flag(pass_switches.until(PASSES, 0)) == ("algsimp:1,fusion" if places else "fusion")
     left_out, kept = pass_switches.later_passes(PASSES, 0)
     assert {"dce", "layout-assignment"} <= set(kept)
@@ -58,7 +58,7 @@ def test_what_comes_after_is_left_out_but_for_what_the_back_end_needs(places: bo
     assert isinstance(pass_switches.until(PASSES, 4), Unavailable)
 
 
-def test_what_is_no_pass_says_so() -> None:
+def test_an_entry_that_is_not_a_pass_is_unavailable() -> None:
     found = pass_switches.without(PASSES, 5)
     assert isinstance(found, Unavailable)
     assert "between two pipelines" in found.reason
@@ -70,7 +70,7 @@ def program(w: jax.Array, x: jax.Array) -> jax.Array:
 
 
 @pytest.mark.parametrize("which", ["without", "until"])
-def test_xla_does_as_it_is_told(which: str) -> None:
+def test_xla_disables_the_passes(which: str) -> None:
     w, x = jax.ShapeDtypeStruct((16, 16), jnp.float32), jax.ShapeDtypeStruct((8, 16), jnp.float32)
     lowered = inspector.lower(program, w, x)
     passes = lowered.compile(target="cpu", products=("passes",)).passes

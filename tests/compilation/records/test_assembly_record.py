@@ -83,14 +83,16 @@ def test_files_of_a_gpu_and_the_cubins_in_its_executable(tmp_path: Path) -> None
     (NO_EXECUTABLE, "No SASS: there is no executable (it is not here)."), (b"", "No SASS: the executable has no cubin."),
     (elf(), "No SASS: the executable has no cubin."), (b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f" * 9, "No SASS: "),
 ])  # fmt: skip
-def test_without_cubins_it_is_said_why(tmp_path: Path, executable: bytes | Unavailable, note: str) -> None:
+def test_missing_cubins_are_reported_with_the_reason(
+    tmp_path: Path, executable: bytes | Unavailable, note: str
+) -> None:
     found = read("gpu", {"module_0007.jit_f.ptx": PTX.encode()}, tmp_path, executable)
     assert isinstance(found, Assembly)
     assert found.note.startswith(note)
     assert [code.stage for code in found] == ["PTX"]
 
 
-def test_without_code_it_is_said_too(tmp_path: Path) -> None:
+def test_missing_code_is_reported_with_the_reason(tmp_path: Path) -> None:
     for platform, said in (
         ("cpu", "the compiler wrote no code of 'jit_f'"),
         ("tpu", "libtpu writes its assembly code only"),
@@ -106,7 +108,7 @@ def test_a_file_of_another_format_than_elf_has_no_symbols(tmp_path: Path) -> Non
     ]
 
 
-def test_what_xla_shall_dump() -> None:
+def test_dump_flags_by_platform() -> None:
     assert {name: dict(AssemblyRecorder(name).flags) for name in ("cpu", "gpu", "tpu")} == {
         "cpu": {"xla_dump_emitter_re": "^llvm$"}, "gpu": {"xla_dump_emitter_re": "^(llvm|ptx)$"}, "tpu": {},
     }  # fmt: skip

@@ -54,7 +54,7 @@ def elf() -> bytes:
     return head + body + headers
 
 
-def test_functions_are_read_with_what_the_linker_puts_in() -> None:
+def test_functions_are_read_with_their_relocations() -> None:
     found = ObjectFile(elf())
     assert found.machine == X86_64
     kernel, helper = found.functions()
@@ -64,7 +64,7 @@ def test_functions_are_read_with_what_the_linker_puts_in() -> None:
     assert helper.references == {22: ".rodata+0x10"}
 
 
-def test_what_follows_the_file_is_not_its_own() -> None:
+def test_bytes_after_the_file_are_excluded() -> None:
     whole = elf()
     assert ObjectFile(whole + b"more").byte_size == len(whole)
 

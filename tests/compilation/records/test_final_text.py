@@ -50,7 +50,7 @@ ENTRY %main (p: (f32[8], f32[8])) -> f32[8] {
 """
 
 
-def test_spelling_is_no_difference() -> None:
+def test_spelling_is_not_a_difference() -> None:
     assert final_text(OPTIMIZED, SNAPSHOT) is None
     assert final_text(OPTIMIZED, OPTIMIZED) is None
 

@@ -1,4 +1,4 @@
-"""What is in a module, counted from its lines."""
+"""Contents of a module, counted from its lines."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def test_each_module_is_counted_by_its_own_fusions() -> None:
     assert counts(BEFORE, AFTER) == (Counts(7, 0, 4 + 3 * 32, 1), Counts(7, 1, 2 * 32, 1))
 
 
-def test_what_is_no_module_has_nothing() -> None:
+def test_other_texts_than_modules_have_no_instructions() -> None:
     assert counts("", 'HloModule f\n\n1 "a = b.py"') == (Counts(0, 0, 0, 0),) * 2

@@ -48,7 +48,7 @@ TIMED = [
 ]
 
 
-def test_every_timed_pass_is_listed_with_what_changed_and_when_it_ended() -> None:
+def test_every_timed_pass_is_listed_with_its_changes_and_end() -> None:
     passes = record_passes(TEXTS, 0, SNAPSHOTS, TIMED)
     assert told(passes) == [
         ("outer", "first", False, "zero", "zero"),
@@ -122,7 +122,7 @@ SIX = Texts.of([f"text {n}" for n in range(6)])
 
 
 @pytest.mark.parametrize("timed", [PARTITIONED_TIMES, WHY_NOT], ids=["timed", "untimed"])
-def test_what_a_pass_changed_before_its_pipeline_started_is_its_own(timed: list[TimedPass] | Unavailable) -> None:
+def test_changes_before_the_start_of_a_pipeline_belong_to_their_pass(timed: list[TimedPass] | Unavailable) -> None:
     passes = record_passes(SIX, 0, PARTITIONED, timed)
     assert [(p.name, p.before_index, p.after_index) for p in passes if p.changed] == [
         ("propagate", 0, 1), ("dce", 2, 3), ("partition", 1, 4), ("fold", 4, 5), ("simplify", 4, 5),
@@ -159,7 +159,7 @@ def test_a_pass_that_holds_more_passes_than_there_are_is_refused(inner: int) -> 
         Passes.from_bytes(damaged.to_bytes())
 
 
-def test_a_change_between_two_pipelines_is_called_what_it_is() -> None:
+def test_a_change_between_two_pipelines_is_labeled() -> None:
     texts = Texts.of(["HloModule m\n\nENTRY", "HloModule m, is_scheduled=true\n\nENTRY", "HloModule m, x=1\n\nENTRY"])
     snapshots = [
         snapshot(0, "p", "pipeline-start", 0),

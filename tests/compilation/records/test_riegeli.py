@@ -48,7 +48,7 @@ def test_records_come_back(packed: bool) -> None:
     assert records(file(chunk(values, packed), chunk([b"last"], packed=False)) + b"") == [*values, b"last"]
 
 
-def test_headers_of_blocks_are_no_part_of_records() -> None:
+def test_headers_of_blocks_are_not_part_of_records() -> None:
     long = bytes(range(256)) * 700
     assert len(file(chunk([long], packed=False))) > 2 << 16
     assert records(file(chunk([b"a", long], packed=False), chunk([b"b"], packed=True))) == [b"a", long, b"b"]
@@ -61,7 +61,7 @@ def test_a_file_in_a_record_is_looked_into() -> None:
     assert list(everything_in(b"none")) == [b"none"]
 
 
-def test_what_is_cut_off_is_left_out() -> None:
+def test_truncated_records_are_omitted() -> None:
     whole = file(chunk([b"first"], packed=False), chunk([b"second"], packed=False))
     assert records(whole[:-3]) == [b"first"]
 

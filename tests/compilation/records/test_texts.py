@@ -17,7 +17,7 @@ def test_each_text_comes_back() -> None:
     assert [texts[i] for i in range(44)] == [*STAGES, "", "\n\n", "ü\n", STAGES[0]]
 
 
-def test_a_line_is_held_once_for_all_texts() -> None:
+def test_a_line_is_stored_once_for_all_texts() -> None:
     together, alone = Texts.of(STAGES), Texts.of(STAGES[:1])
     assert sum(map(len, STAGES)) > 30 * len(STAGES[0])
     assert together.byte_size < 1.5 * alone.byte_size
@@ -31,7 +31,7 @@ def test_equal_texts_have_one_index_and_equal_lines_are_one_object() -> None:
     assert first[0] is second[1]
 
 
-def test_what_is_no_utf_8_is_shown_as_such() -> None:
+def test_invalid_utf_8_is_shown_with_replacement_characters() -> None:
     builder = TextsBuilder()
     builder.add(b"a\xffb")
     assert builder.build()[0] == "a\ufffdb"

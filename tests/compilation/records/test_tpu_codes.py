@@ -1,4 +1,4 @@
-"""Which of Mosaic's stages belong to which instruction."""
+"""The instruction of each of Mosaic's stages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_kernels_of_one_name_one_after_the_other() -> None:
     assert {kernel for stage, kernel in found if stage == "LLO"} == {"scale.5", "scale.3", "other.1", "fusion"}
 
 
-def test_side_by_side_nothing_tells_them_apart() -> None:
+def test_concurrent_compiles_cannot_be_distinguished() -> None:
     files = [*mosaic(10, "scale", "first"), *mosaic(15, "scale", "second")]
     files += [("20-scale.5-02-original", "llo"), ("25-scale.3-02-original", "llo")]
     found = kernels(*files)
@@ -48,7 +48,7 @@ def test_without_llo_a_kernel_goes_by_its_function() -> None:
     assert set(kernels(*mosaic(10, "a-b", "only"))) == {("Mosaic", "a-b"), ("Mosaic lower-to-llo", "a-b")}
 
 
-def test_of_what_is_compiled_twice_the_later_counts() -> None:
+def test_the_later_of_two_compiles_counts() -> None:
     files = [*mosaic(10, "scale", "first"), ("20-scale.1-02-original", "old")]
     files += [*mosaic(30, "scale", "second"), ("40-scale.1-02-original", "new")]
     found = kernels(*reversed(files))

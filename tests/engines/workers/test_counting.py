@@ -50,7 +50,7 @@ def test_a_death_is_not_remembered() -> None:
     assert counting.count([b"a"], Fragile(b"none").count) == ({"flops": 1.0},)
 
 
-def test_it_gives_up_after_many_deaths() -> None:
+def test_counting_stops_after_several_crashes() -> None:
     class Dying(Fragile):
         def count(self, modules: Sequence[bytes]) -> Job[Any]:
             self.deadly = modules[0]
@@ -63,7 +63,7 @@ def test_it_gives_up_after_many_deaths() -> None:
     assert "counting crashed " in found[-1].reason  # type: ignore[union-attr]
 
 
-def test_a_worker_that_does_not_start_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_start_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     class Absent(Fragile):
         def count(self, modules: Sequence[bytes]) -> Job[Any]:
             self.asked.append(modules)
@@ -81,7 +81,7 @@ def test_a_worker_that_does_not_start_is_asked_once(monkeypatch: pytest.MonkeyPa
     assert len(engine.asked) == 1
 
 
-def test_what_was_counted_is_not_asked_for_again() -> None:
+def test_counted_computations_are_not_counted_again() -> None:
     engine = Fragile(b"none")
     first = counting.count([b"a", b"bb", b"a"], engine.count)
     assert engine.asked == [[b"a", b"bb"]]
@@ -89,7 +89,7 @@ def test_what_was_counted_is_not_asked_for_again() -> None:
     assert len(engine.asked) == 1
 
 
-def test_many_are_asked_for_in_parts() -> None:
+def test_many_computations_are_counted_in_parts() -> None:
     engine = Fragile(b"none")
     counting.count([b"%d" % i for i in range(600)], engine.count)
     assert [len(part) for part in engine.asked] == [256, 256, 88]
@@ -107,7 +107,7 @@ def test_junk_is_refused_by_a_real_worker_and_the_rest_counted() -> None:
     assert known["flops"] == 5
 
 
-def test_another_reply_is_no_count() -> None:
+def test_another_reply_is_not_a_count() -> None:
     with pytest.raises(WireError, match="got a reply of type 'compiled'"):
         counting.read({"reply": "compiled"}, [b"[]"])
 

@@ -63,7 +63,7 @@ def forked(ends: tuple[socket.socket, socket.socket], scratch: Path, *statuses: 
     return _Forked(server, PID, ends[0], Log(), str(scratch))
 
 
-def test_it_lives_until_it_is_killed_or_gone(
+def test_a_worker_runs_until_it_is_killed_or_exits(
     ends: tuple[socket.socket, socket.socket], killed: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -87,7 +87,7 @@ def test_it_lives_until_it_is_killed_or_gone(
     gone.close()
 
 
-def test_closing_reaps_and_deletes_what_it_left(
+def test_closing_reaps_processes_and_deletes_their_files(
     ends: tuple[socket.socket, socket.socket], killed: list[int], tmp_path: Path
 ) -> None:
     scratch = tmp_path / "scratch"
@@ -109,7 +109,7 @@ def test_one_that_does_not_end_is_killed(
     assert (killed, worker.went_with_server()) == ([signal.SIGKILL], False)
 
 
-def test_one_whose_server_is_gone_went_with_it(
+def test_a_worker_ends_with_its_server(
     ends: tuple[socket.socket, socket.socket], killed: list[int], tmp_path: Path
 ) -> None:
     worker = forked(ends, tmp_path / "scratch", ProcessLookupError("gone"), ProcessLookupError("gone"))
@@ -157,7 +157,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         assert each._control is None
 
 
-def test_a_server_that_does_not_start_says_what_it_wrote(server: Any) -> None:
+def test_a_failed_start_of_a_server_includes_its_output(server: Any) -> None:
     failing = server("print('x' * 3000 + ' and it cannot begin', file=sys.stderr); sys.exit(1)")
     with pytest.raises(StartError, match=r"The fork server failed: .*Its output: x+ and it cannot begin") as caught:
         failing.fork({})
@@ -175,7 +175,7 @@ def test_a_server_that_ends_later_is_replaced_once(server: Any) -> None:
     assert failing._popen is None
 
 
-def test_what_a_server_has_no_room_for_is_said(server: Any) -> None:
+def test_a_full_server_is_reported(server: Any) -> None:
     full = server("send(ready=True)\nwhile True:\n    receive(); send(error='no room')")
     for _ in range(2):
         with pytest.raises(StartError, match="could not fork a worker: no room"):
@@ -213,7 +213,7 @@ def test_a_worker_gets_a_stream_and_a_log(server: Any) -> None:
 
 
 @pytest.mark.parametrize("pid", [0, -1, -4])
-def test_what_is_no_process_is_no_worker(server: Any, pid: int) -> None:
+def test_an_invalid_process_id_is_refused(server: Any, pid: int) -> None:
     with pytest.raises(StartError, match=f"a worker with the process id {pid}"):
         server(WORKER.replace(f"PID = {PID}", f"PID = {pid}")).fork({})
 
@@ -232,7 +232,7 @@ def test_a_closed_server_starts_nothing(server: Any) -> None:
         closed.fork({})
 
 
-def test_who_waits_too_long_leaves_the_server_starting(server: Any) -> None:
+def test_a_timeout_leaves_the_server_starting(server: Any) -> None:
     slow = server("import time; time.sleep(600)")
     with pytest.raises(StartTimeoutError, match="has not started yet"):
         slow.fork({}, 0.1)
@@ -314,7 +314,7 @@ def test_workers_are_forked_where_that_works(monkeypatch: pytest.MonkeyPatch) ->
         assert server.done == ["begin", "fork", "fork", "close"]
 
 
-def test_workers_are_spawned_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_spawned_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     made, server = starter(monkeypatch, "spawn")
     made.begin()
     assert made.start({}, 60.0) == "spawned within 60 s"
@@ -336,7 +336,7 @@ def test_one_that_took_too_long_to_fork_is_not_spawned(monkeypatch: pytest.Monke
     assert server.done == ["fork", "fork"]
 
 
-def test_who_must_fork_does_not_spawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_forking_does_not_fall_back_to_spawning(monkeypatch: pytest.MonkeyPatch) -> None:
     made, server = starter(monkeypatch, "fork", StartError("no fork"))
     for _ in range(2):
         with pytest.raises(StartError, match="no fork"):

@@ -36,7 +36,7 @@ def test_the_least_of_all_limits_counts(machine: Path, monkeypatch: pytest.Monke
     assert memory() == (GIB, "MEM_LIMIT, of JupyterHub")
 
 
-def test_where_nothing_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_information(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (ValueError, OSError):
         monkeypatch.setattr(os, "sysconf", lambda _, error=error: (_ for _ in ()).throw(error))
         assert memory() == (0, "")

@@ -96,7 +96,7 @@ def test_the_executable_follows_a_report_that_does_not_wait_for_it() -> None:
         messages.read_executable({"reply": "ran"}, [])
 
 
-def test_what_was_told_is_not_sent_again() -> None:
+def test_the_early_report_is_not_sent_again() -> None:
     header, blobs = sent(messages.write_report(REPORT, EARLY))
     assert list(blobs) == [b"p", b"bb"]
     read = messages.read_report(header, blobs, executable, EARLY)
@@ -108,7 +108,7 @@ def test_what_was_told_is_not_sent_again() -> None:
         assert messages.read_report(header, blobs, executable, told) == REPORT
 
 
-def test_a_report_that_refers_to_what_was_not_told_is_refused() -> None:
+def test_a_report_that_refers_to_a_missing_early_report_is_refused() -> None:
     with pytest.raises(WireError, match="a preview that was not sent"):
         messages.read_report(*sent(messages.write_report(REPORT, EARLY)), executable)
 
@@ -133,12 +133,12 @@ def test_executions_can_be_written_to() -> None:
 
 
 @pytest.mark.parametrize("error", [ModuleError("no module"), OptionError("no option")])
-def test_our_errors_stay_what_they_are(error: Exception) -> None:
+def test_errors_of_inspector_keep_their_type(error: Exception) -> None:
     read = messages.read_error(sent(messages.write_error(error))[0])
     assert (type(read), str(read)) == (type(error), str(error))
 
 
-def test_other_errors_say_what_was_done() -> None:
+def test_other_errors_name_the_operation() -> None:
     for error, said in ((ValueError("odd"), "ValueError: odd"), (KeyError(), "KeyError")):
         read = messages.read_error(sent(messages.write_error(error))[0], "compiling 'f'")
         assert (type(read), str(read)) == (CompilationError, f"The worker failed while compiling 'f': {said}")

@@ -1,4 +1,4 @@
-"""What a process wrote, read piece by piece, and workers that are spawned: by programs that do what workers do."""
+"""The output of a process, read piece by piece, and spawned workers: by programs that behave like workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(log: Log, text: bytes) -> None:
     log.file.flush()
 
 
-def test_what_is_new_is_read_once(log: Log) -> None:
+def test_new_log_text_is_read_once(log: Log) -> None:
     assert log.read() == ""
     write(log, b"one\n")
     assert log.read() == "one\n"
@@ -39,7 +39,7 @@ def test_what_is_new_is_read_once(log: Log) -> None:
     assert log.read() == "two three\ufffd"
 
 
-def test_what_was_not_read_before_it_is_closed_can_still_be(log: Log) -> None:
+def test_a_closed_log_can_still_be_read(log: Log) -> None:
     write(log, b"one ")
     assert log.read() == "one "
     write(log, b"two")
@@ -50,7 +50,7 @@ def test_what_was_not_read_before_it_is_closed_can_still_be(log: Log) -> None:
     assert log.read() == ""
 
 
-def test_of_very_much_the_end_is_read(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_end_of_a_long_log_is_read(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_LOG_BYTES", 4)
     write(log, b"12345")
     assert log.read() == "2345"
@@ -60,7 +60,7 @@ def test_of_very_much_the_end_is_read(log: Log, monkeypatch: pytest.MonkeyPatch)
     assert log.read() == "0"
 
 
-def test_no_room_for_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise OSError("disk full")
 
@@ -107,7 +107,7 @@ def test_one_that_is_killed_ends(script: Script) -> None:
     assert worker._log.file.closed
 
 
-def test_one_whose_stream_is_closed_ends_by_itself(script: Script) -> None:
+def test_a_worker_with_a_closed_stream_ends_by_itself(script: Script) -> None:
     script("print('to read', file=sys.stderr); sys.stdin.read(); sys.exit(7)")
     worker = _Spawned({})
     assert worker.close() == 7
@@ -125,7 +125,7 @@ def test_one_that_does_not_end_is_killed(script: Script, monkeypatch: pytest.Mon
     assert not scratch_of(worker).exists()
 
 
-def test_a_worker_is_told_what_it_must_be_and_where_to_write(script: Script) -> None:
+def test_a_worker_gets_its_settings_and_its_folder(script: Script) -> None:
     script("write({'reply': 'ready'}); write({'argv': sys.argv[1:]}); sys.stdin.read()")
     worker = spawn({"platform": "cpu"})
     try:
@@ -137,7 +137,7 @@ def test_a_worker_is_told_what_it_must_be_and_where_to_write(script: Script) -> 
         worker.close()
 
 
-def test_what_is_sent_is_read(script: Script) -> None:
+def test_sent_messages_are_read(script: Script) -> None:
     script("write({'reply': 'ready'}); size = len(sys.stdin.buffer.read(20)); write({'size': size}); sys.stdin.read()")
     worker = spawn({})
     try:
@@ -147,7 +147,7 @@ def test_what_is_sent_is_read(script: Script) -> None:
         worker.close()
 
 
-def test_what_was_written_at_the_start_belongs_to_no_request(script: Script) -> None:
+def test_output_during_the_start_belongs_to_no_request(script: Script) -> None:
     script("print('a start', file=sys.stderr, flush=True); write({'reply': 'ready'}); sys.stdin.read()")
     worker = spawn({})
     try:
@@ -156,13 +156,13 @@ def test_what_was_written_at_the_start_belongs_to_no_request(script: Script) -> 
         worker.close()
 
 
-def test_one_that_cannot_start_says_why(script: Script) -> None:
+def test_a_failed_start_has_a_reason(script: Script) -> None:
     script("write({'reply': 'error', 'text': 'no jax here'}); sys.stdin.read()")
     with pytest.raises(StartError, match="A worker process could not start: no jax here"):
         spawn({})
 
 
-def test_one_that_ends_while_it_starts_says_how(script: Script) -> None:
+def test_an_exit_during_the_start_is_described(script: Script) -> None:
     script("print('Fatal: no memory', file=sys.stderr); sys.exit(3)")
     with pytest.raises(StartError, match=r"ended during its start \(.*3.*\): .*no memory") as caught:
         spawn({})

@@ -1,4 +1,4 @@
-"""What a process that ended says of itself, and what is taken from its log."""
+"""The description of an ended process, and the excerpt of its log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARNING = "W0101 12:00:00.0 1 a.cc:1] some warning"
         (None, "", False),
     ],
 )
-def test_who_ended_a_process(status: int | None, log: str, outside: bool) -> None:
+def test_the_cause_of_the_end_of_a_process(status: int | None, log: str, outside: bool) -> None:
     assert Death.of(status, log).is_from_outside is outside
 
 

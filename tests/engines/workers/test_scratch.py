@@ -20,7 +20,7 @@ pytest.importorskip("fcntl")
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where directories are made, for a test of its own."""
+    """The parent of the directories, separate for each test."""
     monkeypatch.setattr(scratch, "_MEMORY", tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
@@ -55,7 +55,7 @@ def test_a_fork_holds_it_until_it_is_killed(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_a_directory_of_a_maker_that_ended_before_it_held_it_goes(place: Path) -> None:
+def test_a_directory_of_a_process_that_ended_before_locking_is_deleted(place: Path) -> None:
     (place / "inspector-1-abcdefgh").mkdir()
     delete_orphans()
     assert list(place.iterdir()) == []
@@ -78,7 +78,7 @@ def test_a_users_directory_of_such_a_name_stays(place: Path) -> None:
     }
 
 
-def test_it_is_in_memory_where_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_in_memory_where_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, disk = tmp_path / "memory", tmp_path / "disk"
     memory.mkdir()
     disk.mkdir()
@@ -91,7 +91,7 @@ def test_it_is_in_memory_where_that_can_be_written(tmp_path: Path, monkeypatch: 
         assert list(expected.iterdir()) == []
 
 
-def test_those_that_stay_are_told(place: Path) -> None:
+def test_folders_in_use_are_reported(place: Path) -> None:
     held, other = Scratch(1), Scratch(2)
     Scratch(3).release()
     assert sorted(delete_orphans()) == sorted([Path(held.path), Path(other.path)])
@@ -108,9 +108,7 @@ def test_released_twice_is_released_once() -> None:
     os.close(taken)
 
 
-def test_its_lock_is_the_users_alone_and_goes_when_it_cannot_be_held(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lock_is_private_and_deleted_when_it_cannot_be_locked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Scratch(1)
     (lock,) = Path(made.path).iterdir()
     assert lock.stat().st_mode & 0o777 == 0o600
@@ -122,7 +120,7 @@ def test_its_lock_is_the_users_alone_and_goes_when_it_cannot_be_held(
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_one_that_is_deleted_before_it_is_held_is_made_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_deleted_before_locking_is_created_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, asked = scratch._lock_descriptor, []
 
     def late(lock: str) -> int:
@@ -138,7 +136,7 @@ def test_one_that_is_deleted_before_it_is_held_is_made_again(place: Path, monkey
     made.delete()
 
 
-def test_a_lock_that_leads_elsewhere_is_no_lock(place: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_a_lock(place: Path, tmp_path: Path) -> None:
     directory = place / "inspector-1-abcdefgh"
     directory.mkdir()
     (tmp_path / "file").touch()
@@ -159,7 +157,7 @@ def test_without_such_locks_nothing_is_deleted_but_by_its_maker(place: Path, mon
 
 
 class Clock:
-    """Of `scratch`: waiting lets a moment pass, and then something happens."""
+    """The clock of `scratch`: each wait advances it, and then calls a function."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
         self.now, self._happens = 100.0, happens
@@ -183,7 +181,7 @@ def test_those_of_a_process_that_ends_are_waited_for(place: Path, monkeypatch: p
     delete_orphans_of(12, 30)
 
 
-def test_but_not_for_ever(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_orphans_does_not_wait_indefinitely(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Scratch(12)
     clock = Clock(monkeypatch, lambda: None)
     delete_orphans_of(12, 30)

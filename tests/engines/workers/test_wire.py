@@ -33,7 +33,7 @@ def test_messages_follow_each_other() -> None:
         read_message(stream)
 
 
-def test_what_is_written_is_what_the_module_says() -> None:
+def test_written_bytes_follow_the_documented_format() -> None:
     stream = io.BytesIO()
     write_message(stream, {"a": 1}, [b"xyz"])
     data = stream.getvalue()
@@ -51,7 +51,7 @@ def test_a_message_that_is_cut_off_is_an_end(cut: int) -> None:
         read_message(stream_of(stream.getvalue()[:cut]))
 
 
-def test_what_begins_otherwise_is_no_message() -> None:
+def test_other_beginnings_are_refused() -> None:
     with pytest.raises(WireError, match=r"b'INSQ' with a header of 2 bytes does not begin a message"):
         read_message(headed(b"{}", b"INSQ"))
 
@@ -69,7 +69,7 @@ def test_a_header_that_is_too_long_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     "text",
     [b"{", b"\xff", b"[]", b"3", b"{}", b'{"blobs": 3}', b'{"blobs": [-1]}', b'{"blobs": ["a"]}', b'{"blobs": [1.5]}'],
 )
-def test_a_header_that_says_nothing_is_refused(text: bytes) -> None:
+def test_an_empty_header_is_refused(text: bytes) -> None:
     with pytest.raises(WireError, match="the header cannot be read"):
         read_message(headed(text))
 

@@ -1,4 +1,4 @@
-"""What only worker processes can do: die, be killed, be replaced, and leave nothing behind."""
+"""Features of worker processes only: they crash, are killed and are replaced, and leave no files."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def wait_gone(pids: list[int], limit_s: float = 5.0) -> list[int]:
 
 
 def _running(pid: int) -> bool:
-    """Whether any thread of a process is left: until then its files are open, though its first thread may be a zombie."""
+    """Reports whether any thread of a process is left: until then its files are open, even if its first thread is a zombie."""
     try:
         threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
         return threads > 1 or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -198,7 +198,7 @@ def test_an_idle_worker_that_died_is_not_noticed(engine: WorkerEngine) -> None:
 
 @pytest.mark.slow
 @linux
-def test_a_request_whose_fork_server_died_is_done_by_another_worker() -> None:
+def test_a_request_whose_fork_server_died_moves_to_another_worker() -> None:
     mine = {*all_pids(os.getpid())}
     engine = WorkerEngine(WorkerSettings(start="fork"))
     try:
@@ -505,7 +505,7 @@ def test_host_callbacks_are_refused(engine: WorkerEngine) -> None:
 
 
 @linux
-def test_what_xla_says_becomes_warnings(engine: WorkerEngine) -> None:
+def test_messages_of_xla_become_warnings(engine: WorkerEngine) -> None:
     flags = {"xla_disable_hlo_passes": "no-such-pass", "xla_dump_to": "/dev/null/nowhere"}
     compiled = engine.submit(request(jnp.sin, 5, flags=flags)).result(120)
     assert any("/dev/null/nowhere" in line for line in compiled.warnings)
@@ -551,7 +551,7 @@ def test_a_users_own_dump_works_and_the_preview_comes_with_the_result(engine: Wo
 
 
 @linux
-def test_our_dump_is_nobodys_option(engine: WorkerEngine) -> None:
+def test_the_internal_dump_is_not_a_user_option(engine: WorkerEngine) -> None:
     asked = request(product)
     job = engine.submit(asked)
     assert job.preview(120).before_code
@@ -599,7 +599,7 @@ def test_a_worker_that_dies_before_it_has_counted_leaves_the_hlo(
 
 
 @linux
-def test_what_was_told_early_is_not_sent_held_or_read_again(engine: WorkerEngine) -> None:
+def test_the_early_report_is_not_sent_stored_or_read_again(engine: WorkerEngine) -> None:
     job = engine.submit(request(product))
     preview, compiled = job.preview(120, counted=True), job.result(120)
     assert compiled.hlo is preview.hlo
@@ -652,7 +652,7 @@ def test_nothing_is_left_in_memory_of_a_kernel_that_was_killed() -> None:
 
 @linux
 @pytest.mark.slow
-def test_what_a_kernel_and_its_fork_server_killed_at_once_leave_is_deleted_by_the_next() -> None:
+def test_folders_of_a_killed_kernel_and_fork_server_are_deleted_by_the_next() -> None:
     script = """
         import os, signal
         from tests.engines.workers.test_worker_engine import all_pids, request, slow, worker_pids
@@ -737,7 +737,7 @@ def test_the_time_limit_covers_the_start_of_a_worker(monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_so_it_does_when_the_worker_is_stopped(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_limit_covers_a_stopped_worker(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = WorkerEngine(WorkerSettings(start=start))
     kind = fork_server._Forked if start == "fork" else process._Spawned
     receive, stopped = kind.receive, list[int]()
@@ -803,7 +803,7 @@ def test_a_server_that_was_begun_is_the_one_that_forks() -> None:
 
 
 @linux
-def test_a_server_that_cannot_be_begun_is_told_by_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_cannot_start_fails_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_server, "command", lambda *_: ["/no/such/program"])
     starter = fork_server.Starter("fork")
     starter.begin()
@@ -817,7 +817,7 @@ def test_a_server_that_cannot_be_begun_is_told_by_the_request(monkeypatch: pytes
 
 @linux
 def test_the_server_is_ready_before_it_has_imported_all_that_workers_may_need(one_device_python: RunPython) -> None:
-    """SciPy is imported while nobody asks, so that later workers need not."""
+    """SciPy is imported while the server is idle, so that later workers need not."""
     starter = fork_server.Starter("fork")
     mine = WorkerEngine(starter=starter)
     try:
@@ -865,7 +865,7 @@ def test_closing_does_not_wait_for_a_server_that_does_not_start(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("error", [MemoryError(), KeyError("module")], ids=repr)
-def test_what_a_worker_failed_with_is_said_with_what_it_was_doing(error: Exception) -> None:
+def test_an_error_in_a_worker_names_the_compile(error: Exception) -> None:
     header, _ = write_error(error)
     read = read_error(header, "compiling 'jit_f' for cpu:8")
     assert isinstance(read, CompilationError)
@@ -880,7 +880,7 @@ def test_a_request_that_the_worker_cannot_read_is_named(engine: WorkerEngine, mo
 
 
 @linux
-def test_a_process_that_is_stopped_is_told_from_one_that_runs_or_is_gone() -> None:
+def test_stopped_running_and_exited_processes_are_distinguished() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         assert not fork_server.is_stopped(child.pid)
@@ -896,7 +896,7 @@ def test_a_process_that_is_stopped_is_told_from_one_that_runs_or_is_gone() -> No
 
 
 @linux
-def test_to_ask_whether_a_worker_lives_does_not_wait(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_a_worker_does_not_wait(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine.submit(request(product)).result(120).executable  # behind which nothing more is waited for
     waits: list[float] = []
     real = fork_server.select.select

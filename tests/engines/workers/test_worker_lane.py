@@ -1,4 +1,4 @@
-"""What a worker is told before it starts, and what becomes of requests, by workers that do what a test says."""
+"""The settings of a worker before it starts, and the results of requests, by workers that follow a script."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_worker_that_has_served_enough_is_replaced_when_nothing_waits() -> Non
     lane.close()
 
 
-def test_what_comes_before_the_answer_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_before_the_reply_are_shown(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Any] = []
 
     class Show:
@@ -196,7 +196,7 @@ MISSING = {"reply": "executable", "missing": {"unavailable": "no code", "remedy"
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_an_executable_follows_what_was_told_and_no_other_answer(asks: bool) -> None:
+def test_only_a_compiled_reply_is_followed_by_an_executable(asks: bool) -> None:
     worker = FakeWorker(TAKEN, COMPILED, {**MISSING, "recycle": False}, TAKEN, DONE, log="a warning")
     lane, starter = lane_of(worker)
     show = Told(asks=asks)
@@ -222,7 +222,7 @@ def test_an_executable_that_never_comes_costs_only_itself(rest: Any) -> None:
     lane.close()
 
 
-def test_what_cannot_be_told_does_not_leave_the_executable_to_the_next() -> None:
+def test_a_failed_report_does_not_pass_its_executable_to_the_next_request() -> None:
     lane, starter = lane_of(FakeWorker(TAKEN, COMPILED, {**MISSING, "recycle": False}, TAKEN, DONE))
     show = Told(ValueError("odd"))
     with pytest.raises(ValueError, match="odd"):
@@ -249,7 +249,7 @@ def test_errors_of_the_request_cost_no_worker() -> None:
 
 
 @pytest.mark.parametrize("reply", [{}, {"no": "reply"}, {"reply": "error"}, WireError("the stream is damaged")])
-def test_what_is_no_answer_costs_the_worker(reply: Any) -> None:
+def test_an_invalid_reply_ends_the_worker(reply: Any) -> None:
     worker = FakeWorker(TAKEN, reply)
     lane, _ = lane_of(worker)
     with pytest.raises(
@@ -261,7 +261,7 @@ def test_what_is_no_answer_costs_the_worker(reply: Any) -> None:
     lane.close()
 
 
-def test_a_worker_that_dies_of_a_request_is_told_with_its_last_words() -> None:
+def test_a_crash_is_reported_with_the_last_output_of_the_worker() -> None:
     lane, starter = lane_of(FakeWorker(TAKEN, DIES, status=-6, log="x.cc:1] Check failed: no\n"), FakeWorker(DONE))
     with pytest.raises(WorkerDiedError, match=r"XLA crashed \(SIGABRT\) while doing it") as caught:
         ask(lane).result(60)
@@ -286,7 +286,7 @@ def test_flags_are_named_when_a_worker_dies() -> None:
     lane.close()
 
 
-def test_a_worker_that_is_ended_from_outside_says_nothing_of_the_request() -> None:
+def test_a_worker_killed_from_outside_does_not_blame_the_request() -> None:
     for log, kind in (("", WorkerLostError), (f"Fatal: 9 {MEMORY_LIMIT} 5\n", WorkerDiedError)):
         lane, _ = lane_of(FakeWorker(TAKEN, DIES, status=-9, log=log))
         with pytest.raises(kind) as caught:
@@ -325,7 +325,7 @@ def test_cancelling_kills_the_worker_of_that_job_only() -> None:
     lane.close()
 
 
-def test_closing_ends_what_is_under_way_and_what_waits() -> None:
+def test_closing_ends_running_and_waiting_requests() -> None:
     worker = FakeWorker(TAKEN, waits)
     lane, starter = lane_of(worker)
     jobs = [ask(lane), ask(lane)]
@@ -352,7 +352,7 @@ def test_a_limit_of_time_is_the_requests_start_included() -> None:
     lane.close()
 
 
-def test_a_worker_that_does_not_start_says_what_to_do() -> None:
+def test_a_worker_that_does_not_start_is_reported_with_a_remedy() -> None:
     cases: list[tuple[Environment, Exception, type[Exception], str]] = [
         (HERE, StartError("no room."), WorkerLostError, "no room. Use engine='inline'"),
         (Environment("tpu"), StartError("no room."), WorkerLostError, r"inspector.targets\(\) shows whether the compiler for tpu"),

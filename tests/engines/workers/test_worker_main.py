@@ -99,7 +99,7 @@ def test_a_worker_is_forked_with_its_descriptors(
     os.close(reader)
 
 
-def test_no_room_for_a_process_is_said_and_leaves_no_directory(
+def test_a_failed_fork_is_reported_and_leaves_no_directory(
     ends: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = FakeScratch()
@@ -197,7 +197,7 @@ def _no_proc() -> int:
         ((1 << 30) + 1, 3 << 30, 0.0), (100 << 20, 300 << 20, None), ((100 << 20) + 1, 300 << 20, 0.0),
     ],
 )  # fmt: skip
-def test_the_more_there_is_the_sooner_it_is_given_back(
+def test_more_free_memory_is_released_sooner(
     resident: int, limit: int, spare_s: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = _Limits({**ENVIRONMENT, "memory_limit_bytes": limit})
@@ -205,7 +205,7 @@ def test_the_more_there_is_the_sooner_it_is_given_back(
     assert limits.spare_s() == spare_s
 
 
-def test_who_grows_too_large_ends_itself_in_a_request_only(
+def test_a_too_large_worker_ends_only_during_a_request(
     limits: _Limits, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     killed: list[Any] = []
@@ -235,7 +235,7 @@ def test_who_grows_too_large_ends_itself_in_a_request_only(
     assert look(5001) == ([], "")
 
 
-def test_what_this_process_takes_is_what_the_system_tells() -> None:
+def test_the_memory_map_count_is_read_from_the_system() -> None:
     if not Path("/proc/self/status").exists():
         pytest.skip("no /proc here")
     told = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
@@ -262,7 +262,7 @@ worker_main.spawned({{"scratch": {str(tmp_path)!r}}})
     assert "it cannot serve" in done.stderr
 
 
-def test_a_spawned_worker_keeps_the_protocol_from_what_is_printed(tmp_path: Path) -> None:
+def test_printed_text_does_not_disturb_the_protocol_of_a_spawned_worker(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = run_worker(f"""
@@ -280,7 +280,7 @@ worker_main.spawned({{"scratch": {str(scratch)!r}}})
 
 
 class FakeLimits:
-    """Of the environment: after how many requests it is enough, and when what is free then is given back."""
+    """The limits in the environment: the number of requests, and when free memory is released."""
 
     def __init__(self, environment: Any) -> None:
         self._left = environment["max_requests"]
@@ -309,7 +309,7 @@ class FakeTimer:
 
 
 class Serving:
-    """What a worker does of requests that a test sends."""
+    """A worker that serves the requests of a test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.done: list[str] = []
@@ -367,7 +367,7 @@ def test_requests_are_answered_until_the_stream_ends(serving: Serving) -> None:
     assert {"leave_no_core_file", "go_first"} < set(serving.done)
 
 
-def test_a_worker_that_has_served_enough_says_so(serving: Serving) -> None:
+def test_a_worker_at_its_request_limit_reports_it(serving: Serving) -> None:
     replies = serving.serve({"reply": "one"}, {"reply": "two"}, most=2)
     assert [reply["recycle"] for reply in replies if reply.get("reply") in ("one", "two")] == [False, True]
 
@@ -384,7 +384,7 @@ def test_a_worker_in_which_xla_refused_something_serves_no_more(serving: Serving
     ("most", "spare_s", "given"),
     [(10, 7.0, ["given back in 7"]), (10, 0.0, ["given back in 0"]), (10, None, []), (1, 7.0, [])],
 )
-def test_what_is_free_is_given_back_between_requests(
+def test_free_memory_is_released_between_requests(
     serving: Serving, most: int, spare_s: float | None, given: list[str]
 ) -> None:
     serving.serve({"reply": "one"}, most=most, spare_s=spare_s)
@@ -397,7 +397,7 @@ def test_a_request_that_comes_before_finds_it(serving: Serving) -> None:
     assert told == ["exit at once", "given back in 7", "kept", "exit at once", "given back in 7"]
 
 
-def test_a_worker_that_cannot_start_says_why_and_ends(serving: Serving) -> None:
+def test_a_worker_that_cannot_start_reports_the_reason_and_ends(serving: Serving) -> None:
     serving.error = ModuleError("no jax")
     (reply,) = serving.serve({"reply": "one"})
     assert (reply["reply"], reply["type"], reply["text"]) == ("error", "ModuleError", "no jax")
@@ -413,7 +413,7 @@ class Sent:
         self.headers.append(header)
 
 
-def test_a_compile_tells_what_it_does_and_what_it_knows_early(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compile_reports_its_stages_and_early_results(monkeypatch: pytest.MonkeyPatch) -> None:
     configs: list[Any] = []
     early = EarlyReport("HloModule f", b"proto", b"", ("TPU 0",))
     report = Report("HloModule f", b"proto", Unavailable("m"), Unavailable("c"), b"code", {}, {}, devices=("TPU 0",))

@@ -1,4 +1,4 @@
-"""Which ids the groups hold, as XLA's `GetCollectiveOpGroupMode` decides it."""
+"""The kind of ids in the groups, as in XLA's `GetCollectiveOpGroupMode`."""
 
 from __future__ import annotations
 

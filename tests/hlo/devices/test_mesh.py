@@ -12,7 +12,7 @@ def test_size_is_the_number_of_positions() -> None:
     assert str(Mesh(("i", "none"), (1, 0), "replica")) == "replica mesh (i=1, none=0)"
 
 
-def test_what_is_no_mesh_is_refused() -> None:
+def test_an_invalid_mesh_is_refused() -> None:
     with pytest.raises(ValueError, match="expected one size per axis, 0 or more"):
         Mesh(("i",), (-1,), "partition")
     with pytest.raises(ValueError, match="expected one size per axis, 0 or more"):

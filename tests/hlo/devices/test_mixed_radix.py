@@ -56,7 +56,7 @@ def test_dimensions_of_a_reshaped_sequence(sizes: list[int], data: st.DataObject
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12))
 @settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_digits_are_found_write_the_sequence(numbers: list[int]) -> None:
+def test_the_digits_reproduce_the_sequence(numbers: list[int]) -> None:
     sequence = np.array([0, *numbers])
     digits = digits_of(sequence)
     if digits is not None:
@@ -87,5 +87,5 @@ def test_digits_of(sequence: list[int], digits: Digits | None) -> None:
     [((4, 2), (2, 2), True), ((4, 2), (2, 4), True), ((4, 2), (4, 2), True), ((4, 2), (2, 1), False),
      ((4, 2), (4, 4), False), ((4, 2), (2, 8), False)],
 )  # fmt: skip
-def test_what_a_digit_runs_over(outer: tuple[int, int], inner: tuple[int, int], holds: bool) -> None:
+def test_digits_that_contain_other_digits(outer: tuple[int, int], inner: tuple[int, int], holds: bool) -> None:
     assert Digit(*outer).holds(Digit(*inner)) == holds

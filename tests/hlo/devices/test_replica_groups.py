@@ -99,7 +99,7 @@ def test_expand_and_print_back(text: str, groups: list[list[int]]) -> None:
         ("{{0,9223372036854775808}}", "an id of more than 64 bits"),
     ],
 )
-def test_errors_say_where_and_what_was_expected(text: str, message: str) -> None:
+def test_errors_state_the_place_and_the_expected_text(text: str, message: str) -> None:
     with pytest.raises(ModuleError, match=message):
         parse(text)
 
@@ -158,7 +158,7 @@ def test_a_quarter_of_a_million_devices() -> None:
 
 @pytest.mark.parametrize("text", ["{{}}", "[0,0]<=[0]", "mesh['a'=0] {'a'}", "mesh['a'=0,'b'=2] {'b'}"])
 @pytest.mark.parametrize("mode", GroupMode)
-def test_groups_of_nobody(text: str, mode: GroupMode) -> None:
+def test_empty_groups_have_no_participants(text: str, mode: GroupMode) -> None:
     groups = parse(text)
     assert groups.member_digits() is None
     assert groups.expand().size == 0
@@ -226,12 +226,12 @@ def proto_of(groups: list[list[int]]) -> Any:
 
 
 def read(proto: Any) -> ReplicaGroups:
-    """Of a module's instruction."""
+    """Reads the groups of a module's instruction."""
     return read_bytes(proto.SerializeToString())
 
 
 def read_bytes(instruction: bytes) -> ReplicaGroups:
-    """Of a module with an instruction of these bytes."""
+    """Reads the groups of a module with an instruction of these bytes."""
     message = installed_schema().message
     named: Any = message("xla.HloInstructionProto")(name="r", id=1, opcode="all-reduce")
     computation: Any = message("xla.HloComputationProto")(name="main", id=1, root_id=1)
@@ -268,7 +268,7 @@ def test_many_groups_are_read_from_their_bytes_as_one_by_one(seed: int, monkeypa
             read(proto_of(ids))
 
 
-def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
+def test_other_bytes_than_groups_are_read_individually() -> None:
     """With fields of a later version, or of the same number of integers but in other groups."""
     groups = [[n, n + 1] for n in range(100)]
     proto = proto_of(groups)
@@ -288,7 +288,7 @@ def test_bytes_that_are_no_groups_are_read_one_by_one() -> None:
         assert read(later) == ListGroups([ids] * 100)
 
 
-def test_of_two_forms_the_later_one_counts() -> None:
+def test_the_later_of_two_forms_counts() -> None:
     proto, iota = proto_of([[n, n + 1] for n in range(100)]), proto_of([])
     iota.iota_collective_device_list.num_replica_groups = 2
     iota.iota_collective_device_list.num_devices_per_group = 3
@@ -332,7 +332,7 @@ def meshes(draw: st.DrawFn) -> MeshGroups:
 
 
 def hold_to_ids(groups: Any, id_count: int | None = None) -> None:
-    """What is told of groups without writing their ids out, against the ids."""
+    """Compares the properties of groups, computed without listing their ids, with the ids."""
     ids = groups.expand(id_count)
     assert groups.shape(id_count) == ids.shape
     assert groups.largest_id(id_count) == ids.max(initial=-1)
@@ -345,7 +345,7 @@ def hold_to_ids(groups: Any, id_count: int | None = None) -> None:
 
 
 @pytest.mark.parametrize(("text", "groups"), FORMS)
-def test_what_is_told_of_ids_is_so(text: str, groups: list[list[int]]) -> None:
+def test_properties_of_ids_are_correct(text: str, groups: list[list[int]]) -> None:
     hold_to_ids(parse(text), 4)
     if "{{" in text:
         assert parse(text).member_digits(4) is None
@@ -416,7 +416,7 @@ def test_expand_is_int64() -> None:
     assert parse("{{0,1}}").expand().dtype == np.int64
 
 
-def test_a_pickle_has_the_fields_and_not_what_was_made_of_them() -> None:
+def test_a_pickle_has_the_fields_and_no_cached_values() -> None:
     groups = MeshGroups((("x", 4), ("y", 2)), (AxisRef("y"),), WrittenIds.of(range(7, -1, -1)))
     size = len(pickle.dumps(groups))
     expanded = groups.expand().tolist()
@@ -451,7 +451,7 @@ def test_damaged_device_lists_and_meshes() -> None:
 
 
 @pytest.mark.parametrize("text", ["{{0,-1},{1,2}}", "{{-5}}"])
-def test_negative_ids_are_nobodys(text: str) -> None:
+def test_negative_ids_are_refused(text: str) -> None:
     with pytest.raises(ModuleError, match=r"the id -\d is negative"):
         parse(text)
     with pytest.raises(ModuleError, match=r"the id -\d is negative"):

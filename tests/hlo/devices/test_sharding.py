@@ -17,7 +17,7 @@ WRITTEN = (
 
 
 def printed_and_ours(module: str) -> list[tuple[str, str]]:
-    """Of each instruction that has one, the sharding as XLA prints it, and ours."""
+    """Returns for each instruction with a sharding the text of XLA and ours."""
     parsed = _hlo.hlo_module_from_text(module)
     theirs = dict(
         re.findall(
@@ -29,7 +29,7 @@ def printed_and_ours(module: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("written", WRITTEN)
-def test_it_is_the_text_that_xla_prints(written: str) -> None:
+def test_the_text_equals_the_text_of_xla(written: str) -> None:
     found = printed_and_ours(f"HloModule m\nENTRY e {{ ROOT p = f32[8,8,8] parameter(0), sharding={written} }}")
     assert found == [(written, written)]
 
@@ -41,5 +41,5 @@ def test_tuples_have_one_of_each_element() -> None:
     assert re.sub(r"/\*.*?\*/", "", theirs) == ours == written
 
 
-def test_what_has_none_has_no_text() -> None:
+def test_an_array_without_a_sharding_has_no_text() -> None:
     assert printed_and_ours("HloModule m\nENTRY e { ROOT p = f32[8] parameter(0) }") == [("", "")]

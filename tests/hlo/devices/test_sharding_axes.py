@@ -29,8 +29,8 @@ def specs(count: int) -> list[tuple[tuple[str, ...], ...]]:
     return found
 
 
-def test_axes_of_random_shardings_are_those_that_were_asked_for() -> None:
-    """Of the parameters of an optimized module."""
+def test_axes_of_random_shardings_are_the_requested_ones() -> None:
+    """Returns the shardings of the parameters of an optimized module."""
     mesh = AbstractMesh(SIZES, NAMES, axis_types=(AxisType.Auto,) * 3)
     asked = specs(80)
 
@@ -80,6 +80,6 @@ def test_ids_of_a_permuted_mesh_are_taken_at_their_places() -> None:
     assert axes_in_text("{devices=[4]<=[2,2]T(1,0)}", Mesh(("a", "b"), (2, 2), "partition")) == (("b", "a"),)
 
 
-def test_as_text() -> None:
+def test_spec_text() -> None:
     assert spec_text((("a",), (), ("b", "c"))) == "(a, -, b+c)"
     assert spec_text(()) == "()"

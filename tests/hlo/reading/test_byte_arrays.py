@@ -96,7 +96,7 @@ def test_equal_bytes_have_equal_numbers(seed: int) -> None:
     assert octets.slices(both[::2]) == ones
 
 
-def test_what_agrees_in_one_sum_is_compared_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_with_equal_sums_are_compared_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     written = [b"one", b"two", b"one", b"three"]
 
     def bad(self: Octets, sums: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64], left: ByteRanges) -> None:

@@ -37,7 +37,7 @@ def protos(proto: Any) -> Iterator[tuple[int, Any]]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_columns_hold_what_the_proto_holds(file: Path) -> None:
+def test_columns_equal_the_proto(file: Path) -> None:
     module = load(file)
     columns, proto = module.columns, proto_of(module)
     listed = list(protos(proto))
@@ -71,7 +71,7 @@ def test_columns_hold_what_the_proto_holds(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_alike_is_what_has_the_same_attributes_operands_and_bodies(file: Path) -> None:
+def test_equal_instructions_have_equal_attributes_operands_and_bodies(file: Path) -> None:
     module = load(file)
     naming = {"name", "id", "metadata", "operand_ids", "control_predecessor_ids", "called_computation_ids"}
     bodies: dict[str, Any] = {}
@@ -141,14 +141,14 @@ def kind_of(module: Module, name: str) -> int:
     return int(module.alike.kinds[module.instruction(name).row])
 
 
-def test_operands_count_by_which_are_the_same_and_bodies_by_what_they_do() -> None:
+def test_operands_compare_by_identity_and_bodies_by_content() -> None:
     module = module_of(TEXT)
     assert kind_of(module, "both") == kind_of(module, "again") != kind_of(module, "twice")
     assert kind_of(module, "one") == kind_of(module, "two") != kind_of(module, "three")
     assert kind_of(module, "x") != kind_of(module, "y")  # another number of parameter
 
 
-def test_what_instructions_say_is_read_once_for_each_different_thing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_instruction_contents_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     module = module_of(TEXT)
     assert len(module.columns.contents) < len(module.columns)
     monkeypatch.setattr("inspector.hlo.reading.instruction_messages.Fields", lambda messages: pytest.fail("read again"))
@@ -167,7 +167,7 @@ ENTRY e {
 """
 
 
-def test_rows_are_found_by_opcode_and_by_what_they_call() -> None:
+def test_rows_by_opcode_and_by_called_computation() -> None:
     module = module_of(CALLS)
     rows = {name: module.instruction(name).row for name in ("x", "one", "two", "three", "y")}
     assert module.columns.rows_of({"parameter", "negate"}.__contains__) == [rows["x"], rows["y"]]
@@ -260,7 +260,7 @@ def test_other_ways_to_write_a_module(change: Any) -> None:
 
 
 def scattered(computation: Any) -> bytes:
-    """What a computation says between its instructions."""
+    """Writes a computation with its other fields between its instructions."""
     instructions = [_bytes(2, i.SerializeToString()) for i in computation.instructions]
     computation.ClearField("instructions")
     return instructions[0] + computation.SerializeToString() + b"".join(instructions[1:])
@@ -333,7 +333,7 @@ def test_a_damaged_instruction_is_refused(written: bytes, said: str) -> None:
         _ = Columns(data).operands
 
 
-def test_what_is_not_written_is_empty() -> None:
+def test_absent_fields_are_empty() -> None:
     proto = proto_of(module_of(TEXT))
     instruction = proto.computations[-1].instructions[0]
     for field in ("opcode", "shape", "name", "id"):

@@ -40,7 +40,7 @@ def some(generator: random.Random) -> Message:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("count", [1, 7, 17000])  # 17000: more than are read at once
-def test_every_field_of_every_message_is_found(seed: int, count: int) -> None:
+def test_every_field_of_every_message_is_read(seed: int, count: int) -> None:
     if count > 1000 and seed > 1:
         pytest.skip("two of these are enough")
     generator = random.Random(seed)
@@ -80,7 +80,7 @@ def test_values_by_message() -> None:
     assert fields.coded(99)[0].tolist() == [-1] * 4
 
 
-def test_of_more_fields_than_are_read_the_rest_stands_in_one_piece() -> None:
+def test_fields_beyond_the_limit_are_one_piece() -> None:
     long, short = [(1, VARINT, n) for n in range(MOST_FIELDS + 5)], [(2, VARINT, 1)]
     fields = Fields([written(short), written(long)])
     assert fields.field(TAIL).rows.tolist() == [1]
@@ -88,7 +88,7 @@ def test_of_more_fields_than_are_read_the_rest_stands_in_one_piece() -> None:
     assert fields.irregular([1]).tolist() == [1]
 
 
-def test_what_is_to_be_written_anew() -> None:
+def test_repeated_fields_are_irregular() -> None:
     twice = [(3, BYTES, b"a"), (3, BYTES, b"b")]
     regular = [(3, BYTES, b"a"), (50, BYTES, b""), (50, BYTES, b"")]
     fields = Fields([*map(written, (regular, twice, regular))])

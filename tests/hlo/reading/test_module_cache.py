@@ -23,7 +23,7 @@ def written(name: str) -> bytes:
 
 
 def proto(name: str = "m") -> bytes:
-    """Of a module of two instructions; always equal, and never the same object."""
+    """The proto of a module of two instructions; always equal, and never the same object."""
     return bytes(bytearray(written(name)))
 
 
@@ -62,7 +62,7 @@ def test_a_module_goes_with_its_value() -> None:
     assert module() is None
 
 
-def test_of_too_many_the_last_ones_stay() -> None:
+def test_the_most_recent_modules_stay_in_the_cache() -> None:
     held, owner = ModuleCache(most_rows=5), Owner()
     one = held.module(owner, proto("one"))
     two = held.module(owner, proto("two"))
@@ -142,7 +142,7 @@ def test_an_instruction_is_the_same_object_in_every_thread() -> None:
     assert len({tuple(map(id, each)) for each in seen}) == 1
 
 
-def test_what_is_kept_goes_with_the_module() -> None:
+def test_cached_values_are_freed_with_the_module() -> None:
     asked = []
 
     @cache_per_module

@@ -10,7 +10,7 @@ from inspector.hlo.reading.row_index import RowsById
 
 @pytest.mark.parametrize("factor", [1, 1 << 32, -(1 << 60)])
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_are_found_in_their_group(seed: int, factor: int) -> None:
+def test_rows_by_group(seed: int, factor: int) -> None:
     source = np.random.default_rng(seed)
     counts = source.integers(0, 9, 5)
     first = np.append(0, np.cumsum(counts))

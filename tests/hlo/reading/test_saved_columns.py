@@ -28,7 +28,7 @@ def regular(file: Path) -> bytes:
 
 
 @pytest.mark.parametrize("file", FILES[:6], ids=lambda file: file.name)
-def test_what_is_read_again_is_what_was_read(file: Path) -> None:
+def test_saved_columns_equal_the_original(file: Path) -> None:
     data = regular(file)
     expected = Columns(data)
     kept = kept_of(expected)
@@ -51,7 +51,7 @@ def test_what_is_read_again_is_what_was_read(file: Path) -> None:
         assert found.instruction(row) == expected.instruction(row)
 
 
-def test_of_a_module_that_is_written_in_another_way_nothing_is_kept() -> None:
+def test_columns_of_a_module_with_another_encoding_are_not_saved() -> None:
     proto = proto_of(module_of(TEXT))
     wrapped = b"\x0a" + _size(proto.SerializeToString()) + proto.SerializeToString()
     assert entries(Columns(wrapped)) is None
@@ -62,7 +62,7 @@ def _size(data: bytes) -> bytes:
     return bytes([len(data) & 0x7F | 0x80, len(data) >> 7])
 
 
-def test_what_was_kept_of_another_module_is_refused() -> None:
+def test_columns_of_another_module_are_refused() -> None:
     one, other = (regular(file) for file in FILES[:2])
     for data, foreign in ((one, other), (other, one)):
         with pytest.raises(ModuleError, match="do not match the module"):

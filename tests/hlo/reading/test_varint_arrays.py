@@ -24,14 +24,14 @@ def test_many_at_once_are_those_one_by_one(integers: list[int]) -> None:
     assert read == integers
 
 
-def test_only_those_that_are_asked_for() -> None:
+def test_only_the_requested_integers_are_read() -> None:
     data = b"".join(map(write_varint, [1, 300, 70_000, 2**40, 5, 6]))
     ends = varint_ends(data).reshape(2, 3)
     assert varints_at(data, ends[:, :2]).tolist() == [[1, 300], [2**40, 5]]
     assert varints_at(data, ends[:, 2]).tolist() == [70_000, 6]
 
 
-def test_what_is_none_is_refused() -> None:
+def test_invalid_integers_are_refused() -> None:
     with pytest.raises(ValueError, match="3 bytes end within an integer"):
         varint_ends(b"\x01\x80\x80")
     long = b"\x80" * 10 + b"\x01"

@@ -148,7 +148,7 @@ def test_search_of_nothing() -> None:
     assert list(empty.columns) == COLUMNS
 
 
-def test_it_is_fast_after_the_first_time() -> None:
+def test_the_catalog_is_fast_after_the_first_call() -> None:
     inspector.option_catalog()
     started = time.process_time()
     for _ in range(5):

@@ -62,13 +62,13 @@ def lowered() -> jax.stages.Lowered:
 
 
 @pytest.mark.parametrize(("name", "value"), [g for g in GOOD if "split_count" not in g[0]])
-def test_what_we_take_jaxlib_takes(lowered: jax.stages.Lowered, name: str, value: flags.FlagValue) -> None:
+def test_accepted_values_are_accepted_by_jaxlib(lowered: jax.stages.Lowered, name: str, value: flags.FlagValue) -> None:
     flags.check_value(name, value)
     lowered.compile(compiler_options={name: value})
 
 
 @pytest.mark.parametrize(("name", "value", "message"), BAD)
-def test_what_we_refuse_jaxlib_refuses(
+def test_refused_values_are_refused_by_jaxlib(
     lowered: jax.stages.Lowered, name: str, value: flags.FlagValue, message: str
 ) -> None:
     with pytest.raises(FlagTypeError, match=message) as caught:

@@ -92,7 +92,7 @@ def refused() -> list[Outcome]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(GOOD)), ids=[f"{name}={value}" for name, value, _ in GOOD])
-def test_what_we_take_libtpu_takes_and_means_the_same(taken: list[Outcome], index: int) -> None:
+def test_accepted_values_are_parsed_equally_by_libtpu(taken: list[Outcome], index: int) -> None:
     name, value, expected = GOOD[index]
     Options(flags={name: value}).check()
     assert taken[index].error == ""
@@ -101,7 +101,7 @@ def test_what_we_take_libtpu_takes_and_means_the_same(taken: list[Outcome], inde
 
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(BAD)), ids=[f"{name}={value}" for name, value, _ in BAD])
-def test_what_we_refuse_libtpu_refuses(refused: list[Outcome], index: int) -> None:
+def test_refused_values_are_refused_by_libtpu(refused: list[Outcome], index: int) -> None:
     name, value, message = BAD[index]
     with pytest.raises(FlagTypeError, match=message) as caught:
         flags.check_value(name, value)
@@ -110,7 +110,7 @@ def test_what_we_refuse_libtpu_refuses(refused: list[Outcome], index: int) -> No
 
 
 @pytest.mark.parametrize(("name", "value", "message"), SWALLOWED)
-def test_what_libtpu_would_swallow(name: str, value: object, message: str) -> None:
+def test_values_that_libtpu_would_ignore_are_refused(name: str, value: object, message: str) -> None:
     with pytest.raises(FlagTypeError, match=message):
         flags.check_value(name, value)
 
@@ -131,7 +131,7 @@ def test_every_flag_at_its_default_is_taken_per_compile() -> None:
 
 
 @pytest.mark.slow
-def test_what_no_compile_takes_is_sent_by_init_args() -> None:
+def test_flags_that_no_compile_takes_are_passed_by_init_args() -> None:
     options = Options.parse(
         "--xla_tpu_rwb_fusion=false --xla_jf_dump_llo_text=false --xla_mosaic_dump_to=/tmp/x"
         " --xla_sc_log_hlo_inputs_scs_re=a --xla_dump_to=/tmp/y"

@@ -104,7 +104,7 @@ def test_why_a_variant_failed() -> None:
     shown.close()
 
 
-def test_a_refusal_of_the_tpus_compiler_is_told_in_numbers() -> None:
+def test_an_error_of_the_tpu_compiler_is_shown_with_its_numbers() -> None:
     shown, work = explorer()
     head = "Ran out of memory in memory space vmem while allocating on stack for %matmul.1 = f32[8]"
     work.jobs[0].fail(CompilationError(f"{head} Scoped allocation with size 18.00M and limit 16.00M exceeded"))
@@ -131,7 +131,7 @@ def test_texts_are_escaped_and_cut() -> None:
     shown.close()
 
 
-def test_what_is_not_known_says_so() -> None:
+def test_unknown_sources_are_reported() -> None:
     shown, _ = explorer(source=Unavailable(f"no file {EVIL}"))
     assert f"Source: unavailable: no file {EVIL}" in Tags(html_form(shown.lowered, shown.variants)).words
     shown.close()
@@ -149,7 +149,7 @@ def test_a_notebook_keeps_both_forms_beside_the_widget() -> None:
     shown.close()
 
 
-def test_what_was_recorded_is_named_and_escaped_and_cut() -> None:
+def test_recorded_contents_are_labeled_escaped_and_truncated() -> None:
     shown, work = explorer()
     work.finish(0)
     shown.wait(10)

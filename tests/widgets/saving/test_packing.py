@@ -26,7 +26,7 @@ BROWSER = Path(__file__).parents[3] / "frontend" / "test" / "packing.test.ts"
 )
 @example("")
 @example("999999999\n0\n999999999\n1000000000 007 0.50")
-def test_what_is_written_is_read(text: str) -> None:
+def test_packed_lines_are_unpacked(text: str) -> None:
     data = lines(text)
     assert data is not None
     assert decoded(data) == text
@@ -43,7 +43,7 @@ def test_layers_that_differ_in_numbers_take_little() -> None:
     assert len(data) < 0.6 * len(gzip.compress(text.encode(), 9))
 
 
-def test_the_browsers_test_has_what_python_writes() -> None:
+def test_the_test_data_of_the_browser_equals_the_output_of_python() -> None:
     found = re.search(r'TEXT = (".*");\nconst CODED =\s+"(.*)"', BROWSER.read_text())
     assert found is not None
     data = lines(json.loads(found[1]))

@@ -1,4 +1,4 @@
-"""What is kept of an Explorer: which replies, whose code, and nothing of a user's that a page would take for its own."""
+"""The saved state of an Explorer: which replies, whose code, and no user content that a page would misread as its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def page_of(explorer: Explorer, tmp_path: Path) -> str:
     return path.read_text()
 
 
-def test_a_page_has_what_was_said_and_what_a_reader_can_ask_for(tmp_path: Path) -> None:
+def test_a_page_has_the_sent_messages_and_possible_replies(tmp_path: Path) -> None:
     page = page_of(finished(), tmp_path)
     (table,) = tables(page)
     assert {"session", "variant", "document", "stats", "collectives", "graph"} <= types(table["kept"])
@@ -58,7 +58,7 @@ def test_replies_to_a_page_do_not_reach_browsers() -> None:
     assert all(message.get("id", 0) >= 0 for message in mailbox.all)
 
 
-def test_a_variant_that_is_gone_is_not_kept() -> None:
+def test_a_removed_variant_is_not_saved() -> None:
     work = FakeWork()
     explorer = work.explorer()
     variant = explorer.add({"xla_cpu_enable_fast_math": True})
@@ -73,7 +73,7 @@ def test_a_variant_that_is_gone_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("is_large", [True, False])
-def test_a_large_programs_texts_are_written_behind_what_is_read_from_the_cache(
+def test_texts_of_a_large_program_are_written_after_cached_results(
     is_large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "_QUICK_BYTES", 0 if is_large else 1 << 20)

@@ -1,4 +1,4 @@
-"""What a notebook keeps of an Explorer, in a real kernel: brought up to date by itself, complete in a batch."""
+"""The stored output of an Explorer in a notebook, in a real kernel: updated automatically, complete in a batch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_update_reaches_its_place_while_another_cell_captures(kernel: Kernel)
     assert "ENTRY %main" in until(kernel, lambda page: "ENTRY" in page)
 
 
-def test_a_batch_keeps_what_was_compiled(kernel: Kernel) -> None:
+def test_a_batch_saves_compiled_programs(kernel: Kernel) -> None:
     _, stored = kernel.run(EXPLORE, allow_stdin=False)
     assert "ENTRY %main" in stored["data"]["text/html"]
     assert "baseline [cpu]: done" in stored["data"]["text/plain"]

@@ -1,4 +1,4 @@
-"""What an Explorer said, packed for a page: all of it, or what fits."""
+"""The messages of an Explorer, packed for a page: all of them, or those that fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def transcript(*said: SentMessage) -> Transcript:
     return Transcript("Recorded today", {"version": 2}, said)
 
 
-def test_what_was_said_is_read_as_it_was_said() -> None:
+def test_replies_are_read_as_they_were_sent() -> None:
     reply = SentMessage(
         {"type": "roofline", "id": -3, "variant": 0}, [b"one", b""], {"variant": 0, "type": "roofline", "by": "kernel"}
     )
@@ -39,7 +39,7 @@ def test_what_was_said_is_read_as_it_was_said() -> None:
     assert list(table["replies"][0]["request"]) == ["by", "type", "variant"], "the browser looks it up in this order"
 
 
-def test_all_is_kept_where_there_is_room() -> None:
+def test_everything_is_included_if_it_fits() -> None:
     whole = transcript(told(), document("hlo", 1000))
     assert whole.within(10_000, "Run the cell.") == whole.repacked()
 
@@ -52,7 +52,7 @@ def kinds(kept: Transcript) -> list[tuple[str, str, int]]:
     return [(s.message["type"], s.message.get("pane", ""), s.message["variant"]) for s in kept.messages]
 
 
-def test_what_is_read_first_is_kept_first_and_what_is_left_out_says_so() -> None:
+def test_the_first_texts_have_priority_and_omissions_are_stated() -> None:
     graph = SentMessage({"type": "graph", "variant": 0}, random_bytes(4_000))
     reply = SentMessage(
         {"type": "roofline", "id": -3, "variant": 0}, random_bytes(100), {"variant": 0, "type": "roofline"}
@@ -84,7 +84,7 @@ def test_texts_of_variants_go_before_a_larger_one_of_the_baseline() -> None:
     ]
 
 
-def test_what_gets_small_enough_is_kept() -> None:
+def test_texts_that_become_small_enough_are_included() -> None:
     draw = random.Random(0).randrange
     lines = "\n".join(f"  %add.{i} = f32[64] add(%add.{i - draw(9)}, %add.{draw(i + 1)})" for i in range(2_000))
     text = dataclasses.replace(document("optimized", 0), buffers=[gzip.compress(lines.encode(), 1)])
@@ -94,5 +94,5 @@ def test_what_gets_small_enough_is_kept() -> None:
     assert kinds(transcript(text).within(small - 1, "")) == [("unavailable", "optimized", 0)]
 
 
-def test_what_has_no_buffers_is_kept_whatever_the_limit() -> None:
+def test_messages_without_buffers_are_always_included() -> None:
     assert transcript(told()).within(0, "").messages == (told(),)

@@ -111,17 +111,17 @@ class Exchange(Tabular):
         """
         if not 0 <= step <= len(self.steps):
             raise ParameterError(f"There is no state after {step} steps: the exchange has {len(self.steps)}.")
-        held = [dict(each) for each in self._beginning()]
+        states = [dict(each) for each in self._beginning()]
         for transfers in self.steps[:step]:
-            before = [dict(each) for each in held]
+            before = [dict(each) for each in states]
             for transfer in transfers:
-                target = held[transfer.receiver]
+                target = states[transfer.receiver]
                 for block in transfer.blocks:
                     sources = before[transfer.sender][block]
                     target[block] = target.get(block, frozenset()) | sources if transfer.adds else sources
                     if self.opcode == "all-to-all":  # only its destination keeps a block
-                        del held[transfer.sender][block]
-        return tuple(held)
+                        del states[transfer.sender][block]
+        return tuple(states)
 
     def play(
         self, operands: Sequence[Array], combine: Callable[[Array, Array], Array] = np.add, dimension: int = 0
@@ -150,7 +150,7 @@ class Exchange(Tabular):
                 " multiple of their number."
             )
         cut = [self._cut(operand, dimension) for operand in arrays]
-        values = [{b: cut[member][b] for b in held} for member, held in enumerate(self._beginning())]
+        values = [{b: cut[member][b] for b in blocks} for member, blocks in enumerate(self._beginning())]
         for step in self.steps:
             before = [dict(each) for each in values]
             for transfer in step:
@@ -196,7 +196,7 @@ class Exchange(Tabular):
         from inspector.analysis.collectives.exchanges.plot import strip
 
         states = [self.held(step) for step in range(len(self.steps) + 1)]
-        count = 1 + max((block for state in states for held in state for block in held), default=0)
+        count = 1 + max((block for state in states for blocks in state for block in blocks), default=0)
         names = [self.block_name(block) for block in range(count)]
         title = f"{self.opcode} of {len(self.members)} members by {self.algorithm} (textbook)"
         return strip(states, self.steps, self.members, names, title, most_frames)

@@ -62,8 +62,8 @@ def strip(
     panels = figure.subplots(1, len(chosen), squeeze=False)[0]
     for panel, step in zip(panels, chosen, strict=True):
         before = states[step - 1] if step else None
-        for column, held in enumerate(states[step]):
-            for block, sources in held.items():
+        for column, blocks in enumerate(states[step]):
+            for block, sources in blocks.items():
                 is_new = before is not None and before[column].get(block) != sources
                 written = [str(members[source]) for source in sorted(sources)]
                 text = "+".join(written) if len(written) <= _MOST_NAMED else f"Σ {len(written)}"

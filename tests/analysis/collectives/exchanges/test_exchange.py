@@ -33,7 +33,7 @@ def blocks(exchange: Exchange, *numbers: int) -> list[int]:
 
 
 def expected(exchange: Exchange, member: int) -> dict[int, frozenset[int]]:
-    """What the member must have at the end, by the collective's definition."""
+    """Returns the expected final value of a member, by the collective's definition."""
     everyone = range(len(exchange.members))
     count = len(everyone)
     match exchange.opcode:
@@ -51,7 +51,7 @@ def expected(exchange: Exchange, member: int) -> dict[int, frozenset[int]]:
 
 @pytest.mark.parametrize("opcode", OPCODES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_everybody_ends_with_what_the_collective_gives(opcode: str, algorithm: str) -> None:
+def test_every_member_ends_with_the_result_of_the_collective(opcode: str, algorithm: str) -> None:
     for count in (1, 2, 3, 4, 5, 7, 8, 13, 16):
         if isinstance(schedule(opcode, algorithm, count), Unavailable):
             continue
@@ -145,7 +145,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-def test_it_ends_as_devices_do(name: str) -> None:
+def test_a_played_exchange_equals_the_execution(name: str) -> None:
     function, combine, dimension = PROGRAMS[name]
     lowered = inspector.lower(function, jax.ShapeDtypeStruct((2, 6), jnp.float32), axis_env=AXES)
     collectives = lowered.collectives()
@@ -165,7 +165,7 @@ def test_it_ends_as_devices_do(name: str) -> None:
             np.testing.assert_array_equal(value, executed[member])
 
 
-def test_what_cannot_be_shown_says_why() -> None:
+def test_unsupported_exchanges_are_refused_with_the_reason() -> None:
     found = inspector.lower(lambda x: lax.psum(x, "i"), jnp.ones(6), axis_env=[("i", 6)]).collectives()
     with pytest.raises(ParameterError, match="Got the algorithm 'rings'; expected one of ring, bidirectional ring"):
         found.exchange(0, "rings")

@@ -66,7 +66,7 @@ def test_published_hosts_have_their_makers_speeds_and_no_more_devices_than_are_l
         Switch(0)
 
 
-def test_what_is_not_known_stays_so() -> None:
+def test_unknown_loads_stay_unknown() -> None:
     collectives = inspector.lower(lambda x: lax.psum(x, "i"), jnp.ones(64), axis_env=AXES).collectives()
     loads = collectives.link_loads(0, Switch(8))
     assert isinstance(loads.seconds, Unavailable)

@@ -1,4 +1,4 @@
-"""Slices: links are walked by nobody's rule but a search's, loads are those of messages that are walked one by one."""
+"""Slices: links agree with a search, loads with messages that are routed one by one."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_published_speeds_add_up_to_the_makers() -> None:
     assert Links.published("tpu:v5e:2x4").kind == "line"
 
 
-def test_ends_are_linked_where_the_maker_says_so() -> None:
+def test_ends_are_linked_as_specified_by_the_vendor() -> None:
     wraps = {
         text: Torus.published(text).wraps
         for text in ("tpu:v5e:4x4", "tpu:v5e:16x8", "tpu:v5p:4x4x4", "tpu:v5p:4x4x2", "tpu:tpu7x:4x4x8")
@@ -126,7 +126,7 @@ def test_ends_are_linked_where_the_maker_says_so() -> None:
     assert Torus.published("tpu:tpu7x:2x2x1").device_count == 8
 
 
-def test_what_cannot_be_says_why() -> None:
+def test_impossible_arguments_are_refused_with_the_reason() -> None:
     collectives = inspector.lower(lambda x: lax.psum(x, "i"), jnp.ones(4), axis_env=[("i", 8)]).collectives()
     with pytest.raises(ParameterError, match=r"Device 4 takes part, but the network has only 4 devices \(2x2 chips\)"):
         collectives.link_loads(0, Torus((2, 2), (False, False)))
