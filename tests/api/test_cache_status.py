@@ -521,7 +521,7 @@ for _ in range(2):
     environment = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_SKIP_MDS_QUERY": "1"}
     first, second = one_device_python(script, environment).stdout.splitlines()[-2:]
     assert first == "miss miss True False the cache has no entry for that key"
-    assert second.startswith("miss miss False True JAX cannot load an executable for tpu devices that are not here")
+    assert second.startswith("miss miss False True JAX cannot load an executable for tpu devices that are not attached")
 
 
 @pytest.mark.slow

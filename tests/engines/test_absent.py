@@ -271,6 +271,7 @@ def test_without_the_assembler_there_is_all_but_code(one_device_python: RunPytho
         from inspector._jax.compiling.slices import Slice
         from inspector.engines.workers.messages import plain_compile
         from inspector.errors import Unavailable
+        from inspector.stages.lowered import compile_request
         import inspector
         x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
         lowered = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="gpu")

@@ -61,7 +61,11 @@ class Kernel:
 
     def value(self, expression: str) -> Any:
         """A literal that an expression in the kernel gives, without a place in `Out`."""
-        (printed,) = [o["text"] for o in self.run(f"print({expression})", "value") if o["type"] == "stream"]
+        (printed,) = [
+            o["text"]
+            for o in self.run(f"print({expression})", "value")
+            if o["type"] == "stream" and o["name"] == "stdout"
+        ]
         try:
             return ast.literal_eval(printed.strip())
         except (ValueError, SyntaxError):
