@@ -104,6 +104,10 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
         "inserted_by", "text", lambda row: row.collective.inserted_by, "inserted by",
         "The user's program, JAX's differentiation, the partitioner or another pass of XLA", views=("data_frame", "command_line", "check"),
     ),
+    TableColumn(
+        "group_size", "int", lambda row: row.collective.who.group_sizes[1], "group size",
+        "Devices of the largest group; 2 for pairs", views=("data_frame", "pane", "command_line", "check", "page"),
+    ),
     TableColumn("source_file", "text", lambda row: row.frame and row.frame.file),
     TableColumn("source_line", "int", lambda row: row.frame and row.frame.line),
     TableColumn("library_line", "text", lambda row: library_text(row.collective.origin.frames)),

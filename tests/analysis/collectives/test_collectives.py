@@ -70,7 +70,9 @@ def test_shard_map(version: str) -> None:
     assert (row["operand_bytes"], row["result_bytes"], row["dimensions"]) == (128, 16, [0])
     assert row["source_file"] == "tests/hlo/make_data.py"
     assert row["group_mode"] == "flattened_id"
+    assert row["group_size"] == 8
     permute = table[table["opcode"] == "collective-permute"].iloc[0]
+    assert permute["group_size"] == 2
     assert permute["replica_groups"] == [[0, 1], [1, 2], [4, 5], [5, 6]]
     assert permute["source_line"] == json.loads((DATA / f"shard_map.{version}.json").read_text())["ppermute_line"]
 
@@ -143,6 +145,7 @@ def test_all_is_written_out() -> None:
     assert found["all"].groups == ((0, 1, 2, 3, 4, 5, 6, 7),)
     assert found["all"].axes == ("a", "b")
     assert found["uneven"].groups == ((0,), (1, 2), (3, 4, 5), (6, 7))
+    assert found.table().set_index("name")["group_size"][["all", "uneven"]].tolist() == [8, 3]
     assert isinstance(found["uneven"].axes, Unavailable)
 
 
