@@ -106,7 +106,7 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
     ),
     TableColumn(
         "group_size", "int", lambda row: row.collective.who.group_sizes[1], "group size",
-        "Devices of the largest group; 2 for pairs", views=("data_frame", "pane", "command_line", "check", "page"),
+        "Devices of the largest group; 2 for pairs", views=("data_frame", "command_line", "check", "page"),
     ),
     TableColumn("source_file", "text", lambda row: row.frame and row.frame.file),
     TableColumn("source_line", "int", lambda row: row.frame and row.frame.line),
