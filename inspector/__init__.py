@@ -109,7 +109,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
     if name not in _HOMES:
-        raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(__all__))}.")
+        raise AttributeError(f"module 'inspector' has no attribute {name!r}. It has: {', '.join(sorted(__all__))}")
     try:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     except ModuleNotFoundError as e:

@@ -100,7 +100,7 @@ class TargetError(InspectorError, ValueError):
 
 
 class CompilationError(InspectorError, RuntimeError):
-    """XLA refused the program.
+    """XLA rejected the program.
 
     Attributes:
       buffers: the buffer assignment known by then, for `Buffers.from_bytes`; b"" for none.

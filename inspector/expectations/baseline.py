@@ -66,7 +66,7 @@ def compiler_text(compiled: CompiledProgram) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """A record and its compiler, which is another one if the requested compiler has no record."""
+    """A record and the compiler that it was recorded with: a similar one if the requested compiler has no record."""
 
     record: Record
     compiler: str

@@ -30,7 +30,7 @@ _UNNAMED_LOSSES = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settled:
-    """A module with everything that its compile needs.
+    """A module and all settings that are needed to compile it.
 
     Attributes:
       contents: the module.

@@ -311,7 +311,7 @@ class Lowered(Deferred, Portable):
         Raises:
           OptionError, TargetError: an invalid option or target.
           ParameterError: an unknown engine, or an `isolate` that is not a bool.
-          CompilationError: XLA refused the program.
+          CompilationError: XLA rejected the program.
           WorkerDiedError: XLA crashed and its worker process ended. Nothing else was lost.
         """
         from inspector.engines.choice import engine_for
@@ -339,7 +339,7 @@ class Lowered(Deferred, Portable):
 
         Raises:
           OptionError, TargetError: an invalid option or target.
-          CompilationError: XLA refused the program.
+          CompilationError: XLA rejected the program.
           WorkerDiedError: XLA crashed.
         """
         from inspector.engines.choice import engine_for

@@ -312,7 +312,7 @@ def _factorizations(sizes: Sequence[int]) -> Iterator[list[AxisRef]]:
 
 @functools.lru_cache(maxsize=256)
 def _ordered_factors(size: int) -> tuple[tuple[int, ...], ...]:
-    """Returns distinct orders of the prime factors of an axis size, at most as many as are tried."""
+    """Returns distinct orders of the prime factors of an axis size, up to the number of orders that are tried."""
     return tuple(itertools.islice(_orders(_prime_factors(size)), _MOST_FACTORIZATIONS))
 
 

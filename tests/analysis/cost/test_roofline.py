@@ -108,7 +108,7 @@ def test_the_total_includes_only_the_cheapest_branch() -> None:
 def test_without_a_peak_there_is_a_reason_and_a_figure(compiled: Compiled) -> None:
     roof = compiled.roofline()
     assert isinstance(roof.peak, Unavailable)
-    assert "no vendor publishes" in str(roof.peak) or "no published figures" in str(roof.peak)
+    assert "are not published" in str(roof.peak) or "no published figures" in str(roof.peak)
     assert roof.total.bound_by == roof.peak
     axes = roof.plot().axes[0]
     assert "no roof" in axes.get_title(loc="left")
@@ -178,7 +178,7 @@ def test_peaks_are_of_one_device(target: str, name: str, flops_per_s: float, mem
 
 
 def test_chips_without_figures() -> None:
-    assert "no vendor publishes" in str(peak_of(Target.parse("cpu:8")))
+    assert "are not published" in str(peak_of(Target.parse("cpu:8")))
     assert "no published figures for the p100" in str(peak_of(Target.parse("gpu:p100:1")))
     assert "no published figures for attached" in str(peak_of(Target.parse("attached")))
 
@@ -201,7 +201,7 @@ def test_an_attached_device_goes_by_its_kind(device: str, chip: str) -> None:
 
 def test_an_attached_device_that_is_not_known() -> None:
     assert "no published figures for NVIDIA Z9 0" in str(peak_of(Target.parse("attached"), ["NVIDIA Z9 0"]))
-    assert "no vendor publishes" in str(peak_of(Target.parse("attached"), ["cpu 0"]))
+    assert "are not published" in str(peak_of(Target.parse("attached"), ["cpu 0"]))
 
 
 def test_a_measured_peak_is_work_over_time() -> None:
