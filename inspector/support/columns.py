@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from inspector.errors import Partial, Unavailable
 from inspector.support.tables import UNKNOWN, Kind, make_table
-from inspector.support.units import format_bytes, format_count, format_seconds
+from inspector.support.units import Unit, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,16 +22,6 @@ T = TypeVar("T")
 View = Literal["data_frame", "pane", "command_line", "check", "page"]
 """Places that show a table: "check" for the failed checks of `expectations`, "page" for pages without scripts."""
 
-Unit = Literal["", "bytes", "count", "seconds", "share"]
-"""Units of numbers; "" for text, positions and numbers that are shown in full."""
-
-_FORMATS: dict[Unit, Callable[[float], str]] = {
-    "": lambda value: f"{value:,}",
-    "bytes": format_bytes,
-    "count": format_count,
-    "seconds": format_seconds,
-    "share": lambda value: f"{100 * value:.1f} %",
-}
 _SIGNS = {"at least": "≥", "about": "≈"}
 
 
@@ -45,7 +35,7 @@ class TableColumn(Generic[T]):
       value: returns the cell of a row. `Unavailable` and `Partial` as in `make_table`; None for an empty cell.
       title: heading in the other views; two or three words.
       tooltip: explanation of the heading.
-      unit: unit of the numbers.
+      unit: unit of the numbers; None for text, positions and counts that are shown in full.
       views: the views that show the column.
       text: returns the text of a row's cell; None to format the value.
     """
@@ -55,7 +45,7 @@ class TableColumn(Generic[T]):
     value: Callable[[T], object]
     title: str = ""
     tooltip: str = ""
-    unit: Unit = ""
+    unit: Unit | None = None
     views: tuple[View, ...] = ("data_frame",)
     text: Callable[[T], str] | None = None
 
@@ -76,7 +66,8 @@ class TableColumn(Generic[T]):
         plain = _plain(value)
         if isinstance(plain, float):
             sign = f"{_SIGNS[value.word]} " if isinstance(value, Partial) else ""
-            return ViewCell(plain, sign + _FORMATS[self.unit](int(plain) if plain.is_integer() else plain), note)
+            known = int(plain) if plain.is_integer() else plain
+            return ViewCell(plain, sign + (format_number(known, self.unit) if self.unit else f"{known:,}"), note)
         return ViewCell(plain, plain or "", note)
 
 

@@ -9,11 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Literal
 
 from inspector.errors import ParameterError, Partial, Unavailable
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+
+
+Unit = Literal["bytes", "count", "seconds"]
+"""Units of numbers."""
+
+
+def format_number(value: float | Unavailable, unit: Unit) -> str:
+    """Formats a number in its unit."""
+    return {"bytes": format_bytes, "count": format_count, "seconds": format_seconds}[unit](value)
 
 
 def format_bytes(value: float | Unavailable) -> str:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Axes = Sequence[tuple[str, int]] | None
 """An axis environment as pairs of name and size, or None."""
 
+NO_FUNCTION = "The exploration was loaded from a file, without its function, so it cannot run again."
+
 
 class Work(abc.ABC):
     """Lowers, compiles and runs for an Explorer. All methods return immediately, except `lower`."""
@@ -93,7 +95,7 @@ class Work(abc.ABC):
         Raises:
           ParameterError: the function is not in this process.
         """
-        raise ParameterError("The exploration was loaded from a file, without its function, so it cannot run again.")
+        raise ParameterError(NO_FUNCTION)
 
     def scan(self, lowered: Lowered, target: Target, options: Options, limits: ScanLimits) -> ScanJob:  # noqa: ARG002
         """Starts trying flags on a program, in addition to the given options.

@@ -25,7 +25,7 @@ add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) 
 ENTRY e {{ p = f32[] parameter(0)  ROOT r = f32[] {operation} }}"""
 
 
-UNKNOWN = Unavailable("nobody measured it")
+UNKNOWN = Unavailable("not measured")
 
 
 def row(operation: str, mesh: Mesh | None, count: int, peak: Peak | Unavailable = UNKNOWN) -> Collective:
@@ -102,7 +102,7 @@ def test_bytes_over_links_and_their_time() -> None:
     assert cell(found, "estimated_s") == {"value": seconds, "text": format_seconds(seconds), "note": ""}
     unknown = row(gathered, mesh, 4)
     assert cell(unknown, "sent_bytes")["value"] == sent
-    assert cell(unknown, "estimated_s") == {"value": None, "text": "unknown", "note": "nobody measured it"}
+    assert cell(unknown, "estimated_s") == {"value": None, "text": "unknown", "note": "not measured"}
 
 
 def test_the_browser_has_every_algorithm_of_a_size_that_can_be_followed() -> None:

@@ -9,14 +9,21 @@ interface Described {
   readonly cells: readonly messages.TableCell[];
 }
 
-/** Returns the columns of a described table. */
-export function columnsOf<Row extends Described>(heads: readonly messages.TableHead[]): Column<Row>[] {
+/**
+ * Returns the columns of a described table.
+ *
+ * @param values are the values, for sorting and copying, of columns whose cells the browser draws itself.
+ */
+export function columnsOf<Row extends Described>(
+  heads: readonly messages.TableHead[],
+  values: Record<string, Column<Row>["value"]> = {},
+): Column<Row>[] {
   return heads.map(({ name, title, tooltip, is_number }, i) => ({
     name,
     text: title,
     title: tooltip,
     isNumber: is_number,
-    value: ({ cells }) => cells[i]!.value,
+    value: values[name] ?? (({ cells }) => cells[i]!.value),
   }));
 }
 

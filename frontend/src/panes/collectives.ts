@@ -103,7 +103,7 @@ class CollectivesPane implements Pane {
 
   private drawTable(found: messages.Collectives): void {
     this.drawn = found;
-    this.sorting.show(columnsOf<messages.Collective>(found.columns));
+    this.sorting.show(columnsOf(found.columns, VALUES));
     this.drawRows(found);
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     const note = found.note && h("div", { class: "insp-note" }, found.note);
@@ -234,6 +234,11 @@ const PHASES: Record<string, string> = {
   recomputed: "recomputed for the backward pass",
 };
 const NONE_NOTE = "No instruction at this stage communicates between devices.";
+
+/** Values of cells with names that Python's description lacks: a notebook cell is `In [3]`. */
+const VALUES: Record<string, (row: messages.Collective) => string | null> = {
+  source: ({ source, inserted_by }) => (source ? `${source.file}:${source.line ?? ""}` : inserted_by || null),
+};
 
 /** Cells that are more than text. */
 const CELLS: Record<string, (row: messages.Collective) => HTMLElement> = {

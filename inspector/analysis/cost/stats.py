@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from inspector.analysis.cost.kernels import structure
 from inspector.compilation.compiled import CompiledProgram
@@ -13,11 +13,11 @@ from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import ParameterError, Partial, Unavailable
 from inspector.support.notebook import short
 from inspector.support.tables import UNKNOWN, Kind, make_table
+from inspector.support.units import Unit
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Unit = Literal["bytes", "count", "seconds"]
 Value = float | Unavailable
 
 

@@ -12,7 +12,7 @@ from inspector.analysis.cost.stats import stats
 from inspector.analysis.memory.tpu_errors import explain, explain_kernel
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
-from inspector.support.units import format_bytes, format_count, format_seconds
+from inspector.support.units import format_number
 from inspector.widgets.panes.framework.pane import Excerpt
 from inspector.widgets.panes.pallas import kernels_html
 
@@ -232,5 +232,4 @@ def number_text(stat: Stat) -> str:
     """Returns a number with its unit."""
     if isinstance(stat.value, Unavailable):
         return "unavailable"
-    formats = {"bytes": format_bytes, "seconds": format_seconds, "count": format_count}
-    return formats[stat.unit](stat.value)
+    return format_number(stat.value, stat.unit)

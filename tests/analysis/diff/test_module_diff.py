@@ -210,7 +210,7 @@ def test_the_peak_is_in_the_headline() -> None:
 
 
 def test_random_edits_are_reported_with_few_additional_changes() -> None:
-    """Of many edits some cancel each other by label, and the bound does not count them; the test compares the median."""
+    """Some of many edits cancel each other by label. The bound does not count these, so the test compares the median."""
     module = module_of(BASE)
     ratios = []
     for seed in range(60):

@@ -13,7 +13,7 @@ from inspector.stages.lowered import Lowered
 from inspector.widgets.panes.collective_parts.observed import ObserveRequest, observations, observed_message
 from inspector.widgets.panes.framework.pane import Context
 from inspector.widgets.variants import Variant
-from inspector.widgets.work import ObserveJob
+from inspector.widgets.work import NO_FUNCTION, ObserveJob
 
 
 class Observing:
@@ -51,12 +51,12 @@ class Observing:
             job.cancel()
 
     def _begin(self, variant: Variant, apart: bool) -> None:
-        lowered, observe = variant.lowered, self.context.work().observe
+        lowered = variant.lowered
         start = time.perf_counter()
         try:
-            if lowered is None or observe is None:
-                raise ParameterError(_NO_FUNCTION)
-            job = observe(lowered, apart)
+            if lowered is None:
+                raise ParameterError(NO_FUNCTION)
+            job = self.context.work().observe(lowered, apart)
         except Exception as error:  # user code can raise anything; the pane shows it
             self.context.publish(observed_message(variant.number, "failed", error=error))
             return
@@ -98,6 +98,3 @@ class Observing:
         if is_current:
             self.context.publish(message)
             self.context.recorded()
-
-
-_NO_FUNCTION = "The exploration was loaded from a file, without its function, so it cannot run again."
