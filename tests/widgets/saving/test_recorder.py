@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import weakref
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,8 @@ def test_texts_of_a_large_program_are_written_after_cached_results(
     work = FakeWork()
     work.stage = READING_CACHE
     explorer = work.explorer()
+    # An Explorer of an earlier test that is collected now would otherwise hand the code, and a refresh, to this one.
+    monkeypatch.setattr(recorder, "_with_code", weakref.ref(explorer._recorder))
     box, written = Mailbox(explorer), list[list[str]]()
     monkeypatch.setattr(explorer._recorder._stored, "display", lambda *_: None)
     monkeypatch.setattr(explorer._recorder, "refresh", lambda: written.append([m["pane"] for m in box.of("document")]))
