@@ -350,7 +350,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
     @property
     def retraces(self) -> Retraces | Unavailable:
-        """The functions that JAX traced again in this process while it was watched, as `inspector.watch_retraces` returns them."""
+        """The functions that JAX traced again in this process while it was watched, as `inspector.watch_retraces` returns them.
+
+        Raises:
+          ClosedError: the Explorer is closed.
+        """
+        self._compiles.check_open()
         watch = self._compiles.work.retraces
         if watch is None:
             return Unavailable("the exploration was loaded without its function", "use inspector.watch_retraces()")

@@ -670,6 +670,7 @@ def test_close_cancels_everything_and_lets_waiters_go(work: FakeWork, box: Mailb
         lambda e: e.lowered,
         lambda e: e.variants,
         lambda e: e.baseline,
+        lambda e: e.retraces,
     ],
 )
 def test_a_closed_explorer_refuses_requests(work: FakeWork, explorer: Explorer, ask: Any) -> None:
