@@ -77,7 +77,7 @@ import jax.numpy as jnp, inspector
 from jax import lax
 shown = inspector.explore(lambda x: lax.psum(x, "i"), jnp.ones(3), axis_env=[("i", 4)]).wait(120)
 print(shown.baseline.target, shown.baseline.state, shown.collectives().table()["replica_groups"][0])
-shown._lower([("i", 2), ("j", 3)])
+shown._on_request({"type": "lower", "axes": "i=2, j=3"})
 print(shown.wait(120).baseline.target, shown.baseline.state)
 shown.close()
 """
