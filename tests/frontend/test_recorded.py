@@ -278,6 +278,37 @@ def test_changes_of_a_pass_are_a_list_that_links_to_the_lines(demo: OpenDemo) ->
     expect(page.locator("[data-pane=optimized] .insp-chosen").first).to_contain_text(f"%{name} = ")
 
 
+@pytest.mark.parametrize("view", ["Unified", "Split"])
+def test_a_click_on_a_name_shows_its_line_below_or_in_a_tall_block_of_removed_lines(demo: OpenDemo, view: str) -> None:
+    page = demo("recorded")
+    page.set_viewport_size({"width": 1400, "height": 420})  # lower than the blocks
+    record(page, "passes")
+    page.locator("[data-pane=passes] tr", has_text=re.compile("^●?fusion")).first.click()
+    page.get_by_role("button", name=view, exact=True).click()
+    names = page.locator("[data-pane=passes] .insp-pass-name")
+    expect(names.first).to_be_visible()
+    hidden = []
+    for i in range(names.count()):
+        names.nth(i).click()
+        page.wait_for_timeout(100)
+        name = names.nth(i).inner_text()
+        if not page.locator("[data-pane=passes]").evaluate(_IS_SHOWN, f"%{name} = "):
+            hidden.append(name)
+    assert names.count() > 20
+    assert hidden == []
+
+
+_IS_SHOWN = """(pane, start) => {
+  const seen = (pane.querySelector(".cm-mergeView") ?? pane.querySelector(".insp-diff .cm-scroller")).getBoundingClientRect();
+  return [...pane.querySelectorAll(".insp-diff .cm-line, .insp-diff .cm-deletedLine")]
+    .filter((line) => line.textContent.trim().replace("ROOT ", "").startsWith(start))
+    .some((line) => {
+      const { top, bottom } = line.getBoundingClientRect();
+      return top >= seen.top - 1 && bottom <= seen.bottom + 1;
+    });
+}"""
+
+
 def test_any_two_modules_are_compared_and_the_whole_can_be_read(demo: OpenDemo) -> None:
     page = demo("recorded")
     record(page, "passes")

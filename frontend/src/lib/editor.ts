@@ -12,6 +12,8 @@ import {
 } from "@codemirror/search";
 import { Compartment, EditorState, type Extension, Prec, StateEffect, StateField } from "@codemirror/state";
 import {
+  type BlockInfo,
+  BlockType,
   Decoration,
   type DecorationSet,
   EditorView,
@@ -97,7 +99,7 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
     // Scrolls inside the editor only. CodeMirror would scroll the notebook as well.
     EditorView.scrollHandler.of((view, range) => {
       if (!isOwnScroller(view)) return false;
-      requestAnimationFrame(() => revealPosition(view, range.head));
+      requestAnimationFrame(() => revealBlock(view, view.state.doc.lineAt(range.head).number - 1, "middle", textOf));
       return true;
     }),
   ];
@@ -145,9 +147,22 @@ export function visibleLines(view: EditorView): { first: number; last: number } 
 
 /** Scrolls a line to the middle or top of the editor, without moving anything around the editor. */
 export function revealLine(view: EditorView, line: number, place: "middle" | "top" = "middle"): void {
-  const { doc } = view.state;
-  revealPosition(view, doc.line(Math.max(1, Math.min(doc.lines, line + 1))).from, place);
+  revealBlock(view, line, place, textOf);
   revealText(view, line);
+}
+
+/** Scrolls to a removed line: number `index` of those that are drawn above `line`. */
+export function revealRemoved(view: EditorView, line: number, index: number): void {
+  revealBlock(view, line, "middle", ({ top }) => {
+    const height = view.defaultLineHeight;
+    return { top: top + index * height, height };
+  });
+}
+
+/** Returns the part of a block that is its line, without the removed lines or frames that are drawn with it. */
+function textOf(block: BlockInfo): Pick<BlockInfo, "top" | "height"> {
+  const parts = Array.isArray(block.type) ? (block.type as readonly BlockInfo[]) : [block];
+  return parts.find(({ type }) => type === BlockType.Text) ?? block;
 }
 
 /** Scrolls sideways to the start of a line's text, unless enough of it is visible. */
@@ -163,12 +178,20 @@ export function revealText(view: EditorView, line: number): void {
   if (seen < Math.min(to - from, LEAST_SEEN_PX)) scrollDOM.scrollLeft = Math.max(0, from - 2 * width);
 }
 
-function revealPosition(view: EditorView, position: number, place: "middle" | "top" = "middle"): void {
+/** Scrolls to a part of the block that has a line. */
+function revealBlock(
+  view: EditorView,
+  line: number,
+  place: "middle" | "top",
+  partOf: (block: BlockInfo) => Pick<BlockInfo, "top" | "height">,
+): void {
+  const { doc } = view.state;
+  const position = doc.line(Math.max(1, Math.min(doc.lines, line + 1))).from;
   expandAt(view, position);
   const scroller = scrollerOf(view);
   const isThere = (top: number): boolean => Math.abs(top - scroller.scrollTop) < 1;
   const find = (): number => {
-    const block = view.lineBlockAt(position);
+    const block = partOf(view.lineBlockAt(position));
     const offset = view.documentTop - scroller.getBoundingClientRect().top + scroller.scrollTop;
     const above = place === "top" ? 0 : (scroller.clientHeight - block.height) / 2;
     return offset + block.top - above;

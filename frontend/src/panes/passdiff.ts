@@ -7,7 +7,15 @@ import { EditorView } from "@codemirror/view";
 import { changesOf, linesBefore } from "../lib/diffing.ts";
 import { fill, h } from "../lib/dom.ts";
 import { plainText, readDocument, type TextDocument } from "../lib/documents.ts";
-import { createEditor, editorExtensions, light, revealLine, setDetails, setWrapping } from "../lib/editor.ts";
+import {
+  createEditor,
+  editorExtensions,
+  light,
+  revealLine,
+  revealRemoved,
+  setDetails,
+  setWrapping,
+} from "../lib/editor.ts";
 import type { EditorEvents } from "../lib/editorevents.ts";
 import { best, levelsFor } from "../lib/linking.ts";
 import { definedInstruction } from "../lib/names.ts";
@@ -55,17 +63,15 @@ export class PassDiff {
 
   /** Scrolls to the definition of an instruction, or to its former place if it was removed. */
   reveal(name: string): void {
+    // Both texts of the split view scroll together, so only one of them is scrolled.
     for (const { view, document } of this.editors) {
       const line = document.lineOfInstruction(name);
-      const place = line >= 0 ? line : this.placeOfRemoved(name);
-      if (place >= 0) revealLine(view, Math.min(place, document.text.lines - 1));
+      if (line >= 0) return revealLine(view, line);
     }
-  }
-
-  private placeOfRemoved(name: string): number {
+    const [shown] = this.editors;
     const line = this.before.findIndex((text) => definedInstruction(text) === name);
     const hunk = this.hunks.find(([a0, a1]) => a0 <= line && line < a1);
-    return hunk ? hunk[2] : -1;
+    if (shown && hunk) revealRemoved(shown.view, Math.min(hunk[2], shown.document.text.lines - 1), line - hunk[0]);
   }
 
   /** Highlights the selected instruction, found by name, and the lines with the same origin. */
