@@ -60,12 +60,13 @@ class Kernel:
                 return outputs
 
     def value(self, expression: str) -> Any:
-        """A literal that an expression in the kernel gives, without a place in `Out`."""
-        (printed,) = [
+        """Returns the value of an expression that is a literal, without a place in `Out`."""
+        # A busy kernel may send the text in several messages.
+        printed = "".join(
             o["text"]
             for o in self.run(f"print({expression})", "value")
             if o["type"] == "stream" and o["name"] == "stdout"
-        ]
+        )
         try:
             return ast.literal_eval(printed.strip())
         except (ValueError, SyntaxError):
