@@ -147,9 +147,12 @@ class _TraceKey:
 
 
 def _closest(now: _TraceKey, keys: Sequence[_TraceKey]) -> tuple[Cause, tuple[Change, ...]]:
-    """Compares a key with the key that differs in the fewest properties; with the latest of several such keys."""
-    best: tuple[int, Cause, tuple[Change, ...]] | None = None
-    for before in reversed(keys):
+    """Compares a key with the key that differs in the fewest properties.
+
+    JAX's cache has no order, so among several such keys the one whose differences come first as text is taken.
+    """
+    best: tuple[int, str, Cause, tuple[Change, ...]] | None = None
+    for before in keys:
         settings, count = _settings(now.context, before.context)
         structure = [*_structure(now.arguments, before.arguments), *_statics(now.arguments, before.arguments)]
         types, properties = _types(now, before) if not structure else ([], 0)
@@ -159,9 +162,10 @@ def _closest(now: _TraceKey, keys: Sequence[_TraceKey]) -> tuple[Cause, tuple[Ch
         )
         if not count:
             cause = "unknown"
-        if best is None or count < best[0]:
-            best = count, cause, (*settings, *structure, *types)
-    return ("first call", ()) if best is None else best[1:]
+        changes = (*settings, *structure, *types)
+        if best is None or (count, str(changes)) < best[:2]:
+            best = count, str(changes), cause, changes
+    return ("first call", ()) if best is None else best[2:]
 
 
 _STRUCTURE_WEIGHT = (

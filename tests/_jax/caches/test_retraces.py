@@ -19,6 +19,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector._jax.caches import cache_misses
 from inspector._jax.caches.retraces import Changed, Retraces
 from inspector.lowering.retrace_causes import retraces
 
@@ -350,3 +351,16 @@ def test_a_trace_that_failed_does_not_count_as_one() -> None:
         fails = False
         called(ONE)
     assert "cache cleared" not in [each.cause for each in found]
+
+
+def test_among_equally_close_calls_the_choice_does_not_depend_on_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    closest = cache_misses._closest
+    befores = []
+    for step in (1, -1):
+        monkeypatch.setattr(cache_misses, "_closest", lambda now, keys, step=step: closest(now, list(keys)[::step]))
+        jitted = jax.jit(lambda x: x + 1)
+        with inspector.watch_retraces() as found:
+            for size in (3, 1, 2):
+                jitted(np.ones(size, np.float32))
+        befores.append([change.before for change in found[-1].changes])
+    assert befores == [["f32[1]"], ["f32[1]"]]
