@@ -147,7 +147,8 @@ class OptimizedPane extends TextPane {
   }
 
   /**
-   * Selects the instruction that a change produced, so that all panes show it, and scrolls to its place in the text.
+   * Selects an instruction that a change produced, so that all panes show it, and scrolls to it; to the change's place
+   * in the text if it produced none.
    */
   private showChange({ after, line }: messages.Change): void {
     const own = this.shown.at(-1);
@@ -155,7 +156,8 @@ class OptimizedPane extends TextPane {
     const { view, document } = own;
     const made = after.map((name) => document.lineOfInstruction(name)).find((each) => each >= 0);
     if (made !== undefined) this.context.local.select(anchorAt(document, made));
-    if (line >= 0) revealLine(view, line);
+    const place = made ?? line;
+    if (place >= 0) revealLine(view, place);
   }
 
   protected override clear(): void {
