@@ -83,27 +83,15 @@ def _known(cell: Any) -> Any:
 
 
 def print_described(description: TableDescription[T], rows: Iterable[T]) -> None:
-    """Prints the columns of a table that its description shows on the command line."""
+    """Prints the columns of a table that its description shows on the command line, and the reasons for unknown cells."""
     columns = description.of("command_line")
+    cells = [[column.cell(row) for column in columns] for row in rows]
+    reasons = ["; ".join(dict.fromkeys(c.note for c in row if c.note not in ("", c.text))) for row in cells]
+    texts = [[*(cell.text for cell in row), reason] for row, reason in zip(cells, reasons, strict=True)]
+    titles = [*(column.title for column in columns), "unknown"]
     right = [column.title for column in columns if column.is_number]
-    table(description.titles("command_line"), [description.texts("command_line", row) for row in rows], right=right)
-
-
-def print_frame(frame: pd.DataFrame) -> None:
-    """Prints a table; bytes have units."""
-    from inspector.support.units import format_bytes
-
-    def text(name: str, cell: Any) -> object:
-        if cell is not None and name.endswith("_bytes"):
-            return format_bytes(cell)
-        return ", ".join(map(str, cell)) if isinstance(cell, list | tuple) else cell
-
-    titles = {str(name): str(name).removesuffix("_bytes").replace("_", " ") for name in frame.columns}
-    rows = [[text(name, row.get(name)) for name in titles] for row in records(frame)]
-    numbers = [
-        title for name, title in titles.items() if name.endswith(("_bytes", "_s", "flops", "executions", "runs"))
-    ]
-    table([*titles.values()], rows, right=numbers)
+    shown = len(titles) if any(reasons) else len(columns)
+    table(titles[:shown], [row[:shown] for row in texts], right=right)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inspector.cli.explorers import exploration_of
-from inspector.cli.output import numbers_of, print_described, print_frame, print_json, printed_to, records, table
+from inspector.cli.output import numbers_of, print_described, print_json, printed_to, records, table
 from inspector.cli.pages import ANY_FILE, takes_html, write_page
 from inspector.cli.program_arguments import (
     ProgramRequest,
@@ -115,21 +115,21 @@ def collectives(
 ) -> None:
     """List the collectives: devices, mesh axes, bytes and origin."""
     from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
+    from inspector.analysis.collectives.totals import TOTAL_COLUMNS, totals_of
 
     prepare(target)
     program = compiled(open_program(request), target, flags)
     result = program.collectives()
     if page is not None:
         write_page(page, [exploration_of(program)])
-    frame = result.totals() if totals else result.table()
     if as_json:
-        print_json(records(frame))
+        print_json(records(result.totals() if totals else result.table()))
         return
     click.echo(repr(result).partition("\n")[0].strip("<>"))
     if not len(result):
         return
     if totals:
-        print_frame(frame)
+        print_described(TOTAL_COLUMNS, totals_of(result.items))
     else:
         print_described(COLLECTIVE_COLUMNS, map(CollectiveRow, result))
 

@@ -377,7 +377,9 @@ def test_collectives(run: Run) -> None:
     assert re.search(r"^psum\S* +all-reduce +i +32 B +32 B +1 +user .*step.py", said, re.MULTILINE), said
     (row,) = json.loads(run(*call, "--json").stdout)
     assert (row["opcode"], row["axes"], row["operand_bytes"]) == ("all-reduce", ["i"], 32)
-    assert "all-reduce" in run(*call, "--totals").stdout
+    head, total = run(*call, "--totals").stdout.splitlines()[1:]
+    assert re.fullmatch("axes +opcode +collectives +runs +operand bytes +result bytes", head)
+    assert total.split() == ["i", "all-reduce", "1", "1", "32", "B", "32", "B"]
     assert "none" in run("collectives", "step.py:Model.apply", "--args", "f32[8]", "-t", "cpu").stdout
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
 from inspector.analysis.collectives.axes import Axes, with_size_one
-from inspector.analysis.collectives.collective import Collective, axes_text, over
+from inspector.analysis.collectives.collective import Collective, over
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 from inspector.analysis.collectives.inserted_by import inserted_by, primitive
 from inspector.analysis.collectives.members import members
@@ -22,16 +22,17 @@ from inspector.analysis.collectives.operations import Operation, operations
 from inspector.analysis.collectives.origins import Sources
 from inspector.analysis.collectives.participation import Participation, Participations, listed
 from inspector.analysis.collectives.sliced_results import kept_blocks
+from inspector.analysis.collectives.totals import TOTAL_COLUMNS, totals_of
 from inspector.analysis.cost.phases import Phases
 from inspector.compilation.program import NamedAxes
-from inspector.errors import AtLeast, Missing, ModuleError, Unavailable, total
+from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.devices.group_mode import GroupMode
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.execution_counts import executions
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import Frame, Origin, merged_names
 from inspector.support.notebook import with_hint
-from inspector.support.tables import Kind, Tabular, make_table
+from inspector.support.tables import Tabular
 from inspector.support.units import format_list
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Collectives(Tabular):
           operand_bytes, result_bytes: per device, for all executions.
           unknown: the numbers that are only lower bounds, and why.
         """
-        return make_table(_TOTALS, _totals(self.items))
+        return TOTAL_COLUMNS.data_frame(totals_of(self.items))
 
     def members(self, key: str | int) -> pd.DataFrame:
         """Returns a table with one row per group member of a collective: see `analysis/collectives/members.py`.
@@ -197,17 +198,6 @@ class Collectives(Tabular):
         )
         pairs = collective.opcode == "collective-permute"
         return plot_groups(self.mesh, list(groups), pairs=pairs, title=f"{collective.opcode}{over(collective.axes)}")
-
-
-_TOTALS: Mapping[str, Kind] = {
-    "axes": "text",
-    "opcode": "text",
-    "collectives": "int",
-    "executions": "int",
-    "operand_bytes": "int",
-    "result_bytes": "int",
-    "unknown": "reasons",
-}
 
 
 def collectives(
@@ -318,25 +308,3 @@ def _role(caller: Instruction, computation: Computation) -> str:
     if caller.opcode == "conditional":
         return f"branch {index}"
     return caller.opcode
-
-
-def _totals(items: Sequence[Collective]) -> list[tuple[object, ...]]:
-    """Returns the rows of `_TOTALS`."""
-    alike: dict[tuple[str, str], list[Collective]] = {}
-    for collective in items:
-        alike.setdefault((axes_text(collective.axes), collective.opcode), []).append(collective)
-    rows: list[tuple[float, tuple[object, ...]]] = []
-    for (axes, opcode), same in alike.items():
-        runs, put_in, got_out = (
-            total(_executed(c, amount) for c, amount in zip(same, amounts, strict=True))
-            for amounts in ([1] * len(same), [c.operand_bytes for c in same], [c.result_bytes for c in same])
-        )
-        rows.append((put_in, (axes, opcode, len(same), runs, put_in, got_out)))
-    return [row for _, row in sorted(rows, key=lambda row: -row[0])]
-
-
-def _executed(collective: Collective, amount: int) -> float:
-    """Returns an amount per execution times the number of executions; a lower bound if that number is unknown."""
-    if isinstance(collective.executions, Unavailable):
-        return AtLeast(0, [Missing(collective.name, "collective that runs an unknown number of times")])
-    return amount * collective.executions
