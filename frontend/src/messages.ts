@@ -628,10 +628,10 @@ export interface ShardedArray {
   axes: string[][] | null;
   reason: string;
   replicated_over: string[];
-  part_bytes: number | null;
   asked: string;
   text: string;
   source: SourceLine | null;
+  cells: TableCell[];
 }
 
 export interface ShardingList {
@@ -640,6 +640,7 @@ export interface ShardingList {
   axis_names: string[];
   axis_sizes: number[];
   ids: number[];
+  columns: TableHead[];
   rows: ShardedArray[];
   left_out: number;
   has_values: boolean;

@@ -60,7 +60,7 @@ class TableColumn(Generic[T]):
         note = value.reason if isinstance(value, (Unavailable, Partial)) else ""
         if self.text is not None:
             text = self.text(row)
-            return ViewCell(None if isinstance(value, Unavailable) else text, text, note)
+            return ViewCell(None if isinstance(value, Unavailable) else text or None, text, note)
         if isinstance(value, Unavailable):
             return ViewCell(None, "unknown", note)
         plain = _plain(value)
@@ -68,7 +68,7 @@ class TableColumn(Generic[T]):
             sign = f"{_SIGNS[value.word]} " if isinstance(value, Partial) else ""
             known = int(plain) if plain.is_integer() else plain
             return ViewCell(plain, sign + (format_number(known, self.unit) if self.unit else f"{known:,}"), note)
-        return ViewCell(plain, plain or "", note)
+        return ViewCell(plain or None, plain or "", note)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

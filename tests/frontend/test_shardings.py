@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 from playwright.sync_api import expect
 
 import inspector
+from inspector.analysis.sharding.program_shardings import SHARDING_COLUMNS
 from inspector.errors import Unavailable
 from tests.frontend.behind import OpenDemo, behind, until
 
@@ -46,6 +47,8 @@ def test_arrays_are_listed_and_drawn(demo: OpenDemo, theme: str, width: int, tmp
     until(page, exchange, rows)
     found = explorer.lowered.shardings(explorer.baseline.compiled)
     assert rows.locator("th").all_inner_texts() == [each.name for each in found]
+    heads = page.locator(".insp-shardings thead th")
+    expect(heads).to_have_text([*SHARDING_COLUMNS.titles("pane")])
     experts = rows.filter(has_text="params['experts']")
     expect(experts).to_contain_text("(expert, -, model)")
     expect(experts).to_contain_text("384 B")

@@ -40,6 +40,8 @@ def test_cells_are_formatted_with_their_unit() -> None:
     assert DESCRIPTION.texts("page", ROWS[0]) == ("1.5 KiB", "a")
     (count,) = (TableColumn("n", "int", lambda n: n).cell(12345),)
     assert count == ViewCell(12345.0, "12,345", "")
+    assert TableColumn("name", "text", str).cell("") == ViewCell(None, "", "")
+    assert TableColumn("n", "int", int).cell(0) == ViewCell(0, "0", "")
 
 
 def test_unknown_and_partly_known_cells_have_their_reasons() -> None:

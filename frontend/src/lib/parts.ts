@@ -59,8 +59,3 @@ export function shownDimensions(split: Split): number[] {
   const isSplit = (d: number): boolean => countOf(split, split.axes[d]!) > 1;
   return [...all.filter(isSplit), ...all.filter((d) => !isSplit(d)).reverse()].slice(0, 2).sort((a, b) => a - b);
 }
-
-/** Returns a split as text, such as `(data, -, model)`. */
-export function specText(axes: readonly (readonly string[])[]): string {
-  return `(${axes.map((names) => names.join("+") || "-").join(", ")})`;
-}

@@ -1,10 +1,11 @@
 // The shardings of the arguments, results and inner values of a program, and a drawing of the selected one.
 
 import { copyButton } from "../lib/copying.ts";
+import { cellOf, columnsOf } from "../lib/described.ts";
 import { fill, h, svg, update } from "../lib/dom.ts";
-import { format, grouped, plural } from "../lib/format.ts";
-import { type Part, partShape, partsOf, shownDimensions, specText, type Split } from "../lib/parts.ts";
-import { type Column, Sorting } from "../lib/sorting.ts";
+import { grouped, plural } from "../lib/format.ts";
+import { type Part, partShape, partsOf, shownDimensions, type Split } from "../lib/parts.ts";
+import { Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import type * as messages from "../messages.ts";
 import { COLORS } from "./mesh.ts";
@@ -42,7 +43,6 @@ class ShardingsPane implements Pane {
   private chosen: Row | null = null;
 
   constructor(private readonly context: Context) {
-    this.sorting.show(COLUMNS);
     const copied = (): string => (this.list ? this.sorting.text(this.rows) : "");
     this.tools.append(copyButton(copied, "lowered.shardings(compiled).table()"));
     this.ends = [follow(context, "shardings", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
@@ -69,6 +69,7 @@ class ShardingsPane implements Pane {
     if (this.list === list) return;
     const before = this.chosen?.name;
     this.list = list;
+    this.sorting.show(columnsOf(list.columns, VALUES));
     this.chosen = list.rows.find(({ name }) => name === before) ?? list.rows[0]!;
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     fill(
@@ -115,19 +116,21 @@ class ShardingsPane implements Pane {
         onclick: () => this.choose(row),
         onkeydown: ((e: KeyboardEvent) => this.key(e, index)) as EventListener,
       },
-      h("th", { scope: "row", title: row.name }, row.name),
-      h("td", {}, row.kind),
-      h("td", {}, h("code", {}, row.what)),
-      h("td", { title: row.text }, row.axes ? h("code", {}, specText(row.axes)) : unknown(row.reason)),
-      h(
-        "td",
-        { class: "insp-number" },
-        row.part_bytes === null ? unknown(row.reason) : format(row.part_bytes, "bytes"),
+      ...this.list!.columns.map(
+        (head, i) => this.special(head.name, row, row.cells[i]!.text) ?? cellOf(head, row.cells[i]!),
       ),
-      h("td", {}, row.replicated_over.join(", ")),
-      h("td", {}, row.asked ? h("code", {}, row.asked) : h("span", { class: "insp-dim" }, chooser(row))),
-      h("td", {}, row.source && sourceLink(this.context, row.source)),
     );
+  }
+
+  /** Returns a cell that is more than text; null for any other. */
+  private special(column: string, row: Row, text: string): HTMLElement | null {
+    if (column === "name") return h("th", { scope: "row", title: row.name }, row.name);
+    if (column === "shape") return h("td", {}, h("code", {}, text));
+    if (column === "split" && row.axes) return h("td", { title: row.text }, h("code", {}, text));
+    if (column === "asked")
+      return h("td", {}, row.asked ? h("code", {}, row.asked) : h("span", { class: "insp-dim" }, chooser(row)));
+    if (column === "source") return h("td", {}, row.source && sourceLink(this.context, row.source));
+    return null;
   }
 
   private key(e: KeyboardEvent, index: number): void {
@@ -330,44 +333,13 @@ function some(ids: readonly number[]): string {
   return ids.length <= 32 ? ids.join(", ") : `${ids.slice(0, 32).join(", ")}, … (${grouped(ids.length)} in total)`;
 }
 
-function unknown(reason: string): HTMLElement {
-  return h("span", { class: "insp-unavailable", title: reason }, "unknown");
-}
-
 function chooser({ kind }: Row): string {
   return kind === "constraint" ? "from the function" : kind === "value" ? "" : "chosen by XLA";
 }
 
-const COLUMNS: readonly Column<Row>[] = [
-  { name: "name", text: "array", title: "By name", value: ({ name }) => name },
-  { name: "kind", text: "kind", title: "Argument, result, constraint or inner value", value: ({ kind }) => kind },
-  { name: "shape", text: "shape", title: "Shape of the whole array", value: ({ what }) => what },
-  {
-    name: "split",
-    text: "sharding",
-    title: "Mesh axes that split each dimension",
-    value: ({ axes }) => axes && specText(axes),
-  },
-  {
-    name: "part_bytes",
-    text: "per device",
-    title: "Bytes of the part on one device",
-    isNumber: true,
-    value: (row) => row.part_bytes,
-  },
-  {
-    name: "replicated_over",
-    text: "replicated over",
-    title: "Mesh axes over which the array is replicated",
-    value: (row) => row.replicated_over.join(", "),
-  },
-  { name: "asked", text: "requested", title: "The PartitionSpec of your code", value: ({ asked }) => asked || null },
-  {
-    name: "source",
-    text: "source",
-    title: "By source line",
-    value: ({ source }) => source && `${source.file}:${source.line ?? ""}`,
-  },
-];
+/** Values of cells with names that Python's description lacks: a notebook cell is `In [3]`. */
+const VALUES: Record<string, (row: Row) => string | null> = {
+  source: ({ source }) => source && `${source.file}:${source.line ?? ""}`,
+};
 
 export const pane = (context: Context): Pane => new ShardingsPane(context);

@@ -69,8 +69,12 @@ class Sharding(Tabular):
         copies = math.prod(self._size(axis) for axis in self.replicated_over)
         over = f", each on {copies} devices ({', '.join(self.replicated_over)})" if copies > 1 else ""
         short = "" if not any(map(self.is_short, self.parts)) else ", the last short"
-        spec = ", ".join("+".join(axes) or "-" for axes in self.axes)
-        return f"<{list(self.shape)} split by ({spec}) on the {self.mesh}: {len(self.parts)} part{'s' * (len(self.parts) > 1)} of {sizes}{over}{short}>"
+        return f"<{list(self.shape)} split by {self.split_text} on the {self.mesh}: {len(self.parts)} part{'s' * (len(self.parts) > 1)} of {sizes}{over}{short}>"
+
+    @property
+    def split_text(self) -> str:
+        """The axes that split each dimension: `(data, -, model+expert)`."""
+        return f"({', '.join('+'.join(axes) or '-' for axes in self.axes)})"
 
     @property
     def part_shape(self) -> tuple[int, ...]:

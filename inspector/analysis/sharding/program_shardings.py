@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.sharding.array_sharding import Sharding
@@ -15,9 +15,10 @@ from inspector.hlo.devices.sharding import sharding_text
 from inspector.hlo.devices.sharding_axes import axes_of
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import HLO_TYPES, Shape
-from inspector.hlo.source import Frame, library_text, own_frame
-from inspector.support.tables import Kind, Tabular, make_table
-from inspector.support.units import format_list
+from inspector.hlo.source import Frame, library_text, line_text, own_frame
+from inspector.support.columns import TableColumn, TableDescription
+from inspector.support.tables import Tabular
+from inspector.support.units import format_array, format_list
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,36 +106,53 @@ class Shardings(Tabular):
 
         `split` has the mesh axes of each dimension, `replicated_over` the axes along which devices hold the same part.
         """
-        return make_table(_KINDS, map(_row, self.items))
+        return SHARDING_COLUMNS.data_frame(self.items)
 
 
-_KINDS: dict[str, Kind] = {
-    "kind": "text",
-    "name": "text",
-    "dtype": "text",
-    "shape": "object",
-    "split": "object",
-    "part_shape": "object",
-    "part_bytes": "int",
-    "replicated_over": "object",
-    "asked": "text",
-    "source_file": "text",
-    "source_line": "int",
-    "library_line": "text",
-    "unknown": "reasons",
-}
 _NO_LINE = Unavailable("only intermediate values have a source line")
 
 
-def _row(one: ArraySharding) -> Sequence[object]:
-    known = one.sharding
-    split, part, over = (
-        (known,) * 3 if isinstance(known, Unavailable) else (known.axes, known.part_shape, known.replicated_over)
-    )
+def _known(one: ArraySharding, part: Callable[[Sharding], object]) -> object:
+    return one.sharding if isinstance(one.sharding, Unavailable) else part(one.sharding)
+
+
+def _split_text(one: ArraySharding) -> str:
+    return "unknown" if isinstance(one.sharding, Unavailable) else one.sharding.split_text
+
+
+def _line(one: ArraySharding, part: Callable[[Frame], object]) -> object:
     frame = own_frame(one.frames)
-    file, line = (frame.file, frame.line) if frame else (_NO_LINE, _NO_LINE)
-    library = library_text(one.frames)
-    return one.kind, one.name, one.dtype, one.shape, split, part, one.part_bytes, over, one.asked, file, line, library
+    return part(frame) if frame else _NO_LINE
+
+
+SHARDING_COLUMNS: TableDescription[ArraySharding] = TableDescription(
+    TableColumn("name", "text", lambda one: one.name, "array", "Path of an argument or result, or name of an instruction", views=("data_frame", "pane")),
+    TableColumn("kind", "text", lambda one: one.kind, "kind", "Argument, result, constraint or inner value", views=("data_frame", "pane")),
+    TableColumn("dtype", "text", lambda one: one.dtype),
+    TableColumn(
+        "shape", "object", lambda one: one.shape, "shape", "Shape of the whole array", views=("data_frame", "pane"),
+        text=lambda one: format_array(one.dtype, one.shape),
+    ),
+    TableColumn(
+        "split", "object", lambda one: _known(one, lambda known: known.axes), "sharding",
+        "Mesh axes that split each dimension", views=("data_frame", "pane"), text=_split_text,
+    ),
+    TableColumn("part_shape", "object", lambda one: _known(one, lambda known: known.part_shape)),
+    TableColumn(
+        "part_bytes", "int", lambda one: one.part_bytes, "per device", "Bytes of the part on one device", "bytes",
+        ("data_frame", "pane"),
+    ),
+    TableColumn(
+        "replicated_over", "object", lambda one: _known(one, lambda known: known.replicated_over), "replicated over",
+        "Mesh axes over which the array is replicated", views=("data_frame", "pane"),
+    ),
+    TableColumn("asked", "text", lambda one: one.asked, "requested", "The PartitionSpec of your code", views=("data_frame", "pane")),
+    TableColumn("source_file", "text", lambda one: _line(one, lambda frame: frame.file)),
+    TableColumn("source_line", "int", lambda one: _line(one, lambda frame: frame.line)),
+    TableColumn("library_line", "text", lambda one: library_text(one.frames)),
+    TableColumn("source", "text", lambda one: line_text(one.frames) or None, "source", "Line of your code", views=("pane",)),
+    first=("kind",),
+)  # fmt: skip
 
 
 def shardings(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypedDict
 
-from inspector.analysis.sharding.program_shardings import MOST_DEVICES, ArraySharding, shardings
+from inspector.analysis.sharding.program_shardings import MOST_DEVICES, SHARDING_COLUMNS, ArraySharding, shardings
 from inspector.compilation.compiled import CompiledProgram, placed_mesh
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
@@ -13,6 +13,7 @@ from inspector.stages.compiled import whole_program
 from inspector.support.units import format_array
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
+from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.panes.framework.pane import Entry, Pane
 from inspector.widgets.variants import Variant
 
@@ -25,6 +26,7 @@ class ShardedArray(TypedDict):
 
     Attributes:
       what: dtype and shape.
+      cells: cells of the table, in the order of `ShardingList.columns`.
       axes: mesh axes that split each dimension; None if the sharding is not expressed by axes, with the `reason`.
       asked: the user's spec, "" if XLA chose the sharding.
       text: the sharding in XLA's notation.
@@ -37,10 +39,10 @@ class ShardedArray(TypedDict):
     axes: list[list[str]] | None
     reason: str
     replicated_over: list[str]
-    part_bytes: int | None
     asked: str
     text: str
     source: messages.SourceLine | None
+    cells: list[messages.TableCell]
 
 
 class ShardingList(TypedDict):
@@ -49,6 +51,7 @@ class ShardingList(TypedDict):
     Attributes:
       axis_names, axis_sizes: axes of the mesh.
       ids: JAX's ids of the mesh's devices, in row-major order.
+      columns: headings of the table.
       left_out: number of arrays that are not listed.
       has_values: whether intermediate values are included, which requires recorded passes.
       note: the reason why there are none; "" if there are some.
@@ -59,6 +62,7 @@ class ShardingList(TypedDict):
     axis_names: list[str]
     axis_sizes: list[int]
     ids: list[int]
+    columns: list[messages.TableHead]
     rows: list[ShardedArray]
     left_out: int
     has_values: bool
@@ -89,6 +93,7 @@ class ShardingsPane(Pane):
             axis_names=[] if mesh is None else list(mesh.axis_names),
             axis_sizes=[] if mesh is None else list(mesh.axis_sizes),
             ids=ids,
+            columns=heads_of(SHARDING_COLUMNS),
             rows=[_array(each) for each in rows],
             left_out=len(arrays) - len(rows),
             has_values=whole is not None,
@@ -106,10 +111,10 @@ def _array(each: ArraySharding) -> ShardedArray:
         axes=None if isinstance(known, Unavailable) else [list(axes) for axes in known.axes],
         reason=known.reason if isinstance(known, Unavailable) else "",
         replicated_over=[] if isinstance(known, Unavailable) else list(known.replicated_over),
-        part_bytes=None if isinstance(each.part_bytes, Unavailable) else each.part_bytes,
         asked=each.asked,
         text=each.text,
         source=source_line(each.frames),
+        cells=cells_of(SHARDING_COLUMNS, each),
     )
 
 

@@ -15,8 +15,10 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
+from inspector.analysis.sharding.program_shardings import SHARDING_COLUMNS
 from inspector.errors import ParameterError, Unavailable
 from inspector.lowering.lower import Lowered
+from inspector.support.columns import ViewCell
 from tests.absent import needs_tpu
 
 NAMES, SIZES = ("a", "b", "c"), (2, 2, 2)
@@ -58,6 +60,10 @@ def test_arguments_results_and_constraints(target: str) -> None:
     table = found.table()
     assert table["part_bytes"].notna().all()
     assert list(table["source_line"].notna()) == [False] * 4 + [True]
+    assert [*table.columns] == [
+        "kind", "name", "dtype", "shape", "split", "part_shape", "part_bytes", "replicated_over", "asked", "source_file",
+        "source_line", "library_line", "unknown",
+    ]  # fmt: skip
     with pytest.raises(ParameterError, match="The arrays are params"):
         found["y"]
 
@@ -99,3 +105,15 @@ def test_devices_without_named_axes_are_marked() -> None:
     assert "no mesh with named axes" in told.sharding.reason
     assert told.text
     assert "no mesh" in nameless.shardings().table()["unknown"][0]
+    cells = {column.name: column.cell(told) for column in SHARDING_COLUMNS.of("pane")}
+    for name in ("split", "part_bytes", "replicated_over"):
+        assert cells[name] == ViewCell(None, "unknown", told.sharding.reason)
+
+
+def test_a_pane_shows_the_formatted_cells() -> None:
+    program = lowered()
+    found = program.shardings(program.compile(target="cpu:8"))
+    weights, inside = SHARDING_COLUMNS.texts("pane", found["params['w']"]), SHARDING_COLUMNS.texts("pane", found[4])
+    assert weights == ("params['w']", "argument", "float32[32, 16]", "(-, c)", "1 KiB", "a, b", found[0].asked, "")
+    assert inside[3:6] == ("(a, b+c)", "64 B", "")
+    assert inside[-1].startswith(f"{__file__}:")
