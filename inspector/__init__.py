@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from inspector import settings as settings
     from inspector._jax.caches.compile_events import CompileEvent as CompileEvent
     from inspector._jax.caches.compile_events import watch_compiles as watch_compiles
-    from inspector._jax.caches.retraces import watch_retraces as watch_retraces
     from inspector._jax.caches.shared_compiles import share_compiles as share_compiles
     from inspector.analysis.collectives.exchanges.links import Links as Links
     from inspector.analysis.collectives.exchanges.switch import Switch as Switch
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from inspector.platforms import Peak as Peak
     from inspector.stages.compiled import Compiled as Compiled
     from inspector.stages.lowered import Lowered as Lowered
+    from inspector.stages.retraces import watch_retraces as watch_retraces
     from inspector.toolchain.flags.catalog import option_catalog as option_catalog
     from inspector.widgets.saving.report import report as report
 
@@ -94,7 +94,7 @@ _HOMES = {
     "sweep": "inspector.api.sweep",
     "targets": "inspector.engines.targets",
     "watch_compiles": "inspector._jax.caches.compile_events",
-    "watch_retraces": "inspector._jax.caches.retraces",
+    "watch_retraces": "inspector.stages.retraces",
     "xla_computation": "inspector.lowering.xla_computation",
 }
 

@@ -999,25 +999,15 @@ export interface RunComparison {
   rows: OutputDifference[];
 }
 
-export interface RetraceChange {
-  what: string;
-  where: string;
-  now: string;
-  before: string;
-}
-
 export interface RetraceRow {
   function: string;
-  event: string;
   is_explored: boolean;
   defined_at: SourceLine | null;
   called_at: SourceLine | null;
   call: string;
-  cause: string;
-  remark: string;
-  changes: RetraceChange[];
   count: number;
   explanation: string;
+  differences: TableCell[][];
 }
 
 export interface Retraces {
@@ -1025,6 +1015,7 @@ export interface Retraces {
   watching: boolean;
   was_watched: boolean;
   first_calls: number;
+  columns: TableHead[];
   rows: RetraceRow[];
   left_out: number;
   note: string;

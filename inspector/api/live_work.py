@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from inspector._jax.caches.retraces import RetraceWatch
 from inspector.api.suitable_targets import platform_of, suitable_target
 from inspector.engines.targets import offered_targets
 from inspector.lowering.lower import lower
 from inspector.lowering.pallas import fields_of
+from inspector.stages.retraces import RetraceWatch
 from inspector.widgets.work import Work
 
 if TYPE_CHECKING:

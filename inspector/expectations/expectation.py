@@ -27,6 +27,7 @@ from inspector.expectations.limits import Amount, Limit
 from inspector.expectations.message import ProgramHeading, message
 from inspector.stages.compiled import Compiled, as_compiled
 from inspector.stages.lowered import Lowered
+from inspector.stages.retraces import RETRACE_COLUMNS
 from inspector.support.tracebacks import without_own_frames
 from inspector.support.units import counted, format_count, parse_bytes, parse_count
 
@@ -263,15 +264,14 @@ class Expectation:
                 "no_recompile needs the function with its arguments: expect(step, *args).no_recompile(*others)."
             )
         retraces = self._again(*args, **kwargs)
-        changed = [(each, change) for each in retraces for change in each.changes]
-        lines = tuple(
-            TableLine((c.what, c.where, c.before, c.now, each.fun_name), (), is_against=True) for each, c in changed
-        )
+        rows = [RETRACE_COLUMNS.texts("check", each) for retrace in retraces for each in retrace.differences()]
+        lines = tuple(TableLine(cells, (), is_against=True) for cells in rows)
         causes = ", ".join(dict.fromkeys(each.cause for each in retraces))
         got = f"{format_count(len(retraces))}: {causes}" if retraces else "none"
-        columns = ("differs", "argument", "before", "now", "function")
         event = "compiles" if any(each.event == "compile" for each in retraces) else "traces"
-        return self._add(CheckResult(f"{event} for another call", "none", got, not retraces, columns, lines))
+        return self._add(
+            CheckResult(f"{event} for another call", "none", got, not retraces, RETRACE_COLUMNS.titles("check"), lines)
+        )
 
     # ------------------------------------------------------------------ baselines
 

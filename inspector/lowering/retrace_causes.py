@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 
-from inspector._jax.caches.retraces import Retrace, compile_between, watch_retraces
 from inspector._jax.lowering import jitted_calls
 from inspector.errors import ParameterError
 from inspector.lowering.assemble import fun_name, mapped_errors
+from inspector.stages.retraces import Retrace, compile_between, watch_retraces
 
 Call = tuple[Sequence[Any], Mapping[str, Any]]
 

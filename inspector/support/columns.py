@@ -89,21 +89,23 @@ class ViewCell:
 class TableDescription(Generic[T]):
     """The columns of a table, in the order in which views show them."""
 
-    def __init__(self, *columns: TableColumn[T], first: Sequence[str] = ()) -> None:
+    def __init__(self, *columns: TableColumn[T], first: Sequence[str] = (), has_reasons: bool = True) -> None:
         """Describes a table.
 
         Args:
           columns: the columns.
           first: names of the columns that data frames begin with. Scripts may rely on their positions.
+          has_reasons: whether data frames end with the column `unknown`, which tables with unknown values need.
         """
         self.columns = columns
+        self._reasons: dict[str, Kind] = {UNKNOWN: "reasons"} if has_reasons else {}
         shown = {column.name: column for column in columns if "data_frame" in column.views}
         self._framed = [*(shown.pop(name) for name in first), *shown.values()]
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of data frames."""
-        return (*(column.name for column in self._framed), UNKNOWN)
+        return (*(column.name for column in self._framed), *self._reasons)
 
     def of(self, view: View) -> tuple[TableColumn[T], ...]:
         """Returns the columns of a view."""
@@ -113,7 +115,7 @@ class TableDescription(Generic[T]):
         """Returns rows as a data frame with the reasons for missing values in the column `unknown`."""
         kinds: dict[str, Kind] = {column.name: column.kind for column in self._framed}
         cells = ([column.value(row) for column in self._framed] for row in rows)
-        return make_table({**kinds, UNKNOWN: "reasons"}, cells)
+        return make_table({**kinds, **self._reasons}, cells)
 
     def titles(self, view: View) -> tuple[str, ...]:
         """Returns the headings of a view."""

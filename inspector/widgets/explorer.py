@@ -25,6 +25,7 @@ from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.reports import bundle
 from inspector.reports.recorded_exploration import RecordedVariant
 from inspector.stages.lowered import Lowered
+from inspector.stages.retraces import Retraces
 from inspector.support import files, memory_release
 from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
@@ -38,7 +39,7 @@ from inspector.widgets.saving.recorder import Recorder
 from inspector.widgets.saving.stored_output import is_batch
 from inspector.widgets.threads import Threads, remaining
 from inspector.widgets.variants import OptionsLike, Variant
-from inspector.widgets.work import Retraces, Work
+from inspector.widgets.work import Work
 
 if TYPE_CHECKING:
     import pandas as pd

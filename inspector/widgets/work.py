@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from inspector.errors import ExecutionError, ParameterError
 from inspector.stages.lowered import compile_request
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.compilation.options.options import FlagValue, Options
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from inspector.reports.portable import PortableModules
     from inspector.stages.kernel import Kernel
     from inspector.stages.lowered import Lowered
+    from inspector.stages.retraces import RetraceWatch
 
 Axes = Sequence[tuple[str, int]] | None
 """An axis environment as pairs of name and size, or None."""
@@ -154,58 +153,6 @@ class ScanJob(Protocol):
     def resume(self) -> ScanJob: ...
     def add_progress_callback(self, callback: Callable[[Any], None]) -> None: ...
     def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
-
-
-class Change(Protocol):
-    """A difference between a call and the one before: `inspector._jax.caches.retraces.Changed`."""
-
-    @property
-    def what(self) -> str: ...
-    @property
-    def where(self) -> str: ...
-    @property
-    def now(self) -> str: ...
-    @property
-    def before(self) -> str: ...
-
-
-class Retrace(Protocol):
-    """A call that JAX traced again or XLA compiled again: `inspector._jax.caches.retraces.Retrace`."""
-
-    @property
-    def fun_name(self) -> str: ...
-    @property
-    def defined_at(self) -> str: ...
-    @property
-    def called_at(self) -> str: ...
-    @property
-    def cause(self) -> str: ...
-    @property
-    def changes(self) -> Sequence[Change]: ...
-    @property
-    def explanation(self) -> str: ...
-    @property
-    def event(self) -> str: ...
-
-
-class Retraces(Protocol):
-    """A sequence of retraces, in order: `inspector._jax.caches.retraces.Retraces`."""
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Retrace]: ...
-    def __getitem__(self, index: int, /) -> Retrace: ...
-    def table(self) -> pd.DataFrame: ...
-
-
-class RetraceWatch(Protocol):
-    """Collects retraces while it is on: `inspector._jax.caches.retraces.RetraceWatch`."""
-
-    @property
-    def found(self) -> Retraces: ...
-    @property
-    def is_on(self) -> bool: ...
-    def start(self, heard: Callable[[], None]) -> None: ...
-    def stop(self) -> None: ...
 
 
 class ObserveJob(Protocol):

@@ -65,6 +65,12 @@ def test_data_frames_keep_numbers_and_reasons() -> None:
     assert "at least" in frame["unknown"][1]
 
 
+def test_a_table_of_known_values_has_no_reasons() -> None:
+    column = TableColumn("name", "text", lambda row: row["name"])
+    description: TableDescription[dict[str, Any]] = TableDescription(column, has_reasons=False)
+    assert description.names == (*description.data_frame(ROWS).columns,) == ("name",)
+
+
 def test_a_first_column_must_be_in_data_frames() -> None:
     with pytest.raises(KeyError, match="tags"):
         TableDescription(TableColumn("tags", "text", str, views=("pane",)), first=("tags",))

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import inspector
-from inspector._jax.caches.retraces import RetraceWatch
 from inspector.errors import ClosedError, Unavailable
+from inspector.stages.retraces import RetraceWatch
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import retraces as pane
 from tests.widgets.fakes import FakeWork, Mailbox, lowered
@@ -68,8 +68,12 @@ def test_retraces_are_sent_during_the_watch(explorer: Explorer) -> None:
     step(ONE[:2])
     message = told(mailbox, 1)
     (row,) = message["rows"]
-    assert (row["function"], row["is_explored"], row["count"], row["cause"]) == ("step", True, 1, "arguments")
-    assert [(c["what"], c["where"], c["now"]) for c in row["changes"]] == [("shape", "x", "f32[2]")]
+    assert (row["function"], row["is_explored"], row["count"]) == ("step", True, 1)
+    names = [head["name"] for head in message["columns"]]
+    assert names == ["function", "called_at", "count", "event", "what", "where", "now", "before"]
+    line = row["called_at"]["line"]
+    texts = ["step", f"{__file__}:{line}", "1", "trace", "shape", "x", "f32[2]", "f32[1]"]
+    assert [cell["text"] for cell in row["differences"][0]] == texts
     assert row["called_at"]["file"] == row["defined_at"]["file"] == __file__
     assert row["call"] == "step(ONE[:2])"
     assert "f32[2]" in row["explanation"]
@@ -80,7 +84,11 @@ def test_retraces_are_sent_during_the_watch(explorer: Explorer) -> None:
     found = explorer.retraces
     assert not isinstance(found, Unavailable)
     assert len(found) == 1
-    assert found.table()["where"].tolist() == ["x"]
+    table = found.table()
+    assert [*table.columns] == [
+        "function", "called_at", "cause", "what", "where", "now", "before", "defined_at", "event",
+    ]  # fmt: skip
+    assert [*table.loc[0, "cause":"before"]] == ["arguments", "shape", "x", "f32[2]", "f32[3]"]
 
 
 def test_retraces_repeated_by_a_loop_are_one_row(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,13 +104,17 @@ def test_retraces_repeated_by_a_loop_are_one_row(explorer: Explorer, monkeypatch
     explorer.watch_retraces()  # again: nothing is heard twice, and all is told
     message = mailbox.last("retraces")
     assert (message["left_out"], message["first_calls"]) == (1, 2)
-    latest = [row["changes"][0]["now"] for row in message["rows"]]
+    now = [head["name"] for head in message["columns"]].index("now")
+    latest = [row["differences"][0][now]["text"] for row in message["rows"]]
     assert latest == ["f32[2]", "f32[1]"]
     monkeypatch.setattr(pane, "_MOST", 10)
     explorer.watch_retraces()
     repeated = mailbox.last("retraces")["rows"][-1]
-    assert (repeated["cause"], repeated["count"], repeated["is_explored"]) == ("defined again", 3, False)
-    assert "Define and jit it once" in repeated["remark"]
+    assert (repeated["count"], repeated["is_explored"]) == (3, False)
+    texts = [cell["text"] for cell in repeated["differences"][0]]
+    assert texts[2:6] == ["3", "trace", "defined again", ""]
+    assert "Define and jit it once" in texts[now]
+    assert texts[-1] == ""
 
 
 def test_the_line_is_the_users_where_a_library_calls(tmp_path: Path) -> None:
@@ -147,8 +159,10 @@ def test_a_page_has_them(explorer: Explorer, tmp_path: Any) -> None:
     explorer.watch_retraces(False)
     explorer.save_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "shape of tree[&#x27;&lt;a&gt;&#x27;]: f32[2], previously f32[3]" in page
-    assert "<a>" not in page.partition("Recompilations")[2].partition("</details>")[0]
+    table = page.partition("<summary>Retraces</summary>")[2].partition("</details>")[0]
+    assert "<th>difference</th><th>argument</th><th>now</th><th>before</th>" in table
+    assert "<td>shape</td><td>tree[&#x27;&lt;a&gt;&#x27;]</td><td>f32[2]</td><td>f32[3]</td>" in table
+    assert "<a>" not in table
 
 
 def test_places_are_read_from_jaxs_words() -> None:

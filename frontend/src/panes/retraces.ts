@@ -2,9 +2,9 @@
 
 import { textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
+import { cellOf, columnsOf } from "../lib/described.ts";
 import { fill, h, update } from "../lib/dom.ts";
 import { plural } from "../lib/format.ts";
-import { COLUMNS, type Difference, differences } from "../lib/retraces.ts";
 import { Sorting } from "../lib/sorting.ts";
 import type * as messages from "../messages.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
@@ -16,6 +16,12 @@ const WATCH = "Start recording why JAX traces again in this notebook's process";
 const HOW =
   "Choose Watch, then call the function again in another cell or run a program. Each call that JAX traces and compiles again is listed with the argument that differed.";
 const WATCHING = "Watching. Call the function again in any cell; calls that JAX traces again are listed here.";
+
+/** A difference from the closest earlier call, with its cells. */
+interface Difference {
+  readonly row: messages.RetraceRow;
+  readonly cells: readonly messages.TableCell[];
+}
 
 class RetracesPane implements Pane {
   readonly element = h("div", { class: "insp-retraces insp-scroll", tabindex: 0, "aria-label": "Retraces" });
@@ -31,7 +37,6 @@ class RetracesPane implements Pane {
   private shown: readonly Difference[] = [];
 
   constructor(private readonly context: Context) {
-    this.sorting.show(COLUMNS);
     const copied = (): string => (this.shown.length ? this.sorting.text(this.shown) : "");
     this.tools.append(this.count, this.watch, copyButton(copied, "explorer.retraces.table()"));
     this.ends = [follow(context, "retraces", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
@@ -63,9 +68,11 @@ class RetracesPane implements Pane {
     this.drawTools(latest);
     if (!latest) return fill(this.element, awaited(synced, "Lowering", "Retraces not received"));
     if (latest.note) return fill(this.element, empty("Watching is unavailable", latest.note));
-    this.shown = this.sorting.sorted(differences(latest.rows));
+    this.sorting.show(columnsOf(latest.columns));
+    const differences = latest.rows.flatMap((row) => row.differences.map((cells) => ({ row, cells })));
+    this.shown = this.sorting.sorted(differences);
     if (!this.shown.length) return fill(this.element, this.absence(latest));
-    fill(this.body, ...this.shown.map((each) => this.row(each)));
+    fill(this.body, ...this.shown.map((each) => this.row(latest.columns, each)));
     this.more.textContent = latest.left_out ? `${plural(latest.left_out, "earlier reason")} not shown.` : "";
     this.more.hidden = !latest.left_out;
     // The table stays in place while rows arrive, and so does the scroll position.
@@ -90,26 +97,28 @@ class RetracesPane implements Pane {
     return empty(synced.isAlone ? "Not watched" : "Not watching yet", synced.remedy || HOW);
   }
 
-  private row({ row, what, where, now, before }: Difference): HTMLElement {
-    const value = h("td", { class: "insp-retraces-value", colspan: before ? 1 : 2 }, before ? h("code", {}, now) : now);
-    return h(
-      "tr",
-      { title: row.explanation },
-      h(
-        "th",
-        { scope: "row", class: row.is_explored ? "insp-retraces-own" : "" },
-        row.function,
-        " ",
-        this.definition(row),
-      ),
-      h("td", {}, sourceLink(this.context, row.called_at), h("code", { class: "insp-retraces-call" }, row.call)),
-      h("td", { class: "insp-number" }, String(row.count)),
-      h("td", {}, row.event),
-      h("td", {}, what),
-      h("td", { class: "insp-retraces-value" }, h("code", {}, where)),
-      value,
-      before && h("td", { class: "insp-retraces-value" }, h("code", {}, before)),
-    );
+  private row(heads: readonly messages.TableHead[], { row, cells }: Difference): HTMLElement {
+    const texts = Object.fromEntries(heads.map(({ name }, i) => [name, cells[i]!.text]));
+    const value = (text: string | HTMLElement, columns = 1): HTMLElement =>
+      h("td", { class: "insp-retraces-value", colspan: columns }, text);
+    const special: Record<string, () => HTMLElement | null> = {
+      function: () =>
+        h(
+          "th",
+          { scope: "row", class: row.is_explored ? "insp-retraces-own" : "" },
+          row.function,
+          " ",
+          this.definition(row),
+        ),
+      called_at: () =>
+        h("td", {}, sourceLink(this.context, row.called_at), h("code", { class: "insp-retraces-call" }, row.call)),
+      where: () => value(h("code", {}, texts["where"])),
+      // An explanation takes the place of both values.
+      now: () => (texts["before"] ? value(h("code", {}, texts["now"])) : value(texts["now"]!, 2)),
+      before: () => (texts["before"] ? value(h("code", {}, texts["before"])) : null),
+    };
+    const drawn = heads.map((head, i) => (special[head.name] ?? (() => cellOf(head, cells[i]!)))());
+    return h("tr", { title: row.explanation }, ...drawn);
   }
 
   private definition({ defined_at }: messages.RetraceRow): HTMLElement | null {

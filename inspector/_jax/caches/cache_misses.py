@@ -3,7 +3,7 @@
 JAX's explanation of a trace is text, names the closest call by the order of the text, and leaves out shardings and static
 values. This module compares the keys in JAX's caches instead: `trace_to_jaxpr` has those of traces, `_cached_lowering_to_hlo` and
 `_cached_compilation` those of lowerings and compiles. The keys of the miss are local variables of JAX's
-functions on the stack. `retraces.py` installs the listeners and makes the public values.
+functions on the stack. `cache_miss_events.py` installs the listeners.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ What = Literal[
     "structure", "setting",
 ]  # fmt: skip
 Change = tuple[What, str, str, str]
-"""Property, argument, new value, old value: the fields of `retraces.Changed`."""
+"""Property, argument, new value, old value: the fields of `stages.retraces.Changed`."""
 
 BEGINS = "TRACING CACHE MISS at "
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Miss:
-    """A trace or compile that was not in JAX's caches; the fields are those of `retraces.Retrace`."""
+    """A trace or compile that was not in JAX's caches; the fields are those of `stages.retraces.Retrace`."""
 
     fun_name: str
     defined_at: str

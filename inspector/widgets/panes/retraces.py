@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import html
 import linecache
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal, TypedDict
 
 from inspector.hlo.source import Root
 from inspector.stages.lowered import Lowered
+from inspector.stages.retraces import RETRACE_COLUMNS, Retrace
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
+from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.panes.framework.pane import Context, Entry, Pane
-from inspector.widgets.work import Retrace
 
 _MOST = 200
 """Distinct retraces that are shown; identical ones, as in a loop, count as one."""
@@ -24,38 +26,25 @@ _PAUSE_S = 0.2
 """Minimum time between two messages, however often a program is traced again."""
 
 
-class RetraceChange(TypedDict):
-    """A difference between a call and the closest earlier call; see `inspector._jax.caches.retraces.Changed`."""
-
-    what: str
-    where: str
-    now: str
-    before: str
-
-
 class RetraceRow(TypedDict):
     """Calls that were traced again for the same reason.
 
     Attributes:
-      event: "trace" or "compile"; see `inspector._jax.caches.retraces.Retrace`.
       is_explored: whether the function is the Explorer's.
       call: source line of the call; "" if it cannot be read.
-      remark: explanation of the cause if no change is known; "" if there are changes.
       count: number of such calls.
       explanation: JAX's explanation of the latest call.
+      differences: cells of the table, in the order of `Retraces.columns`, for each difference from the closest earlier call.
     """
 
     function: str
-    event: str
     is_explored: bool
     defined_at: messages.SourceLine | None
     called_at: messages.SourceLine | None
     call: str
-    cause: str
-    remark: str
-    changes: list[RetraceChange]
     count: int
     explanation: str
+    differences: list[list[messages.TableCell]]
 
 
 class Retraces(TypedDict):
@@ -64,6 +53,7 @@ class Retraces(TypedDict):
     Attributes:
       watching: whether the process is being watched.
       was_watched: whether it has ever been watched.
+      columns: headings of the table.
       first_calls: number of functions that were traced for the first time while watching.
       left_out: number of rows that are not listed.
       note: the reason why watching is not possible; "" if it is.
@@ -73,6 +63,7 @@ class Retraces(TypedDict):
     watching: bool
     was_watched: bool
     first_calls: int
+    columns: list[messages.TableHead]
     rows: list[RetraceRow]
     left_out: int
     note: str
@@ -145,7 +136,7 @@ class RetracesPane(Pane):
         retraces = [] if watch is None else [*watch.found]
         again = [each for each in retraces if each.cause != "first call"]
         counts = collections.Counter(map(_key, again))
-        latest: dict[tuple[object, ...], Retrace] = {}
+        latest: dict[Retrace, Retrace] = {}
         for each in reversed(again):
             latest.setdefault(_key(each), each)
         shown = [*latest][:_MOST]
@@ -154,6 +145,7 @@ class RetracesPane(Pane):
             watching=watch is not None and watch.is_on,
             was_watched=self._was_watched,
             first_calls=len(retraces) - len(again),
+            columns=heads_of(RETRACE_COLUMNS),
             rows=[self._row(latest[key], counts[key]) for key in shown],
             left_out=len(latest) - len(shown),
             note="" if watch is not None else _NO_FUNCTION,
@@ -163,39 +155,33 @@ class RetracesPane(Pane):
         defined, called = _place(retrace.defined_at), _place(retrace.called_at)
         own = (self._root.file, self._root.lines[0])
         is_elsewhere = defined is not None and defined[0] == own[0] and defined != own
+        shown = dataclasses.replace(
+            retrace,
+            fun_name=_cut(retrace.fun_name),
+            called_at=_text(_line(called)),
+            changes=tuple(
+                dataclasses.replace(c, where=_cut(c.where), now=_cut(c.now), before=_cut(c.before))
+                for c in retrace.changes
+            ),
+        )
         return RetraceRow(
-            function=_cut(retrace.fun_name),
-            event=retrace.event,
+            function=shown.fun_name,
             is_explored=retrace.fun_name == self._explored and not is_elsewhere,
             defined_at=_line(defined),
             called_at=_line(called),
             call="" if called is None else _cut(linecache.getline(*called).strip()),
-            cause=retrace.cause,
-            remark="" if retrace.changes else _REMARKS.get(retrace.cause, _REMARKS["unknown"]),
-            changes=[
-                RetraceChange(what=c.what, where=_cut(c.where), now=_cut(c.now), before=_cut(c.before))
-                for c in retrace.changes
-            ],
             count=count,
             explanation=_cut(retrace.explanation, 10 * _LONGEST),
+            differences=[cells_of(RETRACE_COLUMNS, each) for each in shown.differences(count)],
         )
 
 
 _NO_FUNCTION = "This exploration was loaded from a file, without its function. To watch this process, use inspector.watch_retraces()."
-_REMARKS: Mapping[str, str] = {
-    "defined again": "A new function object with the same source, as in a loop or a factory. Define and jit it once.",
-    "cache cleared": "jax.clear_caches() or clear_cache() removed the trace.",
-    "placement": "Different shardings, devices or committed arguments.",
-    "arguments": "Different argument types.",
-    "structure": "Different pytree structure or static value.",
-    "context": "Different JAX settings, such as a mesh or a precision.",
-    "unknown": "The difference is not recorded.",
-}
 
 
-def _key(retrace: Retrace) -> tuple[object, ...]:
-    changes = tuple((c.what, c.where, c.now, c.before) for c in retrace.changes)
-    return retrace.fun_name, retrace.defined_at, retrace.called_at, retrace.event, retrace.cause, changes
+def _key(retrace: Retrace) -> Retrace:
+    """Returns a value that is equal for calls that were traced again for the same reason."""
+    return dataclasses.replace(retrace, explanation="")
 
 
 def _place(text: str) -> tuple[str, int] | None:
@@ -217,20 +203,15 @@ def retraces_html(retraces: Retraces) -> str:
     if not retraces["was_watched"]:
         return ""
     if not retraces["rows"]:
-        return "<p>No recompilations while watching.</p>"
-    head = "".join(f"<th>{name}</th>" for name in ("function", "call", "times", "event", "difference"))
+        return "<p>No retraces while watching.</p>"
+    head = "".join(f"<th>{html.escape(column['title'])}</th>" for column in retraces["columns"])
     rows = "".join(
-        f"<tr><td>{html.escape(row['function'])}</td><td>{html.escape(_text(row['called_at']))}</td>"
-        f"<td>{row['count']}</td><td>{html.escape(row['event'])}</td><td>{html.escape(_difference_text(row))}</td></tr>"
+        "<tr>" + "".join(f"<td>{html.escape(cell['text'])}</td>" for cell in cells) + "</tr>"
         for row in retraces["rows"]
+        for cells in row["differences"]
     )
-    return f"<details><summary>Recompilations</summary><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
+    return f"<details><summary>Retraces</summary><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
 
 
 def _text(line: messages.SourceLine | None) -> str:
     return "" if line is None else f"{line['file']}:{line['line']}"
-
-
-def _difference_text(row: RetraceRow) -> str:
-    changes = (f"{c['what']} of {c['where']}: {c['now']}, previously {c['before']}" for c in row["changes"])
-    return "; ".join(changes) or row["remark"]

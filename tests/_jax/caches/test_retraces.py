@@ -20,8 +20,8 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector._jax.caches import cache_misses
-from inspector._jax.caches.retraces import Changed, Retraces
 from inspector.lowering.retrace_causes import retraces
+from inspector.stages.retraces import Changed, Retraces
 
 ONE = np.ones(3, np.float32)
 

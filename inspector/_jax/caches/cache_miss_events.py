@@ -1,0 +1,132 @@
+"""Reports the traces and repeated compiles of JAX in this process while they are watched.
+
+A trace and a compile are two events. JAX traces again for other types, structures, static values and settings, and explains
+the reason in a warning (`jax_explain_cache_misses`). XLA compiles a trace again for other shardings, devices and options,
+which JAX does not explain. `cache_misses.py` determines both reasons from JAX's caches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeAlias
+
+import jax
+from jax import monitoring
+from jax._src.interpreters import partial_eval
+
+from inspector._jax.caches import cache_misses
+from inspector._jax.caches.cache_misses import Miss
+from inspector._jax.lowering.stages import Traced
+from inspector.support.packages import is_library_file
+
+_FLAG = "jax_explain_cache_misses"
+_BEGINS = cache_misses.BEGINS
+_TRACED = "/jax/core/compile/jaxpr_trace_duration"
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+
+Watcher: TypeAlias = Callable[[Miss], object]
+"""Receives each trace and repeated compile, on the thread that traces. `called_at` is a line of the user's code."""
+
+
+def watch(watcher: Watcher) -> None:
+    """Starts to report to a watcher, from all threads. Functions of JAX itself are left out, as in JAX's own explanations."""
+    _listener.add(watcher)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Stops reporting to a watcher."""
+    _listener.remove(watcher)
+
+
+def compile_between(first: Traced, second: Traced) -> Miss | None:
+    """Returns the compile that a second call causes although JAX has its trace; None if one compiled program serves both."""
+    miss = cache_misses.compile_between(first, second)
+    return None if miss is None else _with_users_place(miss)
+
+
+def _with_users_place(miss: Miss) -> Miss:
+    return dataclasses.replace(miss, called_at=_users_place(miss.called_at))
+
+
+class _Listener:
+    """Receives JAX's explanations of traces and its events of compiles while there are watchers; one per process.
+
+    Replaces the logger that JAX writes explanations to, because a level, `logging.disable` or a configuration may silence
+    that logger.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._lock = threading.Lock()
+        self._watchers: list[Watcher] = []
+        self._was_on = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger, name)
+
+    def add(self, watcher: Watcher) -> None:
+        with self._lock:
+            self._watchers.append(watcher)
+            if len(self._watchers) == 1:
+                cache_misses.remember_functions()
+                self._was_on = bool(jax.config.values[_FLAG])
+                jax.config.update(_FLAG, True)
+                partial_eval.logger = self  # type: ignore[assignment]  # has everything that JAX uses of it
+                monitoring.register_event_duration_secs_listener(self._on_duration)
+
+    def remove(self, watcher: Watcher) -> None:
+        with self._lock:
+            self._watchers = [each for each in self._watchers if each != watcher]
+            if not self._watchers:
+                monitoring.unregister_event_duration_listener(self._on_duration)
+                partial_eval.logger = self._logger
+                jax.config.update(_FLAG, self._was_on)
+
+    def log(self, level: int, message: object, *args: object, **rest: Any) -> None:
+        """Handles an explanation, and passes it on if the user enabled JAX's explanations."""
+        text = str(message)
+        is_explanation = text.startswith(_BEGINS)
+        if is_explanation:
+            self._report(cache_misses.trace(_caller(), text))
+        if self._was_on or not is_explanation:
+            self._logger.log(level, message, *args, **rest)
+
+    def _on_duration(self, event: str, duration_secs: float, **kwargs: Any) -> None:  # noqa: ARG002 - JAX names them
+        if event == _TRACED:
+            cache_misses.trace_ended()
+        elif event == _COMPILED:
+            miss = cache_misses.compile_again(_caller())
+            if miss is not None:
+                self._report(miss)
+
+    def _report(self, miss: Miss) -> None:
+        miss = _with_users_place(miss)
+        with self._lock:
+            watchers = tuple(self._watchers)
+        for watcher in watchers:
+            watcher(miss)
+
+
+def _caller() -> FrameType:
+    """Returns the frame that called the caller of this function."""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame and frame.f_back
+    assert frame is not None, "CPython has frames"
+    return frame
+
+
+def _users_place(place: str) -> str:
+    """Returns the innermost line on the stack outside libraries, if `place` is in a library or unknown; otherwise `place`."""
+    frame = inspect.currentframe() if not place or is_library_file(place) else None
+    while frame and is_library_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else place
+
+
+_listener = _Listener(partial_eval.logger)
