@@ -720,6 +720,8 @@ export interface CompileTimePart {
 export interface PassList {
   type: "passes";
   variant: number;
+  columns: TableHead[];
+  copied: string[];
   rows: PassRow[];
   note: string;
   start: ModuleCounts | null;

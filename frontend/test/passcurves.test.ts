@@ -26,6 +26,8 @@ const row = (duration_s: number | null, changed: boolean, after: number | null):
 const list = (rows: messages.PassRow[], start: number | null = 10): messages.PassList => ({
   type: "passes",
   variant: 0,
+  columns: [],
+  copied: [],
   rows,
   note: "",
   start: start === null ? null : counts(start),

@@ -15,27 +15,12 @@ const WHICH: Choice<Which>[] = [
   { value: "changed", text: "Changed", title: "Passes that changed the program" },
   { value: "all", text: "All", title: "Every pass that ran" },
 ];
-const SHOWN: readonly Column<Pass>[] = [
-  { name: "index", text: "#", title: "In execution order", isPlace: true, value: ({ index }) => index },
-  { name: "name", text: "pass", title: "By name", value: ({ name }) => name },
-  { name: "duration_s", text: "time", title: "By time", isNumber: true, value: ({ duration_s }) => duration_s },
-];
-const COPIED: readonly Column<Pass>[] = [
-  SHOWN[0]!,
-  { name: "pipeline", text: "", value: ({ pipeline }) => pipeline },
-  SHOWN[1]!,
-  { name: "changed", text: "", value: ({ changed }) => changed },
-  SHOWN[2]!,
-  ...(["instructions", "fusions", "written_bytes", "collectives"] as const).map((name): Column<Pass> => ({
-    name,
-    text: "",
-    value: ({ counts }) => counts && counts[name],
-  })),
-];
+/** Widths of the columns that Python describes: the mark of changes, the name and the time. */
+const WIDTHS = ["40px", null, "74px"];
 
 export class PassList {
   readonly which: Switcher<Which>;
-  readonly copy = copyButton(() => tabbed(COPIED, this.listed()), "compiled.passes.table()");
+  readonly copy = copyButton(() => this.text(), "compiled.passes.table()");
   private readonly sorting = new Sorting<Pass>(() => this.draw());
   private readonly rows: RowList;
   private passes: messages.PassList | null = null;
@@ -46,14 +31,7 @@ export class PassList {
    */
   constructor(choose: (index: number) => void, changed: () => void) {
     this.which = new Switcher<Which>("Listed passes", WHICH, "changed", changed);
-    this.sorting.show(SHOWN, "index");
-    this.rows = new RowList(
-      "Passes",
-      "Filter passes",
-      ["40px", null, "74px"],
-      (key) => choose(Number(key)),
-      this.sorting.head,
-    );
+    this.rows = new RowList("Passes", "Filter passes", WIDTHS, (key) => choose(Number(key)), this.sorting.head);
   }
 
   get element(): HTMLElement {
@@ -66,6 +44,7 @@ export class PassList {
 
   show(passes: messages.PassList): void {
     this.passes = passes;
+    this.sorting.show(columnsOf(passes.columns), "index");
     this.draw();
   }
 
@@ -78,6 +57,12 @@ export class PassList {
     const all = [...passes.rows.keys()];
     const steps = all.filter((i) => this.which.value === "all" || passes.rows[i]!.is_step);
     return steps.length ? steps : all;
+  }
+
+  /** Returns the listed passes with the columns of Python's data frame. */
+  private text(): string {
+    const columns = (this.passes?.copied ?? []).map((name) => ({ name, text: "", value: valueOf(name) }));
+    return tabbed(columns, this.listed());
   }
 
   private listed(): readonly Pass[] {
@@ -96,7 +81,7 @@ export class PassList {
       group: isGrouped ? pass.pipeline : "",
       text: `${pass.name} ${pass.pipeline}`,
       className: pass.changed ? "" : "insp-unchanged",
-      cells: cells(pass, longest),
+      cells: passes.columns.map(({ name }) => CELLS[name]!(pass, longest)),
     }));
     const changed = passes.rows.filter(({ is_step }) => is_step).length;
     const count = `${plural(changed, "pass", "passes")} of ${passes.rows.length} changed the program`;
@@ -104,24 +89,36 @@ export class PassList {
   }
 }
 
-function cells(pass: Pass, longest: number): HTMLElement[] {
-  const seconds = pass.duration_s;
-  const share = seconds === null ? 0 : Math.sqrt(seconds / longest);
-  return [
-    h(
-      "td",
-      { class: "insp-pass-mark", title: pass.changed ? "Changed the program" : "No changes" },
-      pass.changed ? (pass.is_step ? "●" : "○") : "",
-    ),
-    h("th", { scope: "row", title: `${pass.name} in ${pass.pipeline}` }, pass.name),
-    h(
-      "td",
-      {
-        class: "insp-number insp-pass-time",
-        title: pass.reason || `${seconds} s`,
-        style: `--share:${share.toFixed(3)}`,
-      },
-      seconds === null ? "–" : formatSeconds(seconds),
-    ),
-  ];
+function columnsOf(heads: readonly messages.TableHead[]): Column<Pass>[] {
+  return heads.map(({ name, title, tooltip, is_number }) => {
+    const isPlace = name === "index";
+    return { name, text: title, title: tooltip, isPlace, isNumber: is_number && !isPlace, value: valueOf(name) };
+  });
 }
+
+/** Returns the value of a column: a field of the pass or one of its counts. */
+function valueOf(name: string): Column<Pass>["value"] {
+  return (pass) => {
+    const values: Partial<Record<string, unknown>> = { ...pass.counts, ...pass };
+    return (values[name] ?? null) as string | number | boolean | null;
+  };
+}
+
+const CELLS: Record<string, (pass: Pass, longest: number) => HTMLElement> = {
+  index: ({ changed, is_step }) =>
+    h(
+      "td",
+      { class: "insp-pass-mark", title: changed ? "Changed the program" : "No changes" },
+      changed ? (is_step ? "●" : "○") : "",
+    ),
+  name: ({ name, pipeline }) => h("th", { scope: "row", title: `${name} in ${pipeline}` }, name),
+  duration_s: ({ duration_s: seconds, reason }, longest) => {
+    const share = seconds === null ? 0 : Math.sqrt(seconds / longest);
+    const attributes = {
+      class: "insp-number insp-pass-time",
+      title: reason || `${seconds} s`,
+      style: `--share:${share.toFixed(3)}`,
+    };
+    return h("td", attributes, seconds === null ? "–" : formatSeconds(seconds));
+  },
+};

@@ -7,7 +7,7 @@ of all snapshots stay compressed together.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
 from inspector.compilation.records.packed import pack, unpack
@@ -15,7 +15,8 @@ from inspector.compilation.records.pass_counts import Counts
 from inspector.compilation.records.phases import Phase
 from inspector.compilation.records.texts import Texts
 from inspector.errors import ModuleError, Unavailable
-from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
+from inspector.support.columns import TableColumn, TableDescription
+from inspector.support.tables import Tabular
 from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
@@ -65,6 +66,43 @@ class Pass:
     def after(self) -> str:
         """The module's HLO after the pass."""
         return self.texts[self.after_index]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PassTableRow:
+    """A row of the table of passes: a pass, or a phase of the compile without passes.
+
+    Attributes:
+      index, pipeline, name, changed, duration_s: see `Pass`. A phase has only a name and a duration.
+      counts: counts of the module after the pass; None for a phase.
+    """
+
+    index: int | None
+    pipeline: str | None
+    name: str
+    changed: bool | None
+    duration_s: float | Unavailable
+    counts: Counts | Unavailable | None = None
+
+    def count(self, name: str) -> int | Unavailable | None:
+        """Returns one of the counts by name."""
+        return getattr(self.counts, name) if isinstance(self.counts, Counts) else self.counts
+
+
+PASS_COLUMNS: TableDescription[PassTableRow] = TableDescription(
+    TableColumn("index", "int", lambda row: row.index, "#", "Position in the order of execution", views=("data_frame", "pane")),
+    TableColumn("pipeline", "text", lambda row: row.pipeline),
+    TableColumn("name", "text", lambda row: row.name, "pass", "XLA's name of the pass", views=("data_frame", "pane")),
+    TableColumn("changed", "bool", lambda row: row.changed),
+    TableColumn(
+        "duration_s", "float", lambda row: row.duration_s, "time", "Time of the pass, without the passes within it",
+        "seconds", ("data_frame", "pane"),
+    ),
+    TableColumn("instructions", "int", lambda row: row.count("instructions")),
+    TableColumn("fusions", "int", lambda row: row.count("fusions")),
+    TableColumn("written_bytes", "int", lambda row: row.count("written_bytes"), unit="bytes"),
+    TableColumn("collectives", "int", lambda row: row.count("collectives")),
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,12 +156,12 @@ class Passes(Tabular, Sequence[Pass]):
         `instructions, fusions, written_bytes, collectives`; and `unknown`. The sum of `duration_s` is the time of
         the compile (`timings["compile_s"]`). A phase has no index, pipeline and counts.
         """
-        rows: list[tuple[object, ...]] = [
-            (p.index, p.pipeline, p.name, p.changed, p.duration_s, *_cells(self.counts_at(p.after_index)))
+        rows = [
+            PassTableRow(p.index, p.pipeline, p.name, p.changed, p.duration_s, self.counts_at(p.after_index))
             for p in self.entries
         ]
-        rows += [(None, None, phase.name, None, phase.duration_s, *_cells(None)) for phase in self.phases]
-        return make_table(_COLUMNS, rows)
+        rows += [PassTableRow(None, None, phase.name, None, phase.duration_s) for phase in self.phases]
+        return PASS_COLUMNS.data_frame(rows)
 
     def to_bytes(self) -> bytes:
         """Encodes the passes for another process or a file; `from_bytes` is the inverse."""
@@ -173,16 +211,7 @@ class _Header:
     parts: tuple[int, ...] = ()
 
 
-_COLUMNS: Mapping[str, Kind] = {
-    "index": "int", "pipeline": "text", "name": "text", "changed": "bool", "duration_s": "float",
-    **dict.fromkeys((field.name for field in dataclasses.fields(Counts)), "int"), UNKNOWN: "reasons",
-}  # fmt: skip
-
 _NOT_COUNTED = Unavailable("these passes were recorded without counts", "compile again")
-
-
-def _cells(counts: Counts | Unavailable | None) -> tuple[object, ...]:
-    return dataclasses.astuple(counts) if isinstance(counts, Counts) else (counts,) * len(dataclasses.fields(Counts))
 
 
 def _encode(duration_s: float | Unavailable, reasons: Sequence[Unavailable]) -> float | tuple[int]:

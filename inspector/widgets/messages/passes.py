@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from inspector.widgets.messages.common import Error
+from inspector.widgets.messages.common import Error, TableHead
 
 
 class ModuleCounts(TypedDict):
@@ -18,6 +18,9 @@ class ModuleCounts(TypedDict):
 
 class PassRow(TypedDict):
     """A compiler pass; `duration_s` is None exactly when `reason` explains why.
+
+    A module may have a thousand passes, so a row has no formatted cells. Its values, and those of `counts`, have the names
+    of the columns of `Passes.table()`.
 
     Attributes:
       counts: totals of the module after the pass; None if they were not counted.
@@ -52,12 +55,16 @@ class PassList(TypedDict):
     """The compiler passes of a variant, in order; `note` explains an empty or incomplete list.
 
     Attributes:
+      columns: headings of the list.
+      copied: names of the copied columns.
       start: totals of the module before all passes.
       times: breakdown of the time of the compile that recorded the passes.
     """
 
     type: Literal["passes"]
     variant: int
+    columns: list[TableHead]
+    copied: list[str]
     rows: list[PassRow]
     note: str
     start: ModuleCounts | None

@@ -16,13 +16,14 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options import pass_switches
 from inspector.compilation.options.options import Options
 from inspector.compilation.records.pass_counts import Counts
-from inspector.compilation.records.passes import Pass
+from inspector.compilation.records.passes import PASS_COLUMNS, Pass
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.passes import CompilerPasses
 from inspector.support.units import format_seconds
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
+from inspector.widgets.described_tables import heads_of
 from inspector.widgets.documents import document, packed
 from inspector.widgets.messages.passes import (
     CompileTimePart,
@@ -269,7 +270,10 @@ def _followed(request: FollowRequest, passes: CompilerPasses) -> Following:
 
 
 def _pass_list(number: int, passes: CompilerPasses | Unavailable, times: Sequence[TimePart]) -> PassList:
-    empty = PassList(type="passes", variant=number, rows=[], note="", start=None, times=[_time(part) for part in times])
+    empty = PassList(
+        type="passes", variant=number, columns=heads_of(PASS_COLUMNS), rows=[], note="", start=None,
+        copied=[column.name for column in PASS_COLUMNS.of("data_frame")], times=[_time(part) for part in times],
+    )  # fmt: skip
     if isinstance(passes, Unavailable):
         return empty | {"note": sentence(passes)}
     start = passes.counts_at(passes[0].before_index) if len(passes) else None
