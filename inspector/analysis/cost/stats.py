@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from inspector.analysis.cost.kernels import structure
 from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.cost import Cost
 from inspector.compilation.memory import Memory
 from inspector.compilation.preview import NO_CODE, Preview
 from inspector.errors import ParameterError, Partial, Unavailable
+from inspector.support.columns import TableColumn
 from inspector.support.notebook import short
 from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import Unit
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
 
 Value = float | Unavailable
 
@@ -41,23 +45,24 @@ class Stat:
 
 
 _SPACE = "_allocated_bytes"
-_MEMORY = (
-    ("peak_bytes", "peak memory", True),
-    ("argument_bytes", "arguments", False),
-    ("output_bytes", "outputs", False),
-    ("alias_bytes", "outputs in donated arguments", False),
-    ("temp_bytes", "temporaries", True),
-    ("constant_bytes", "constants", False),
-    ("generated_code_bytes", "generated code", True),
+_Description = tuple[str, str, Unit, bool]
+"""Key, label, unit and `less_is_better` of a `Stat`."""
+_MEMORY: tuple[_Description, ...] = (
+    ("peak_bytes", "peak memory", "bytes", True),
+    ("argument_bytes", "arguments", "bytes", False),
+    ("output_bytes", "outputs", "bytes", False),
+    ("alias_bytes", "outputs in donated arguments", "bytes", False),
+    ("temp_bytes", "temporaries", "bytes", True),
+    ("constant_bytes", "constants", "bytes", False),
+    ("generated_code_bytes", "generated code", "bytes", True),
 )
-_COST = (
-    ("flops", "floating-point operations", True),
-    ("transcendentals", "transcendentals", True),
-    ("bytes_accessed", "bytes accessed", True),
+_COST: tuple[_Description, ...] = (
+    ("flops", "floating-point operations", "count", True),
+    ("transcendentals", "transcendentals", "count", True),
+    ("bytes_accessed", "bytes accessed", "bytes", True),
 )
-
-
-_STRUCTURE: tuple[tuple[str, str, Unit, bool], ...] = (
+_TIME: _Description = ("compile_s", "compile time", "seconds", True)
+_STRUCTURE: tuple[_Description, ...] = (
     ("vmem_scratch_bytes", "largest VMEM scratch of a kernel", "bytes", True),
     ("kernels", "kernels", "count", True),
     ("fusions", "fusions", "count", False),
@@ -72,20 +77,36 @@ def stats(program: CompiledProgram | Preview) -> tuple[Stat, ...]:
     """Returns memory, cost and compile time of a program. Host memory is included only if some is used."""
     memory = program.memory
     cost = program.cost
-    rows = [_memory_stat(memory, key, label, better) for key, label, better in _MEMORY]
+    rows = [_stat(memory, *each) for each in _MEMORY]
     if not isinstance(memory, Unavailable):
         host = [
-            _memory_stat(memory, f"host_{key}", f"{label} in host memory", better) for key, label, better in _MEMORY
+            _stat(memory, f"host_{key}", f"{label} in host memory", unit, better)
+            for key, label, unit, better in _MEMORY
         ]
         rows += [row for row in host if row.value]
         rows += _reported(memory)
-    for key, label, better in _COST:
-        value = cost if isinstance(cost, Unavailable) else getattr(cost, key)
-        rows.append(Stat(key, label, "bytes" if key.startswith("bytes") else "count", value, better))
+    rows += [_stat(cost, *each) for each in _COST]
     compile_s: Value = NO_CODE
     if isinstance(program, CompiledProgram):
         compile_s = program.timings.get("compile_s", Unavailable("the engine did not measure it"))
-    return (*rows, Stat("compile_s", "compile time", "seconds", compile_s))
+    key, label, unit, better = _TIME
+    return (*rows, Stat(key, label, unit, compile_s, better))
+
+
+def stat_columns(values: Callable[[T], Mapping[str, Value]], *keys: str) -> tuple[TableColumn[T], ...]:
+    """Returns columns for numbers of `stats` on pages.
+
+    Args:
+      values: returns the numbers of a row by key; a missing number is an empty cell.
+      keys: keys of memory, cost and compile time.
+    """
+    known = {key: (label, unit) for key, label, unit, _ in (*_MEMORY, *_COST, _TIME)}
+
+    def column(key: str) -> TableColumn[T]:
+        label, unit = known[key]
+        return TableColumn(key, "float", lambda row: values(row).get(key), label, unit=unit, views=("page",))
+
+    return tuple(map(column, keys))
 
 
 def _reported(memory: Memory) -> list[Stat]:
@@ -113,9 +134,9 @@ def _space_key(name: str) -> str:
     return f"{name.lower().replace(' ', '_')}{_SPACE}"
 
 
-def _memory_stat(memory: object, key: str, label: str, better: bool) -> Stat:
-    value = memory if isinstance(memory, Unavailable) else getattr(memory, key)
-    return Stat(key, label, "bytes", value, better)
+def _stat(numbers: Memory | Cost | Unavailable, key: str, label: str, unit: Unit, better: bool) -> Stat:
+    value = numbers if isinstance(numbers, Unavailable) else getattr(numbers, key)
+    return Stat(key, label, unit, value, better)
 
 
 def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFrame:

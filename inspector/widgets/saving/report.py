@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from inspector.analysis.cost.stats import stats
+from inspector.analysis.cost.stats import stat_columns, stats
 from inspector.errors import ParameterError, Unavailable
 from inspector.support import files
+from inspector.support.columns import TableColumn, TableDescription
 from inspector.widgets.explorer import Explorer
-from inspector.widgets.saving.fallback import number_text
 from inspector.widgets.saving.page import page
 from inspector.widgets.variants import Variant
-
-_COLUMNS = ("peak_bytes", "temp_bytes", "flops", "bytes_accessed", "compile_s")
 
 
 def report(path: str | os.PathLike[str], *explorers: Explorer) -> None:
@@ -44,40 +43,56 @@ def report(path: str | os.PathLike[str], *explorers: Explorer) -> None:
         file.write(text.encode())
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the index.
+
+    Attributes:
+      number: position of the Explorer in the report.
+      explorer: the Explorer.
+      variant: one of its variants.
+      numbers: memory, cost and compile time by key; {} if the variant is not compiled.
+    """
+
+    number: int
+    explorer: Explorer
+    variant: Variant
+    numbers: Mapping[str, float | Unavailable]
+
+    @property
+    def label(self) -> str:
+        """The variant's label, with its state if it is not compiled."""
+        label, state = self.variant.label, self.variant.state
+        return label if state == "done" else f"{label}: {state}"
+
+
+_COLUMNS: TableDescription[_Row] = TableDescription(
+    TableColumn("program", "text", lambda row: row.explorer.lowered.program.name, "program", views=("page",)),
+    TableColumn("variant", "text", lambda row: row.label, "variant", views=("page",)),
+    TableColumn("target", "text", lambda row: str(row.variant.target), "target", views=("page",)),
+    *stat_columns(lambda row: row.numbers, "peak_bytes", "temp_bytes", "flops", "bytes_accessed", "compile_s"),
+)
+
+
 def _index(explorers: Sequence[Explorer]) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("program", "variant", "target", *_headings(explorers)))
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in _COLUMNS.titles("page"))
     rows = "".join(
-        f"<tr>{''.join(f'<td>{cell}</td>' for cell in _cells(number, explorer, variant))}</tr>"
+        f"<tr>{''.join(_cells(_Row(number, explorer, variant, _numbers(variant))))}</tr>"
         for number, explorer in enumerate(explorers)
         for variant in explorer.variants
     )
     return f"<nav class='inspector-index'><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></nav>"
 
 
-def _headings(explorers: Sequence[Explorer]) -> list[str]:
-    labels = {
-        stat.key: stat.label
-        for explorer in explorers
-        for variant in explorer.variants
-        if variant.state == "done"
-        for stat in stats(variant.compiled)
-    }
-    return [labels.get(key, "") for key in _COLUMNS]
+def _numbers(variant: Variant) -> Mapping[str, float | Unavailable]:
+    return {stat.key: stat.value for stat in stats(variant.compiled)} if variant.state == "done" else {}
 
 
-def _cells(number: int, explorer: Explorer, variant: Variant) -> Iterator[str]:
-    """Yields the cells of a row, as HTML."""
-    name = html.escape(explorer.lowered.program.name)
-    yield f"<a href='#program-{number}'>{name}</a>" if variant.is_baseline else name
-    yield html.escape(variant.label)
-    yield html.escape(str(variant.target))
-    if variant.state != "done":
-        yield html.escape(variant.state)
-        return
-    known = {stat.key: stat for stat in stats(variant.compiled)}
-    for key in _COLUMNS:
-        stat = known.get(key)
-        if stat is None or isinstance(stat.value, Unavailable):
-            yield "unavailable"
-        else:
-            yield html.escape(number_text(stat))
+def _cells(row: _Row) -> Iterator[str]:
+    """Yields the cells of a row, as HTML. The program's name links to its exploration, once."""
+    for column in _COLUMNS.of("page"):
+        cell = column.cell(row)
+        text = html.escape(cell.text)
+        if column.name == "program" and row.variant.is_baseline:
+            text = f"<a href='#program-{row.number}'>{text}</a>"
+        yield f"<td title='{html.escape(cell.note)}'>{text}</td>" if cell.note else f"<td>{text}</td>"

@@ -151,7 +151,9 @@ def test_a_report_begins_with_a_table_of_all_programs(tmp_path: Path) -> None:
     index = page[page.index("<nav") : page.index("</nav>")]
     assert index.count("<tr>") == 4
     assert "<a href='#program-0'>jit_&lt;one&gt;</a>" in index
-    assert "<td>failed</td>" in index
+    heads = ("program", "variant", "target", "peak memory", "temporaries", "floating-point operations")
+    assert "".join(f"<th>{head}</th>" for head in heads) in index
+    assert re.search("=true: failed</td><td>[^<]*</td><td></td>", index)
     assert index.count("<td>500 ms</td>") == 2
     assert page.count("<section id='program-") == 2
     assert page.count("x-inspector-code'") == 1, "the code is there once"
