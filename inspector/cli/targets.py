@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import os
 
 import click
 
-from inspector.cli.output import print_json, records, table, working
+from inspector.cli.output import print_described, print_json, records, working
 from inspector.cli.program_arguments import prepare, takes_json
 
 
@@ -17,23 +18,18 @@ def targets(every: bool, as_json: bool) -> None:
     """List the available targets and what the others need."""
     prepare()
     with working("starting JAX"):
-        from inspector.engines.targets import targets as rows
+        from inspector.engines.targets import TARGET_COLUMNS, target_rows
+        from inspector.errors import needs_jax
 
-        frame = rows()
+        with needs_jax("inspector.targets"):
+            rows = list(target_rows())
     if as_json:
-        print_json(records(frame))
+        print_json(records(TARGET_COLUMNS.data_frame(rows)))
         return
-    entries = records(frame)
-    shown = [row for row in entries if every or row["available"]]
-    table(
-        ["target", "device kind", "devices", "can run", "note"],
-        [[r["target"], r["device_kind"], r["device_count"], "yes" if r["can_run"] else "", r["reason"]] for r in shown],
-        right=["devices"],
-    )
-    reasons = dict.fromkeys(str(row["reason"]) for row in entries if not row["available"])
+    print_described(TARGET_COLUMNS, (row for row in rows if every or row.available))
     if not every:
-        for reason in reasons:
-            count = sum(row["reason"] == reason and not row["available"] for row in entries)
+        reasons = collections.Counter(row.reason for row in rows if not row.available)
+        for reason, count in reasons.items():
             click.echo(f"{count} more: {reason}", err=True)
 
 
@@ -45,20 +41,18 @@ def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
     """Search the options of the installed compilers. Example: `inspector options fast math`."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with working("reading the installed compilers"):
-        from inspector.toolchain.flags.catalog import option_catalog
+        from inspector.toolchain.flags.catalog import OPTION_COLUMNS, find_options
 
-        frame = option_catalog(" ".join(search) or None)
-    entries = records(frame)
+        found = find_options(" ".join(search))
     if as_json:
-        print_json(entries)
+        print_json(records(OPTION_COLUMNS.data_frame(found)))
     elif is_long:
-        for row in entries:
-            click.echo(f"{row['name']}  ({row['type']}, default {row['default']!r}, {row['channel']})")
-            if row["choices"]:
-                click.echo(f"    one of {row['choices']}")
-            click.echo(f"    {row['description'] or row['unknown']}\n")
+        for option in found:
+            click.echo(f"{option.name}  ({option.type}, default {option.default!r}, {option.channel})")
+            if option.choices:
+                click.echo(f"    one of {option.choices}")
+            click.echo(f"    {option.description}\n")
     else:
-        names = ["name", "type", "default", "group", "description"]
-        table(names, [["" if row[name] is None else row[name] for name in names] for row in entries])
-    if not entries:
+        print_described(OPTION_COLUMNS, found)
+    if not found:
         raise SystemExit(1)

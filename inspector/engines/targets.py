@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from inspector import platforms
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable, needs_jax
 from inspector.support import packages
-from inspector.support.tables import Kind, make_table
+from inspector.support.columns import TableColumn, TableDescription
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +39,22 @@ class TargetRow:
     can_run: bool
 
 
+TARGET_COLUMNS: TableDescription[TargetRow] = TableDescription(
+    TableColumn("target", "text", lambda row: row.target, "target", views=("data_frame", "command_line")),
+    TableColumn("platform", "text", lambda row: row.platform),
+    TableColumn("device_kind", "text", lambda row: row.device_kind, "device kind", views=("data_frame", "command_line")),
+    TableColumn("device_count", "int", lambda row: row.device_count, "devices", views=("data_frame", "command_line")),
+    TableColumn("available", "bool", lambda row: row.available),
+    TableColumn(
+        "can_run", "bool", lambda row: row.can_run, "can run", views=("data_frame", "command_line"),
+        text=lambda row: "yes" if row.can_run else "",
+    ),
+    TableColumn("reason", "text", lambda row: row.reason, "note", views=("data_frame", "command_line")),
+    first=("target", "platform", "device_kind", "device_count", "available", "reason", "can_run"),
+    has_reasons=False,
+)  # fmt: skip
+
+
 @needs_jax("inspector.targets")
 def targets() -> pd.DataFrame:
     """Lists the targets: attached devices, virtual CPU devices, TPU slices and GPUs, attached or not.
@@ -50,13 +66,7 @@ def targets() -> pd.DataFrame:
       A table with the columns `target, platform, device_kind, device_count, available, reason, can_run`; `reason`
       ends with the command that makes the target available.
     """
-    return make_table(_COLUMNS, (dataclasses.astuple(row) for row in target_rows()))
-
-
-_COLUMNS: Mapping[str, Kind] = {
-    "target": "text", "platform": "text", "device_kind": "text", "device_count": "int", "available": "bool",
-    "reason": "text", "can_run": "bool",
-}  # fmt: skip
+    return TARGET_COLUMNS.data_frame(target_rows())
 
 
 def target_rows() -> Iterator[TargetRow]:

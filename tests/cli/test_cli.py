@@ -508,9 +508,12 @@ def test_explore_becomes_this_pythons_jupyterlab(run: Run, tmp_path: Path, monke
 def test_targets_and_options(run: Run) -> None:
     rows = json.loads(run("targets", "--json").stdout)
     assert {row["target"] for row in rows} >= {"attached", "cpu:8", "tpu:v5e:2x4", "gpu:h100:8"}
-    assert re.search(r"^cpu:8 +cpu +8 +yes$", run("targets").stdout, re.MULTILINE)
+    shown = run("targets").stdout
+    assert re.match("target +device kind +devices +can run +note\n", shown)
+    assert re.search(r"^cpu:8 +cpu +8 +yes$", shown, re.MULTILINE)
     found = run("options", "fast", "math").stdout
-    assert "xla_cpu_enable_fast_math" in found
+    assert re.match("name +type +default +group +description\n", found)
+    assert re.search(r"^xla_cpu_enable_fast_math +bool +False +cpu +Enable", found, re.MULTILINE)
     assert "default" in run("options", "xla_cpu_enable_fast_math", "--long").stdout
     assert json.loads(run("options", "xla_cpu_enable_fast_math", "--json").stdout)[0]["type"] == "bool"
     assert run("options", "qqqqqqqqqqqq", status=1).stdout == "none\n"

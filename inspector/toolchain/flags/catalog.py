@@ -10,11 +10,10 @@ import dataclasses
 import difflib
 import functools
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from inspector.errors import OptionError, Unavailable
-from inspector.support.tables import UNKNOWN, Kind, make_table
+from inspector.support.columns import TableColumn, TableDescription
 from inspector.toolchain import flags, xla
 from inspector.toolchain.flags import libtpu
 from inspector.toolchain.flags.readers import READ_AT_START, TARGETS, flag_targets
@@ -68,6 +67,26 @@ class Option:
     targets: tuple[str, ...] = TARGETS
 
 
+OPTION_COLUMNS: TableDescription[Option] = TableDescription(
+    TableColumn("name", "text", lambda option: option.name, "name", views=("data_frame", "command_line")),
+    TableColumn("type", "text", lambda option: option.type, "type", views=("data_frame", "command_line")),
+    TableColumn(
+        "default", "object", lambda option: option.default, "default", views=("data_frame", "command_line"),
+        text=lambda option: "unknown" if isinstance(option.default, Unavailable) else str(option.default),
+    ),
+    TableColumn("group", "text", lambda option: option.group, "group", views=("data_frame", "command_line")),
+    TableColumn("choices", "object", lambda option: option.choices),
+    TableColumn(
+        "description", "text", lambda option: option.description, "description", views=("data_frame", "command_line"),
+        text=lambda option: option.description.reason if isinstance(option.description, Unavailable) else option.description,
+    ),
+    TableColumn("channel", "text", lambda option: option.channel),
+    TableColumn("deprecated", "bool", lambda option: option.deprecated),
+    TableColumn("targets", "object", lambda option: option.targets),
+    first=("name", "group"),
+)  # fmt: skip
+
+
 def option_catalog(search: str | None = None) -> pd.DataFrame:
     """Returns the options of the installed compilers: XLA in jaxlib, and libtpu if it is installed.
 
@@ -80,14 +99,7 @@ def option_catalog(search: str | None = None) -> pd.DataFrame:
       A table with the columns `name, group, type, default, choices, description, channel,
       deprecated, targets, unknown`. Unknown values are missing, with the reason in `unknown`.
     """
-    names = [field.name for field in dataclasses.fields(Option)]
-    matches = options() if search is None else find_options(search)
-    kinds: dict[str, Kind] = {name: _KINDS.get(name, "text") for name in names}
-    rows = [[getattr(option, name) for name in names] for option in matches]
-    return make_table({**kinds, UNKNOWN: "reasons"}, rows)
-
-
-_KINDS: Mapping[str, Kind] = {"default": "object", "choices": "object", "deprecated": "bool", "targets": "object"}
+    return OPTION_COLUMNS.data_frame(options() if search is None else find_options(search))
 
 
 def find_options(search: str) -> tuple[Option, ...]:
