@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from inspector.cli.output import print_json, records, table
+from inspector.cli.output import print_described, print_json, records
 from inspector.cli.program_arguments import (
     ProgramRequest,
     lowered,
@@ -43,6 +43,7 @@ def scan(
     import sys
 
     from inspector.api.flag_effects import scan as start
+    from inspector.api.flag_effects.effect import EFFECT_COLUMNS
     from inspector.api.progress import Quiet, TerminalLine
 
     prepare(target)
@@ -65,14 +66,12 @@ def scan(
         is_interrupted = True
     finally:
         line.close(job.summary)
-    rows = records(job.table())
     if as_json:
-        print_json(rows)
+        print_json(records(job.table()))
         _end(is_interrupted)
         return
-    shown = [row for row in rows if every or row["outcome"] not in ("nothing", "unknown", "not tried")]
-    columns = ("flag", "value", "outcome", "headline")
-    table(columns, [[row[name] for name in columns] for row in shown])
+    shown = (row for row in job.rows if every or row.outcome not in ("nothing", "unknown", "not tried"))
+    print_described(EFFECT_COLUMNS, shown)
     click.echo(job.summary, err=True)
     _end(is_interrupted)
 

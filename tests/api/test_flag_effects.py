@@ -17,6 +17,7 @@ import inspector
 from inspector.analysis.diff.fingerprint import fingerprint
 from inspector.api import flag_effects
 from inspector.api.flag_effects import OUTCOMES, ScanJob, boolean_flags, flag_effect, left_out, scan
+from inspector.api.flag_effects.effect import DELTAS
 from inspector.api.flag_effects.order import in_order, subjects
 from inspector.compilation.engine import Job
 from inspector.compilation.preview import Preview
@@ -230,7 +231,12 @@ def test_cancel_and_resume(lowered: Lowered, engine: WorkerEngine) -> None:
     with pytest.raises(OptionError, match="still runs"):
         job.resume()
     assert job.stage == f"compiling 2 of {len(FLAGS)}: {KILLER}=True"
-    assert list(job.table()["flag"]) == ["xla_dump_hlo_as_text"]
+    table = job.table()
+    assert list(table["flag"]) == ["xla_dump_hlo_as_text"]
+    assert [*table.columns] == [
+        "flag", "value", "outcome", "hlo", "memory", "cost", "code", "headline", "instructions", "changed_instructions",
+        *(f"delta_{name}" for name in DELTAS), "compile_s", "error", "warnings", "unknown",
+    ]  # fmt: skip
     assert job.cancel()
     assert scripted.stopped.is_set()
     with pytest.raises(CancelledError):

@@ -534,7 +534,8 @@ def test_a_scan(run: Run) -> None:
         "xla_cpu_enable_fast_math",
         "xla_llvm_disable_expensive_passes",
     }
-    assert "flag" in run(*call, "--flag", "xla_cpu_enable_fast_math", "--all").stdout
+    shown = run(*call, "--flag", "xla_cpu_enable_fast_math", "--all").stdout
+    assert re.match("flag +value +outcome +difference\nxla_cpu_enable_fast_math +True +", shown)
 
 
 # ------------------------------------------------------------------ what is kept and what is here

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
+from inspector.api.flag_effects.effect import EFFECT_COLUMNS, not_tried, rank, summary
 from inspector.api.flag_effects.effect import OUTCOMES as OUTCOMES
 from inspector.api.flag_effects.effect import FlagEffect as FlagEffect
-from inspector.api.flag_effects.effect import not_tried, rank, summary, table
 from inspector.api.flag_effects.order import in_order
 from inspector.api.flag_effects.trials import Trial, trials
 from inspector.api.flag_effects.trials import boolean_flags as boolean_flags
@@ -72,7 +72,7 @@ def flag_effect(
     limits = ScanLimits(has_code=True, trial_s=time_limit_s)
     laboratory = Laboratory(lowered, Target.parse(target), base, chosen_engine(engine), limits)
     try:
-        return table([laboratory.effect(name, value) for name, value in tried])
+        return EFFECT_COLUMNS.data_frame(laboratory.effect(name, value) for name, value in tried)
     finally:
         laboratory.close()
 
@@ -192,6 +192,12 @@ class ScanJob(Job["pd.DataFrame"]):
         return tuple(sorted(self.effects, key=rank))
 
     @property
+    def rows(self) -> tuple[FlagEffect, ...]:
+        """The rows of `table`."""
+        rest = (not_tried(*trial) for trial in self.not_tried) if self._is_over else ()
+        return (*self.ranked, *rest)
+
+    @property
     def left_out(self) -> dict[str, int]:
         """The number of flags that are not tried, by reason."""
         return {} if self._request.is_ordered else left_out(self._request.lowered.program.platform)
@@ -212,8 +218,7 @@ class ScanJob(Job["pd.DataFrame"]):
           `temp_bytes, peak_bytes, flops, bytes_accessed, kernels, collectives` (executed kernels and collectives), each prefixed
           with `delta_`, and `compile_s`, `error`, `warnings`. Unknown numbers are missing, with the reason in `unknown`.
         """
-        rows = self.ranked
-        return table([*rows, *(not_tried(*trial) for trial in self.not_tried)] if self._is_over else rows)
+        return EFFECT_COLUMNS.data_frame(self.rows)
 
     def resume(self) -> ScanJob:
         """Returns a new job that tries the remaining values with the same time limit, and includes the results of this one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from inspector.analysis.cost.kernels import structure
 from inspector.analysis.cost.stats import difference
@@ -15,10 +15,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import FlagValue
 from inspector.compilation.preview import Preview
 from inspector.errors import Unavailable
-from inspector.support.tables import UNKNOWN, Kind, make_table
-
-if TYPE_CHECKING:
-    import pandas as pd
+from inspector.support.columns import TableColumn, TableDescription
 
 Outcome = Literal["hlo", "memory", "cost", "code", "unknown", "nothing", "refused", "crashed", "timed out", "not tried"]
 
@@ -207,22 +204,28 @@ def _absence(effect: FlagEffect) -> Unavailable:
     return effect.hlo if isinstance(effect.hlo, Unavailable) else _NOT_COMPILED
 
 
-def table(effects: Sequence[FlagEffect]) -> pd.DataFrame:
-    """Returns one row per effect, with the columns of `ScanJob.table`."""
-    before: dict[str, Kind] = {
-        "flag": "text", "value": "object", "outcome": "text", **dict.fromkeys(ASPECTS, "bool"), "headline": "text",
-        "instructions": "text", "changed_instructions": "int",
-    }  # fmt: skip
-    deltas: dict[str, Kind] = {f"delta_{name}": "float" for name in DELTAS}
-    after: dict[str, Kind] = {"compile_s": "float", "error": "text", "warnings": "text", UNKNOWN: "reasons"}
-    rows = [
-        [
-            *(getattr(effect, name) for name in before),
-            *(effect.deltas.get(name, _absence(effect)) for name in DELTAS),
-            effect.compile_s,
-            effect.error,
-            "\n".join(effect.warnings),
-        ]
-        for effect in effects
-    ]
-    return make_table({**before, **deltas, **after}, rows)
+def _changed(aspect: str) -> TableColumn[FlagEffect]:
+    return TableColumn(aspect, "bool", lambda effect: getattr(effect, aspect))
+
+
+def _delta(name: str) -> TableColumn[FlagEffect]:
+    return TableColumn(f"delta_{name}", "float", lambda effect: effect.deltas.get(name, _absence(effect)))
+
+
+EFFECT_COLUMNS: TableDescription[FlagEffect] = TableDescription(
+    TableColumn("flag", "text", lambda effect: effect.flag, "flag", views=("data_frame", "command_line")),
+    TableColumn(
+        "value", "object", lambda effect: effect.value, "value", views=("data_frame", "command_line"),
+        text=lambda effect: str(effect.value),
+    ),
+    TableColumn("outcome", "text", lambda effect: effect.outcome, "outcome", views=("data_frame", "command_line")),
+    *map(_changed, ASPECTS),
+    TableColumn("headline", "text", lambda effect: effect.headline, "difference", views=("data_frame", "command_line")),
+    TableColumn("instructions", "text", lambda effect: effect.instructions),
+    TableColumn("changed_instructions", "int", lambda effect: effect.changed_instructions),
+    *map(_delta, DELTAS),
+    TableColumn("compile_s", "float", lambda effect: effect.compile_s),
+    TableColumn("error", "text", lambda effect: effect.error),
+    TableColumn("warnings", "text", lambda effect: "\n".join(effect.warnings)),
+)  # fmt: skip
+"""The columns of `ScanJob.table`."""
