@@ -264,21 +264,16 @@ export interface InstructionsRequest {
 }
 
 export interface InstructionRow {
-  name: string;
-  opcode: string;
   computation: string;
-  shape: string;
-  flops: number | null;
-  bytes_accessed: number | null;
-  executions: number | null;
   source: SourceLine | null;
-  unknown: string;
+  cells: TableCell[];
 }
 
 export interface InstructionTable {
   type: "instruction_table";
   id: number;
   variant: number;
+  columns: TableHead[];
   rows: InstructionRow[];
   total: number;
   error: Error | null;
@@ -381,23 +376,26 @@ export interface RooflinePeak {
   reason: string;
 }
 
-export interface RooflineRow {
-  name: string | null;
-  instruction: string;
+export interface RooflinePoint {
+  name: string;
   opcode: string;
-  kernels: number;
-  flops: number | null;
-  main_memory_bytes: number | null;
   link_bytes: number;
   intensity: number | null;
   bound_by: string;
   least_s: number | null;
   exposed_s: number | null;
-  beside: string[];
   filled: number | null;
   share: number | null;
-  source: SourceLine | null;
   unknown: string;
+}
+
+export interface RooflineRow {
+  instruction: string;
+  bound_by: string;
+  beside: string[];
+  share: number | null;
+  source: SourceLine | null;
+  cells: TableCell[];
 }
 
 export interface Roofline {
@@ -407,8 +405,9 @@ export interface Roofline {
   peak: RooflinePeak | null;
   reason: string;
   can_measure: boolean;
-  total: RooflineRow | null;
-  points: RooflineRow[];
+  total: RooflinePoint | null;
+  points: RooflinePoint[];
+  columns: TableHead[];
   rows: RooflineRow[];
   count: number;
   error: Error | null;

@@ -300,7 +300,7 @@ test("of messages with buffers the latest of its kind is kept, unpacked, until i
 test("a reply is given to whoever asked for it", () => {
   const { synced, emit } = connect();
   const reply = (id: number): void =>
-    emit({ type: "instruction_table", id, variant: 0, rows: [], total: id, error: null });
+    emit({ type: "instruction_table", id, variant: 0, columns: [], rows: [], total: id, error: null });
   reply(7);
   assert.equal(synced.reply("instruction_table", 7)?.total, 7);
   assert.equal(synced.reply("instruction_table", 8), null);

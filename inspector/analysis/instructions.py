@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,9 @@ from inspector.hlo.execution_counts import Place, places
 from inspector.hlo.module import Module
 from inspector.hlo.reading.single_instructions import FLOW
 from inspector.hlo.source import NOWHERE, library_text
+from inspector.support.columns import TableColumn, TableDescription
 from inspector.support.tables import UNKNOWN, Column, Kind, table_of
+from inspector.support.units import Unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,18 +60,68 @@ def instructions(module: Module, costs: Mapping[str, InstructionCost]) -> pd.Dat
       costs: cost of each instruction by name (`compilation.cost.costs`).
     """
     columns = _of_computations(module) | _of_kinds(module) | _of_origins(module) | _of_costs(module, costs)
-    return table_of(_COLUMNS, {"name": Column(module.columns.names), **columns})
+    return table_of(INSTRUCTION_COLUMNS.kinds, {"name": Column(module.columns.names), **columns})
 
 
-_COLUMNS: Mapping[str, Kind] = {
-    "name": "text", "opcode": "text", "computation": "text", "shape": "text", "operand_bytes": "int",
-    "output_bytes": "int", "flops": "float", "fusion": "text", "scope": "text", "source_file": "text",
-    "source_line": "int", "transcendentals": "float", "bytes_accessed": "float", "main_memory_bytes": "float",
-    "counted_in": "text", "executions": "int", "estimated_cycles": "int", "phase": "text",
-    "library_line": "text", **dict.fromkeys((
-        "total_flops", "total_transcendentals", "total_bytes_accessed", "total_main_memory_bytes",
-    ), "float"), UNKNOWN: "reasons",
-}  # fmt: skip
+def _cell(name: str) -> Callable[[Mapping[str, Any]], object]:
+    """Returns a function that reads a cell of a row of the table, with the row's reasons if the cell is missing."""
+
+    def read(row: Mapping[str, Any]) -> object:
+        import pandas as pd
+
+        cell = row[name]
+        if not pd.isna(cell):
+            return cell
+        return Unavailable(row[UNKNOWN]) if row[UNKNOWN] else None
+
+    return read
+
+
+def _source(row: Mapping[str, Any]) -> object:
+    import pandas as pd
+
+    if pd.isna(row["source_file"]):
+        return None
+    library = row["library_line"]
+    return f"{row['source_file']}:{row['source_line']}" + ("" if pd.isna(library) else f" → {library}")
+
+
+def _shown(name: str, kind: Kind, title: str, tooltip: str, unit: Unit | None = None) -> TableColumn[Mapping[str, Any]]:
+    return TableColumn(name, kind, _cell(name), title, tooltip, unit, ("data_frame", "pane"))
+
+
+def _framed(name: str, kind: Kind) -> TableColumn[Mapping[str, Any]]:
+    return TableColumn(name, kind, _cell(name))
+
+
+INSTRUCTION_COLUMNS: TableDescription[Mapping[str, Any]] = TableDescription(
+    TableColumn("order", "int", lambda _: None, "#", "Order of the text", views=("pane",)),
+    _shown("name", "text", "instruction", "Name of the instruction"),
+    _shown("opcode", "text", "opcode", "Kind of instruction"),
+    _framed("computation", "text"),
+    _shown("shape", "text", "shape", "Shape of the result"),
+    _framed("operand_bytes", "int"),
+    _framed("output_bytes", "int"),
+    _shown("flops", "float", "flops", "FLOPs of one run, including called computations", "count"),
+    _framed("fusion", "text"),
+    _framed("scope", "text"),
+    _framed("source_file", "text"),
+    _framed("source_line", "int"),
+    _framed("transcendentals", "float"),
+    _shown("bytes_accessed", "float", "bytes", "Bytes read and written in one run", "bytes"),
+    _framed("main_memory_bytes", "float"),
+    _framed("counted_in", "text"),
+    _shown("executions", "int", "runs", "Runs per execution of the program", "count"),
+    _framed("estimated_cycles", "int"),
+    _framed("phase", "text"),
+    _framed("library_line", "text"),
+    _framed("total_flops", "float"),
+    _framed("total_transcendentals", "float"),
+    _framed("total_bytes_accessed", "float"),
+    _framed("total_main_memory_bytes", "float"),
+    TableColumn("source", "text", _source, "source", "Line of your code", views=("pane",)),
+)
+"""The columns of the table. The row of a view is a row of the data frame; views number their rows themselves, as `order`."""
 
 _NEVER = Unavailable("nothing calls its computation")
 _NOWHERE = Place("", _NEVER, 0, fused=False)

@@ -60,7 +60,8 @@ class TableColumn(Generic[T]):
         note = value.reason if isinstance(value, (Unavailable, Partial)) else ""
         if self.text is not None:
             text = self.text(row)
-            return ViewCell(None if isinstance(value, Unavailable) else text or None, text, note)
+            known = None if isinstance(value, Unavailable) else _plain(value) if self.is_number else text or None
+            return ViewCell(known, text, note)
         if isinstance(value, Unavailable):
             return ViewCell(None, "unknown", note)
         plain = _plain(value)
@@ -107,15 +108,18 @@ class TableDescription(Generic[T]):
         """The columns of data frames."""
         return (*(column.name for column in self._framed), *self._reasons)
 
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The columns of data frames, with the types of their cells as `make_table` takes them."""
+        return {**{column.name: column.kind for column in self._framed}, **self._reasons}
+
     def of(self, view: View) -> tuple[TableColumn[T], ...]:
         """Returns the columns of a view."""
         return tuple(column for column in self.columns if view in column.views)
 
     def data_frame(self, rows: Iterable[T]) -> pd.DataFrame:
         """Returns rows as a data frame with the reasons for missing values in the column `unknown`."""
-        kinds: dict[str, Kind] = {column.name: column.kind for column in self._framed}
-        cells = ([column.value(row) for column in self._framed] for row in rows)
-        return make_table({**kinds, **self._reasons}, cells)
+        return make_table(self.kinds, ([column.value(row) for column in self._framed] for row in rows))
 
     def titles(self, view: View) -> tuple[str, ...]:
         """Returns the headings of a view."""

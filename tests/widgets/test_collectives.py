@@ -77,10 +77,10 @@ def test_pairs() -> None:
     many = row(f"collective-permute(p), source_target_pairs={{{ring}}}", None, 9000)
     assert (many["groups_cut"], many["group_count"]) == (True, 9000)
     assert many["groups"] == [[n, n + 1] for n in range(64)]
-    assert cell(many, "replica_groups")["text"] == "9,000 pairs"
+    assert cell(many, "replica_groups")["value"] == "9,000 pairs"
     explicit = ",".join(f"{{{n},{(n + 7) % 2048}}}" for n in range(0, 2048, 14))
     text = cell(row(f"all-reduce(p), replica_groups={{{explicit}}}, to_apply=add", None, 2048), "replica_groups")[
-        "text"
+        "value"
     ]
     assert text.startswith("{{0,7},{14,21}")
 

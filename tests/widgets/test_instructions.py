@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from inspector.analysis.instructions import INSTRUCTION_COLUMNS
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.stages.compiled import Compiled
@@ -47,6 +48,11 @@ def ask(box: Mailbox, number: int, variant: int = 0, **changes: Any) -> dict[str
     return box.reply("instruction_table", {**request, "has_fused": True, **changes})
 
 
+def name_of(row: dict[str, Any]) -> str:
+    name: str = row["cells"][[c.name for c in INSTRUCTION_COLUMNS.of("pane")].index("name")]["value"]
+    return name
+
+
 def test_nothing_is_counted_before_somebody_looks_and_then_once(explorer: Explorer, counted: list[Compiled]) -> None:
     box = Mailbox(explorer)
     assert counted == []
@@ -59,25 +65,32 @@ def test_rows_are_sorted_by_any_column_with_unknown_values_last(explorer: Explor
     box = Mailbox(explorer)
     names = [each.name for each in explorer.baseline.compiled.module().instructions()]
     by_flops = ask(box, 1)["rows"]
-    assert [row["name"] for row in by_flops] == [*reversed(names[1:]), names[0]]
-    assert by_flops[-1]["flops"] is None
-    assert "flops: nobody counts it" in by_flops[-1]["unknown"]
+    assert [name_of(row) for row in by_flops] == [*reversed(names[1:]), names[0]]
+    columns = [head["name"] for head in ask(box, 30)["columns"]]
+    flops = by_flops[-1]["cells"][columns.index("flops")]
+    assert flops["value"] is None
+    assert "flops: nobody counts it" in flops["note"]
+    assert by_flops[0]["cells"][columns.index("flops")]["text"] == str(len(names) - 1)
     rising = ask(box, 2, is_descending=False)["rows"]
-    assert [row["name"] for row in rising] == [*names[1:], names[0]]
+    assert [name_of(row) for row in rising] == [*names[1:], names[0]]
     in_order = ask(box, 3, column="order", is_descending=False)["rows"]
-    assert [row["name"] for row in in_order] == names
+    assert [name_of(row) for row in in_order] == names
     for number, column in enumerate(("name", "opcode", "shape", "bytes_accessed", "executions", "source"), start=4):
         assert len(ask(box, number, column=column)["rows"]) == len(names)
     by_name = ask(box, 20, column="name", is_descending=False)["rows"]
-    assert [row["name"] for row in by_name] == sorted(names)
+    assert [name_of(row) for row in by_name] == sorted(names)
+
+
+def test_the_columns_that_can_be_requested_are_those_of_the_pane() -> None:
+    assert get_args(instructions.InstructionColumn) == tuple(c.name for c in INSTRUCTION_COLUMNS.of("pane"))
 
 
 def test_fused_instructions_are_omitted_unless_requested(explorer: Explorer) -> None:
     box = Mailbox(explorer)
     table = explorer.baseline.compiled.instructions()
     alone = set(table[table["fusion"].isna()]["name"])
-    assert {row["name"] for row in ask(box, 1, has_fused=False)["rows"]} == alone
-    assert alone < {row["name"] for row in ask(box, 2)["rows"]}
+    assert {name_of(row) for row in ask(box, 1, has_fused=False)["rows"]} == alone
+    assert alone < {name_of(row) for row in ask(box, 2)["rows"]}
 
 
 def test_only_the_first_rows_of_a_large_program_are_sent(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,12 @@ def ask(explorer: Explorer, number: int, **changes: Any) -> dict[str, Any]:
     return Mailbox(explorer).reply("roofline", request | changes)
 
 
+def values(reply: dict[str, Any], column: str) -> list[Any]:
+    """The values of a column of the table."""
+    index = [head["name"] for head in reply["columns"]].index(column)
+    return [row["cells"][index]["value"] for row in reply["rows"]]
+
+
 def test_without_peak_figures_the_kernels_and_a_remedy_are_sent(explorer: Explorer, measured: list[Peak]) -> None:
     reply = ask(explorer, 1)
     assert reply["error"] is None
@@ -59,9 +65,10 @@ def test_without_peak_figures_the_kernels_and_a_remedy_are_sent(explorer: Explor
     assert reply["can_measure"]
     assert "published figures" in reply["reason"]
     assert reply["count"] == len(reply["points"]) == len(explorer.baseline.compiled.roofline().points) > 1
-    assert reply["rows"] == []  # they are the points
     assert {row["least_s"] for row in reply["points"]} == {None}
-    assert {row["flops"] for row in reply["points"]} == {10.0, None}
+    assert values(reply, "least_s") == [None] * len(reply["rows"])
+    assert set(values(reply, "flops")) == {10.0, None}
+    assert "link_bytes" not in [head["name"] for head in reply["columns"]], "there are no collectives"
     assert measured == []
 
 
@@ -87,15 +94,18 @@ def test_this_machine_is_measured_once(explorer: Explorer, measured: list[Peak])
 @pytest.mark.parametrize("by", ["scope", "line", "phase", "opcode", "roof"])
 def test_sums_have_every_kernel_once(explorer: Explorer, by: str) -> None:
     kernels, sums = ask(explorer, 1, is_measured=True), ask(explorer, 2, by=by, is_measured=True)
-    assert sum(row["kernels"] for row in sums["rows"]) == kernels["count"]
+    assert sums["columns"][0]["title"] == by
+    assert sum(values(sums, "kernels")) == kernels["count"]
     for number in ("flops", "main_memory_bytes", "least_s"):
-        assert sum(row[number] or 0 for row in sums["rows"]) == pytest.approx(
-            sum(row[number] or 0 for row in kernels["points"])
+        assert sum(known or 0 for known in values(sums, number)) == pytest.approx(
+            sum(known or 0 for known in values(kernels, number))
         )
-    names = {row["name"] for row in kernels["points"]}
-    assert {row["instruction"] for row in sums["rows"]} <= names
-    unknown = [row["name"] for row in kernels["points"] if row["least_s"] is None]
-    assert any("not counted" in row["unknown"] or row["least_s"] is None for row in sums["rows"]) == bool(unknown)
+    assert set(values(sums, "slowest")) <= set(values(kernels, "name"))
+    times = [head["name"] for head in sums["columns"]].index("least_s")
+    cells = [row["cells"][times] for row in sums["rows"]]
+    unknown = None in values(kernels, "least_s")
+    assert any(cell["value"] is None or "not counted" in cell["note"] for cell in cells) == unknown
+    assert all(cell["text"].startswith("≈ ") == bool(cell["note"]) for cell in cells if cell["value"] is not None)
 
 
 def test_the_slowest_kernels_are_shown_and_the_rest_are_counted(

@@ -27,8 +27,15 @@ export function columnsOf<Row extends Described>(
   }));
 }
 
+/** Returns the text of a cell as Python formatted it; "" if the cell is empty. */
+export function textOf({ value, text }: messages.TableCell): string {
+  return text || String(value ?? "");
+}
+
 /** Returns a cell as Python formatted it: gray if unknown, with the reason as tooltip. */
-export function cellOf(head: messages.TableHead, { value, text, note }: messages.TableCell): HTMLElement {
+export function cellOf(head: messages.TableHead, cell: messages.TableCell): HTMLElement {
+  const { value, note } = cell;
+  const text = textOf(cell);
   const attributes = { class: head.is_number ? "insp-number" : "", title: note || head.tooltip };
   const isUnknown = value === null && note !== "";
   return h("td", attributes, isUnknown ? h("span", { class: "insp-unavailable" }, text) : text || "–");

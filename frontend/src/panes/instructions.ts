@@ -2,8 +2,9 @@
 
 import { type Choice, Switcher } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
+import { columnsOf, textOf } from "../lib/described.ts";
 import { fill, h } from "../lib/dom.ts";
-import { format, grouped } from "../lib/format.ts";
+import { grouped } from "../lib/format.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
 import type * as messages from "../messages.ts";
 import type { Request } from "../state/synced.ts";
@@ -15,39 +16,11 @@ import "../styles/instructions.css";
 type Row = messages.InstructionRow & { readonly place: number };
 type Which = "kernels" | "all";
 
-const COLUMNS: readonly (Column<Row> & { readonly name: messages.InstructionColumn })[] = [
-  { name: "order", text: "#", title: "In text order", isPlace: true, value: ({ place }) => place },
-  { name: "name", text: "instruction", title: "By name", value: ({ name }) => name },
-  { name: "opcode", text: "opcode", title: "By opcode", value: ({ opcode }) => opcode },
-  { name: "shape", text: "shape", title: "By shape", value: ({ shape }) => shape },
-  {
-    name: "flops",
-    text: "flops",
-    title: "By FLOPs of one run, including called computations",
-    isNumber: true,
-    value: ({ flops }) => flops,
-  },
-  {
-    name: "bytes_accessed",
-    text: "bytes",
-    title: "By bytes read and written in one run",
-    isNumber: true,
-    value: ({ bytes_accessed }) => bytes_accessed,
-  },
-  {
-    name: "executions",
-    text: "runs",
-    title: "By runs per execution of the program",
-    isNumber: true,
-    value: ({ executions }) => executions,
-  },
-  {
-    name: "source",
-    text: "source",
-    title: "By source line",
-    value: ({ source }) => source && `${source.file}:${source.line}`,
-  },
-];
+/** Values of cells with names that Python's description lacks: a notebook cell is `In [3]`. */
+const VALUES: Record<string, Column<Row>["value"]> = {
+  order: ({ place }) => place,
+  source: ({ source }) => source && `${source.file}:${source.line}`,
+};
 const WHICH: Choice<Which>[] = [
   { value: "kernels", text: "Kernels", title: "Instructions that run by themselves, without those inside fusions" },
   { value: "all", text: "All", title: "All instructions, including those inside fusions" },
@@ -64,7 +37,7 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
   constructor(context: Context) {
     super(context, "instructions");
     this.rows = new InstructionRows("Instructions", context.local, "instructions");
-    this.sorting.show(COLUMNS, "bytes_accessed");
+    [this.sorting.by, this.sorting.isDescending] = ["bytes_accessed", true];
     const copied = (): string => this.sorting.text(this.shown ? placed(this.shown) : []);
     this.tools.append(this.which.element, copyButton(copied, "compiled.instructions()"));
   }
@@ -76,13 +49,19 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
   }
 
   protected show(table: messages.InstructionTable): void {
-    const order = COLUMNS.find(({ name }) => name === this.sorting.by)!.title!.toLowerCase();
+    this.sorting.show(
+      columnsOf(table.columns, VALUES).map((column) =>
+        column.name === "order" ? { ...column, isNumber: false, isPlace: true } : column,
+      ),
+    );
+    const { name, title } = table.columns.find((column) => column.name === this.sorting.by)!;
+    const order = name === "order" ? "in text order" : `by ${title}`;
     const isCut = table.rows.length < table.total;
     if (!this.rows.element.isConnected) fill(this.element, this.rows.element);
     this.rows.show(
       isCut ? `First ${grouped(table.rows.length)} of ${grouped(table.total)} instructions, ${order}.` : "",
       this.sorting.head,
-      placed(table).map(rowOf),
+      placed(table).map((row) => rowOf(row, table.columns)),
     );
   }
 
@@ -95,22 +74,21 @@ function placed({ rows }: messages.InstructionTable): Row[] {
   return rows.map((row, i) => ({ ...row, place: i + 1 }));
 }
 
-function rowOf(row: Row): InstructionRow {
-  const number = (value: number | null, unit: messages.StatsRow["unit"]): HTMLElement =>
-    numberCell(value, (known) => format(known, unit), value === null ? row.unknown || "unknown" : grouped(value));
-  return {
-    instruction: row.name,
-    cells: () => [
-      h("td", { class: "insp-number insp-dim" }, String(row.place)),
-      h("th", { scope: "row", title: `${row.name} in ${row.computation}` }, row.name),
-      h("td", {}, h("span", { class: "insp-tok-op" }, row.opcode)),
-      h("td", { title: row.shape }, h("code", {}, row.shape)),
-      number(row.flops, "count"),
-      number(row.bytes_accessed, "bytes"),
-      number(row.executions, "count"),
-      sourceCell(row.source),
-    ],
-  };
+function rowOf(row: Row, columns: readonly messages.TableHead[]): InstructionRow {
+  const instruction = textOf(row.cells[columns.findIndex(({ name }) => name === "name")]!);
+  return { instruction, cells: () => columns.map((head, i) => cell(head, row, row.cells[i]!)) };
+}
+
+function cell(head: messages.TableHead, row: Row, content: messages.TableCell): HTMLElement {
+  const { value, note } = content;
+  const text = textOf(content);
+  if (head.name === "order") return h("td", { class: "insp-number insp-dim" }, String(row.place));
+  if (head.name === "name") return h("th", { scope: "row", title: `${text} in ${row.computation}` }, text);
+  if (head.name === "opcode") return h("td", {}, h("span", { class: "insp-tok-op" }, text));
+  if (head.name === "shape") return h("td", { title: text }, h("code", {}, text));
+  if (head.name === "source") return sourceCell(row.source);
+  const number = value as number | null;
+  return numberCell(number, () => text, number === null ? note || "unknown" : grouped(number));
 }
 
 export const pane = (context: Context): Pane => new InstructionsPane(context);

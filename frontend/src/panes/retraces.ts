@@ -2,7 +2,7 @@
 
 import { textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
-import { cellOf, columnsOf } from "../lib/described.ts";
+import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h, update } from "../lib/dom.ts";
 import { plural } from "../lib/format.ts";
 import { Sorting } from "../lib/sorting.ts";
@@ -98,7 +98,7 @@ class RetracesPane implements Pane {
   }
 
   private row(heads: readonly messages.TableHead[], { row, cells }: Difference): HTMLElement {
-    const texts = Object.fromEntries(heads.map(({ name }, i) => [name, cells[i]!.text]));
+    const texts = Object.fromEntries(heads.map(({ name }, i) => [name, textOf(cells[i]!)]));
     const value = (text: string | HTMLElement, columns = 1): HTMLElement =>
       h("td", { class: "insp-retraces-value", colspan: columns }, text);
     const special: Record<string, () => HTMLElement | null> = {

@@ -2,8 +2,9 @@
 
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
+import { columnsOf, textOf } from "../lib/described.ts";
 import { fill, h, svg } from "../lib/dom.ts";
-import { format, formatRate, formatSeconds, grouped, plural, shortSource } from "../lib/format.ts";
+import { formatRate, formatSeconds, grouped } from "../lib/format.ts";
 import { attainable, decade, rangeOf, ridge } from "../lib/roofplot.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
@@ -11,7 +12,7 @@ import type * as messages from "../messages.ts";
 import { lightUp } from "../state/local.ts";
 import type { Request } from "../state/synced.ts";
 import { CountedPane } from "./counted.ts";
-import { type InstructionRow, InstructionRows, numberCell, shareCell, sourceCell } from "./instructionrows.ts";
+import { InstructionRows, numberCell, shareCell, sourceCell } from "./instructionrows.ts";
 import type { Context, Pane } from "./pane.ts";
 import { empty } from "./states.ts";
 import "../styles/pictured.css";
@@ -55,7 +56,7 @@ class RooflinePane extends CountedPane<"roofline"> {
   constructor(context: Context) {
     super(context, "roofline");
     this.rows = new InstructionRows("Roofline", context.local, "roofline");
-    const copied = (): string => (this.shown ? this.sorting.text(this.listed(this.shown)) : "");
+    const copied = (): string => (this.shown ? this.sorting.text(this.sorting.sorted(this.shown.rows)) : "");
     this.tools.append(this.by.element, copyButton(copied, "compiled.roofline().table()"));
     this.watch(this.plot);
   }
@@ -152,12 +153,12 @@ class RooflinePane extends CountedPane<"roofline"> {
           cx: x(power),
           cy: y(Math.log10(rate)),
           r,
-          onclick: () => this.context.local.selectInstruction("roofline", "optimized", point.instruction),
+          onclick: () => this.context.local.selectInstruction("roofline", "optimized", point.name),
         },
         svg("title", {}, titleOf(point)),
       );
       picture.append(mark);
-      this.points.push({ name: point.instruction, mark });
+      this.points.push({ name: point.name, mark });
     }
     fill(this.plot, picture);
   }
@@ -184,19 +185,17 @@ class RooflinePane extends CountedPane<"roofline"> {
   private drawTable(reply: messages.Roofline): void {
     const by = this.shownBy;
     const what = nameOf(by);
-    const shown = shownOf(reply);
-    this.sorting.show(columnsOf(by, shown), "least_s");
-    const rows = this.listed(reply);
+    this.sorting.show(columnsOf(reply.columns, VALUES), "least_s");
+    const rows = this.sorting.sorted(reply.rows);
     const isCut = rows.length < reply.count;
     this.rows.show(
       isCut ? `Slowest ${grouped(rows.length)} of ${grouped(reply.count)} ${what}.` : "",
       this.sorting.head,
-      rows.map((row) => rowOf(row, by, shown)),
+      rows.map((row) => ({
+        instruction: row.instruction,
+        cells: () => reply.columns.map((head, i) => cell(head, row, row.cells[i]!, by)),
+      })),
     );
-  }
-
-  private listed(reply: messages.Roofline): readonly Row[] {
-    return this.sorting.sorted(this.shownBy === "kernel" ? reply.points : reply.rows);
   }
 }
 
@@ -205,97 +204,35 @@ function nameOf(by: By): string {
   return BY.find(({ value }) => value === by)!.text.toLowerCase();
 }
 
-/** Columns that are shown only if the program has values for them. */
-interface Optional {
-  readonly links: boolean;
-  readonly unit: boolean;
-}
+/** Values of cells with names that Python's description lacks: a notebook cell is `In [3]`. */
+const VALUES: Record<string, Column<Row>["value"]> = {
+  source: ({ source }) => source && `${source.file}:${source.line}`,
+};
+/** Columns whose 0 means that there is nothing: no traffic on the links, no matrix product. */
+const ABSENT_IF_ZERO = ["link_bytes", "exposed_s", "filled"];
 
-function shownOf({ points, rows }: messages.Roofline): Optional {
-  const all = [...points, ...rows];
-  return {
-    links: all.some(({ link_bytes }) => link_bytes > 0),
-    unit: all.some(({ filled }) => filled !== null),
-  };
-}
-
-function columnsOf(by: By, { links, unit }: Optional): readonly Column<Row>[] {
-  const isKernels = by === "kernel";
-  const line = ({ source }: Row): string | null => source && `${source.file}:${source.line}`;
-  const column = (
-    name: keyof Row & string,
-    text: string,
-    title: string,
-    more: Partial<Column<Row>> = {},
-  ): Column<Row> => ({ name, text, title, value: (row) => row[name] as string | number | null, ...more });
-  const amount = (name: keyof Row & string, text: string, title: string): Column<Row> =>
-    column(name, text, title, { isNumber: true });
-  return [
-    column("name", isKernels ? "kernel" : nameOf(by).slice(0, -1), "By name"),
-    isKernels ? column("opcode", "opcode", "By opcode") : amount("kernels", "kernels", "Number of kernels"),
-    amount("least_s", "estimated time", "Time at the limiting roof, for all runs"),
-    amount("share", "share", "Share of the estimated time of all kernels"),
-    ...(isKernels ? [column("bound_by", "bound by", "The roof that limits it")] : []),
-    amount("flops", "flops", "FLOPs of all runs"),
-    amount("main_memory_bytes", "bytes", "Bytes read from and written to main memory"),
-    ...(links
-      ? [
-          amount("link_bytes", "links", "Bytes that one device sends to other devices"),
-          amount("exposed_s", "exposed", "Link time that no kernel hides, estimated from the times at the roof"),
-        ]
-      : []),
-    ...(unit ? [amount("filled", "unit", UNIT)] : []),
-    isKernels
-      ? column("source", "source", "By source line", { value: line })
-      : column("instruction", "slowest kernel", "By name of the slowest kernel"),
-  ];
-}
-
-const UNIT =
-  "Upper bound of the share of the TPU's matrix unit that matrix products use; the rest is padding to its tiles. The" +
-  " use in a real run is unknown: it needs the number of cycles, and no clock rate is published";
-
-function rowOf(row: Row, by: By, { links, unit }: Optional): InstructionRow {
-  const isKernels = by === "kernel";
-  const number = (value: number | null, text: (value: number) => string): HTMLElement =>
-    numberCell(value, text, value === null ? row.unknown || "unknown" : row.unknown);
-  const isPartly = row.unknown !== "" && row.least_s !== null;
-  const name = by === "line" && row.source ? shortSource(row.source) : row.name;
-  return {
-    instruction: row.instruction,
-    cells: () => [
-      h("th", { scope: "row", title: row.name ?? "" }, name ?? h("span", { class: "insp-dim" }, "unknown")),
-      isKernels
-        ? h("td", {}, h("span", { class: "insp-tok-op" }, row.opcode))
-        : h("td", { class: "insp-number", title: plural(row.kernels, "kernel") }, grouped(row.kernels)),
-      number(row.least_s, (value) => `${isPartly ? "≈ " : ""}${formatSeconds(value)}`),
-      shareCell(row.share),
-      isKernels &&
-        h(
-          "td",
-          {},
-          h("span", { class: `insp-roof-key insp-roof-${row.bound_by || "unknown"}` }),
-          row.bound_by || "unknown",
-        ),
-      number(row.flops, (value) => format(value, "count")),
-      number(row.main_memory_bytes, (value) => format(value, "bytes")),
-      links && number(row.link_bytes, (value) => (value ? format(value, "bytes") : "–")),
-      links && (row.link_bytes ? exposedCell(row) : h("td", { class: "insp-number" }, "–")),
-      unit && h("td", { class: "insp-number" }, row.filled === null ? "–" : `${(100 * row.filled).toFixed(0)} %`),
-      isKernels ? sourceCell(row.source) : h("td", {}, h("code", {}, row.instruction)),
-    ],
-  };
-}
-
-/**
- * A cell with the part of a collective's time that no kernel hides. Its tooltip lists the kernels that run meanwhile.
- */
-function exposedCell(row: messages.RooflineRow): HTMLElement {
+/** Returns a cell of the table. An unknown number has its reason as tooltip. */
+function cell(head: messages.TableHead, row: Row, content: messages.TableCell, by: By): HTMLElement {
+  const { value, note } = content;
+  const text = textOf(content);
+  if (head.name === "name") {
+    const shown = by === "line" ? text.slice(text.lastIndexOf("/") + 1) : text;
+    return h("th", { scope: "row", title: text }, shown || h("span", { class: "insp-dim" }, "unknown"));
+  }
+  if (head.name === "opcode") return h("td", {}, h("span", { class: "insp-tok-op" }, text));
+  if (head.name === "share") return shareCell(row.share);
+  if (head.name === "bound_by")
+    return h("td", {}, h("span", { class: `insp-roof-key insp-roof-${row.bound_by || "unknown"}` }), text);
+  if (head.name === "source") return sourceCell(row.source);
+  if (head.name === "slowest") return h("td", {}, h("code", {}, text));
+  const number = value as number | null;
+  const isAbsent = !number && ABSENT_IF_ZERO.includes(head.name);
   const beside = row.beside.length ? `Overlaps with ${row.beside.join(", ")}` : "No overlapping kernel";
-  return numberCell(row.exposed_s, formatSeconds, row.exposed_s === null ? row.unknown || "unknown" : beside);
+  const title = note || (head.name === "exposed_s" && !isAbsent ? beside : number === null ? "unknown" : "");
+  return numberCell(isAbsent ? null : number, () => text, title);
 }
 
-function captionOf({ peak, total }: messages.Roofline): HTMLElement {
+function captionOf({ peak, total, columns }: messages.Roofline): HTMLElement {
   const flat =
     peak!.flops_per_s === null ? peak!.reason : `${formatRate(peak!.flops_per_s, "flop/s")} in ${peak!.name}`;
   const least =
@@ -311,7 +248,7 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
     typeof total?.filled === "number" &&
       h(
         "div",
-        { title: UNIT },
+        { title: columns.find(({ name }) => name === "filled")?.tooltip ?? "" },
         `Matrix products use at most ${(100 * total.filled).toFixed(0)} % of the matrix unit; the rest is padding. ` +
           "See column unit, also by line. The use in a real run is unknown: no clock rate is published.",
       ),
@@ -323,7 +260,7 @@ function captionOf({ peak, total }: messages.Roofline): HTMLElement {
   );
 }
 
-function titleOf(point: messages.RooflineRow): string {
+function titleOf(point: messages.RooflinePoint): string {
   const least = point.least_s === null ? "Estimated time unknown" : `Estimated time: ${formatSeconds(point.least_s)}`;
   const share = point.share === null ? "" : `, ${(100 * point.share).toFixed(1)} % of all kernels`;
   const intensity = point.intensity === null ? "" : `\n${point.intensity.toPrecision(3)} FLOPs per byte`;

@@ -1,7 +1,7 @@
 // The shardings of the arguments, results and inner values of a program, and a drawing of the selected one.
 
 import { copyButton } from "../lib/copying.ts";
-import { cellOf, columnsOf } from "../lib/described.ts";
+import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h, svg, update } from "../lib/dom.ts";
 import { grouped, plural } from "../lib/format.ts";
 import { type Part, partShape, partsOf, shownDimensions, type Split } from "../lib/parts.ts";
@@ -117,7 +117,7 @@ class ShardingsPane implements Pane {
         onkeydown: ((e: KeyboardEvent) => this.key(e, index)) as EventListener,
       },
       ...this.list!.columns.map(
-        (head, i) => this.special(head.name, row, row.cells[i]!.text) ?? cellOf(head, row.cells[i]!),
+        (head, i) => this.special(head.name, row, textOf(row.cells[i]!)) ?? cellOf(head, row.cells[i]!),
       ),
     );
   }

@@ -27,7 +27,8 @@ from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of, main
 from inspector.analysis.cost.kernels import DeviceKernel, kernels
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.analysis.cost.phases import Phases, phases_text
-from inspector.analysis.cost.roofline_groups import GROUP_COLUMNS, Group, GroupedBy, filled_by, group_row, grouped
+from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
+from inspector.analysis.cost.roofline_groups import Group, GroupedBy, filled_by, grouped
 from inspector.analysis.cost.roofline_plot import roofline_plot
 from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.cost.schedule import Schedule
@@ -37,10 +38,9 @@ from inspector.compilation.cost import total as cost_of
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
 from inspector.hlo.fused_instructions import Fused
 from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import Origin, library_text
+from inspector.hlo.source import Origin
 from inspector.platforms import Peak
 from inspector.support.notebook import described, with_hint
-from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
@@ -94,12 +94,17 @@ class Roofline:
           least_s: estimated time of all executions in seconds; of one execution if their number is unknown.
           exposed_s: estimated time on the links that no kernel hides.
           filled: upper bound for the used share of the matrix unit.
-          share: share of the total's `least_s`.
+          share: share of the sum of all kernels' `least_s`; the total's is below 1 if kernels overlap.
           scope, source_file, source_line, phase: for a fusion, of the instructions in it that cause most of its time.
           library_line: the library line that the user's line led to.
           unknown: reasons why numbers are missing or incomplete.
         """
-        return make_table(_COLUMNS, (_row(point, self.total) for point in (*self.points, self.total)))
+        return KERNEL_COLUMNS.data_frame(KernelRow(point, self.spent_s) for point in (*self.points, self.total))
+
+    @property
+    def spent_s(self) -> float:
+        """Sum of the estimated times of all kernels, in seconds; unknown times count 0."""
+        return sum(float(point.least_s) for point in self.points if not isinstance(point.least_s, Unavailable))
 
     def groups(self, by: GroupedBy) -> tuple[Group, ...]:
         """Returns the kernels summed by a common property, the slowest group first.
@@ -127,7 +132,7 @@ class Roofline:
         Args:
           by: "scope", "line", "phase", "opcode" or "roof".
         """
-        return make_table(GROUP_COLUMNS, map(group_row, self.groups(by)))
+        return GROUP_COLUMNS.data_frame(self.groups(by))
 
     def plot(self) -> Picture:
         """Plots kernels and total by arithmetic intensity and FLOPs per second, both on logarithmic axes."""
@@ -147,14 +152,6 @@ class Roofline:
 
     def _repr_html_(self) -> str:
         return described(repr(self), table=None if isinstance(self.peak, Unavailable) else self.table())
-
-
-_COLUMNS: Mapping[str, Kind] = {
-    "name": "text", "opcode": "text", "executions": "int", "flops": "float", "main_memory_bytes": "float",
-    "link_bytes": "float", "algorithm": "text", "intensity": "float", "bound_by": "text", "least_s": "float",
-    "exposed_s": "float", "filled": "float", "share": "float", "scope": "text", "source_file": "text", "source_line": "int", "phase": "text",
-    "library_line": "text", UNKNOWN: "reasons",
-}  # fmt: skip
 
 
 def roofline(
@@ -452,20 +449,6 @@ def _total(
     unknown_links = [part for p in points if isinstance(p.exposed_s, Partial) for part in missing(p.exposed_s)]
     exposed = About(spent.communication_s, unknown_links) if unknown_links else spent.communication_s
     return Point(module.name, "", *amounts, 1, algorithms, bound, least, exposed_s=exposed, filled=filled_by(points))
-
-
-def _row(point: Point, total: Point) -> tuple[object, ...]:
-    share: float | None = None
-    if not isinstance(point.least_s, Unavailable) and not isinstance(total.least_s, Unavailable) and total.least_s:
-        share = float(point.least_s) / float(total.least_s)
-    intensity = point.intensity
-    return (
-        point.name, point.opcode, point.executions, point.flops, point.main_memory_bytes, point.link_bytes,
-        point.algorithm, None if isinstance(intensity, Unavailable) else intensity, point.bound_by, point.least_s, point.exposed_s,
-        None if isinstance(point.filled, Unavailable) else point.filled, share,
-        point.scope, point.line.file if point.line else None, point.line.line if point.line else None, point.phase,
-        library_text(point.origin.frames),
-    )  # fmt: skip
 
 
 def _rank(point: Point) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ For scope, line and phase, the costs of a fusion are split by `analysis/cost/att
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from inspector.analysis.cost.attribution import Part
@@ -14,7 +14,6 @@ from inspector.analysis.cost.matrix_unit import NO_PRODUCT, mean_filled
 from inspector.analysis.cost.roofline_point import Point, flops_a_byte
 from inspector.errors import About, Missing, Unavailable, missing, total
 from inspector.hlo.source import Frame, Origin
-from inspector.support.tables import UNKNOWN, Kind
 
 GroupedBy = Literal["scope", "line", "phase", "opcode", "roof"]
 """The property by which kernels are summed."""
@@ -54,12 +53,6 @@ class Group:
         return flops_a_byte(self.flops, self.main_memory_bytes)
 
 
-GROUP_COLUMNS: Mapping[str, Kind] = {
-    "name": "text", "kernels": "int", "flops": "float", "main_memory_bytes": "float", "link_bytes": "float",
-    "least_s": "float", "exposed_s": "float", "filled": "float", "share": "float", UNKNOWN: "reasons",
-}  # fmt: skip
-
-
 def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
     """Returns the groups, the slowest first. A kernel is in one group, or in several with its parts."""
     found: dict[str | None, list[_Shared]] = {}
@@ -84,14 +77,6 @@ def grouped(points: Iterable[Point], by: GroupedBy) -> tuple[Group, ...]:
         for name, each in found.items()
     ]
     return tuple(sorted(groups, key=lambda group: _descending(group.least_s, group.main_memory_bytes, group.flops)))
-
-
-def group_row(group: Group) -> tuple[object, ...]:
-    """Returns a row of `GROUP_COLUMNS`."""
-    return (
-        group.name, len(group.points), group.flops, group.main_memory_bytes, group.link_bytes, group.least_s,
-        group.exposed_s, None if isinstance(group.filled, Unavailable) else group.filled, group.share,
-    )  # fmt: skip
 
 
 def filled_by(points: Iterable[Point]) -> float | Unavailable:

@@ -82,7 +82,7 @@ class TableCell(TypedDict):
 
     Attributes:
       value: number or text to sort by; None if unknown or empty.
-      text: formatted value.
+      text: formatted value; "" if it is the value itself.
       note: the reason why the value is unknown or incomplete; "" if it is known.
     """
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 import numpy as np
 import numpy.typing as npt
 
+from inspector.analysis.instructions import INSTRUCTION_COLUMNS
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
+from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.panes.framework.counted import CountedPane
 from inspector.widgets.variants import Variant
 
@@ -21,7 +23,7 @@ InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_
 # More than a user reads. A different sort order shows other rows.
 _SHOWN_ROWS = 400
 _FIRST_SEEN: tuple[InstructionColumn, ...] = ("order", "bytes_accessed", "flops")
-_LARGEST_FIRST: tuple[InstructionColumn, ...] = ("flops", "bytes_accessed", "executions")
+_LARGEST_FIRST = tuple(c.name for c in INSTRUCTION_COLUMNS.of("pane") if c.is_number and c.name != "order")
 
 
 class InstructionsRequest(TypedDict):
@@ -42,22 +44,11 @@ class InstructionsRequest(TypedDict):
 
 
 class InstructionRow(TypedDict):
-    """An instruction. Its numbers are per execution and include all computations that it calls; None where `unknown` has the reason.
+    """An instruction. Its numbers are per execution and include all computations that it calls."""
 
-    Attributes:
-      executions: how often it runs in one execution of the program.
-      unknown: the unknown or partly known values, with the reason; "" if all are known.
-    """
-
-    name: str
-    opcode: str
     computation: str
-    shape: str
-    flops: float | None
-    bytes_accessed: float | None
-    executions: int | None
     source: messages.SourceLine | None
-    unknown: str
+    cells: list[messages.TableCell]
 
 
 class InstructionTable(TypedDict):
@@ -66,6 +57,7 @@ class InstructionTable(TypedDict):
     type: Literal["instruction_table"]
     id: int
     variant: int
+    columns: list[messages.TableHead]
     rows: list[InstructionRow]
     total: int
     error: messages.Error | None
@@ -90,8 +82,9 @@ class InstructionsPane(CountedPane):
     def reply(self, request: InstructionsRequest) -> InstructionTable:
         """Returns the requested rows."""
         reply = InstructionTable(
-            type="instruction_table", id=request["id"], variant=request["variant"], rows=[], total=0, error=None
-        )
+            type="instruction_table", id=request["id"], variant=request["variant"], columns=heads_of(INSTRUCTION_COLUMNS),
+            rows=[], total=0, error=None,
+        )  # fmt: skip
         try:
             variant = self.context.variant(request["variant"])
             table = self._table(variant, has_fused=request["has_fused"])
@@ -136,29 +129,15 @@ def _places(texts: pd.Series[Any]) -> npt.NDArray[np.float64]:
 
 
 def _row(row: dict[Any, Any]) -> InstructionRow:
-    known = _plain(row)
-    file = known["source_file"]
-    return InstructionRow(
-        name=row["name"],
-        opcode=row["opcode"],
-        computation=row["computation"],
-        shape=row["shape"],
-        flops=known["flops"],
-        bytes_accessed=known["bytes_accessed"],
-        executions=known["executions"],
-        source=None
-        if file is None
-        else messages.SourceLine(
-            file=display_file(file), line=known["source_line"], library=known["library_line"] or ""
-        ),
-        unknown=row["unknown"],
-    )
-
-
-def _plain(row: dict[Any, Any]) -> dict[str, Any]:
-    """Returns the optional cells as plain Python values."""
     import pandas as pd
 
-    kinds = {"flops": float, "bytes_accessed": float, "executions": int, "source_file": str, "source_line": int}
-    kinds["library_line"] = str
-    return {name: None if pd.isna(row[name]) else kind(row[name]) for name, kind in kinds.items()}
+    file, library = row["source_file"], row["library_line"]
+    return InstructionRow(
+        computation=row["computation"],
+        source=None
+        if pd.isna(file)
+        else messages.SourceLine(
+            file=display_file(file), line=int(row["source_line"]), library="" if pd.isna(library) else library
+        ),
+        cells=cells_of(INSTRUCTION_COLUMNS, row),
+    )

@@ -16,7 +16,7 @@ from inspector.stages.lowered import Lowered
 from inspector.stages.retraces import RETRACE_COLUMNS, Retrace
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
-from inspector.widgets.described_tables import cells_of, heads_of
+from inspector.widgets.described_tables import cells_of, heads_of, text_of
 from inspector.widgets.panes.framework.pane import Context, Entry, Pane
 
 _MOST = 200
@@ -206,7 +206,7 @@ def retraces_html(retraces: Retraces) -> str:
         return "<p>No retraces while watching.</p>"
     head = "".join(f"<th>{html.escape(column['title'])}</th>" for column in retraces["columns"])
     rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell['text'])}</td>" for cell in cells) + "</tr>"
+        "<tr>" + "".join(f"<td>{html.escape(text_of(cell))}</td>" for cell in cells) + "</tr>"
         for row in retraces["rows"]
         for cells in row["differences"]
     )

@@ -7,6 +7,7 @@ from typing import Literal, TypedDict, get_args
 
 from inspector.analysis.cost.peaks import measured_peak
 from inspector.analysis.cost.roofline import Roofline as Roofs
+from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
 from inspector.analysis.cost.roofline_groups import Group, GroupedBy
 from inspector.analysis.cost.roofline_point import Point
 from inspector.compilation.compiled import CompiledProgram
@@ -16,6 +17,7 @@ from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import line_costs_under
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
+from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.panes.framework.counted import CountedPane
 from inspector.widgets.panes.framework.pane import Context, Entry, PackedMessage
 from inspector.widgets.panes.line_costs import LineCostsRequest, failed, message_of
@@ -57,37 +59,46 @@ class RooflinePeak(TypedDict):
     reason: str
 
 
-class RooflineRow(TypedDict):
-    """A kernel, a group of kernels, or all kernels; values are None where `unknown` has the reason.
+class RooflinePoint(TypedDict):
+    """A kernel of the picture, or all kernels; values are None where `unknown` has the reason.
 
     Attributes:
-      name: the kernel's instruction, or the property that the kernels share; None if unknown.
-      instruction: instruction of the kernel, of the slowest one in a group; the module's name for the whole program.
-      kernels: number of kernels.
-      bound_by: the roof that limits it; "" for groups.
+      name: the kernel's instruction; the module's name for the whole program.
+      bound_by: the roof that limits it; "" if unknown.
       exposed_s: estimated part of the time on the links that overlaps with no kernel, from times at the roof; None if unknown.
-      beside: some kernels that run during an exchange.
       filled: largest share of a TPU's matrix unit that its products fill; None without products, or if unknown.
       share: share of the time of all kernels.
       unknown: unknown or partly known values, with the reason; "" if all are known.
     """
 
-    name: str | None
-    instruction: str
+    name: str
     opcode: str
-    kernels: int
-    flops: float | None
-    main_memory_bytes: float | None
     link_bytes: float
     intensity: float | None
     bound_by: str
     least_s: float | None
     exposed_s: float | None
-    beside: list[str]
     filled: float | None
     share: float | None
-    source: messages.SourceLine | None
     unknown: str
+
+
+class RooflineRow(TypedDict):
+    """A row of the table: a kernel, or a group of kernels.
+
+    Attributes:
+      instruction: instruction of the kernel, of the slowest one in a group.
+      bound_by: the roof that limits a kernel; "" for groups.
+      beside: some kernels that run during an exchange.
+      share: share of the time of all kernels.
+    """
+
+    instruction: str
+    bound_by: str
+    beside: list[str]
+    share: float | None
+    source: messages.SourceLine | None
+    cells: list[messages.TableCell]
 
 
 class Roofline(TypedDict):
@@ -96,8 +107,8 @@ class Roofline(TypedDict):
     Attributes:
       peak: the roofs; None, with the `reason`.
       can_measure: whether this machine's CPU can be measured instead.
-      points: the slowest kernels, for the picture and the table of kernels.
-      rows: rows of a table of groups, the slowest first.
+      points: the slowest kernels, for the picture.
+      columns, rows: the table, the slowest first.
       count: total number of rows in the table, including those that are not sent.
     """
 
@@ -107,8 +118,9 @@ class Roofline(TypedDict):
     peak: RooflinePeak | None
     reason: str
     can_measure: bool
-    total: RooflineRow | None
-    points: list[RooflineRow]
+    total: RooflinePoint | None
+    points: list[RooflinePoint]
+    columns: list[messages.TableHead]
     rows: list[RooflineRow]
     count: int
     error: messages.Error | None
@@ -166,7 +178,7 @@ class RooflinePane(CountedPane):
     def _roofline(self, request: RooflineRequest) -> Roofline:
         reply = Roofline(
             type="roofline", id=request["id"], variant=request["variant"], peak=None, reason="", can_measure=False,
-            total=None, points=[], rows=[], count=0, error=None,
+            total=None, points=[], columns=[], rows=[], count=0, error=None,
         )  # fmt: skip
         try:
             variant = self.context.variant(request["variant"])
@@ -175,14 +187,21 @@ class RooflinePane(CountedPane):
             if isinstance(roofs.peak, Unavailable):
                 reply["reason"] = roofs.peak.reason
                 reply["can_measure"] = _can_measure(roofs, variant)
-            spent = _spent(roofs.points)
-            reply["total"] = _row_of(roofs.total, spent)
-            reply["points"] = [_row_of(point, spent) for point in roofs.points[:_SHOWN]]
-            reply["count"] = len(roofs.points)
-            if request["by"] != "kernel":
+            reply["total"] = _point(KernelRow(roofs.total, roofs.spent_s))
+            kernels = [KernelRow(point, roofs.spent_s) for point in roofs.points]
+            reply["points"] = [_point(row) for row in kernels[:_SHOWN]]
+            if request["by"] == "kernel":
+                reply["count"] = len(kernels)
+                without = _unused([row.point for row in kernels])
+                reply["columns"] = heads_of(KERNEL_COLUMNS, without)
+                reply["rows"] = [_kernel(row, without) for row in kernels[:_SHOWN]]
+            else:
                 groups = roofs.groups(request["by"])
-                reply["rows"] = [_row_of_group(group) for group in groups[:_SHOWN]]
                 reply["count"] = len(groups)
+                without = _unused(groups)
+                reply["columns"] = heads_of(GROUP_COLUMNS, without)
+                reply["columns"][0]["title"] = request["by"]
+                reply["rows"] = [_group(group, without) for group in groups[:_SHOWN]]
         except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         return reply
@@ -213,60 +232,62 @@ def _peak(roofs: Roofs) -> RooflinePeak | None:
     )
 
 
-def _spent(points: Sequence[Point]) -> float:
-    return sum(float(p.least_s) for p in points if not isinstance(p.least_s, Unavailable))
+def _unused(rows: Sequence[Point] | Sequence[Group]) -> tuple[str, ...]:
+    """Returns the columns that are empty for all rows, because the program has no collectives or no products on a TPU."""
+    has_links = any(row.link_bytes > 0 for row in rows)
+    has_unit = any(not isinstance(row.filled, Unavailable) for row in rows)
+    return (*(() if has_links else ("link_bytes", "exposed_s")), *(() if has_unit else ("filled",)))
 
 
-def _row_of(point: Point, spent: float) -> RooflineRow:
-    least = _known(point.least_s)
+def _point(row: KernelRow) -> RooflinePoint:
+    point = row.point
     unknown = [
         f"{what}: {value.reason}"
         for what, value in (("flops", point.flops), ("bytes", point.main_memory_bytes), ("time", point.least_s))
         if isinstance(value, (Unavailable, Partial))
     ]
-    return RooflineRow(
+    return RooflinePoint(
         name=point.name,
-        instruction=point.name,
         opcode=point.opcode,
-        kernels=1,
-        flops=_known(point.flops),
-        main_memory_bytes=_known(point.main_memory_bytes),
         link_bytes=point.link_bytes,
         intensity=_known(point.intensity),
-        bound_by="" if isinstance(point.bound_by, Unavailable) else point.bound_by,
-        least_s=least,
+        bound_by=_bound(point),
+        least_s=_known(point.least_s),
         exposed_s=_known(point.exposed_s),
-        beside=[*point.beside[:_NAMED]],
         filled=_known(point.filled),
-        share=least / spent if least is not None and spent else None,
-        source=source_line(point.origin.frames),
+        share=row.share,
         unknown="; ".join(unknown),
     )
 
 
-def _row_of_group(group: Group) -> RooflineRow:
-    slowest = group.points[0]
-    opcodes = {point.opcode for point in group.points}
-    doubts = [value.reason for value in (group.least_s, group.flops) if isinstance(value, (Unavailable, Partial))]
-    line = source_line(group.frames)
-    source = None if line is None else messages.SourceLine(file=line["file"], line=line["line"], library="")
+def _kernel(row: KernelRow, without: Sequence[str]) -> RooflineRow:
+    point = row.point
     return RooflineRow(
-        name=f"{source['file']}:{source['line']}" if source else group.name,
-        instruction=slowest.name,
-        opcode=slowest.opcode if len(opcodes) == 1 else "",
-        kernels=len(group.points),
-        flops=_known(group.flops),
-        main_memory_bytes=_known(group.main_memory_bytes),
-        link_bytes=group.link_bytes,
-        intensity=_known(group.intensity),
+        instruction=point.name,
+        bound_by=_bound(point),
+        beside=[*point.beside[:_NAMED]],
+        share=row.share,
+        source=source_line(point.origin.frames),
+        cells=cells_of(KERNEL_COLUMNS, row, without),
+    )
+
+
+def _bound(point: Point) -> str:
+    return "" if isinstance(point.bound_by, Unavailable) else point.bound_by
+
+
+def _group(group: Group, without: Sequence[str]) -> RooflineRow:
+    cells = cells_of(GROUP_COLUMNS, group, without)
+    line = source_line(group.frames)
+    if line is not None:  # a notebook cell has another name than its file
+        cells[0]["value"] = f"{line['file']}:{line['line']}"
+    return RooflineRow(
+        instruction=group.points[0].name,
         bound_by="",
-        least_s=_known(group.least_s),
-        exposed_s=_known(group.exposed_s),
         beside=[],
-        filled=_known(group.filled),
         share=_known(group.share),
-        source=source,
-        unknown=doubts[0] if doubts else "",
+        source=None,
+        cells=cells,
     )
 
 

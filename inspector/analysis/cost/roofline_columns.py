@@ -1,0 +1,132 @@
+"""The columns of a roofline's tables: kernels, and groups of kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from inspector.analysis.cost.roofline_groups import Group
+from inspector.analysis.cost.roofline_point import Point
+from inspector.errors import Unavailable
+from inspector.hlo.source import library_text, line_text
+from inspector.support.columns import TableColumn, TableDescription, View
+from inspector.support.units import format_seconds
+
+_BOTH: tuple[View, ...] = ("data_frame", "pane")
+_UNIT = (
+    "Upper bound of the share of the TPU's matrix unit that matrix products use; the rest is padding to its tiles. The"
+    " use in a real run is unknown: it needs the number of cycles, and no clock rate is published"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelRow:
+    """A row of the table of kernels.
+
+    Attributes:
+      point: the kernel, or the whole program.
+      spent_s: sum of the estimated times of all kernels, in seconds; 0 if none is known.
+    """
+
+    point: Point
+    spent_s: float
+
+    @property
+    def share(self) -> float | None:
+        """Share of the estimated time of all kernels; None if unknown."""
+        least = self.point.least_s
+        return None if isinstance(least, Unavailable) or not self.spent_s else float(least) / self.spent_s
+
+
+def _known(value: float | Unavailable) -> float | None:
+    return None if isinstance(value, Unavailable) else value
+
+
+def _percent(share: float | Unavailable | None, digits: int = 1) -> str:
+    return "" if share is None or isinstance(share, Unavailable) else f"{100 * float(share):.{digits}f} %"
+
+
+def _exposed(link_bytes: float, exposed_s: float | Unavailable) -> str:
+    return (
+        "" if not link_bytes else "unknown" if isinstance(exposed_s, Unavailable) else format_seconds(float(exposed_s))
+    )
+
+
+KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
+    TableColumn("name", "text", lambda row: row.point.name, "kernel", "Name of the kernel's instruction", views=_BOTH),
+    TableColumn("opcode", "text", lambda row: row.point.opcode, "opcode", "Kind of instruction", views=_BOTH),
+    TableColumn("executions", "int", lambda row: row.point.executions),
+    TableColumn(
+        "least_s", "float", lambda row: row.point.least_s, "estimated time", "Time at the limiting roof, for all runs",
+        "seconds", _BOTH,
+    ),
+    TableColumn(
+        "share", "float", lambda row: row.share, "share", "Share of the estimated time of all kernels", views=_BOTH,
+        text=lambda row: _percent(row.share),
+    ),
+    TableColumn("bound_by", "text", lambda row: row.point.bound_by, "bound by", "The roof that limits it", views=_BOTH),
+    TableColumn("flops", "float", lambda row: row.point.flops, "flops", "FLOPs of all runs", "count", _BOTH),
+    TableColumn(
+        "main_memory_bytes", "float", lambda row: row.point.main_memory_bytes, "bytes",
+        "Bytes read from and written to main memory", "bytes", _BOTH,
+    ),
+    TableColumn(
+        "link_bytes", "float", lambda row: row.point.link_bytes, "links", "Bytes that one device sends to other devices",
+        "bytes", _BOTH,
+    ),
+    TableColumn(
+        "exposed_s", "float", lambda row: row.point.exposed_s, "exposed",
+        "Link time that no kernel hides, estimated from the times at the roof", "seconds", _BOTH,
+        text=lambda row: _exposed(row.point.link_bytes, row.point.exposed_s),
+    ),
+    TableColumn("algorithm", "text", lambda row: row.point.algorithm),
+    TableColumn("intensity", "float", lambda row: _known(row.point.intensity)),
+    TableColumn(
+        "filled", "float", lambda row: _known(row.point.filled), "unit", _UNIT, views=_BOTH,
+        text=lambda row: _percent(row.point.filled, 0),
+    ),
+    TableColumn("scope", "text", lambda row: row.point.scope),
+    TableColumn("source_file", "text", lambda row: row.point.line and row.point.line.file),
+    TableColumn("source_line", "int", lambda row: row.point.line and row.point.line.line),
+    TableColumn("phase", "text", lambda row: row.point.phase),
+    TableColumn("library_line", "text", lambda row: library_text(row.point.origin.frames)),
+    TableColumn(
+        "source", "text", lambda row: line_text(row.point.origin.frames) or None, "source", "Line of your code", views=("pane",)
+    ),
+    first=(
+        "name", "opcode", "executions", "flops", "main_memory_bytes", "link_bytes", "algorithm", "intensity", "bound_by",
+        "least_s", "exposed_s", "filled", "share",
+    ),
+)  # fmt: skip
+
+GROUP_COLUMNS: TableDescription[Group] = TableDescription(
+    TableColumn("name", "text", lambda group: group.name, "name", "The common property", views=_BOTH),
+    TableColumn("kernels", "int", lambda group: len(group.points), "kernels", "Number of kernels", views=_BOTH),
+    TableColumn(
+        "least_s", "float", lambda group: group.least_s, "estimated time", "Time at the limiting roof, for all runs",
+        "seconds", _BOTH,
+    ),
+    TableColumn(
+        "share", "float", lambda group: group.share, "share", "Share of the estimated time of all kernels", views=_BOTH,
+        text=lambda group: _percent(group.share),
+    ),
+    TableColumn("flops", "float", lambda group: group.flops, "flops", "FLOPs of all runs", "count", _BOTH),
+    TableColumn(
+        "main_memory_bytes", "float", lambda group: group.main_memory_bytes, "bytes",
+        "Bytes read from and written to main memory", "bytes", _BOTH,
+    ),
+    TableColumn(
+        "link_bytes", "float", lambda group: group.link_bytes, "links", "Bytes that one device sends to other devices",
+        "bytes", _BOTH,
+    ),
+    TableColumn(
+        "exposed_s", "float", lambda group: group.exposed_s, "exposed",
+        "Link time that no kernel hides, estimated from the times at the roof", "seconds", _BOTH,
+        text=lambda group: _exposed(group.link_bytes, group.exposed_s),
+    ),
+    TableColumn(
+        "filled", "float", lambda group: _known(group.filled), "unit", _UNIT, views=_BOTH,
+        text=lambda group: _percent(group.filled, 0),
+    ),
+    TableColumn("slowest", "text", lambda group: group.points[0].name, "slowest kernel", "Name of the slowest kernel", views=("pane",)),
+    first=("name", "kernels", "flops", "main_memory_bytes", "link_bytes", "least_s", "exposed_s", "filled", "share"),
+)  # fmt: skip
