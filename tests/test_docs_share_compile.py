@@ -79,7 +79,10 @@ def test_the_next_start_loads_from_one_cache(tmp_path: Path) -> None:
         assert each["source"] == each["foretold"] == "cache"
         assert each["passes"] == 0
         assert each["result"] == pytest.approx(RESULT)
-        assert any(notice.startswith("a hit sends nothing: others that miss wait 60 s") for notice in each["notices"])
+        assert any(
+            notice.startswith("a process with a hit sends no executable: processes that miss wait 60 s")
+            for notice in each["notices"]
+        )
     assert len(entries(tmp_path)) == 1
 
 
@@ -91,4 +94,6 @@ def test_jax_s_own_sharing_never_agrees_on_a_key_on_cpus() -> None:
     assert zero["key"] not in one["error"]
     for each in (zero, one):
         (notice,) = each["notices"]
-        assert notice.startswith("on CPUs every process has another key: the others never find what is sent, wait 3 s")
+        assert notice.startswith(
+            "on CPUs each process has its own key, so the others never receive the executable: they wait 3 s"
+        )

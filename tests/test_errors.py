@@ -178,5 +178,5 @@ def test_an_unavailable_value_prints_copies_and_pickles() -> None:
 
 def test_missing_passes_have_a_remedy() -> None:
     compiled: Any = inspector.lower(lambda x: x + 1, jnp.ones(3)).compile(target="cpu")
-    with pytest.raises(UnavailableError, match=r"was not asked for.*products="):
+    with pytest.raises(UnavailableError, match=r"was not requested.*products="):
         compiled.passes.table()

@@ -108,7 +108,7 @@ def test_options_are_called_options_everywhere() -> None:
     keys = {str(inspector.cache_status(step, X, options=options).key) for options in asked}
     assert len(keys) == 1
     assert keys != {str(inspector.cache_status(step, X).key)}
-    with pytest.raises(OptionError, match="JAX's compile takes flags alone, and the options say num_replicas"):
+    with pytest.raises(OptionError, match="JAX's compile accepts only flags, but the options set num_replicas"):
         inspector.cache_status(step, X, options=inspector.Options(num_replicas=2))
 
 
@@ -136,7 +136,7 @@ def test_compare_refuses_uncompiled_values_with_a_remedy(
     lowered: inspector.Lowered, compiled: inspector.Compiled
 ) -> None:
     for given, words in (
-        (lowered, r"got <Lowered jit_step.* Call its method compile\(\) first"),
+        (lowered, r"got <Lowered jit_step.* Call its compile\(\) method first"),
         ([compiled, compiled], r"Unpack a list: compare\(\*programs\)"),
         (step, r"Create one with `inspector.lower\(fun, \*args\).compile\(\)`"),
         (None, r"got None \(NoneType\). Create one with `inspector.lower"),
@@ -317,7 +317,7 @@ MISTAKES: list[tuple[Call, type[Exception], str]] = [
     (lambda _, c: c.graph("all"), ParameterError, "Unknown mode 'all'. Expected one of 'auto', 'whole'"),  # type: ignore[arg-type]
     (lambda _, c: c.graph("around"), inspector.errors.ModuleError, "needs a selection"),
     (lambda _, c: c.graph("around", 3), inspector.errors.ModuleError, "needs a selection"),  # type: ignore[arg-type]
-    (lambda _, c: c.roofline("h100"), ParameterError, "peak is an inspector.Peak"),  # type: ignore[arg-type]
+    (lambda _, c: c.roofline("h100"), ParameterError, "peak must be an inspector.Peak"),  # type: ignore[arg-type]
     (lambda _, c: c.save("."), IsADirectoryError, "Give the name of a file in it: '.'"),
     (
         lambda _, c: c.save("nowhere/x.inspector"),

@@ -22,13 +22,13 @@ from inspector.errors import OptionError, ParameterError, Unavailable
 from inspector.lowering.keywords import function_keywords
 
 _AUTOTUNE_SHARING = Unavailable(
-    "JAX has no jax_share_autotune_config_between_hosts any more; XLA splits autotuning over the processes and"
-    " exchanges the results by itself",
-    "on GPUs xla_gpu_shard_autotuning, which is on by default",
+    "JAX removed jax_share_autotune_config_between_hosts: XLA splits autotuning over the processes and exchanges the"
+    " results",
+    "on GPUs, use xla_gpu_shard_autotuning, which is on by default",
 )
 _PROFILE_GUIDED = Unavailable(
-    "with profiles (jax_enable_pgle, jax_compilation_cache_expect_pgle) the key depends on what has been profiled",
-    "switch them off to see the key of the plain compile",
+    "with jax_enable_pgle or jax_compilation_cache_expect_pgle, the key depends on the recorded profiles",
+    "turn them off to see the key of a compile without profiles",
 )
 
 
@@ -73,7 +73,7 @@ class CacheStatus:
         return _AUTOTUNE_SHARING
 
     def __str__(self) -> str:
-        sent = {"process": ", sent by another process", "memory": ", sent by another process before"}
+        sent = {"process": ", sent by another process", "memory": ", sent earlier by another process"}
         lines = [f"{self.name}: {self.cache}{sent.get(str(self.source), '')}"]
         lines += [f"  because {reason}" for reason in self.reasons]
         lines.append(f"  directory: {self.directory}")
@@ -142,8 +142,8 @@ def _flags(options: Options | Mapping[str, Any] | str | None) -> Mapping[str, An
     others = sorted(all_options.as_dict().keys() - all_options.flags.keys())
     if others:
         raise OptionError(
-            f"JAX's compile takes flags alone, and the options say {', '.join(others)}. Leave that out; JAX takes it from"
-            " the function and its arguments."
+            f"JAX's compile accepts only flags, but the options set {', '.join(others)}. Remove them: JAX takes their values"
+            " from the function and its arguments."
         )
     return all_options.flags
 
@@ -151,12 +151,14 @@ def _flags(options: Options | Mapping[str, Any] | str | None) -> Mapping[str, An
 def _lowered(fun: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> jax.stages.Lowered:
     if isinstance(fun, (jax.stages.Lowered, jax.stages.Traced)):
         if args or kwargs:
-            raise ParameterError(f"A jax.stages.{type(fun).__name__} has its arguments already; give it alone.")
+            raise ParameterError(
+                f"A jax.stages.{type(fun).__name__} includes its arguments. Pass it without arguments."
+            )
         return fun.lower() if isinstance(fun, jax.stages.Traced) else fun
     if not callable(fun):
         raise ParameterError(
-            f"Cannot tell what JAX's compile of a {type(fun).__name__} would find. Expected a function with its"
-            " arguments, or a jax.stages.Traced or Lowered."
+            f"Cannot predict the cache lookup of a {type(fun).__name__}. Expected a function with its arguments, or a"
+            " jax.stages.Traced or Lowered."
         )
     jitted: Any = fun if hasattr(fun, "lower") else jax.jit(fun)
     lowered: jax.stages.Lowered = jitted.lower(*args, **(kwargs or {}))
@@ -182,43 +184,43 @@ def _why_missed(lookup: Lookup, key: str, entry: Entry | Unavailable) -> Iterato
         return
     if lookup.only_compiles:
         yield (
-            f"JAX cannot load an executable for {lookup.platform} devices that are not attached: it warns,"
-            " and compiles every time"
+            f"JAX cannot load an executable for {lookup.platform} devices that are not attached: it warns and compiles"
+            " every time"
         )
     if cache_state.compiles_to_compare(key):
-        yield "jax_compilation_cache_check_contents is True: JAX compiles once a process, to compare with the entry"
+        yield "jax_compilation_cache_check_contents is True: JAX compiles once per process to compare the result with the entry"
 
 
 def _why_kept(key: str, entry: Entry | Unavailable) -> Iterator[str]:
     if isinstance(entry, Entry) or cache_state.has_entry(key):
-        yield "there is an entry of that key already, and JAX replaces none"
+        yield "the key already has an entry, and JAX does not replace entries"
 
 
 def _notices(lookup: Lookup, cache: Literal["hit", "miss", "unused"] | Unavailable) -> Iterator[str]:
     if cache == "hit":
         to = f" to {lookup.dump_directory}; dump flags are not in the key" if lookup.dump_directory else ""
-        yield f"a hit runs no pass of XLA, so none is dumped{to}"
+        yield f"XLA runs no passes after a hit, so nothing is dumped{to}"
     if lookup.compiled:
-        yield "compiled in this process before: JAX returns that executable and asks no cache"
+        yield "already compiled in this process: JAX returns that executable without a cache lookup"
     if lookup.holds_address:
         yield (
-            "custom_partitioning puts an address of this process into the key, so no other process hits; see"
+            "custom_partitioning adds an address of this process to the key, so other processes miss; see"
             " jax_remove_custom_partitioning_ptr_from_cache_key"
         )
     if ignored := cache_state.ignored_directory():
         yield ignored
     if not isinstance(lookup.key, Unavailable) and _holds_directory(lookup.key):
-        yield "the path of the cache directory is part of the key: a cache that was moved never hits"
+        yield "the path of the cache directory is part of the key, so a cache that was moved never hits"
     if not isinstance(lookup.sender, Unavailable):
         yield from _sharing_notices(lookup, cache == "hit")
 
 
 def _sharing_notices(lookup: Lookup, is_hit: bool) -> Iterator[str]:
-    fail = f"wait {shared_compiles.timeout_s():g} s for it, and fail"
+    fail = f"wait {shared_compiles.timeout_s():g} s for it and then fail"
     if not lookup.keys_agree:
-        yield f"on CPUs every process has another key: the others never find what is sent, {fail}; see share_compiles()"
+        yield f"on CPUs each process has its own key, so the others never receive the executable: they {fail}; see share_compiles()"
     if is_hit:
-        yield f"a hit sends nothing: others that miss {fail}; give all processes one cache directory, or none"
+        yield f"a process with a hit sends no executable: processes that miss {fail}. Give all processes the same cache directory, or none"
 
 
 def _holds_directory(facts: KeyFacts) -> bool:
@@ -232,7 +234,7 @@ def _holds_directory(facts: KeyFacts) -> bool:
 
 def _key(lookup: Lookup, facts: KeyFacts) -> CacheKey:
     values = _values(lookup, facts)
-    unknown = Unavailable("inspector does not know this ingredient")
+    unknown = Unavailable("unknown to inspector")
     return CacheKey(
         text=facts.text,
         ingredients=tuple(Ingredient(name, sha256, values.get(name, unknown)) for name, sha256 in facts.digests),
@@ -266,4 +268,4 @@ def _devices_text(lookup: Lookup) -> str:
 def _compression(digest: str) -> str | Unavailable:
     """Returns the compression of entries: zstandard if it is installed, else Python's zlib."""
     known = {hashlib.sha256(name.encode()).hexdigest(): name for name in ("zstandard", "zlib")}
-    return known.get(digest, Unavailable("inspector does not know this compression"))
+    return known.get(digest, Unavailable("unknown to inspector"))

@@ -63,7 +63,7 @@ class Bar:
 
         self._bar = ipywidgets.IntProgress(value=0, max=max(total, 1), layout={"width": "40%"})
         self._text = ipywidgets.Label()
-        self._button = ipywidgets.Button(description="Stop", tooltip="Ends the work and keeps what is done")
+        self._button = ipywidgets.Button(description="Stop", tooltip="Stop and keep the finished results")
         if stop is not None:
             self._button.on_click(lambda _: stop())
         shown = [self._bar, self._text] if stop is None else [self._bar, self._button, self._text]

@@ -108,9 +108,9 @@ class RecordedWork(Work):
             return result
         name = self._exploration.lowered.name
         raise result or LoweringError(
-            f"{name!r} was recorded without its function, so it cannot be lowered again, which for {platform}"
-            f"{f' with {tuning}' if str(tuning) else ''} it would have to be. Other options and numbers of devices can be"
-            " compiled; for the rest call explore() where the function is."
+            f"{name!r} was recorded without its function, so it cannot be lowered again for {platform}"
+            f"{f' with {tuning}' if str(tuning) else ''}. Change only options or the number of devices, or call explore()"
+            " with the function."
         )
 
     def run(self, compiled: CompiledProgram, repeat: int) -> Job[Run]:

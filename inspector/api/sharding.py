@@ -55,7 +55,7 @@ def sharding(
 
 def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
     if shape is None:
-        raise ParameterError("The shape of the array is missing: give shape=(...), one size a dimension.")
+        raise ParameterError("The shape of the array is missing. Pass shape=(...), one size per dimension.")
     sizes = tuple(map(_integer, shape))
     if min(sizes, default=0) < 0:
         raise ParameterError(f"Got the shape {shape!r}; expected sizes of 0 or more.")
@@ -66,7 +66,7 @@ def _mesh(mesh: object, devices: Sequence[int] | None) -> Mesh:
     device_ids = None if devices is None else tuple(map(_integer, devices))
     if isinstance(mesh, jax.sharding.Mesh):
         if device_ids is not None:
-            raise ParameterError("Got devices beside a Mesh, which has its own: leave them out.")
+            raise ParameterError("Got devices and a Mesh, which has devices. Remove devices.")
         ids = tuple(int(device.id) for device in mesh.devices.flat)
         return _named(mesh.axis_names, mesh.devices.shape, ids)
     if isinstance(mesh, AbstractMesh):
@@ -81,9 +81,11 @@ def _mesh(mesh: object, devices: Sequence[int] | None) -> Mesh:
 def _named(names: Sequence[object], sizes: Sequence[object], ids: tuple[int, ...] | None = None) -> Mesh:
     counts = tuple(map(_integer, sizes))
     if min(counts, default=1) < 1:
-        raise ParameterError(f"Got axes of the sizes {counts}; expected 1 or more of each.")
+        raise ParameterError(f"Got axes of sizes {counts}; expected sizes of 1 or more.")
     if ids is not None and (len(set(ids)) != len(ids) or len(ids) != math.prod(counts)):
-        raise ParameterError(f"Got the devices {ids} for {math.prod(counts)} places; expected one of each.")
+        raise ParameterError(
+            f"Got the devices {ids} for {math.prod(counts)} positions of the mesh; expected one device per position, without repeats."
+        )
     return Mesh(tuple(map(str, names)), counts, "partition", physical_ids=ids)
 
 
@@ -94,7 +96,7 @@ def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], ...]:
 def _entry(entry: object) -> tuple[str, ...]:
     if entry is PartitionSpec.UNCONSTRAINED:
         raise ParameterError(
-            "An UNCONSTRAINED dimension is split as XLA decides: ask for the sharding of what it made."
+            "XLA chooses the sharding of an UNCONSTRAINED dimension. Pass the sharding of an output of the compiled program."
         )
     if entry is None:
         return ()

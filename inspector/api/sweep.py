@@ -145,9 +145,9 @@ class SweepInterrupt(KeyboardInterrupt):
           is_kept: True if the rows are also in a file.
         """
         advice = (
-            "A sweep with the same path= continues."
+            "To continue, call sweep with the same path."
             if is_kept
-            else "Give path= to keep finished rows; in a notebook, sys.last_value.rows has them."
+            else "In a notebook, sys.last_value.rows has the finished rows. To save them, pass path=..."
         )
         super().__init__(f"The sweep was stopped after {len(rows)} of {total} variants. {advice}")
         self.rows = rows
@@ -246,8 +246,8 @@ class _Engines:
             return result
         if self._time_limit_s is not None:
             raise ParameterError(
-                f"time_limit_s={self._time_limit_s:g} is for engines that the sweep makes, and {engine!r} is one of"
-                " yours. Leave one of them out."
+                f"time_limit_s={self._time_limit_s:g} has no effect on an existing engine, got {engine!r}. Remove one of"
+                " the two."
             )
         return result
 

@@ -117,7 +117,7 @@ class Ledger:
         try:
             file = files.open_shared(self._path)
         except files.RefusedError as e:
-            raise ModuleError(f"{e}. Give a path that does not exist yet.") from e
+            raise ModuleError(f"{e}. Pass a path that does not exist.") from e
         with file, files.locked(file):
             self._take(file)
             yield file
@@ -131,7 +131,9 @@ class Ledger:
             is_empty = is_empty and (not line.strip() or _HEADER_LINE.startswith(line))
             self._take_line(line)
         if not self._is_ours and not is_empty:
-            raise ModuleError(f"{os.fspath(self._path)!r} is not a sweep's file. Give a path that does not exist yet.")
+            raise ModuleError(
+                f"{os.fspath(self._path)!r} is not a file of sweep results. Pass a path that does not exist."
+            )
 
     def _take_line(self, line: bytes) -> None:
         try:
@@ -150,7 +152,7 @@ class Ledger:
             raise json_values.FormError(f"another format: {header.format}")
         if header.format_version > FORMAT_VERSION:
             raise ModuleError(
-                f"{os.fspath(self._path)!r} has format {header.format_version}, this inspector reads up to"
+                f"{os.fspath(self._path)!r} has format {header.format_version}, but this inspector reads formats up to"
                 f" {FORMAT_VERSION}. Update inspector to read it."
             )
 

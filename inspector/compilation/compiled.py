@@ -30,7 +30,7 @@ from inspector.support.units import format_bytes, format_count, format_seconds
 
 def not_asked_for(product: str) -> Unavailable:
     """Returns the value of a product that was not requested from a compile."""
-    return Unavailable(f"{product!r} was not asked for", f"compile with products=({product!r},)")
+    return Unavailable(f"{product!r} was not requested", f"compile with products=({product!r},)")
 
 
 _INCOMPLETE = "the compiler's dump is not complete: "

@@ -137,7 +137,7 @@ def check_names(above: Above, ignore: Collection[str]) -> None:
     known = (*NUMBERS, *_OTHERS, "collectives", "element_types")
     names = (*([ignore] if isinstance(ignore, str) else ignore), *(above if isinstance(above, Mapping) else ()))
     if strange := [name for name in names if name not in known]:
-        raise ParameterError(f"Unknown number of a baseline {strange[0]!r}. Expected one of {', '.join(known)}.")
+        raise ParameterError(f"A baseline has no number {strange[0]!r}. Expected one of {', '.join(known)}.")
 
 
 def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[str] = ()) -> tuple[NumberChange, ...]:

@@ -81,7 +81,7 @@ def lower(
 
     Raises:
       ArgumentError: an argument is not an array.
-      ParameterError: a parameter cannot be honored for this kind of `fun`, or neither the function nor `lower` has a
+      ParameterError: a parameter cannot be applied to this kind of `fun`, or neither the function nor `lower` has a
         keyword.
       TargetError: an unknown target.
       UnboundAxisError: a collective names an unbound axis.
@@ -100,7 +100,7 @@ def lower(
     if isinstance(fun, jax.stages.Compiled):
         raise ParameterError(
             "A jax.stages.Compiled does not keep the module that it was compiled from. Pass the function, or the"
-            " jax.stages.Lowered whose compile() made it. Its optimized HLO alone: lower(compiled.as_text())."
+            " jax.stages.Lowered whose compile() made it. For its optimized HLO only: lower(compiled.as_text())."
         )
     is_function = callable(fun) and not isinstance(fun, (stages.Traced, stages.Lowered))
     if not is_function:

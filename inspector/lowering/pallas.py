@@ -143,7 +143,7 @@ class Overrides:
         """
         if self._wanted or self._interpret:
             named = "compiler_params" if self._wanted else "interpret"
-            raise ParameterError(f"{named} cannot be honored: {reason}. Pass the function itself.")
+            raise ParameterError(f"{named} cannot be applied: {reason}. Pass the function itself.")
 
     def kernels(self, kernel_facts: Sequence[KernelFacts], root: Root) -> tuple[Kernel, ...]:
         """Returns the kernels of the lowered program, in its order. Called after `choose`."""

@@ -55,7 +55,7 @@ def xla_computation(
       `as_hlo_text()`, `as_serialized_hlo_module_proto()` and `as_hlo_dot_graph()`.
 
     Raises:
-      ParameterError: a parameter cannot be honored (a ValueError).
+      ParameterError: a parameter cannot be applied (a ValueError).
       ArgumentError: an example argument or a result is not an array (a TypeError).
       UnboundAxisError: a collective uses an axis that `axis_env` does not name (a NameError).
     """
@@ -63,7 +63,7 @@ def xla_computation(
         ("instantiate_const_outputs", instantiate_const_outputs), ("in_parts", in_parts), ("out_parts", out_parts),
     ):  # fmt: skip
         if value is not None:
-            raise ParameterError(f"{name}={value!r} cannot be honored: {_GONE[name]} Leave it out.")
+            raise ParameterError(f"{name}={value!r} cannot be applied: {_GONE[name]} Remove it.")
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun!r}.")
     if inspect.isgeneratorfunction(fun):

@@ -86,7 +86,7 @@ def read(kind: type[T], path: str | os.PathLike[str], form: str) -> T:
     except manifest.OtherFileError:
         raise
     except RecursionError as e:
-        raise ModuleError(f"{name} cannot be read: its values contain each other.") from e
+        raise ModuleError(f"{name} cannot be read: its values contain each other in a cycle.") from e
     except (InspectorError, ValueError) as e:
         raise ModuleError(
             f"{name} is not an inspector file, or damaged: {cut(str(e), _MOST_QUOTED)}. Save it again."

@@ -93,7 +93,7 @@ class Compiled(CompiledProgram):
         """
         if not isinstance(peak, (Peak, Unavailable, type(None))):
             raise ParameterError(
-                f"peak is an inspector.Peak, such as inspector.measured_peak() gives, got {short(peak)}."
+                f"peak must be an inspector.Peak, such as inspector.measured_peak(), got {short(peak)}."
             )
         roofs = peak or peak_of(self.target, self.devices)
         return roofline(self.module(), instruction_costs(self), roofs, self.collectives())

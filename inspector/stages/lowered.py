@@ -372,8 +372,7 @@ def check_lowered(value: object) -> None:
     """
     if not isinstance(value, Lowered):
         raise ParameterError(
-            f"Expected a Lowered, got {short(value)} ({type(value).__name__}). inspector.lower(fun, *args) makes one of a"
-            " function and its arguments."
+            f"Expected a Lowered, got {short(value)} ({type(value).__name__}). Create one with inspector.lower(fun, *args)."
         )
 
 
@@ -478,7 +477,7 @@ def _relowering(lowered: Lowered) -> Relowering:
     again = relowering_of(lowered)
     if again is None:
         raise ParameterError(
-            f"{lowered.name} was opened without its function, so it cannot be lowered for another call. Pass the function"
+            f"{lowered.name} was loaded without its function, so it cannot be lowered for another call. Pass the function"
             " and its arguments."
         )
     return again

@@ -39,12 +39,13 @@ def limits(program: Program, executions: int) -> ObserveLimits:
     is_number = hasattr(type(executions), "__index__") and not isinstance(executions, bool)
     if not is_number or not 0 < executions <= _MOST_EXECUTIONS:
         raise ParameterError(
-            f"executions is {executions!r}. Expected how many to keep of each, 1 to {_MOST_EXECUTIONS:,}."
+            f"executions is {executions!r}. Expected the number of executions to record per collective, 1 to"
+            f" {_MOST_EXECUTIONS:,}."
         )
     if program.device_count > _MOST_DEVICES:
         raise ParameterError(
-            f"{program.name} takes {program.device_count:,} devices, and at most {_MOST_DEVICES} virtual ones run at once."
-            " Lower it for a smaller mesh or axis environment."
+            f"{program.name} needs {program.device_count:,} devices, but at most {_MOST_DEVICES} virtual devices can run"
+            " at once. Lower it for a smaller mesh or axis environment."
         )
     return ObserveLimits(operator.index(executions), _LOG_BYTES)
 
@@ -58,13 +59,13 @@ def target_of(program: Program, logged: Sequence[Logged]) -> Target:
     """
     if not logged:
         raise ParameterError(
-            f"{program.name} calls no collective. Those that the partitioner inserts are none of the function's; their"
-            " groups are in compile(...).collectives()."
+            f"{program.name} calls no collective. Collectives inserted by the partitioner cannot be observed; their groups"
+            " are in compile(...).collectives()."
         )
     if program.host_callbacks:
         raise ExecutionError(
             f"{program.name} calls back into this process (jax.debug.print, io_callback, pure_callback), which virtual"
-            " devices in another process cannot do. Leave the callbacks out."
+            " devices in another process cannot do. Remove the callbacks."
         )
     return Target.parse(f"cpu:{program.device_count}" if program.device_count > 1 else "cpu")
 

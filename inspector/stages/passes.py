@@ -57,7 +57,7 @@ class CompilerPasses(Passes):
         """
         index: Any = chosen.index if isinstance(chosen, Pass) else chosen
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self):
-            raise ParameterError(f"There is no pass {chosen!r}: expected an index from 0 to {len(self) - 1}.")
+            raise ParameterError(f"No pass {chosen!r}. Expected an index from 0 to {len(self) - 1}.")
         return self[index]
 
     def module(self, chosen: int | Pass, *, before: bool = False) -> Module:
@@ -91,7 +91,7 @@ class CompilerPasses(Passes):
     def _read_whole(self) -> Module | Unavailable:
         spread = [each for each in self if each.name in _PROPAGATIONS]
         if not spread:
-            return Unavailable(f"no pass is called {' or '.join(_PROPAGATIONS)}, which splits what the user did not")
+            return Unavailable(f"no pass is called {' or '.join(_PROPAGATIONS)}, which propagates shardings")
         return self.module(spread[-1])
 
     def change(self, chosen: int | Pass) -> PassChange:
@@ -143,9 +143,7 @@ class CompilerPasses(Passes):
         history = self.history
         choices = [value for value in (instruction, op_name, line) if value is not None]
         if len(choices) != 1 or not isinstance(choices[0], str):
-            raise ParameterError(
-                f"follow takes an instruction's name, or op_name=, or line=; got {choices or 'nothing'}."
-            )
+            raise ParameterError(f"follow needs one of instruction, op_name and line; got {choices or 'none'}.")
         if instruction is not None:
             name = instruction.removeprefix("%")
             place = history.place_of(name) if at is None else history.place_after(self.at(at).index)
@@ -191,5 +189,5 @@ class CompilerPasses(Passes):
     def _is_line(self, text: str) -> Callable[[str, int], bool]:
         file, colon, number = text.rpartition(":")
         if not colon or not number.isdecimal():
-            raise ParameterError(f"line is a file's name and a line, such as 'model.py:12', got {text!r}.")
+            raise ParameterError(f"line must be a file name and a line number, such as 'model.py:12', got {text!r}.")
         return lambda at, line: line == int(number) and (at == file or at.endswith(f"/{file}"))

@@ -135,7 +135,10 @@ def test_a_hit_hides_the_passes_of_a_requested_dump(tmp_path: Path) -> None:
     assert status.cache == "hit"
     assert list(first.glob("*.before_*"))
     assert not list(second.glob("*.before_*"))
-    assert f"a hit runs no pass of XLA, so none is dumped to {second}; dump flags are not in the key" in status.notices
+    assert (
+        f"XLA runs no passes after a hit, so nothing is dumped to {second}; dump flags are not in the key"
+        in status.notices
+    )
 
 
 def test_a_module_that_changed_is_named() -> None:
@@ -258,7 +261,7 @@ def test_a_damaged_entry_is_compiled_again_each_time(cache: Path, kind: str) -> 
         (reason,) = status.reasons
         assert "the entry cannot be read" in reason
         assert f"delete {file}" in reason
-        assert status.unwritten == ("there is an entry of that key already, and JAX replaces none",)
+        assert status.unwritten == ("the key already has an entry, and JAX does not replace entries",)
         assert file.read_bytes() == damaged
     file.unlink()
     assert foretold(program()).cache == "miss"
@@ -305,7 +308,9 @@ def test_host_callbacks() -> None:
         return x
 
     status = foretold(fun)
-    reasons = () if RECENT else ("this JAX does not write programs with host callbacks, such as jax.debug.print",)
+    reasons = (
+        () if RECENT else ("this version of JAX does not write programs with host callbacks, such as jax.debug.print",)
+    )
     assert status.unwritten == reasons
     assert foretold(fun).cache == ("hit" if RECENT else "miss")
 
@@ -323,7 +328,7 @@ def test_custom_partitioning_keeps_others_from_hitting() -> None:
     rows = NamedSharding(Mesh(np.array(jax.devices()[:2]), ("i",)), PartitionSpec("i"))
     x = jax.device_put(np.ones(8, np.float32), rows)
     status = foretold(add, x)
-    assert any("custom_partitioning puts an address" in notice for notice in status.notices)
+    assert any("custom_partitioning adds an address" in notice for notice in status.notices)
     configure(remove_custom_partitioning_ptr_from_cache_key=True)
     without = foretold(add, x)
     assert not any("custom_partitioning" in notice for notice in without.notices)
@@ -439,7 +444,7 @@ def test_programs_compiled_in_this_process_do_not_use_the_cache() -> None:
     with inspector.watch_compiles() as events:
         lowered.compile()
     assert not events
-    assert "compiled in this process before: JAX returns that executable and asks no cache" in status.notices
+    assert "already compiled in this process: JAX returns that executable without a cache lookup" in status.notices
 
 
 def test_the_forms_of_a_function() -> None:
@@ -465,9 +470,9 @@ def test_the_forms_of_a_function() -> None:
 
 
 def test_invalid_arguments_are_refused() -> None:
-    with pytest.raises(ParameterError, match=r"Lowered has its arguments already; give it alone"):
+    with pytest.raises(ParameterError, match=r"Lowered includes its arguments. Pass it without arguments"):
         inspector.cache_status(jax.jit(program()).lower(X), X)
-    with pytest.raises(ParameterError, match=r"of a int would find\. Expected a function with its arguments"):
+    with pytest.raises(ParameterError, match=r"lookup of a int\. Expected a function with its arguments"):
         inspector.cache_status(3)
 
 

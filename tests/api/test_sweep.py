@@ -163,7 +163,7 @@ def test_typing_errors_stop_before_anything_runs(lowered: Lowered, engine: Worke
         sweep(lowered, GRID, ["cpu", "cpus"], counting)
     with pytest.raises(ParameterError, match="'dask'"):
         sweep(lowered, GRID, "cpu", "workers")
-    with pytest.raises(ParameterError, match="Leave one of them out"):
+    with pytest.raises(ParameterError, match="Remove one of the two"):
         sweep(lowered, GRID, "cpu", counting, time_limit_s=1)
     assert counting.requests == []
 
@@ -273,8 +273,8 @@ def test_a_row_that_was_cut_off_is_done_again(lowered: Lowered, engine: WorkerEn
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n", "is not a sweep's file"),
-        ('{"format": "other"}\n', "is not a sweep's file"),
+        ("a,b\n1,2\n", "is not a file of sweep results"),
+        ('{"format": "other"}\n', "is not a file of sweep results"),
         ('{"format": "inspector-sweep", "format_version": 99}\n', "Update inspector"),
     ],
 )

@@ -49,7 +49,7 @@ def test_one_that_keeps_a_worker_from_starting_is_named(lowered: Lowered) -> Non
     try:
         with pytest.raises(
             WorkerDiedError,
-            match=r"Could not start a worker process: .*Argument list too long.* It would have started with --xla_jf_dump_to=.*\. Remove or change a flag",
+            match=r"Could not start a worker process: .*Argument list too long.* Flags read at its start: --xla_jf_dump_to=.*\. Remove or change a flag",
         ):
             lowered.compile(
                 {"xla_jf_dump_to": "x" * 2**20}, TARGET, engine

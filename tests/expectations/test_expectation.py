@@ -121,7 +121,7 @@ def test_bytes_count_as_often_as_they_are_exchanged(expected: Any) -> None:
         (lambda e: e.donation_honored("z"), "no argument 'z'. It has x"),
         (lambda e: e.no_recompile(1), "needs the function"),
         (lambda e: e.baseline(), "needs a file"),
-        (lambda e: e.baseline("x.json", above={"peek": 1}), "Unknown number of a baseline 'peek'"),
+        (lambda e: e.baseline("x.json", above={"peek": 1}), "A baseline has no number 'peek'"),
     ],
 )
 def test_invalid_expectations_are_refused(expected: Any, call: Any, words: str, tmp_path: Path) -> None:

@@ -258,5 +258,5 @@ class TestPlatforms:
             with pytest.raises(ParameterError, match=f"^{said} cannot be given with a str"):
                 inspector.lower(text, **named)  # type: ignore[arg-type]
         for wanted, said in (({"interpret": True}, "interpret"), ({"compiler_params": {"*": {}}}, "compiler_params")):
-            with pytest.raises(ParameterError, match=f"^{said} cannot be honored: a str is lowered already"):
+            with pytest.raises(ParameterError, match=f"^{said} cannot be applied: a str is lowered already"):
                 inspector.lower(text, **wanted)  # type: ignore[arg-type]

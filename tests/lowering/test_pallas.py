@@ -382,7 +382,7 @@ def test_enums_may_be_members_or_text() -> None:
 
 def test_parameters_for_a_lowered_stage_are_refused() -> None:
     done = jax.jit(scale).trace(SQUARE).lower(lowering_platforms=("tpu",))
-    with pytest.raises(ParameterError, match="compiler_params cannot be honored: a Lowered is lowered already"):
+    with pytest.raises(ParameterError, match="compiler_params cannot be applied: a Lowered is lowered already"):
         inspector.lower(done, compiler_params={0: {}})
 
 

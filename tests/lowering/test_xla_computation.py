@@ -61,7 +61,7 @@ def test_tuple_args() -> None:
 
 @pytest.mark.parametrize("name", ["in_parts", "out_parts", "instantiate_const_outputs"])
 def test_unsupported_arguments_are_refused(name: str) -> None:
-    with pytest.raises(ParameterError, match=f"{name}=.*cannot be honored.*Leave it out"):
+    with pytest.raises(ParameterError, match=f"{name}=.*cannot be applied.*Remove it"):
         xla_computation(jnp.sin, **{name: (None,)})
 
 

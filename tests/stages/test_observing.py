@@ -348,13 +348,13 @@ def test_too_large_values_are_not_stored_and_the_reason_is_given(monkeypatch: py
 
 def test_errors_say_what_to_do() -> None:
     lowered = inspector.lower(summed, np.ones(4, np.float32), axis_env=[("i", 2)])
-    with pytest.raises(ParameterError, match="Expected how many to keep of each, 1 to 65,536"):
+    with pytest.raises(ParameterError, match="Expected the number of executions to record per collective, 1 to 65,536"):
         lowered.observe(executions=0)
     with pytest.raises(ParameterError, match="calls no collective"):
         inspector.lower(lambda x: x + 1, np.ones(4)).observe()
     with pytest.raises(ParameterError, match="without its function, so it cannot"):
         inspector.lower(lowered.stablehlo).observe()
-    with pytest.raises(ParameterError, match="at most 256 virtual ones"):
+    with pytest.raises(ParameterError, match="at most 256 virtual devices"):
         inspector.lower(summed, np.ones(4), axis_env=[("i", 512)]).observe()
     with pytest.raises(
         ParameterError, match=r"No collective 'all-gather' was observed\. Observed collectives \(1\): psum"

@@ -128,7 +128,7 @@ def test_a_snapshot_is_sent_as_a_graph_with_its_changes(work: FakeWork, explorer
         assert [*words.values()] == ["rewrote"], words
     box.send({"type": "pass_graph", "id": 3, "variant": 0, "index": 7, "is_before": False})
     drain(explorer)
-    assert "There is no pass 7" in box.last("pass_graph")["error"]["message"]
+    assert "No pass 7" in box.last("pass_graph")["error"]["message"]
 
 
 def test_a_pass_is_sent_as_its_later_text_and_removed_lines(work: FakeWork, explorer: Explorer, box: Box) -> None:

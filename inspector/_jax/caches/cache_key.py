@@ -128,7 +128,7 @@ def key_facts(arguments: CompileArguments) -> KeyFacts | Unavailable:
                 arguments.module, devices, arguments.options, backend, _left_out_of_computation()
             )
         except jax.errors.JaxRuntimeError as e:
-            return Unavailable(f"JAX cannot make a key, and compiles without its cache: {e}")
+            return Unavailable(f"JAX cannot create a cache key and compiles without its cache: {e}")
     digests = dict(messages.digests)
     is_gpu = backend.platform == "gpu"
     return KeyFacts(
@@ -233,7 +233,7 @@ def _hashed(digest: str | None, hash_part: Any, *arguments: Any) -> bytes | Unav
     recorded = _Bytes()
     hash_part(recorded, *arguments)
     if hashlib.sha256(recorded.data).hexdigest() != digest:
-        return Unavailable("this JAX hashes the compile options in a way that inspector does not support")
+        return Unavailable("this version of JAX hashes the compile options in a way that inspector does not support")
     return recorded.data
 
 

@@ -349,7 +349,7 @@ def _compile_miss(debug: Any, changes: tuple[Change, ...]) -> Miss:
     text = "; ".join(
         f"{what}{f' of {where}' if where else ''}: now {now}, before {before}" for what, where, now, before in changes
     )
-    explanation = f"XLA compiles a trace again that JAX already has. {text or 'The difference is not recorded.'}"
+    explanation = f"XLA compiles an existing trace again. {text or 'The difference is not recorded.'}"
     return Miss(debug.func_name, _defined_at(debug), "", cause, changes, explanation, "compile")
 
 

@@ -83,7 +83,7 @@ def ignored_directory() -> str:
     wanted, used = config.compilation_cache_dir.value, directory()
     if compilation_cache._cache is None or wanted == used:
         return ""
-    return f"jax_compilation_cache_dir is {wanted!r}, but JAX has opened {used}, and uses it until {_RESET}"
+    return f"jax_compilation_cache_dir is {wanted!r}, but JAX has opened {used}. To change it, call {_RESET}"
 
 
 def entry_path(key: str) -> Any:
@@ -131,7 +131,7 @@ def why_unwritten(host_callbacks: bool) -> tuple[str, ...]:
     if process_id() != 0:
         reasons.append(f"only process 0 writes, and this is process {process_id()}")
     if host_callbacks and not caches_callbacks():
-        reasons.append("this JAX does not write programs with host callbacks, such as jax.debug.print")
+        reasons.append("this version of JAX does not write programs with host callbacks, such as jax.debug.print")
     if config.compilation_cache_max_size.value == 0:
         reasons.append("jax_compilation_cache_max_size is 0")
     return tuple(reasons)

@@ -193,7 +193,7 @@ def _event(state: _ThreadState, fun_name: str, seconds: float) -> CompileEvent:
         cache="unused" if unused else state.cache,
         source=_source(state),
         sent=state.sent,
-        cache_key=state.key or Unavailable("JAX did not make a cache key"),
+        cache_key=state.key or Unavailable("JAX did not create a cache key"),
         written=written,
         reason=unused or unwritten,
         seconds=seconds,
@@ -217,7 +217,7 @@ def _source(state: _ThreadState) -> Literal["cache", "compiler", "process", "mem
 def _written(state: _ThreadState) -> tuple[bool, str]:
     """Returns whether there is a new entry, and why not. JAX also logs "Writing" for entries that it then does not replace."""
     if state.written and state.had_entry:
-        return False, "there was an entry for that key, which JAX did not use and does not replace; see cache_status()"
+        return False, "the key already had an entry, which JAX did not use and does not replace; see cache_status()"
     if state.written and not cache_state.has_entry(state.key):
         return False, "JAX wrote no entry; is it larger than jax_compilation_cache_max_size?"
     return state.written, state.reason

@@ -65,9 +65,9 @@ def sender(arguments: CompileArguments) -> int | Unavailable:
     if distributed.global_state.client is None:
         return Unavailable("the processes are not connected", "call jax.distributed.initialize()")
     if arguments.host_callbacks and not cache_state.caches_callbacks():
-        return Unavailable("this JAX does not share programs with host callbacks, such as jax.debug.print")
+        return Unavailable("this version of JAX does not share programs with host callbacks, such as jax.debug.print")
     if reason := cache_state.why_unasked(arguments.backend):
-        return Unavailable(f"JAX shares executables under its cache keys, and makes none: {reason}")
+        return Unavailable(f"JAX shares executables by cache key, and the program has none: {reason}")
     return int(min(arguments.devices, key=lambda device: device.id).process_index)
 
 

@@ -122,7 +122,7 @@ def attached_slice() -> Slice:
     if not serialized and platform != platforms.CUDA.name:  # the CUDA plugin identifies GPUs by their device kind
         raise TargetError(
             f"This jaxlib cannot describe the attached {first.device_kind} to another process, which an isolated compile"
-            " needs. Update JAX to 0.12, or leave out isolate."
+            " needs. Update JAX to 0.12, or remove isolate."
         )
     return Slice(platform, first.device_kind, (1, len(devices)), serialized=serialized)
 

@@ -218,9 +218,9 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
     """Returns inspector's error for an error of XLA: an `OptionError` if the message is about an option."""
     text = _first_line(error)
     if "No such compile option" in text:
-        return UnknownFlagError(f"XLA: {text} Flags given: {_options_text(build_options)}.")
+        return UnknownFlagError(f"XLA: {text} Flags: {_options_text(build_options)}.")
     if "While setting option" in text and "is not a valid" in text:
-        return FlagTypeError(f"XLA: {text} Flags given: {_options_text(build_options)}.")
+        return FlagTypeError(f"XLA: {text} Flags: {_options_text(build_options)}.")
     if no_form := _NO_STABLEHLO.search(str(error)):
         name = no_form[1].replace("_", "-")
         return CompilationError(
@@ -231,11 +231,11 @@ def map_compile_error(error: Exception, build_options: Mapping[str, Any]) -> Ins
     advice = (
         "Remove or change a flag."
         if flags != "none"
-        else "The flags are the default ones, so the cause is in the module."
+        else "All flags have their default values, so the cause is in the module."
     )
     message = str(error).rstrip()
     end = "" if message.endswith((".", "!", "?")) else "."
-    return CompilationError(f"XLA rejected the program (flags given: {flags}): {message}{end} {advice}")
+    return CompilationError(f"XLA rejected the program (flags: {flags}): {message}{end} {advice}")
 
 
 def _set_build_options(options: CompileOptions, values: Mapping[str, Any]) -> None:

@@ -91,7 +91,7 @@ class Compiler:
         if device_count is not None and device_count > len(devices):
             raise TargetError(
                 f"This process has {len(devices)} {devices[0].platform.upper()} device(s), but {device_count} were requested."
-                f" Call jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts, or leave out the"
+                f" Call jax.config.update('jax_num_cpu_devices', {device_count}) before JAX starts, or remove the"
                 " engine, so that a worker process with that many devices starts. (A program with callbacks is always compiled"
                 " in this process.)"
             )
@@ -266,7 +266,7 @@ class Compiler:
         if dumps_elsewhere(flags, debug_options):
             raise OptionError(
                 "A compile that records dumped files (products=...) needs its own dump directory, but this one"
-                f" already dumps elsewhere: {dumps_elsewhere(flags, debug_options)}. Leave out the products, or the"
+                f" already dumps elsewhere: {dumps_elsewhere(flags, debug_options)}. Remove the products, or the"
                 " flags that begin with xla_dump_ (they may be in XLA_FLAGS)."
             )
         return True

@@ -48,7 +48,7 @@ def _parts(compiled: CompiledProgram, lowering: Mapping[str, float]) -> Iterator
     timings = compiled.timings
     yield TimePart("tracing to a jaxpr", "JAX", lowering.get("trace_s", _NOT_TRACED))
     yield TimePart("lowering to StableHLO", "JAX", lowering.get("lower_s", _NOT_TRACED))
-    yield TimePart("waiting for a worker, and its start", "inspector", timings.get("queue_s", _NOT_MEASURED))
+    yield TimePart("waiting for a worker, including its start", "inspector", timings.get("queue_s", _NOT_MEASURED))
     yield TimePart("reading StableHLO", "inspector", timings.get("parse_s", _NOT_MEASURED))
     yield from _of_compiler(compiled)
     yield TimePart("reading the result", "inspector", timings.get("read_s", _NOT_MEASURED))

@@ -370,7 +370,7 @@ def _computing(
     seconds = max(seconds, rest / max(peak.flops_per_s.values()))
     doubts = [*missing(whole)]
     if len(known) < len(counted) or any(a.doubt for a, _ in known):
-        doubts.append(Missing(instruction.name, "kernel of uncertain arithmetic", "counted in part"))
+        doubts.append(Missing(instruction.name, "kernel of partly known precision", "partly counted"))
     names = " + ".join(dict.fromkeys(str(a) for a, _ in known))
     return (About(seconds, doubts) if doubts else seconds), names
 

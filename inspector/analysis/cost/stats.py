@@ -195,9 +195,9 @@ def _way_to_compiled(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "Unpack a list: compare(*programs)."
     ways = {
-        "what_if": "Call its method compile() first.",  # a Lowered
-        "variants": "Call its own method compare() to compare its variants.",  # an Explorer
-        "result": "Call its method result() first.",  # a Job
+        "what_if": "Call its compile() method first.",  # a Lowered
+        "variants": "Call its compare() method to compare its variants.",  # an Explorer
+        "result": "Call its result() method first.",  # a Job
         "compiled": "Pass its attribute `compiled`.",  # a Variant
     }
     return next((way for name, way in ways.items() if hasattr(type(value), name)), _WAY)
@@ -234,13 +234,13 @@ def _absent(column: Mapping[str, Value], key: str, compiled: CompiledProgram) ->
 
 
 def difference(value: Value, baseline: Value) -> Value:
-    """Returns a number minus its baseline; Unavailable if either is unknown or known in part."""
+    """Returns a number minus its baseline; Unavailable if either is unknown or partly known."""
     if isinstance(value, Unavailable):
         return value
     if isinstance(baseline, Unavailable):
         return baseline
     parts = [side.reason for side in (value, baseline) if isinstance(side, Partial)]
-    return Unavailable(f"known in part: {parts[0]}") if parts else value - baseline
+    return Unavailable(f"partly known: {parts[0]}") if parts else value - baseline
 
 
 def _labels(compiled: tuple[CompiledProgram, ...]) -> list[str]:

@@ -25,20 +25,20 @@ Kind = Literal[
 ]  # fmt: skip
 
 KINDS: Mapping[Kind, str] = {
-    "split": "the instructions of one fusion or call are in several",
-    "merged": "the instructions of several fusions or calls are in one",
+    "split": "a fusion or call was split into several",
+    "merged": "several fusions or calls were merged into one",
     "regrouped": "instructions moved from one fusion or call to another",
-    "grown": "a fusion or call has additional instructions from outside",
-    "shrunk": "some instructions of a fusion or call are outside of it",
-    "formed": "instructions from outside are in a new fusion or call",
-    "dissolved": "the instructions of a fusion or call are outside of any",
+    "grown": "instructions moved into a fusion or call",
+    "shrunk": "instructions moved out of a fusion or call",
+    "formed": "separate instructions were joined into a new fusion or call",
+    "dissolved": "a fusion or call was broken up into separate instructions",
     "appeared": "only the second module has it",
     "gone": "only the first module has it",
     "rewritten": "replaced by another operation",
     "altered": "the same operation with another shape, attribute, operand or called computation",
     "moved": "the same operation in another computation",
     "duplicated": "an additional copy of a computation that both modules have",
-    "deduplicated": "one copy less of a computation that both modules have",
+    "deduplicated": "one copy fewer of a computation that both modules have",
     "configured": "only the frontend attributes or the backend config differ",
 }
 """Kinds of changes with their meanings, the most informative first."""

@@ -217,7 +217,7 @@ def kernel_of(instruction: str, kernels: Sequence[PallasKernel]) -> PallasKernel
     return named[0] if named else kernels[0] if len(kernels) == 1 else None
 
 
-_OURS = " The flags are the default ones"  # begins the hint that inspector adds when the compiler rejects a module
+_OURS = " All flags have their default values"  # begins the hint that inspector adds when the compiler rejects a module
 
 
 def _read_scoped(text: str) -> MemoryOverflow | None:

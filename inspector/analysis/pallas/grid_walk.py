@@ -130,7 +130,7 @@ def _of(kernel: PallasKernel, operand: Operand, ids: Ints | Unavailable) -> Visi
     if isinstance(starts, Unavailable):
         return starts
     if isinstance(ids, Unavailable) or isinstance(count, Unavailable):
-        return Unavailable("the grid is only known at run time")
+        return Unavailable("the grid is known only at run time")
     distinct, block_of_step = _distinct(starts)
     changes = np.flatnonzero(np.diff(block_of_step)) + 1
     runs = block_of_step[np.concatenate([[0], changes])] if len(block_of_step) else block_of_step

@@ -27,7 +27,7 @@ Certainty = Literal["compiler", "estimate", "at least"]
 
 _NOT_COMPILED = Unavailable("the optimized HLO has no call of this kernel with its memory")
 _ESTIMATED = Unavailable(
-    "the total VMEM of the kernel is only known after compiling", "pass the module of the compiled program to vmem()"
+    "the total VMEM of the kernel is known only after compiling", "pass the module of the compiled program to vmem()"
 )
 
 
@@ -245,10 +245,10 @@ def _limit(limit: object, chip: str) -> tuple[int, str]:
     """Returns the limit of a kernel in bytes and its origin."""
     memory = VMEM[chip]
     if not isinstance(limit, int):
-        return memory.default_limit_bytes, f"the default of {chip}"
+        return memory.default_limit_bytes, f"the default for {chip}"
     if limit > memory.capacity_bytes:
-        return memory.capacity_bytes, "the capacity, below its vmem_limit_bytes"
-    return limit, "its vmem_limit_bytes"
+        return memory.capacity_bytes, "the capacity, which is below the kernel's vmem_limit_bytes"
+    return limit, "the kernel's vmem_limit_bytes"
 
 
 def used_vmem(kernel: PallasKernel, module: Module) -> int | Unavailable:

@@ -68,7 +68,7 @@ class Sharding(Tabular):
         sizes = "x".join(map(str, self.part_shape)) or "a scalar"
         copies = math.prod(self._size(axis) for axis in self.replicated_over)
         over = f", each on {copies} devices ({', '.join(self.replicated_over)})" if copies > 1 else ""
-        short = "" if not any(map(self.is_short, self.parts)) else ", the last short"
+        short = "" if not any(map(self.is_short, self.parts)) else ", the last smaller"
         return f"<{list(self.shape)} split by {self.split_text} on the {self.mesh}: {len(self.parts)} part{'s' * (len(self.parts) > 1)} of {sizes}{over}{short}>"
 
     @property

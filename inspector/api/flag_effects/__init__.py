@@ -244,7 +244,7 @@ class ScanJob(Job["pd.DataFrame"]):
     def _try_all(self) -> None:
         if not self._left:
             return
-        self.advance("compiling without any flag")
+        self.advance("compiling the baseline")
         self._laboratory.prepare()
         if not self._request.is_ordered:
             kind = platforms.named(self._request.lowered.program.platform).kind
@@ -287,7 +287,7 @@ class ScanJob(Job["pd.DataFrame"]):
         """Returns the progress and the results as a sentence."""
         text = summary(self.effects, self.total)
         left = len(self.not_tried) if self._is_over else 0
-        return f"{text}; the time was over for {left}, resume() goes on" if left else text
+        return f"{text}; {left} not tried within the time limit, resume() continues" if left else text
 
     def __repr__(self) -> str:
         return f"<ScanJob {self.stage}: {self.summary}>"

@@ -32,8 +32,8 @@ DELTAS = ("temp_bytes", "peak_bytes", "flops", "bytes_accessed", "kernels", "col
 """Numbers of `Memory`, `Cost` and what the device executes of which a row has the difference to the baseline."""
 
 _NOT_COMPILED = Unavailable("it could not be compiled")
-_NO_CODE_TIME = Unavailable("it was stopped before its machine code", "flag_effect, or scan(machine_code=True)")
-_NOT_TRIED = Unavailable("it was not tried", "ScanJob.resume goes on")
+_NO_CODE_TIME = Unavailable("it was not compiled to machine code", "use flag_effect or scan(machine_code=True)")
+_NOT_TRIED = Unavailable("it was not tried", "continue with ScanJob.resume()")
 
 Found = CompiledProgram | Preview
 """What a trial gave: all, or what there is before machine code."""
@@ -158,7 +158,7 @@ def _difference(base: Found, program: Found) -> tuple[str, str, int]:
     ours, theirs = base.module(), program.module()
     moved = instruction_changes(instruction_multiset(ours), instruction_multiset(theirs))
     count = moved.only_before.total() + moved.only_after.total()
-    words = str(moved) if count else "the same instructions, otherwise ordered, connected or configured"
+    words = str(moved) if count else "the same instructions with another order, operands or configuration"
     return diff(ours, theirs).headline, words, count
 
 

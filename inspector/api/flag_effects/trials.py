@@ -43,14 +43,14 @@ def _reasons(platform: str) -> dict[str, str]:
 
 def _reason(name: str, others: tuple[str, ...]) -> str:
     if name.startswith(others):
-        return "of other compilers"
+        return "for other compilers"
     type_ = flag_types.flag_type(name)
     if type_.home not in ("debug_options", "libtpu"):
         return "fields of the build options"
     if "dump" in name:
         return "that dump"
     if type_.kind != "bool" or type_.repeated:
-        return "with other values than true and false"
+        return "with values other than true and false"
     return "" if type_.is_per_compile else "read when libtpu starts"
 
 
@@ -79,7 +79,7 @@ def _values(flag: str, options: Options) -> list[FlagValue]:
     type_ = flag_types.flag_type(flag)
     name = flag.removeprefix("--")
     if type_.repeated or type_.kind not in ("bool", "enum"):
-        raise OptionError(f"{name} takes values of the type {type_}: say which to try, such as {{{name!r}: [...]}}.")
+        raise OptionError(f"{name} has type {type_}. Pass the values to try, such as {{{name!r}: [...]}}.")
     choices: list[FlagValue] = [False, True] if type_.kind == "bool" else [choice for choice, _ in type_.choices]
     present = options.flags[name] if name in options.flags else options_proto.unsaid_value(name)
     return [choice for choice in choices if choice != present]

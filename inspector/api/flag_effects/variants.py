@@ -125,8 +125,8 @@ class Laboratory:
             first, second = self._compile_twice(options)
         except (OverError, TimeoutError):
             raise TimeLimitError(
-                f"{self._request.program.name!r} itself, without any flag, takes longer than the"
-                f" {time.monotonic() - began:.3g} s that there were for it, so no flag was tried. Give more time."
+                f"Compiling the baseline of {self._request.program.name!r} took longer than the"
+                f" {time.monotonic() - began:.3g} s left, so no flag was tried. Raise the time limit."
             ) from None
         digests = reliable(fingerprint(first), fingerprint(second))
         self._baseline = Baseline(first, digests, self._warnings(first, options))
@@ -260,11 +260,11 @@ def check_isolated(program: Program, target: Target) -> None:
     from inspector.engines.shared_engines import default_engine
 
     if default_engine(program, target).name == "inline":
-        why = "it calls back into it" if program.host_callbacks else f"the target {target} belongs to it"
+        why = "because of its callbacks" if program.host_callbacks else f"which has the devices of the target {target}"
         raise TargetError(
-            f"The program {program.name!r} can only be compiled in this process ({why}), and a scan tries flags that"
-            " crash XLA, which would end the process. Use the target 'cpu' if the program was lowered for it, or"
-            " flag_effect for single flags; engine='inline' scans all the same."
+            f"The program {program.name!r} can only be compiled in this process, {why}. A scan tries flags that can crash"
+            " XLA and would end the process. Use the target 'cpu' if the program was lowered for it, or flag_effect for"
+            " single flags. To scan anyway, pass engine='inline'."
         )
 
 

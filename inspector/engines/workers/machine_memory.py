@@ -22,7 +22,7 @@ def machine_memory() -> tuple[int, str]:
         with contextlib.suppress(OSError, ValueError):  # "max"
             limits.append((int(Path(path).read_text()), "the control group's limit"))
     with contextlib.suppress(KeyError, ValueError, OverflowError):
-        limits.append((int(float(os.environ["MEM_LIMIT"])), "MEM_LIMIT, of JupyterHub"))
+        limits.append((int(float(os.environ["MEM_LIMIT"])), "JupyterHub's MEM_LIMIT"))
     with contextlib.suppress(OSError, ValueError, AttributeError):
         limits.append((os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "the machine's"))
     return min((each for each in limits if each[0] > 0), default=(0, ""))

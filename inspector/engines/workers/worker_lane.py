@@ -108,7 +108,7 @@ class WorkerLane:
             "max_memory_bytes": limits.max_memory_bytes or max_memory_bytes,
         }
         self._start_remedy = (
-            f"It would have started with {' '.join(map(_clipped, read_at_start))}. Remove or change a flag."
+            f"Flags read at its start: {' '.join(map(_clipped, read_at_start))}. Remove or change a flag."
             if (read_at_start := (*where.xla_flags, *where.init_args))
             else "Use engine='inline' to compile in this process."
             if where.platform == "cpu"

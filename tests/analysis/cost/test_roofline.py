@@ -120,7 +120,7 @@ def test_a_type_without_a_peak(compiled: Compiled) -> None:
     roof = roofline(compiled.module(), instruction_costs(compiled), only_int)
     assert roof.peak_name == Unavailable("the toy has no known peak for f32, only for s8")
     assert isinstance(roof.total.least_s, About)
-    assert "kernel of uncertain arithmetic" in roof.total.least_s.reason
+    assert "kernel of partly known precision" in roof.total.least_s.reason
 
 
 def test_kernels_are_the_executed_instructions(compiled: Compiled) -> None:

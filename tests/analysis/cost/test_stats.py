@@ -130,7 +130,7 @@ def test_a_partially_known_number_is_marked_and_has_no_difference(compiled: Comp
     assert table.loc["flops", "cpu:2"] == 4176
     assert table["delta cpu:2"].isna()["flops"]
     assert table.loc["flops", "unknown"] == (
-        "cpu:2: at least; 1 custom call not counted; delta cpu:2: known in part: 1 custom call not counted"
+        "cpu:2: at least; 1 custom call not counted; delta cpu:2: partly known: 1 custom call not counted"
     )
     assert table.loc["transcendentals", "unknown"] == ""
 

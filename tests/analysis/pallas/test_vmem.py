@@ -36,7 +36,7 @@ def test_blocks_twice_and_scratch_once() -> None:
     assert found.total_bytes == 2 * (131072 + 65536 + 131072) + 131072
     assert isinstance(found.fits, Unavailable)
     assert str(found) == (
-        "about 768 KiB of 16 MiB VMEM (the default of v5e; v5e has 128 MiB): leaves 15.3 MiB for the compiler's own needs"
+        "about 768 KiB of 16 MiB VMEM (the default for v5e; v5e has 128 MiB): leaves 15.3 MiB for the compiler's own needs"
     )
 
 
@@ -44,7 +44,7 @@ def test_a_custom_limit_and_internal_scratch() -> None:
     params = {"*": {"vmem_limit_bytes": MIB, "internal_scratch_in_bytes": 2 * MIB}}
     found = vmem_budget(kernel(scale, struct(64, 128), compiler_params=params), "v6e")
     assert not isinstance(found, Unavailable)
-    assert (found.limit_bytes, found.limit_source, found.fits) == (MIB, "its vmem_limit_bytes", False)
+    assert (found.limit_bytes, found.limit_source, found.fits) == (MIB, "the kernel's vmem_limit_bytes", False)
     assert found.allocations[-1].role == "internal scratch"
 
 
@@ -55,7 +55,7 @@ def test_a_limit_beyond_the_core_is_all_there_is() -> None:
     assert (found.total_bytes, found.limit_bytes) == (128 * MIB, 64 * MIB)
     assert isinstance(found.fits, Unavailable)
     assert str(found) == (
-        "about 128 MiB of 64 MiB VMEM (the capacity, below its vmem_limit_bytes; tpu7x has 64 MiB): 64 MiB too much,"
+        "about 128 MiB of 64 MiB VMEM (the capacity, which is below the kernel's vmem_limit_bytes; tpu7x has 64 MiB): 64 MiB too much,"
         " unless XLA places a whole array in VMEM"
     )
 

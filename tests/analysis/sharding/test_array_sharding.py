@@ -77,7 +77,7 @@ def test_copies_and_short_parts_are_reported() -> None:
         ((6, 9), (0, 2)): (4, 5),
         ((9, 9), (0, 2)): (6, 7),
     }
-    assert "each on 2 devices (model), the last short>" in repr(found)
+    assert "each on 2 devices (model), the last smaller>" in repr(found)
     table = found.table()
     assert table["elements"].tolist() == [6] * 6 + [0] * 2
     assert table["is_short"].tolist() == [False] * 6 + [True] * 2
@@ -104,9 +104,9 @@ def test_shardings_of_arrays_and_their_descriptions() -> None:
         ((P("data"), AXES, None), "The shape of the array is missing"),
         ((P("data"), None, (8,)), "Got the mesh None; expected a Mesh, an AbstractMesh, or axes"),
         ((P("data"), {"data": "4"}, (8,)), "Got the size '4'; expected an integer"),
-        ((P("data"), {"data": 0}, (8,)), "expected 1 or more of each"),
+        ((P("data"), {"data": 0}, (8,)), "expected sizes of 1 or more"),
         ((P("data"), AXES, (-8,)), "expected sizes of 0 or more"),
-        ((P(P.UNCONSTRAINED), AXES, (8,)), "split as XLA decides"),
+        ((P(P.UNCONSTRAINED), AXES, (8,)), "XLA chooses the sharding"),
         ((3, AXES, (8,)), "Got int; expected an array"),
         ((P("data"), {"data": 1 << 20}, (8,)), "too many to list"),
     ],

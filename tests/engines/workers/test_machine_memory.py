@@ -33,7 +33,7 @@ def test_the_least_of_all_limits_counts(machine: Path, monkeypatch: pytest.Monke
         monkeypatch.setenv("MEM_LIMIT", value)
         assert memory()[0] == 3 * GIB
     monkeypatch.setenv("MEM_LIMIT", str(GIB))
-    assert memory() == (GIB, "MEM_LIMIT, of JupyterHub")
+    assert memory() == (GIB, "JupyterHub's MEM_LIMIT")
 
 
 def test_without_memory_information(monkeypatch: pytest.MonkeyPatch) -> None:
