@@ -11,7 +11,7 @@
     │   ├── UnknownFlagError          no such flag in the installed jaxlib
     │   └── FlagTypeError             a flag's value has the wrong type                         (TypeError)
     ├── TargetError                   a target that is unknown, absent or too small             (ValueError)
-    ├── CompilationError              XLA refused the program                                   (RuntimeError)
+    ├── CompilationError              XLA rejected the program                                  (RuntimeError)
     ├── WorkerDiedError               the worker process ended while it compiled or ran         (RuntimeError)
     │   ├── TimeLimitError            it exceeded the time limit and was stopped
     │   ├── WorkerLostError           it was ended from outside, or did not start: try again
@@ -19,7 +19,7 @@
     ├── ExecutionError                a compiled program could not be run                       (RuntimeError)
     ├── ResourceError                 the system ran out of memory, files, processes or threads (RuntimeError)
     ├── ExpectationError              a program failed a check                                  (AssertionError)
-    ├── CancelledError                the job was cancelled
+    ├── CancelledError                the job was canceled
     ├── ClosedError                   a closed Explorer was used                                (RuntimeError)
     ├── UnavailableError              a value that is `Unavailable` was used                    (AttributeError, TypeError)
     └── MissingPackageError           an optional package is not installed                      (ImportError)
@@ -167,7 +167,7 @@ class ExpectationError(InspectorError, AssertionError):
 
 
 class CancelledError(InspectorError):
-    """The job was cancelled before it had a result."""
+    """The job was canceled before it had a result."""
 
 
 class ClosedError(InspectorError, RuntimeError):
@@ -226,7 +226,7 @@ def needs_jax(what: str) -> Iterator[None]:
 
 
 def check_bool(name: str, value: object, error: type[ValueError] = ParameterError) -> bool:
-    """Checks a boolean parameter. A text such as "no" would count as true in a condition, so it is refused.
+    """Checks a boolean parameter. A text such as "no" would count as true in a condition, so it is rejected.
 
     Args:
       name: name of the parameter.

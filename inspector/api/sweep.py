@@ -288,7 +288,7 @@ def _compile_all(
 ) -> Generator[tuple[int, VariantResult], None, None]:
     """Compiles, and yields each request's index and result when it ends or when another sweep has written it.
 
-    Requests whose worker was lost are tried again. Running compiles are cancelled when the caller stops.
+    Requests whose worker was lost are tried again. Running compiles are canceled when the caller stops.
     """
     ended: queue.SimpleQueue[tuple[int, Job[CompiledProgram]]] = queue.SimpleQueue()
     running: dict[int, Job[CompiledProgram]] = {}

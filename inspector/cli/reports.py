@@ -132,7 +132,7 @@ def replay(
     from inspector.compilation.target import Target
     from inspector.support.units import counted
 
-    Target("cpu").by(jax)  # refuses an invalid version before anything is compiled
+    Target("cpu").by(jax)  # rejects an invalid version before anything is compiled
     recording = load(file)
     exploration = exploration_of(recording) if isinstance(recording, CompiledProgram) else recording
     by = f" with JAX {jax}, which is installed on first use" if jax else ""

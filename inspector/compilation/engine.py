@@ -1,4 +1,4 @@
-"""The engine contract: `submit` returns a `Job` at once. A job has progress, a preview, a result, and can be cancelled.
+"""The engine contract: `submit` returns a `Job` at once. A job has progress, a preview, a result, and can be canceled.
 
 Threads: a cell, a script or a widget's `submit` calls `Engine.submit` and `Engine.run` from
 any thread. The engine resolves the job on a separate thread. Callbacks added with
@@ -83,7 +83,7 @@ class Job(Generic[T]):
         return (self._ended or time.monotonic()) - self._started
 
     def done(self) -> bool:
-        """Reports whether the job has a result or an error, or was cancelled."""
+        """Reports whether the job has a result or an error, or was canceled."""
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> T:
@@ -94,7 +94,7 @@ class Job(Generic[T]):
 
         Raises:
             TimeoutError: not ready in time; the job continues.
-            CancelledError: the job was cancelled.
+            CancelledError: the job was canceled.
             InspectorError: the engine's error (CompilationError, WorkerDiedError, ...).
         """
         return self._wait(self._future, timeout, "result")
@@ -108,7 +108,7 @@ class Job(Generic[T]):
 
         Raises:
             TimeoutError: not ready in time; the job continues.
-            CancelledError: the job was cancelled before.
+            CancelledError: the job was canceled before.
             InspectorError: the job failed before, or is not a compile.
         """
         preview = self._wait(self._counted if counted else self._first, timeout, "preview")
@@ -121,7 +121,7 @@ class Job(Generic[T]):
     def cancel(self) -> bool:
         """Stops the job. Returns whether it was still running; `result` then raises CancelledError."""
         cancel = self._cancel
-        if not self.fail(CancelledError("The job was cancelled."), stage="cancelled"):
+        if not self.fail(CancelledError("The job was canceled."), stage="cancelled"):
             return False
         if cancel is not None:
             cancel()

@@ -47,7 +47,7 @@ _configuring = threading.Lock()
 class DaskEngine:
     """Compiles and runs on a cluster. Thread-safe.
 
-    A cancelled job that has not begun is not run. One that runs continues until it is done, and its result is
+    A canceled job that has not begun is not run. One that runs continues until it is done, and its result is
     dropped. The target "attached" means the device of the Dask worker that runs the request.
     """
 

@@ -4,7 +4,7 @@ Its previews come with the result only: an earlier preview needs a dump, which b
 
 Used for the attached accelerator, because only the process that holds it can compile as the program will run, and
 for programs with host callbacks, which exist in this process only. If XLA aborts, it ends the
-notebook kernel. A cancelled compile continues in the background.
+notebook kernel. A canceled compile continues in the background.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENCE_S = 10.0
 class InlineEngine:
     """Compiles and runs in this process. Thread-safe; one job at a time.
 
-    A program that calls back into Python may never return. If it is cancelled or runs for longer than `PATIENCE_S`, the jobs
+    A program that calls back into Python may never return. If it is canceled or runs for longer than `PATIENCE_S`, the jobs
     that wait for it continue on another thread.
     """
 
@@ -144,7 +144,7 @@ class _InlineJob(Job[T]):
             return super().cancel()
         is_ended = self.fail(
             CancelledError(
-                "The job was cancelled and its result will be dropped, but XLA cannot be stopped inside this"
+                "The job was canceled and its result will be dropped, but XLA cannot be stopped inside this"
                 " process: it continues in the background until it is done. Later jobs wait for it, unless it is a run of a"
                 " program that calls back into Python."
             ),

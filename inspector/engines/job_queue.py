@@ -138,7 +138,7 @@ def forward(inner: Job[CompiledProgram], outer: Job[CompiledProgram]) -> None:
     inner.add_progress_callback(lambda job: advance(outer, job.stage))
     inner.add_preview_callback(show)
     inner.add_done_callback(end)
-    if outer.done():  # cancelled before `inner` existed
+    if outer.done():  # canceled before `inner` existed
         inner.cancel()
 
 

@@ -36,7 +36,7 @@ class Limit:
 
         Raises:
           ParameterError: no argument; `exactly` together with others; a lower bound above the upper one; a value that
-            `read` refuses.
+            `read` rejects.
         """
         if exactly is not None and (at_most, at_least) == (None, None):
             return cls(read(exactly), read(exactly))

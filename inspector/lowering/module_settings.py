@@ -1,7 +1,7 @@
 """Determines the compile settings of a module that comes from a file, text or bytes.
 
 A StableHLO or HLO module lacks much of the information that its compile needs, and the conversion from HLO to StableHLO
-drops more. This module restores each missing piece, derives it from the rest of the module, refuses the module or adds a
+drops more. This module restores each missing piece, derives it from the rest of the module, rejects the module or adds a
 note.
 """
 

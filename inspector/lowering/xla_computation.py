@@ -45,7 +45,7 @@ def xla_computation(
       backend: platform to lower for ("cpu", "gpu", "tpu"); None for the default. It need not be attached. JAX never
         checked the name: another name is an error only where a primitive has no rule for all platforms.
       tuple_args: pass all arguments as one tuple. None never tupled in the versions that ran.
-      instantiate_const_outputs: must be None. It had no effect, and JAX 0.4.30 refused it.
+      instantiate_const_outputs: must be None. It had no effect, and JAX 0.4.30 rejected it.
       return_shape: return `(computation, out_shape)`, the second a pytree of objects with shape
         and dtype like the result of `fun`.
       donate_argnums: positions of arguments whose buffers the computation may reuse.
@@ -88,7 +88,7 @@ def xla_computation(
 
 
 _GONE = {
-    "instantiate_const_outputs": "it had no effect, and JAX 0.4.30 refused it.",
+    "instantiate_const_outputs": "it had no effect, and JAX 0.4.30 rejected it.",
     "in_parts": "sharded_jit, whose partitioning it described, was removed. Use jax.jit with shardings, or jax.shard_map.",
     "out_parts": "sharded_jit, whose partitioning it described, was removed. Use jax.jit with shardings, or jax.shard_map.",
 }

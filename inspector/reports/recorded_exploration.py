@@ -104,7 +104,7 @@ class RecordedVariant:
     def error(self) -> InspectorError | None:
         """The reason why there is no compiled program; None if there is one."""
         if self.state == "cancelled":
-            return CancelledError(f"{self.label} was cancelled before it was recorded.")
+            return CancelledError(f"{self.label} was canceled before it was recorded.")
         return None if self.failure is None else self.failure.error
 
     @property

@@ -184,7 +184,7 @@ class Lowered(Deferred, Portable):
     def explain(
         self, error: BaseException | str, target: str | Target = "attached"
     ) -> MemoryOverflow | KernelRefused | Unavailable:
-        """Explains why a TPU compiler refused the program or one of its Pallas kernels, with figures and remedies.
+        """Explains why a TPU compiler rejected the program or one of its Pallas kernels, with figures and remedies.
 
         For a program that exceeds the device's memory, `MemoryOverflow.timeline` shows the contents of the memory over time.
 

@@ -108,7 +108,7 @@ class Observing:
         inputs = choose_inputs(compiled, *self._call)
         with self._lock:
             if self._is_cancelled:
-                raise CancelledError("The observation was cancelled.")
+                raise CancelledError("The observation was canceled.")
             self._job = start(compiled, inputs, self._engine, repeat=1, warmup=0)
         return observed(finish(compiled, inputs, self._job.result()), self._logged, self._collectives)
 

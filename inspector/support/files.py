@@ -1,7 +1,7 @@
 """Reads and writes files and folders that other users may have created, after checks of kind, size, owner and permissions.
 
 A failed check raises `RefusedError` with the reason. It is an `OSError`, so code that handles unreadable files also
-handles refused ones.
+handles rejected ones.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def open_regular(path: AnyPath, *, own: bool = False) -> BinaryIO:
 
     Args:
       path: the file.
-      own: whether to refuse links, and files that another user owns or can write.
+      own: whether to reject links, and files that another user owns or can write.
 
     Raises:
       RefusedError: the path is not such a file.

@@ -4,7 +4,7 @@
 
 A field may be a str, an int, a float, a bool, None, a literal, a tuple, a frozen set, a mapping with str keys, another
 such dataclass, `Unavailable`, a type with a custom `Form`, or a union of these. Fields that are valid in one process only
-(`cross_process.py`) are omitted. The meaning of values is not checked here: a dataclass refuses invalid values when it is
+(`cross_process.py`) are omitted. The meaning of values is not checked here: a dataclass rejects invalid values when it is
 constructed.
 """
 

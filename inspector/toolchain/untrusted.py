@@ -59,7 +59,7 @@ def check_untrusted(options: Mapping[str, Any], folder: str = "") -> None:
 
 
 def why_untrusted(name: str, value: object, options: Mapping[str, Any], folder: str = "") -> str:
-    """Returns why an option is refused, as the rest of a sentence that begins with its name; "" if it is allowed.
+    """Returns why an option is rejected, as the rest of a sentence that begins with its name; "" if it is allowed.
 
     Args:
       name: the option's exact name.

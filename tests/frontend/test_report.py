@@ -146,13 +146,13 @@ def test_collectives_are_priced(tmp_path: Path, opened: Open) -> None:
     seen.get_by_label("Textbook algorithm").select_option("tree")
     expect(seen.locator("dl")).to_contain_text("6 steps × 1 µs")
     seen.get_by_label("Slice or host").select_option("gpu:b200:8")
-    expect(seen).to_contain_text("Cost not saved")
+    expect(seen).to_contain_text("Cost not recorded")
 
 
 def test_unrecorded_contents_state_what_to_do(written: Path, opened: Open) -> None:
     page = opened(written)
     page.get_by_role("tab", name="Passes").click()
-    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes not saved")
+    expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("Passes not recorded")
     expect(page.get_by_role("tabpanel", name="Passes", exact=True)).to_contain_text("inspector.explore")
     expect(page.locator(".insp-spinner")).to_have_count(0)
     expect(page.get_by_role("button", name="Add variant")).to_have_count(0)
@@ -183,7 +183,7 @@ def test_a_failed_compile_reads_as_one(tmp_path: Path, chromium: Browser) -> Non
         panel = page.get_by_role("tabpanel", name=name, exact=True)
         expect(panel).to_contain_text("this variant failed")
         expect(panel).to_contain_text("XLA refused the program: no such layout")
-        expect(panel).not_to_contain_text(re.compile("not saved|not received"))
+        expect(panel).not_to_contain_text(re.compile("not recorded|not received"))
     expect(page.locator(".insp-chip-failed")).to_have_count(1)
     page.close()
 

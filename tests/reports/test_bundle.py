@@ -94,7 +94,7 @@ def test_errors_are_raised_as_they_were(file: Path) -> None:
     with pytest.raises(CompilationError, match="XLA refused it") as caught:
         _ = loaded.variants[2].compiled
     assert caught.value.buffers == b"\1\2"
-    with pytest.raises(InspectorError, match="tpu was cancelled before it was recorded"):
+    with pytest.raises(InspectorError, match="tpu was canceled before it was recorded"):
         _ = loaded.variants[3].compiled
 
 

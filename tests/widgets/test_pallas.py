@@ -188,7 +188,7 @@ def test_a_page_without_a_notebook_kernel_shows_the_same() -> None:
     big = struct(8192, 8192, dtype="bfloat16")
     found = kernels(lambda x, y: matmul(x, y, bm=1024, bk=1024, bn=1024), big, big)
     html = kernels_html(found, Target.parse("tpu:v5e"), CompilationError((TEXTS / "scoped.0.12.txt").read_text()))
-    assert "Compiler error: matmul.1 needs at least 18.4 MiB of vmem" in html
+    assert "Rejected by the compiler: matmul.1 needs at least 18.4 MiB of vmem" in html
     assert "vmem_limit_bytes=20 &lt;&lt; 20" in html
     assert "Kernel 0 matmul: grid 8 x 8 x 8, 2 inputs, 1 outputs; at least 18.4 MiB of 16 MiB VMEM" in html
     assert "(1024, 1024)" in html

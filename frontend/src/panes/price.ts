@@ -110,7 +110,7 @@ export class PriceView {
       algorithm,
     });
     this.shown = null;
-    if (!reply) return fill(this.body, awaited(synced, "Computing the cost", "Cost not saved"));
+    if (!reply) return fill(this.body, awaited(synced, "Computing the cost", "Cost not recorded"));
     if (reply.error) return fill(this.body, failure(reply.error, "Cost unavailable for this network"));
     this.shown = reply;
     this.choose(reply.algorithms, reply.algorithm);

@@ -24,7 +24,7 @@ export function absence(context: Context, product: messages.Product, title: stri
   const { variant } = local;
   const end = variant && ended(variant, title);
   if (end) return end;
-  if (synced.isAlone) return empty(`${title} not saved`, synced.remedy);
+  if (synced.isAlone) return empty(`${title} not recorded`, synced.remedy);
   if (!variant) return empty(`No ${title.toLowerCase()} yet`, "Available once a variant is compiled.");
   const recording = synced.latest("recording", { variant: variant.variant, product });
   const record = (text: string): HTMLElement => recordButton(context, variant, product, text);

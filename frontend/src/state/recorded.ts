@@ -103,7 +103,7 @@ export class RecordedModel implements Model {
   }
 
   private refuse(): void {
-    const message = `Not available in this recording. ${this.recorded.remedy}`;
+    const message = `Not recorded. ${this.recorded.remedy}`;
     this.say({ message: { type: "notice", level: "info", message }, buffers: [] });
   }
 

@@ -143,9 +143,9 @@ class Roofline:
             return with_hint(f"<Roofline of {self.total.name}: {self.peak}>", "roofline(inspector.measured_peak())")
         least = self.total.least_s
         if isinstance(least, Unavailable):
-            text = f"time at the roofs unknown: {least.reason}"
+            text = f"time at the roof unknown: {least.reason}"
         else:
-            text = f"bound by {self.total.bound_by}, about {format_seconds(float(least))} at the roofs"
+            text = f"bound by {self.total.bound_by}, about {format_seconds(float(least))} at the roof"
         unknown = f"; {least.reason}" if isinstance(least, Partial) else ""
         text = f"<Roofline of {self.total.name} on {self.peak.chip} ({self.peak_name}): {text}{unknown}; {self.peak.source}>"
         return with_hint(text, ".table(), .by('line'), .plot()")
@@ -267,14 +267,14 @@ def _kernel(module: Module, instruction: Instruction) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Timed:
-    """One execution of a kernel, with its times at the roofs.
+    """One execution of a kernel, with its times at the roof.
 
     Attributes:
       kernel: the kernel.
       cost: its costs.
       transfer: its communication with other devices; None if there is none.
       memory_bytes: main memory traffic; 0 for a collective outside of fusions, because the links are slower.
-      compute_s, memory_s: times at the roofs; `About` if a part is unknown, Unavailable if all of it is.
+      compute_s, memory_s: times at the roof; `About` if a part is unknown, Unavailable if all of it is.
       algorithm: as in `Point`.
       filled: as in `Point`.
     """
@@ -356,7 +356,7 @@ def _filled(inside: Sequence[Instruction], costs: Mapping[str, InstructionCost],
 def _computing(
     instruction: Instruction, inside: Sequence[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
 ) -> tuple[float | Unavailable, str]:
-    """Returns a kernel's compute time at the roofs and the arithmetic of its matrix products.
+    """Returns a kernel's compute time at the roof and the arithmetic of its matrix products.
 
     Matrix products are assumed to overlap with all other operations.
     """

@@ -50,7 +50,7 @@ def roofline_plot(
     _draw_roofs(axes, peak, flops_per_s, intensities)
     axes.set_title(
         f"{total.name} on {peak.chip}: {format_count(flops_per_s, 'flop/s')} in {peak_name}, memory"
-        f" {format_count(peak.memory_bytes_per_s, 'B/s')}\nabout {_least(total)} at the roofs, bound by"
+        f" {format_count(peak.memory_bytes_per_s, 'B/s')}\nabout {_least(total)} at the roof, bound by"
         f" {total.bound_by}; peaks: {peak.source}",
         fontsize=8,
         loc="left",

@@ -68,7 +68,7 @@ class Schedule(Tabular):
         if self.missing and not self.seconds:
             return f"<{name}: time unknown: {unknown}>"
         text = (
-            f"<{name}: about {format_seconds(self.seconds)} at the roofs, {format_seconds(self.exposed_s)} of it waiting"
+            f"<{name}: about {format_seconds(self.seconds)} at the roof, {format_seconds(self.exposed_s)} of it waiting"
             f" for links; {format_seconds(self.hidden_s)} of communication hidden"
             f"{f'; {unknown}' if unknown else ''}; an estimate>"
         )

@@ -1,4 +1,4 @@
-"""Simulates a schedule with each kernel taking its time at the roofs, to estimate the total time and the overlap.
+"""Simulates a schedule with each kernel taking its time at the roof, to estimate the total time and the overlap.
 
 An instruction that starts an asynchronous operation returns at once, and the instruction that ends it waits. Started
 operations run in sequence on their stream: communication on the links, copies on the way to or from memory. All other

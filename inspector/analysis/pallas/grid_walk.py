@@ -220,7 +220,7 @@ def operand_table(kernel: PallasKernel) -> pd.DataFrame:
     """Returns one row per operand: its blocks, and the copies by the pipeline.
 
     Columns `name, role, shape, dtype, block_shape, memory_space, block_bytes, blocks, copies, copied_bytes,
-    revisited, overlapping, ragged, unknown`; values only known at run time are missing, and `unknown` has the reason.
+    revisited, overlapping, ragged, unknown`; values known only at run time are missing, and `unknown` has the reason.
     """
     return make_table(_COLUMNS, [_row(o, v) for o, v in zip(kernel.operands, visits(kernel), strict=True)])
 

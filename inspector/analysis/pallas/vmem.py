@@ -116,7 +116,7 @@ class VmemBudget:
     def fits(self) -> bool | Unavailable:
         """Reports whether the kernel stays within the limit.
 
-        This is only known after compiling, unless the kernel's scratch alone exceeds the limit: the compiler adds its own
+        This is known only after compiling, unless the kernel's scratch alone exceeds the limit: the compiler adds its own
         needs, such as slots for spilled registers (a quarter of the blocks of a softmax on tpu7x), and an array that is in
         VMEM as a whole needs no blocks.
         """

@@ -215,7 +215,7 @@ class Laboratory:
     def _submit(self, engine: Engine, options: Options) -> Job[CompiledProgram]:
         with self._lock:
             if self._stopped:
-                raise CancelledError("The scan was cancelled.")
+                raise CancelledError("The scan was canceled.")
             if time.monotonic() >= self._until:
                 raise OverError
             job = engine.submit(dataclasses.replace(self._request, options=options))

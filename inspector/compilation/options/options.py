@@ -190,7 +190,7 @@ class Options:
         try:
             return cls(**json_values.parse(text.encode()))
         except (json_values.FormError, TypeError) as e:
-            raise OptionError(f"Not saved options ({e}): {text[:200]!r}.") from e
+            raise OptionError(f"Cannot read saved options ({e}): {text[:200]!r}.") from e
 
     def __str__(self) -> str:
         return options_text.write(self.as_dict()) or "defaults"

@@ -45,7 +45,7 @@ def group_mode(opcode: str, channel_id: int | None, use_global_device_ids: bool)
       use_global_device_ids: value of the attribute; False if absent.
 
     Raises:
-      ModuleError: global device ids without a channel id, which XLA also refuses.
+      ModuleError: global device ids without a channel id, which XLA also rejects.
     """
     if channel_id is None:
         if use_global_device_ids:

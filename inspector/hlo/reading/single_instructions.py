@@ -44,7 +44,7 @@ FLOW = frozenset({"while", "call", "conditional", "async-start"})
 """Opcodes whose cost is that of the computations that they call."""
 
 FREE = frozenset({"parameter", "constant", "async-update", "async-done"})
-"""Opcodes without cost. XLA refuses single-instruction modules of some of them."""
+"""Opcodes without cost. XLA rejects single-instruction modules of some of them."""
 
 _ELSEWHERE = FLOW | FREE
 

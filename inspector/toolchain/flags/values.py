@@ -2,13 +2,13 @@
 
 Values that jaxlib accepts for flags per compile (observed with jaxlib 0.10.2 and 0.12.0):
 
-    bool                a Python bool; 1 and 'true' are refused
-    int32, int64, ...   an int within the type's range; True is refused
-    float, double       a float; an int is refused, and so are nan and infinity
+    bool                a Python bool; 1 and 'true' are rejected
+    int32, int64, ...   an int within the type's range; True is rejected
+    float, double       a float; an int is rejected, and so are nan and infinity
     string              a str
     enum                the value's full name, or its number; jaxlib accepts any number, inspector only valid ones
     repeated enum       such names or numbers separated by commas without spaces, or one number; '+NAME', which
-                        XLA_FLAGS allows, is refused
+                        XLA_FLAGS allows, is rejected
     repeated string     strings separated by commas
     map                 serialized bytes only; inspector accepts 'key=value,key=value' as XLA_FLAGS does
     message             serialized bytes only; inspector accepts protobuf's text format

@@ -93,9 +93,9 @@ class Kernel(TypedDict):
     """A Pallas kernel of a variant's program.
 
     Attributes:
-      grid: steps along each dimension; None for dimensions that are only known at run time.
+      grid: steps along each dimension; None for dimensions that are known only at run time.
       semantics: the semantics of each grid dimension.
-      steps_shown: number of grid steps that are shown, from the first; `step_count` is None if it is only known at run time.
+      steps_shown: number of grid steps that are shown, from the first; `step_count` is None if it is known only at run time.
       facts: pairs of name and text, such as scratch, aliases and cost.
       memory: None if unknown; then `memory_reason` has the reason.
     """

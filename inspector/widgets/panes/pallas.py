@@ -287,7 +287,7 @@ def kernels_html(kernels: Sequence[Kernel], target: Target, error: BaseException
     trouble = None if error is None else _trouble(str(error), kernels, chip)
     if trouble is not None:
         items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in trouble["advice"])
-        parts.append(f"<p>✗ Compiler error: {html.escape(trouble['summary'])}</p><ul>{items}</ul>")
+        parts.append(f"<p>✗ Rejected by the compiler: {html.escape(trouble['summary'])}</p><ul>{items}</ul>")
     for kernel in kernels:
         budget = vmem_budget(kernel, chip, refused_bytes=refused.get(kernel.number, 0))
         remarks = "".join(f"<li>{html.escape(r)}</li>" for r in kernel.remarks())

@@ -111,7 +111,7 @@ def _without(sent: SentMessage, remedy: str) -> SentMessage | None:
             type="unavailable",
             pane=message["pane"],
             variant=message["variant"],
-            reason=f"It has {message['line_count']:,} lines, {format_bytes(sent.size)} compressed, and is not saved",
+            reason=f"It has {message['line_count']:,} lines, {format_bytes(sent.size)} compressed, and is not recorded",
             remedy=remedy,
         )
     )

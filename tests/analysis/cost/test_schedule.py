@@ -120,5 +120,5 @@ ENTRY main {
     found = schedule(module, costs, peak)
     assert repr(found).partition("\n")[0] == "<Schedule of main on v5e: time unknown: 1 custom call not counted>"
     said = repr(roofline(module, costs, peak))
-    assert "time at the roofs unknown" in said
+    assert "time at the roof unknown" in said
     assert "at least" not in said
