@@ -40,6 +40,8 @@ from typing import TYPE_CHECKING, Never, Self
 
 import numpy as np
 
+from inspector.support.notebook import short
+
 _MOST_CHARACTERS = 100_000  # more than any compiler says for people to read
 
 
@@ -237,7 +239,7 @@ def check_bool(name: str, value: object, error: type[ValueError] = ParameterErro
       ValueError: (or `error`) the value is neither True nor False.
     """
     if not isinstance(value, bool | np.bool_):
-        raise error(f"{name} must be True or False, got {value!r}.")
+        raise error(f"{name} must be True or False, got {short(value)}.")
     return bool(value)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from inspector.errors import check_bool
 from inspector.support import files
+from inspector.support.notebook import short
 
 
 def _cache_directory() -> str:
@@ -58,12 +59,12 @@ class Settings:
         for name in ("cache_memory_bytes", "cache_disk_bytes"):
             value = getattr(self, name)
             if not _is_number(value, int) or value < 0:
-                raise ValueError(f"{name} must be a number of bytes, 0 or more, got {value!r}.")
+                raise ValueError(f"{name} must be a number of bytes, 0 or more, got {short(value)}.")
         object.__setattr__(self, "cache", check_bool("cache", self.cache, ValueError))
         for name in ("cache_directory", "dump_directory"):
             value = getattr(self, name)
             if not isinstance(value, (str, os.PathLike)):
-                raise ValueError(f"{name} must be a path, or '' for none, got {value!r}.")
+                raise ValueError(f"{name} must be a path, or '' for none, got {short(value)}.")
             object.__setattr__(self, name, os.fspath(value))
         check_time_limit(self.time_limit_s)
 
@@ -81,7 +82,7 @@ def check_time_limit(limit_s: object, name: str = "time_limit_s") -> None:
     if limit_s is not None and not (
         isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool) and limit_s > 0
     ):
-        raise ValueError(f"{name} must be a number of seconds above 0, or None, got {limit_s!r}.")
+        raise ValueError(f"{name} must be a number of seconds above 0, or None, got {short(limit_s)}.")
 
 
 def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:

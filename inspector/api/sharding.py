@@ -12,6 +12,7 @@ from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec, SingleDevic
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.errors import ParameterError
 from inspector.hlo.devices.mesh import Mesh
+from inspector.support.notebook import short
 
 
 def sharding(
@@ -49,7 +50,7 @@ def sharding(
     if isinstance(placement, NamedSharding):
         mesh, spec = placement.mesh, placement.spec
     if not isinstance(spec, PartitionSpec):
-        raise ParameterError(f"Got the sharding {placement!r}; expected a NamedSharding, whose axes have names.")
+        raise ParameterError(f"Got the sharding {short(placement)}; expected a NamedSharding, whose axes have names.")
     return Sharding(_shape(shape), _mesh(mesh, devices), _axes(spec))
 
 
@@ -58,7 +59,7 @@ def _shape(shape: Sequence[int] | None) -> tuple[int, ...]:
         raise ParameterError("The shape of the array is missing. Pass shape=(...), one size per dimension.")
     sizes = tuple(map(_integer, shape))
     if min(sizes, default=0) < 0:
-        raise ParameterError(f"Got the shape {shape!r}; expected sizes of 0 or more.")
+        raise ParameterError(f"Got the shape {short(shape)}; expected sizes of 0 or more.")
     return sizes
 
 
@@ -74,17 +75,17 @@ def _mesh(mesh: object, devices: Sequence[int] | None) -> Mesh:
     if isinstance(mesh, Mapping):
         return _named(tuple(mesh), tuple(mesh.values()), device_ids)
     raise ParameterError(
-        f"Got the mesh {mesh!r}; expected a Mesh, an AbstractMesh, or axes with their sizes such as {{'data': 4}}."
+        f"Got the mesh {short(mesh)}; expected a Mesh, an AbstractMesh, or axes with their sizes such as {{'data': 4}}."
     )
 
 
 def _named(names: Sequence[object], sizes: Sequence[object], ids: tuple[int, ...] | None = None) -> Mesh:
     counts = tuple(map(_integer, sizes))
     if min(counts, default=1) < 1:
-        raise ParameterError(f"Got axes of sizes {counts}; expected sizes of 1 or more.")
+        raise ParameterError(f"Got axes of sizes {short(counts)}; expected sizes of 1 or more.")
     if ids is not None and (len(set(ids)) != len(ids) or len(ids) != math.prod(counts)):
         raise ParameterError(
-            f"Got the devices {ids} for {math.prod(counts)} positions of the mesh; expected one device per position, without repeats."
+            f"Got the devices {short(ids)} for {math.prod(counts)} positions of the mesh; expected one device per position, without repeats."
         )
     return Mesh(tuple(map(str, names)), counts, "partition", physical_ids=ids)
 
@@ -107,4 +108,4 @@ def _integer(size: object) -> int:
     try:
         return operator.index(size)  # type: ignore[arg-type]
     except TypeError as e:
-        raise ParameterError(f"Got the size {size!r}; expected an integer.") from e
+        raise ParameterError(f"Got the size {short(size)}; expected an integer.") from e

@@ -39,6 +39,7 @@ from inspector.errors import (
 )
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered
+from inspector.support.notebook import short
 from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import counted
 
@@ -246,7 +247,7 @@ class _Engines:
             return result
         if self._time_limit_s is not None:
             raise ParameterError(
-                f"time_limit_s={self._time_limit_s:g} has no effect on an existing engine, got {engine!r}. Remove one of"
+                f"time_limit_s={self._time_limit_s:g} has no effect on an existing engine, got {short(engine)}. Remove one of"
                 " the two."
             )
         return result

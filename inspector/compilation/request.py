@@ -44,7 +44,7 @@ class CompileRequest:
     def __post_init__(self) -> None:
         if not isinstance(self.program, Program):
             raise ParameterError(
-                f"Expected a Program, got {self.program!r}. `inspector.lower(fun, *args).program` is one."
+                f"Expected a Program, got {short(self.program)}. `inspector.lower(fun, *args).program` is one."
             )
         object.__setattr__(self, "options", Options.of(self.options))
         object.__setattr__(self, "products", products_of(self.products))

@@ -20,6 +20,7 @@ from inspector import platforms
 from inspector.errors import TargetError
 from inspector.platforms import cpu
 from inspector.platforms.topologies import Topology, sizes
+from inspector.support.notebook import short
 
 MAX_CPU_DEVICES = cpu.MAX_DEVICES
 
@@ -80,7 +81,7 @@ class Target:
         """
         number: Any = count  # given by the user, so of any type
         if not isinstance(number, int) or number < 1:
-            raise TargetError(f"The number of devices must be an integer of at least 1, got {number!r}.")
+            raise TargetError(f"The number of devices must be an integer of at least 1, got {short(number)}.")
         if self.kind == "cpu":
             return Target(f"cpu:{count}").by(self.jax) if count <= MAX_CPU_DEVICES else None
         if not self.chip:
@@ -125,14 +126,18 @@ def _fields_of(text: str | Target) -> _Fields:
     if isinstance(value, Target):
         return value.kind, value.device_count, value.chip, value.topology, value.jax
     if not isinstance(value, str):
-        raise TargetError(f"A target must be a string such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {value!r}.")
+        raise TargetError(
+            f"A target must be a string such as 'attached', 'cpu:8' or 'tpu:v5e:2x4', got {short(value)}."
+        )
     plain, of_jax, version = value.strip().partition(_OF_JAX)
     fields = _read(plain)
     if of_jax and not _VERSION.fullmatch(version):
-        raise TargetError(f"Target {value!r}: expected a version of JAX after '@jax==', such as 'cpu@jax==0.12.0.1'.")
+        raise TargetError(
+            f"Target {short(value)}: expected a version of JAX after '@jax==', such as 'cpu@jax==0.12.0.1'."
+        )
     if fields is None:
         raise TargetError(
-            f"Unknown target {value!r}.{_meant(value)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
+            f"Unknown target {short(value)}.{_meant(value)} Expected 'attached', 'cpu:N' (such as 'cpu:8'),"
             " 'tpu:GENERATION:TOPOLOGY' (such as 'tpu:v5e:2x4') or 'gpu:NAME:COUNT' (such as 'gpu:h100:8')."
         )
     return (*fields, version)
@@ -155,7 +160,7 @@ def _cpu_count(text: str, count: str = "1") -> int:
     if numbers is not None and len(numbers) == 1 and numbers[0] <= MAX_CPU_DEVICES:
         return numbers[0]
     raise TargetError(
-        f"Target {text!r}: expected the number of virtual devices after 'cpu:', 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
+        f"Target {short(text)}: expected the number of virtual devices after 'cpu:', 1 to {MAX_CPU_DEVICES}, such as 'cpu:8'."
     )
 
 
@@ -166,7 +171,7 @@ def _absent(text: str, kind: str, name: str, shape: str = "") -> _Devices:
     if chip is None:
         known, usual = platforms.chips_of_kind(kind), platforms.of_target(kind, "")
         raise TargetError(
-            f"Target {text!r}: unknown {usual.chip_word} {name!r}.{_near(name, known)} Expected one of"
+            f"Target {short(text)}: unknown {usual.chip_word} {short(name)}.{_near(name, known)} Expected one of"
             f" {', '.join(known)}, such as {usual.example!r}."
         )
     topology = chip.topologies.read(text, f"{kind}:{chip.name}", shape)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from inspector.errors import OptionError, ParameterError, check_bool
 from inspector.hlo.pallas import Params, by_kernel
+from inspector.support.notebook import short
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class WhatIf:
         sizes, dtypes = _pairs("batch", batch), _pairs("dtype", dtype)
         for path, size in sizes:
             if isinstance(size, bool) or not hasattr(type(size), "__index__") or size < 1:
-                raise ParameterError(f"batch has the length {size!r} for {path}. Expected 1 or more.")
+                raise ParameterError(f"batch has the length {short(size)} for {path}. Expected 1 or more.")
         sizes = tuple((path, operator.index(size)) for path, size in sizes)
         named = tuple((path, str(getattr(value, "__name__", value))) for path, value in dtypes)
         return cls(_names("donate", donate), named, sizes, _names("rematerialize", rematerialize))
@@ -211,11 +212,11 @@ def _on_top(pairs: tuple[tuple[str, T], ...], others: tuple[tuple[str, T], ...])
 def _names(parameter: str, value: Any) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else value
     if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
-        raise ParameterError(f"{parameter} is {value!r}. Expected a name or a list of names, such as ['params'].")
+        raise ParameterError(f"{parameter} is {short(value)}. Expected a name or a list of names, such as ['params'].")
     return tuple(dict.fromkeys(names))
 
 
 def _pairs(parameter: str, value: Any) -> tuple[tuple[str, Any], ...]:
     if value is not None and (not isinstance(value, Mapping) or not all(isinstance(path, str) for path in value)):
-        raise ParameterError(f"{parameter} is {value!r}. Expected a mapping by argument, such as {{'x': ...}}.")
+        raise ParameterError(f"{parameter} is {short(value)}. Expected a mapping by argument, such as {{'x': ...}}.")
     return tuple((value or {}).items())

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from inspector.support.notebook import short
 from inspector.support.units import format_list
 
 Group: TypeAlias = tuple[int, ...]
@@ -49,7 +50,7 @@ class Groups:
         """Implements `Kind.read`."""
         expected = "Expected groups of ids, such as [[0, 1], [2, 3]]"
         if not _is_sequence(answer) or not all(map(_is_sequence, answer)):  # type: ignore[call-overload]
-            raise Misread(f"{expected}; got {_shown(answer)}.")
+            raise Misread(f"{expected}; got {short(answer)}.")
         groups = [tuple(_integer(id_, expected) for id_ in group) for group in answer]  # type: ignore[attr-defined]
         return tuple(sorted(group if self.ordered else tuple(sorted(group)) for group in groups))
 
@@ -89,7 +90,7 @@ class Ids:
         """Implements `Kind.read`."""
         expected = f"Expected integers, such as {self.example}"
         if not _is_sequence(answer):
-            raise Misread(f"{expected}; got {_shown(answer)}.")
+            raise Misread(f"{expected}; got {short(answer)}.")
         ids = tuple(_integer(id_, expected) for id_ in answer)  # type: ignore[attr-defined]
         return ids if self.ordered else tuple(sorted(ids))
 
@@ -120,7 +121,7 @@ class Number:
         """Implements `Kind.read`."""
         number = _number(answer)
         if number is None:
-            raise Misread(f"Expected a number{f' of {self.unit}' if self.unit else ''}; got {_shown(answer)}.")
+            raise Misread(f"Expected a number{f' of {self.unit}' if self.unit else ''}; got {short(answer)}.")
         return number
 
     def is_same(self, answer: float, right: float) -> bool:
@@ -149,7 +150,7 @@ class Choice:
         for word in self.words:
             if text == word.lower().replace("_", "-"):
                 return word
-        raise Misread(f"Expected one of {', '.join(map(repr, self.words))}; got {_shown(answer)}.")
+        raise Misread(f"Expected one of {', '.join(map(repr, self.words))}; got {short(answer)}.")
 
     def is_same(self, answer: str, right: str) -> bool:
         """Implements `Kind.is_same`."""
@@ -171,7 +172,7 @@ def _is_sequence(value: object) -> bool:
 def _integer(value: object, expected: str) -> int:
     number = _number(value)
     if number is None or number != round(number):
-        raise Misread(f"{expected}; one of them is {_shown(value)}.")
+        raise Misread(f"{expected}; one of them is {short(value)}.")
     return round(number)
 
 
@@ -184,8 +185,3 @@ def _number(value: object) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -9,6 +9,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.engines.shared_engines import default_engine, inline_engine, worker_engine
 from inspector.errors import ParameterError
+from inspector.support.notebook import short
 
 
 def engine_for(choice: object, program: Program, target: Target) -> Engine:
@@ -37,6 +38,6 @@ def chosen_engine(choice: object) -> Engine | None:
         return DaskEngine(None if choice == "dask" else cast("Any", choice))
     if isinstance(choice, type) or not all(hasattr(choice, name) for name in ("submit", "run", "close")):
         raise ParameterError(
-            f"engine must be 'worker', 'inline', 'dask', a Dask client, an engine or None, got {choice!r}."
+            f"engine must be 'worker', 'inline', 'dask', a Dask client, an engine or None, got {short(choice)}."
         )
     return cast("Engine", choice)

@@ -18,6 +18,7 @@ from inspector.compilation.options.flag_targets import check_targets
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import DEVICE_COUNT_FLAG
 from inspector.errors import OptionError, UnknownFlagError, check_bool
+from inspector.support.notebook import short
 from inspector.toolchain import flags
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def get_compile_options(
         use_shardy_partitioner = configuration.uses_shardy()
     check_bool("use_shardy_partitioner", use_shardy_partitioner, OptionError)
     if backend is not None and not hasattr(backend, "platform"):
-        raise OptionError(f"backend must be a client, such as jax.devices()[0].client, got {backend!r}.")
+        raise OptionError(f"backend must be a client, such as jax.devices()[0].client, got {short(backend)}.")
     if fdo_profile is not None and not isinstance(fdo_profile, bytes):
         raise OptionError(f"fdo_profile must be the bytes of a profile, got {type(fdo_profile).__name__}.")
     mesh = (auto_spmd_partitioning_mesh_shape, auto_spmd_partitioning_mesh_ids)
@@ -119,7 +120,7 @@ def _positive(name: str, value: Any) -> int:
     except TypeError:
         number = -1
     if not 1 <= number < 2**31:
-        raise OptionError(f"{name} must be an integer from 1 (XLA aborts on 0) to 2147483647, got {value!r}.")
+        raise OptionError(f"{name} must be an integer from 1 (XLA aborts on 0) to 2147483647, got {short(value)}.")
     return number
 
 
@@ -135,7 +136,7 @@ def _auto_mesh(
     if not is_auto:
         if shape is not None or ids is not None:
             raise OptionError(
-                f"auto_spmd_partitioning_mesh_shape={shape} and auto_spmd_partitioning_mesh_ids={ids} have no effect"
+                f"auto_spmd_partitioning_mesh_shape={short(shape)} and auto_spmd_partitioning_mesh_ids={short(ids)} have no effect"
                 " without use_auto_spmd_partitioning=True. Remove them."
             )
         return [], []
@@ -146,15 +147,17 @@ def _auto_mesh(
         )
     numbers: list[Any] = [*(shape or []), *(ids or [])]
     if any(type(n) is bool or not isinstance(n, (int, np.integer)) or n < 0 for n in numbers) or 0 in (shape or []):
-        raise OptionError(f"The mesh for automatic partitioning needs integers, got shape {shape} and ids {ids}.")
+        raise OptionError(
+            f"The mesh for automatic partitioning needs integers, got shape {short(shape)} and ids {short(ids)}."
+        )
     if shape is not None and int(np.prod(shape)) != partitions:
         raise OptionError(
-            f"auto_spmd_partitioning_mesh_shape={shape} has {int(np.prod(shape))} devices, expected {partitions}:"
+            f"auto_spmd_partitioning_mesh_shape={short(shape)} has {int(np.prod(shape))} devices, expected {partitions}:"
             " one per partition."
         )
     if ids is not None and (len(ids) != partitions or len(set(ids)) != partitions):
         raise OptionError(
-            f"auto_spmd_partitioning_mesh_ids={ids} must be {partitions} different ids: one per partition."
+            f"auto_spmd_partitioning_mesh_ids={short(ids)} must be {partitions} different ids: one per partition."
         )
     warnings.warn(
         "use_auto_spmd_partitioning is set, but jaxlib does not include XLA's auto-partitioner and GSPMD ignores it.",
@@ -168,7 +171,7 @@ def _flags(values: Mapping[str, flags.FlagValue], backend: Any) -> tuple[dict[st
     """Splits flags into those that JAX's own overrides can carry, and the rest as a serialized message."""
     overrides: Any = values  # given by the user, so of any type
     if not isinstance(overrides, Mapping) or not all(isinstance(name, str) for name in overrides):
-        raise OptionError(f"env_options_overrides must be a dict with names of flags as keys, got {overrides!r}.")
+        raise OptionError(f"env_options_overrides must be a dict with names of flags as keys, got {short(overrides)}.")
     known: dict[str, flags.FlagValue] = {}
     foreign: dict[str, flags.FlagValue] = {}
     for name, value in values.items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy.typing as npt
 
 from inspector.errors import ParameterError, Unavailable
+from inspector.support.notebook import short
 from inspector.support.tables import Kind, Tabular, make_table
 from inspector.support.units import format_list
 
@@ -115,7 +116,7 @@ class Observed(Tabular):
         if not matches:
             names = [str(one.name) for one in self.items if not isinstance(one.name, Unavailable)]
             raise ParameterError(
-                f"No collective {key!r} was observed. Observed collectives ({len(self)}): {format_list(names)}."
+                f"No collective {short(key)} was observed. Observed collectives ({len(self)}): {format_list(names)}."
             )
         return matches[0]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from inspector.compilation.program import Argument, Program
 from inspector.errors import ExecutionError
+from inspector.support.notebook import short
 
 _SEED = 0
 
@@ -138,12 +139,12 @@ def _scalar(argument: Argument, leaf: Any, dtype: np.dtype[Any]) -> np.ndarray:
     kind = (bool, int, float, complex).index(type(leaf))
     if not any(jnp.issubdtype(dtype, k) for k in kinds[kind : kind + 1 if kind == 0 else None]):
         raise ExecutionError(
-            f"{argument.path} is the {type(leaf).__name__} {leaf!r}, but the program was lowered for {argument.dtype}."
-            f" Pass a number of that type, or lower the function for {leaf!r}."
+            f"{argument.path} is the {type(leaf).__name__} {short(leaf)}, but the program was lowered for {argument.dtype}."
+            f" Pass a number of that type, or lower the function for {short(leaf)}."
         )
     value = np.asarray(leaf).astype(dtype)
     if jnp.issubdtype(dtype, jnp.integer) and int(value) != leaf:
-        raise ExecutionError(f"{argument.path} is {leaf!r}, which {argument.dtype} cannot hold.")
+        raise ExecutionError(f"{argument.path} is {short(leaf)}, which {argument.dtype} cannot hold.")
     return value
 
 

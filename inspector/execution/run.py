@@ -15,7 +15,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import RunReply, RunRequest
 from inspector.errors import ExecutionError, Unavailable
 from inspector.execution.inputs import Input, given_inputs, made_inputs
-from inspector.support.notebook import described, with_hint
+from inspector.support.notebook import described, short, with_hint
 from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def start(
     """
     if not _is_count(repeat, 1) or not _is_count(warmup, 0):
         raise ExecutionError(
-            f"repeat={repeat!r}, warmup={warmup!r}: expected numbers of executions, at least 1 to measure (repeat)"
+            f"repeat={short(repeat)}, warmup={short(warmup)}: expected numbers of executions, at least 1 to measure (repeat)"
             " and at least 0 before (warmup)."
         )
     return engine.run(

@@ -13,6 +13,7 @@ from inspector.analysis.sharding.reshardings import full_rematerializations
 from inspector.errors import ParameterError, Partial, Unavailable
 from inspector.expectations import content_checks, number_checks
 from inspector.stages.compiled import Compiled
+from inspector.support.notebook import short
 from inspector.support.units import format_bytes, format_change, format_count, parse_bytes, parse_count
 
 NUMBERS = (
@@ -137,7 +138,7 @@ def check_names(above: Above, ignore: Collection[str]) -> None:
     known = (*NUMBERS, *_OTHERS, "collectives", "element_types")
     names = (*([ignore] if isinstance(ignore, str) else ignore), *(above if isinstance(above, Mapping) else ()))
     if strange := [name for name in names if name not in known]:
-        raise ParameterError(f"A baseline has no number {strange[0]!r}. Expected one of {', '.join(known)}.")
+        raise ParameterError(f"A baseline has no number {short(strange[0])}. Expected one of {', '.join(known)}.")
 
 
 def changes(before: Record, now: Record, above: Above = 0, ignore: Collection[str] = ()) -> tuple[NumberChange, ...]:
@@ -225,7 +226,7 @@ def allowed(above: Above, key: str, recorded: Number) -> float:
     if isinstance(allowance, str):
         if not isinstance(above, Mapping):
             raise ParameterError(
-                f"above={allowance!r} is not a share, such as '5%' or 0.05. For an amount: above={{'peak_bytes': {allowance!r}}}."
+                f"above={short(allowance)} is not a share, such as '5%' or 0.05. For an amount: above={{'peak_bytes': {short(allowance)}}}."
             )
         return recorded + (
             parse_bytes(allowance) if _is_bytes(key) else parse_count(allowance, "flop" if key == "flops" else "")

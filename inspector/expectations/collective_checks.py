@@ -12,6 +12,7 @@ from inspector.analysis.collectives.operations import OPCODES
 from inspector.errors import AtLeast, Missing, ParameterError, Unavailable, total
 from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.expectations.limits import Limit
+from inspector.support.notebook import short
 from inspector.support.units import format_bytes, format_count
 
 Axes = str | Sequence[str]
@@ -40,13 +41,15 @@ class Wanted:
         """
         strange = sorted(set(opcodes) - set(OPCODES), key=str)
         if strange:
-            raise ParameterError(f"Unknown collective {strange[0]!r}. Expected one of {', '.join(sorted(OPCODES))}.")
+            raise ParameterError(
+                f"Unknown collective {short(strange[0])}. Expected one of {', '.join(sorted(OPCODES))}."
+            )
         if axes is None:
             return cls(frozenset(opcodes), None)
         names = axes.split(",") if isinstance(axes, str) else list(axes)
         if not all(isinstance(name, str) for name in names):
             raise ParameterError(
-                f"Expected names of mesh axes, such as 'data' or ('data', 'model'), got axes={axes!r}."
+                f"Expected names of mesh axes, such as 'data' or ('data', 'model'), got axes={short(axes)}."
             )
         return cls(frozenset(opcodes), frozenset(name.strip() for name in names if name.strip()))
 

@@ -11,6 +11,7 @@ from inspector.errors import ParameterError, Unavailable
 from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import HLO_TYPES, Shape
+from inspector.support.notebook import short
 from inspector.support.units import counted, format_list
 
 FLOAT64 = ("f64", "c128")
@@ -34,7 +35,7 @@ def element_type(name: str) -> str:
       ParameterError: an unknown type. Types of at most eight bits must have HLO's names, such as "f8e4m3fn".
     """
     if name not in _KNOWN and not str(name).startswith(("f8", "f4", "f6")):
-        raise ParameterError(f"Unknown element type {name!r}. Expected, for example, {', '.join(HLO_TYPES)}.")
+        raise ParameterError(f"Unknown element type {short(name)}. Expected, for example, {', '.join(HLO_TYPES)}.")
     return HLO_TYPES.get(name, name)
 
 
@@ -152,7 +153,7 @@ def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> CheckRes
         below = [a for a in compiled.program.arguments if a.path == path or a.path.startswith((f"{path}[", f"{path}."))]
         if not below:
             known = format_list([a.path for a in compiled.program.arguments])
-            raise ParameterError(f"{compiled.program.name} has no argument {path!r}. It has {known}.")
+            raise ParameterError(f"{compiled.program.name} has no argument {short(path)}. It has {known}.")
         arguments += below
     reused = aliased_parameters(compiled.module())
     wasted = [a for a in arguments if not a.donated or a.parameter not in reused]

@@ -12,6 +12,7 @@ from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.expectations.limits import Amount, Limit
 from inspector.hlo.source import phases
 from inspector.stages.compiled import Compiled, instruction_costs
+from inspector.support.notebook import short
 from inspector.support.units import format_bytes, format_change, format_count, format_seconds, parse_bytes, parse_count
 
 _MOST_LINES = 8
@@ -36,7 +37,7 @@ def check(
     if key not in known:
         near = difflib.get_close_matches(key, known, 1)
         raise ParameterError(
-            f"{compiled.program.name} has no number {key!r}.{f' Did you mean {near[0]}?' if near else ''} It has:"
+            f"{compiled.program.name} has no number {short(key)}.{f' Did you mean {near[0]}?' if near else ''} It has:"
             f" {', '.join(known)}."
         )
     stat = known[key]

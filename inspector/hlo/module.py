@@ -30,6 +30,7 @@ from inspector.hlo.reading.field_numbers import (
 from inspector.hlo.reading.instruction_kinds import Alike, alike
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import NOWHERE, Frame, Origin
+from inspector.support.notebook import short
 from inspector.toolchain.schema import Schema
 
 
@@ -80,7 +81,7 @@ class Module:
         try:
             return self._computations_by_name[name.removeprefix("%")]
         except KeyError:
-            raise ModuleError(f"Module {self.name} has no computation {name!r}.") from None
+            raise ModuleError(f"Module {self.name} has no computation {short(name)}.") from None
 
     def instruction(self, name: str) -> Instruction:
         """Returns an instruction by name (unique in a module), with or without `%`.
@@ -91,7 +92,7 @@ class Module:
         try:
             return self.at(self._rows_by_name[name.removeprefix("%")])
         except KeyError:
-            raise ModuleError(f"Module {self.name} has no instruction {name!r}.") from None
+            raise ModuleError(f"Module {self.name} has no instruction {short(name)}.") from None
 
     def at(self, row: int) -> Instruction:
         """Returns the instruction of a row of the columns. Returns the same object every time."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from inspector.errors import OptionError, Unavailable
 from inspector.hlo.source import Origin
+from inspector.support.notebook import short
 from inspector.support.units import format_array
 
 Backend = Literal["mosaic_tpu", "triton", "mosaic_gpu"]
@@ -187,7 +188,7 @@ def by_kernel(params: Any) -> Mapping[str | int, Mapping[str, Any]]:
     if isinstance(params, Mapping) and all(isinstance(fields, Mapping) for fields in params.values()):
         return params
     raise OptionError(
-        f"compiler_params is {params!r}. Expected fields by kernel, its name, its number or '*' for all, such as"
+        f"compiler_params is {short(params)}. Expected fields by kernel, its name, its number or '*' for all, such as"
         " {'*': {'vmem_limit_bytes': 32 << 20}}."
     )
 

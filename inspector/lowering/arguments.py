@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from inspector.errors import ArgumentError, ParameterError
+from inspector.support.notebook import short
 
 
 def abstract_leaf(leaf: Any, path: str) -> Any:
@@ -35,7 +36,7 @@ def abstract_leaf(leaf: Any, path: str) -> Any:
         except TypeError as e:
             raise ArgumentError(
                 f"Cannot interpret {path} of type {type(leaf).__name__} as an abstract array: its shape is"
-                f" {leaf.shape!r} and its dtype {leaf.dtype!r}. Expected a tuple of integers and a NumPy dtype."
+                f" {short(leaf.shape)} and its dtype {leaf.dtype!r}. Expected a tuple of integers and a NumPy dtype."
             ) from e
     raise ArgumentError(
         f"{path} is {short(leaf)} of type {type(leaf).__name__}, not a valid JAX type. Expected an array, a number,"
@@ -148,7 +149,7 @@ def positions(argnums: int | Iterable[int] | None) -> tuple[int, ...]:
         return tuple(map(operator.index, numbers)) if isinstance(numbers, Iterable) else (operator.index(numbers),)
     except TypeError:
         raise ParameterError(
-            f"Positions of arguments are integers, such as 0 or (0, 2), got {argnums!r}. Pass names in static_argnames."
+            f"Positions of arguments are integers, such as 0 or (0, 2), got {short(argnums)}. Pass names in static_argnames."
         ) from None
 
 
@@ -170,7 +171,7 @@ def resolve_positions(
     both = sorted(set(static_argnums) & set(donate_argnums))
     if both:
         raise ParameterError(
-            f"static_argnums {sorted(set(static_argnums))} and donate_argnums {sorted(set(donate_argnums))} cannot"
+            f"static_argnums {short(sorted(set(static_argnums)))} and donate_argnums {short(sorted(set(donate_argnums)))} cannot"
             f" intersect: position {both[0]} is in both. A static argument has no buffer to donate."
         )
     for parameter, numbers in (("static_argnums", static_argnums), ("donate_argnums", donate_argnums)):
@@ -178,13 +179,7 @@ def resolve_positions(
         outside = [n for n in numbers if not -len(args) <= n < known]
         if outside:
             raise ParameterError(
-                f"{parameter}={tuple(numbers)} names position {outside[0]}, but {name} was called with"
+                f"{parameter}={short(tuple(numbers))} names position {outside[0]}, but {name} was called with"
                 f" {len(args)} positional arguments. Expected positions from {-len(args)} to {len(args) - 1}."
             )
     return {n % len(args) for n in static_argnums if n < len(args)}, {n % len(args) for n in donate_argnums}
-
-
-def short(value: Any) -> str:
-    """Returns the beginning of a value's `repr` on one line, for messages."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -8,6 +8,7 @@ from typing import Any
 
 from inspector.errors import ParameterError
 from inspector.hlo.devices.mesh import Mesh
+from inspector.support.notebook import short
 
 AxisEnv = Sequence[tuple[Hashable, int]] | Mapping[Hashable, int]
 
@@ -27,7 +28,7 @@ def parse_axis_env(axis_env: AxisEnv | None) -> tuple[tuple[Hashable, int], ...]
         return ()
     if not isinstance(axis_env, Iterable):
         raise ParameterError(
-            f"axis_env is {axis_env!r}. Expected pairs of axis name and size, such as [('i', 4), ('j', 2)]."
+            f"axis_env is {short(axis_env)}. Expected pairs of axis name and size, such as [('i', 4), ('j', 2)]."
         )
     pairs = list(axis_env.items()) if isinstance(axis_env, Mapping) else list(axis_env)
     return tuple(_pair(p) for p in pairs)
@@ -42,29 +43,31 @@ def refuse_empty(axis_env: Sequence[tuple[Hashable, int]]) -> None:
     for name, size in axis_env:
         if size == 0:
             raise ParameterError(
-                f"axis_env gives axis {name!r} the size 0, so no replica would run the program."
-                f" Expected a positive integer, such as ({name!r}, 4)."
+                f"axis_env gives axis {short(name)} the size 0, so no replica would run the program."
+                f" Expected a positive integer, such as ({short(name)}, 4)."
             )
 
 
 def _pair(pair: Any) -> tuple[Hashable, int]:
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise ParameterError(
-            f"axis_env holds {pair!r}. Expected pairs of axis name and size, such as [('i', 4), ('j', 2)]."
+            f"axis_env holds {short(pair)}. Expected pairs of axis name and size, such as [('i', 4), ('j', 2)]."
         )
     name, size = pair
     try:
         hash(name)
     except TypeError:
-        raise ParameterError(f"axis_env names an axis {name!r}, which cannot be hashed. Expected a string.") from None
+        raise ParameterError(
+            f"axis_env names an axis {short(name)}, which cannot be hashed. Expected a string."
+        ) from None
     try:
         count = operator.index(size)
     except TypeError:
         raise _SizeError(
-            f"axis_env gives axis {name!r} the size {size!r}. Expected an integer, such as ({name!r}, 4)."
+            f"axis_env gives axis {short(name)} the size {short(size)}. Expected an integer, such as ({short(name)}, 4)."
         ) from None
     if count < 0:
-        raise ParameterError(f"axis_env gives axis {name!r} the size {count}. Expected a positive integer.")
+        raise ParameterError(f"axis_env gives axis {short(name)} the size {count}. Expected a positive integer.")
     return name, count
 
 

@@ -36,6 +36,7 @@ from inspector.lowering.pallas import Overrides
 from inspector.lowering.what_if import changed_call
 from inspector.stages.lowered import Lowered, relowering_of, what_if_of
 from inspector.support import deferred, files
+from inspector.support.notebook import short
 
 MAX_MODULE_BYTES = 2 << 30
 """The size limit of a protobuf message, and so of an XLA module, in bytes."""
@@ -173,7 +174,7 @@ def _open_program(program: Program, platform: str | None) -> Lowered:
 def _check_platform(program: Program, platform: str | None) -> None:
     if platform not in (None, program.platform):
         raise ParameterError(
-            f"{program.name} is lowered for {program.platform}; platform={platform!r} cannot change it. Lower the function again."
+            f"{program.name} is lowered for {program.platform}; platform={short(platform)} cannot change it. Lower the function again."
         )
 
 

@@ -15,6 +15,7 @@ from inspector._jax.lowering import jitted_calls
 from inspector.errors import ParameterError
 from inspector.lowering.assemble import fun_name
 from inspector.lowering.existing_stages import check_opened
+from inspector.support.notebook import short
 
 
 class KeywordError(ParameterError, TypeError):
@@ -68,7 +69,7 @@ def check_options(keywords: Mapping[str, Any], caller: Callable[..., Any]) -> No
     for name in keywords:
         if name not in own:
             raise KeywordError(
-                f"{caller.__name__} has no option {name!r}.{nearest(name, own)} Options: {', '.join(own)}."
+                f"{caller.__name__} has no option {short(name)}.{nearest(name, own)} Options: {', '.join(own)}."
             )
 
 

@@ -18,7 +18,8 @@ import jax
 import numpy as np
 
 from inspector.errors import ArgumentError, ExecutionError, ParameterError
-from inspector.lowering.arguments import abstract_leaf, looks_like_array, short
+from inspector.lowering.arguments import abstract_leaf, looks_like_array
+from inspector.support.notebook import short
 from inspector.support.units import counted
 
 # Python's number types, the most likely settings first.

@@ -29,6 +29,7 @@ from inspector.lowering.what_if import changed_arguments
 from inspector.lowering.wrappers import TracedCall, is_jitted, traced_call, unbound
 from inspector.stages.lowered import Lowered, Relowering
 from inspector.support import deferred
+from inspector.support.notebook import short
 from inspector.support.tracebacks import without_own_frames
 
 
@@ -190,13 +191,13 @@ def _platform_and_chip(target: str | Target | None, platform: str | None, chip: 
     platform = None if platform is None else platforms.named(platform).name
     if platform is not None and platform not in (*platforms.NAMES, attached_devices.attached_platform()):
         raise ParameterError(
-            f"platform is {platform!r}. Expected one of {', '.join(platforms.NAMES)}, or None for JAX's own."
+            f"platform is {short(platform)}. Expected one of {', '.join(platforms.NAMES)}, or None for JAX's own."
         )
     if target is None:
         return platform, chip
     parsed = Target.parse(target)
     if platform not in (None, parsed.platform or attached_devices.attached_platform()):
-        raise ParameterError(f"platform={platform!r} and target={str(parsed)!r} differ. Pass only the target.")
+        raise ParameterError(f"platform={short(platform)} and target={str(parsed)!r} differ. Pass only the target.")
     return platform or parsed.platform, chip or parsed.chip
 
 

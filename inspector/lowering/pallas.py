@@ -30,6 +30,7 @@ from inspector.hlo.pallas import (
 from inspector.hlo.source import Origin, Root
 from inspector.lowering.listings import origins_of
 from inspector.stages.kernel import Kernel
+from inspector.support.notebook import short
 
 CompilerParams = Mapping[str | int, Mapping[str, Any]]
 """Fields of `CompilerParams` by kernel: its name, its number, or "*" for all."""
@@ -95,7 +96,7 @@ class Overrides:
           ParameterError: an unknown chip.
         """
         if chip and chip not in _CHIPS:
-            raise ParameterError(f"chip is {chip!r}, expected one of {', '.join(_CHIPS)}.")
+            raise ParameterError(f"chip is {short(chip)}, expected one of {', '.join(_CHIPS)}.")
         self._wanted = dict(by_kernel(compiler_params))
         self._interpret, self._platform = check_bool("interpret", interpret, OptionError), platform
         self._chip = chip
@@ -161,7 +162,7 @@ class Overrides:
         if unknown:
             kernels = ", ".join(f"{name!r} ({number})" for number, name in enumerate(names)) or "none"
             raise OptionError(
-                f"compiler_params names a Pallas kernel {unknown[0]!r}, which the function does not have. Its"
+                f"compiler_params names a Pallas kernel {short(unknown[0])}, which the function does not have. Its"
                 f" kernels, by name or number: {kernels}; '*' means all kernels."
             )
 

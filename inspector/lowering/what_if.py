@@ -14,6 +14,7 @@ from inspector.compilation.program import Argument
 from inspector.compilation.tuning import WhatIf, covers
 from inspector.errors import ParameterError
 from inspector.lowering.arguments import argument_names, looks_like_array
+from inspector.support.notebook import short
 
 CallArguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -102,7 +103,7 @@ def check_known(name: str, paths: Sequence[str]) -> None:
       ParameterError: it matches none. The message lists the arguments.
     """
     if not any(covers(name, path) for path in paths):
-        raise ParameterError(f"No array argument is called {name!r}. Array arguments: {_listed(paths)}.")
+        raise ParameterError(f"No array argument is called {short(name)}. Array arguments: {_listed(paths)}.")
 
 
 def _check_dtypes(what_if: WhatIf, arrays: Sequence[tuple[str, Any]]) -> None:
@@ -111,7 +112,7 @@ def _check_dtypes(what_if: WhatIf, arrays: Sequence[tuple[str, Any]]) -> None:
         below = [leaf.dtype for path, leaf in arrays if covers(name, path) and path != name]
         if below and not any(jax.numpy.issubdtype(each, jax.numpy.floating) for each in below):
             raise ParameterError(
-                f"No array below {name!r} holds floating-point numbers that could become {dtype}. Name a single array."
+                f"No array below {short(name)} holds floating-point numbers that could become {dtype}. Name a single array."
             )
 
 
@@ -150,11 +151,11 @@ def _dtype(name: str, dtype_name: str) -> Any:
         dtype = jax.numpy.dtype(dtype_name)
     except TypeError as error:
         raise ParameterError(
-            f"dtype of {name} is {dtype_name!r}. Expected the name of a dtype, such as 'bfloat16'."
+            f"dtype of {name} is {short(dtype_name)}. Expected the name of a dtype, such as 'bfloat16'."
         ) from error
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise ParameterError(
-            f"dtype of {name} is {dtype_name!r}, which JAX treats as {jax.dtypes.canonicalize_dtype(dtype)} without"
+            f"dtype of {name} is {short(dtype_name)}, which JAX treats as {jax.dtypes.canonicalize_dtype(dtype)} without"
             " jax_enable_x64. Set jax_enable_x64."
         )
     return dtype

@@ -17,6 +17,7 @@ from inspector.lowering.assemble import mapped_errors
 from inspector.lowering.axis_env import AxisEnv, parse_axis_env
 from inspector.lowering.calls import Marks, PlainCall
 from inspector.lowering.replicas import lower_replicas
+from inspector.support.notebook import short
 from inspector.support.tracebacks import without_own_frames
 
 
@@ -63,11 +64,11 @@ def xla_computation(
         ("instantiate_const_outputs", instantiate_const_outputs), ("in_parts", in_parts), ("out_parts", out_parts),
     ):  # fmt: skip
         if value is not None:
-            raise ParameterError(f"{name}={value!r} cannot be applied: {_GONE[name]} Remove it.")
+            raise ParameterError(f"{name}={short(value)} cannot be applied: {_GONE[name]} Remove it.")
     if not callable(fun):
-        raise TypeError(f"Expected a callable value, got {fun!r}.")
+        raise TypeError(f"Expected a callable value, got {short(fun)}.")
     if inspect.isgeneratorfunction(fun):
-        raise TypeError(f"Expected a function, got a generator function: {fun!r}.")
+        raise TypeError(f"Expected a function, got a generator function: {short(fun)}.")
     check_bool("return_shape", return_shape)
     if tuple_args is not None:  # callers of JAX's function passed None
         check_bool("tuple_args", tuple_args)

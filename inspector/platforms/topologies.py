@@ -9,6 +9,7 @@ import math
 from typing import Protocol
 
 from inspector.errors import TargetError
+from inspector.support.notebook import short
 
 _CUBE = 4  # chips along each axis of a cube, the unit that optical switches connect
 _HOST = 2  # chips along the first two axes of a TPU host
@@ -71,7 +72,7 @@ class Slices:
         lengths = sizes(shape) if shape else (1,) * self.rank
         if lengths is None:
             raise TargetError(
-                f"Target {target!r}: cannot read the topology {shape!r}. Expected the number of chips along {self.rank} axes, separated"
+                f"Target {short(target)}: cannot read the topology {short(shape)}. Expected the number of chips along {self.rank} axes, separated"
                 f" by x, such as '{name}:{self.write(self.smallest(8) or ())}'."
             )
         topology = self._whole(lengths)
@@ -80,7 +81,7 @@ class Slices:
         legal = ", ".join(f"'{name}:{self.write(t)}'" for t in self.neighbors(topology))
         wanted = f"slice of {topology[0]} chips" if len(topology) == 1 else f"topology {self.write(topology)}"
         raise TargetError(
-            f"Target {target!r}: {chip} has no {wanted}. A slice is a single chip, or whole hosts"
+            f"Target {short(target)}: {chip} has no {wanted}. A slice is a single chip, or whole hosts"
             f" of 2x2 chips along {self.rank} axes (the first two axes even) with at most {self.max_chips} chips. Nearest: {legal}."
         )
 
@@ -167,8 +168,8 @@ class Hosts:
         counts = sizes(shape) if shape else (1,)
         if counts is None or len(counts) > 2 or math.prod(counts) > self.max_gpus:
             raise TargetError(
-                f"Target {target!r}: expected the number of GPUs in one host, or hosts x GPUs, after '{name}:', at most"
-                f" {self.max_gpus} GPUs, such as '{name}:8' or '{name}:2x8'; got {shape!r}."
+                f"Target {short(target)}: expected the number of GPUs in one host, or hosts x GPUs, after '{name}:', at most"
+                f" {self.max_gpus} GPUs, such as '{name}:8' or '{name}:2x8'; got {short(shape)}."
             )
         return counts if len(counts) == 2 else (1, *counts)
 

@@ -24,6 +24,7 @@ from inspector.execution.collective_values import Observation, Observed
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.source import Frame, own_frame
+from inspector.support.notebook import short
 
 _LOG_BYTES = 256 << 20
 _MOST_DEVICES = 256
@@ -39,7 +40,7 @@ def limits(program: Program, executions: int) -> ObserveLimits:
     is_number = hasattr(type(executions), "__index__") and not isinstance(executions, bool)
     if not is_number or not 0 < executions <= _MOST_EXECUTIONS:
         raise ParameterError(
-            f"executions is {executions!r}. Expected the number of executions to record per collective, 1 to"
+            f"executions is {short(executions)}. Expected the number of executions to record per collective, 1 to"
             f" {_MOST_EXECUTIONS:,}."
         )
     if program.device_count > _MOST_DEVICES:

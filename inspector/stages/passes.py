@@ -15,6 +15,7 @@ from inspector.compilation.options.options import Options
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
+from inspector.support.notebook import short
 
 if TYPE_CHECKING:
     from inspector.analysis.figures import Picture
@@ -57,7 +58,7 @@ class CompilerPasses(Passes):
         """
         index: Any = chosen.index if isinstance(chosen, Pass) else chosen
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(self):
-            raise ParameterError(f"No pass {chosen!r}. Expected an index from 0 to {len(self) - 1}.")
+            raise ParameterError(f"No pass {short(chosen)}. Expected an index from 0 to {len(self) - 1}.")
         return self[index]
 
     def module(self, chosen: int | Pass, *, before: bool = False) -> Module:
@@ -148,11 +149,11 @@ class CompilerPasses(Passes):
             name = instruction.removeprefix("%")
             place = history.place_of(name) if at is None else history.place_after(self.at(at).index)
             if name not in history.snapshots.places(history.text_at(place)):
-                raise ParameterError(f"The module after pass {at} has no instruction {name!r}.")
+                raise ParameterError(f"The module after pass {at} has no instruction {short(name)}.")
             return history.follow([name], place, name)
         names = history.of_operation(choices[0]) if op_name is not None else history.of_line(self._is_line(choices[0]))
         if not names:
-            raise ParameterError(f"No instruction of the module before all passes comes from {choices[0]!r}.")
+            raise ParameterError(f"No instruction of the module before all passes comes from {short(choices[0])}.")
         return history.follow(names, 0, choices[0])
 
     def without(self, chosen: int | Pass, options: Options | None = None) -> Options | Unavailable:
@@ -189,5 +190,7 @@ class CompilerPasses(Passes):
     def _is_line(self, text: str) -> Callable[[str, int], bool]:
         file, colon, number = text.rpartition(":")
         if not colon or not number.isdecimal():
-            raise ParameterError(f"line must be a file name and a line number, such as 'model.py:12', got {text!r}.")
+            raise ParameterError(
+                f"line must be a file name and a line number, such as 'model.py:12', got {short(text)}."
+            )
         return lambda at, line: line == int(number) and (at == file or at.endswith(f"/{file}"))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MAX_ROWS = 60  # as in pandas
+_MAX_CHARACTERS = 120  # of a value in an error message
 
 
 def with_hint(text: str, hint: str) -> str:
@@ -18,8 +19,9 @@ def with_hint(text: str, hint: str) -> str:
 
 
 def short(value: object) -> str:
-    """Returns the first line of a value's text form, for error messages."""
-    return repr(value).partition("\n")[0]
+    """Returns the beginning of the first line of a value's text form, for error messages."""
+    line = repr(value).partition("\n")[0]
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"
 
 
 def described(text: str, facts: Mapping[str, str] | None = None, table: pd.DataFrame | None = None) -> str:

@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
 from inspector.errors import ParameterError, Partial, Unavailable
+from inspector.support.notebook import short
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
@@ -74,7 +75,7 @@ def _parsed(amount: float | str, scales: Mapping[str, float], expected: str) -> 
     except (KeyError, TypeError, ValueError):
         value = math.nan
     if not value >= 0:
-        raise ParameterError(f"Expected {expected}, got {amount!r}.")
+        raise ParameterError(f"Expected {expected}, got {short(amount)}.")
     return value
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.errors import ClosedError, ParameterError
+from inspector.support.notebook import short
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.board import Board
 from inspector.widgets.variants import Variant, Variants, labels
@@ -195,7 +196,7 @@ class Compiles:
         """Checks that a variant can be changed. Called under the lock."""
         self.check_open()
         if not isinstance(variant, Variant):
-            raise ParameterError(f"Expected one of the Explorer's `variants`, got {variant!r}.")
+            raise ParameterError(f"Expected one of the Explorer's `variants`, got {short(variant)}.")
         if variant.is_baseline or variant not in self._variants:
             raise ValueError(f"{variant.label} cannot be {done}: it is the baseline or already removed.")
 

@@ -16,6 +16,7 @@ from inspector.compilation.engine import Job
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import InspectorError, ParameterError, TargetError, Unavailable
+from inspector.support.notebook import short
 from inspector.toolchain import flags
 from inspector.toolchain.flags import catalog
 from inspector.toolchain.libtpu import libtpu_options
@@ -177,7 +178,7 @@ def parse_axes(text: str) -> AxisPairs:
         name, equals, size = (p.strip() for p in part.partition("="))
         if not (name and equals and size.isascii() and size.isdigit()):
             raise ParameterError(
-                f"Cannot read {part!r} as an axis: expected name=size, such as i=4, with commas between axes."
+                f"Cannot read {short(part)} as an axis: expected name=size, such as i=4, with commas between axes."
             )
         pairs.append((name, int(size)))
     return pairs

@@ -27,6 +27,7 @@ from inspector.reports.recorded_exploration import RecordedVariant
 from inspector.stages.lowered import Lowered
 from inspector.stages.retraces import Retraces
 from inspector.support import files, memory_release
+from inspector.support.notebook import short
 from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
@@ -95,7 +96,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         """
         height: Any = height_px  # from the user, so the annotation may be wrong
         if not isinstance(height, int) or height < 1:
-            raise ParameterError(f"height_px must be a number of CSS pixels, 1 or more, got {height_px!r}.")
+            raise ParameterError(f"height_px must be a number of CSS pixels, 1 or more, got {short(height_px)}.")
         self._selection: Mapping[str, Any] | None = None
         self._is_closed = False
         partitions = lowered.program.options.num_partitions or 1
@@ -283,7 +284,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     @selection.setter
     def selection(self, value: Any) -> None:
         if not isinstance(value, Mapping) or "pane" not in value:
-            raise ParameterError(f'selection must be a mapping such as {{"pane": "source", "line": 3}}, got {value!r}.')
+            raise ParameterError(
+                f'selection must be a mapping such as {{"pane": "source", "line": 3}}, got {short(value)}.'
+            )
         number = value.get("variant")
         variant = None if number is None else self._compiles.variant(number)
         instruction = value.get("instruction")

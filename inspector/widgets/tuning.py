@@ -12,6 +12,7 @@ from inspector.compilation.target import Target
 from inspector.compilation.tuning import Tuning
 from inspector.errors import ExecutionError, FlagTypeError, OptionError, UnknownFlagError
 from inspector.hlo.pallas import ParamField, Plain
+from inspector.support.notebook import short
 from inspector.widgets.messages.kernels import TuneRequest
 from inspector.widgets.variants import Variant
 from inspector.widgets.work import Work
@@ -69,11 +70,11 @@ def read_values(fields: Sequence[ParamField], texts: Mapping[str, str]) -> dict[
     for name, text in texts.items():
         field = known.get(name)
         if field is None or field.available is not True:
-            raise UnknownFlagError(f"Unknown compiler parameter {name!r}. Available: {', '.join(known)}.")
+            raise UnknownFlagError(f"Unknown compiler parameter {short(name)}. Available: {', '.join(known)}.")
         try:
             values[name] = _read(text.strip(), field.type)
         except ValueError:
-            raise FlagTypeError(f"{name} must be {field.type}{_examples(field)}, got {text!r}.") from None
+            raise FlagTypeError(f"{name} must be {field.type}{_examples(field)}, got {short(text)}.") from None
     return values
 
 

@@ -8,6 +8,7 @@ from inspector import settings
 from inspector.compilation.options import options_text
 from inspector.compilation.options.options import Options
 from inspector.errors import OptionError
+from inspector.support.notebook import short
 from inspector.toolchain import flags
 from inspector.toolchain.untrusted import check_untrusted
 
@@ -24,12 +25,14 @@ def read_options(flag: str, value: str) -> Options:
     """
     text, value = unwrapped(flag), value.strip()
     if not text and value:
-        raise OptionError(f"The value {value!r} has no flag. Enter a flag next to it.")
+        raise OptionError(f"The value {short(value)} has no flag. Enter a flag next to it.")
     if not text:
         return Options()
     if "=" in text or len(text.split()) > 1:
         if value:
-            raise OptionError(f"{text!r} already contains values. Clear {value!r}, or enter the name of a single flag.")
+            raise OptionError(
+                f"{short(text)} already contains values. Clear {short(value)}, or enter the name of a single flag."
+            )
         return _checked(Options.parse(text, read_file=False))
     if not value and flags.flag_type(text).kind != "bool":
         raise OptionError(

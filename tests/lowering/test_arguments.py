@@ -13,7 +13,7 @@ import pytest
 
 import inspector
 from inspector.errors import ParameterError
-from inspector.lowering.arguments import abstract_arguments, abstract_leaf, resolve_positions, short
+from inspector.lowering.arguments import abstract_arguments, abstract_leaf, resolve_positions
 from inspector.lowering.leaves import Static
 
 X = jnp.ones((4, 3))
@@ -107,11 +107,3 @@ def test_an_unhashable_static_argument_is_reported(fun: Any, marks: Any, by_name
     said = r"cfg of <lambda> is static and cannot be hashed: got .* of type \w+ \(.*Expected a hashable value"
     with pytest.raises(ParameterError, match=said):
         inspector.lower(fun, *args, **kwargs, **marks)
-
-
-def test_long_values_in_messages_are_truncated() -> None:
-    assert short([1, 2]) == "[1, 2]"
-    assert short("a\nb  c") == r"'a\nb c'"
-    exact, long = "x" * 58, "x" * 59
-    assert short(exact) == repr(exact)
-    assert short(long) == repr(long)[:57] + "..."

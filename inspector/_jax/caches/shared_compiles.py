@@ -17,6 +17,7 @@ from jax._src import cache_key, compiler, config, distributed
 
 from inspector._jax.caches import cache_state
 from inspector.errors import ParameterError, Unavailable
+from inspector.support.notebook import short
 
 if TYPE_CHECKING:
     from inspector._jax.caches.cache_key import CompileArguments
@@ -42,7 +43,7 @@ def share_compiles(timeout_s: float = 300) -> Iterator[None]:
     """
     timeout: Any = timeout_s  # the user may pass any type
     if not isinstance(timeout, (int, float)) or not timeout > 0:
-        raise ParameterError(f"timeout_s must be a number of seconds above 0, got {timeout!r}.")
+        raise ParameterError(f"timeout_s must be a number of seconds above 0, got {short(timeout)}.")
     before = {name: config.config.values[name] for name in (_SHARE, _TIMEOUT)}
     stock = cache_key._hash_accelerator_config
     cache_key._hash_accelerator_config = _hash_processors if stock is not _hash_processors else stock

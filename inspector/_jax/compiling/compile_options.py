@@ -19,6 +19,7 @@ from jaxlib.xla_client import CompileOptions as CompileOptions
 
 from inspector._jax.values import Facts, UserValue
 from inspector.errors import CompilationError, FlagTypeError, InspectorError, OptionError, TargetError, UnknownFlagError
+from inspector.support.notebook import short
 from inspector.support.units import counted
 
 _VALUE_LENGTH = 300  # maximum length of an option's value in a message
@@ -95,7 +96,7 @@ def assigned_ids(assignment: UserValue, shape: tuple[int, int], backend: UserVal
         array = np.asarray(assignment)
     except ValueError:
         raise OptionError(
-            f"device_assignment must have one row per replica and one column per partition, {shape}; got {assignment!r}."
+            f"device_assignment must have one row per replica and one column per partition, {shape}; got {short(assignment)}."
         ) from None
     if array.ndim == 1 and shape[1] == 1:
         array = array[:, None]
@@ -106,14 +107,14 @@ def assigned_ids(assignment: UserValue, shape: tuple[int, int], backend: UserVal
         )
     flat = [_device_id(device) for device in array.flat]
     if array.dtype == bool or min(flat, default=-1) < 0:
-        raise OptionError(f"device_assignment must contain devices or device ids, got {array.tolist()}.")
+        raise OptionError(f"device_assignment must contain devices or device ids, got {short(array.tolist())}.")
     if len(set(flat)) != len(flat):
-        raise OptionError(f"device_assignment repeats a device: {np.reshape(flat, shape).tolist()}.")
+        raise OptionError(f"device_assignment repeats a device: {short(np.reshape(flat, shape).tolist())}.")
     known = _device_ids(array, backend)
     unknown = [i for i in flat if known is not None and i not in known]
     if unknown:
         raise OptionError(
-            f"device_assignment contains unknown devices {unknown}; the devices are {sorted(known or ())}."
+            f"device_assignment contains unknown devices {short(unknown)}; the devices are {short(sorted(known or ()))}."
         )
     return np.array(flat, np.int64).reshape(shape)
 
@@ -254,16 +255,16 @@ def _assigned(ids: Sequence[Sequence[int]], shape: tuple[int, int], devices: Seq
     if len(ids) != shape[0] or any(len(row) != shape[1] for row in ids):
         raise OptionError(
             f"device_assignment must have {shape[0]} rows (replicas) of {shape[1]} device ids (partitions),"
-            f" got {[list(row) for row in ids]}."
+            f" got {short([list(row) for row in ids])}."
         )
     flat = [i for row in ids for i in row]
     if len(set(flat)) != len(flat):
-        raise OptionError(f"device_assignment repeats a device: {[list(row) for row in ids]}.")
+        raise OptionError(f"device_assignment repeats a device: {short([list(row) for row in ids])}.")
     by_id = {device.id: device for device in devices}
     unknown = [i for i in flat if i not in by_id]
     if unknown:
         raise TargetError(
-            f"device_assignment contains unknown devices {unknown}; {_count(devices)} available: {sorted(by_id)}."
+            f"device_assignment contains unknown devices {short(unknown)}; {_count(devices)} available: {sorted(by_id)}."
         )
     return [by_id[i] for i in flat]
 

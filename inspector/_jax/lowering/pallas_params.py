@@ -23,6 +23,7 @@ import jax
 from inspector import platforms
 from inspector._jax.values import Facts
 from inspector.errors import FlagTypeError, OptionError, Unavailable, UnknownFlagError
+from inspector.support.notebook import short
 
 _CLASSES = {"mosaic_tpu": "tpu", "triton": "triton", "mosaic_gpu": "mosaic_gpu"}
 
@@ -133,7 +134,7 @@ def with_fields(
     unknown = [name for name in wanted if name not in hints]
     if unknown:
         raise UnknownFlagError(
-            f"compiler_params of {where}: {_public_name(cls)} of JAX {jax.__version__} has no field {unknown[0]!r}."
+            f"compiler_params of {where}: {_public_name(cls)} of JAX {jax.__version__} has no field {short(unknown[0])}."
             f" It has: {', '.join(hints)}."
         )
     values = {name: _checked(name, value, hints[name], where) for name, value in wanted.items()}
@@ -152,7 +153,7 @@ def _check_lengths(values: Mapping[str, Any], where: str, expected: Mapping[str,
         value = values.get(name)
         if value is not None and len(value) != count:
             raise OptionError(
-                f"compiler_params of {where}: {name} has {len(value)} values {tuple(plain(value))!r}, but the kernel has"
+                f"compiler_params of {where}: {name} has {len(value)} values {short(tuple(plain(value)))}, but the kernel has"
                 f" {count} {what}. Expected one value for each."
             )
     warps = values.get("num_warps")
@@ -168,7 +169,7 @@ def _checked(name: str, value: Any, hint: Any, where: str) -> Any:
         return _converted(value, hint)
     except TypeError:
         raise FlagTypeError(
-            f"compiler_params of {where}: {name} got {value!r} of type {type(value).__name__}. Expected"
+            f"compiler_params of {where}: {name} got {short(value)} of type {type(value).__name__}. Expected"
             f" {type_text(hint)}{_hint_of(hint)}."
         ) from None
 

@@ -31,7 +31,7 @@ from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.execution_counts import executions
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import Frame, Origin, merged_names
-from inspector.support.notebook import with_hint
+from inspector.support.notebook import short, with_hint
 from inspector.support.tables import Tabular
 from inspector.support.units import format_list
 
@@ -91,7 +91,7 @@ class Collectives(Tabular):
             for collective in self.items:
                 if key.removeprefix("%") in (collective.name, collective.done):
                     return collective
-            raise KeyError(f"No collective {key!r}. The collectives are {names}.")
+            raise KeyError(f"No collective {short(key)}. The collectives are {names}.")
         try:
             return self.items[key]
         except IndexError:

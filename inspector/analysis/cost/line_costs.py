@@ -21,6 +21,7 @@ from inspector.errors import Missing, ParameterError, Unavailable, missing
 from inspector.hlo.listing import Listing
 from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Origin, own_first
+from inspector.support.notebook import short
 from inspector.support.tables import Kind, make_table
 from inspector.support.units import format_count
 
@@ -113,7 +114,7 @@ class LineCosts:
           ParameterError: there is no such text.
         """
         if text not in self.listings:
-            raise ParameterError(f"Unknown text {text!r}; expected one of {', '.join(self.listings)}.")
+            raise ParameterError(f"Unknown text {short(text)}; expected one of {', '.join(self.listings)}.")
         listing = self.listings[text]
         is_optimized = text == OPTIMIZED
         parts = self._pieces.of_kernels if is_optimized else self._pieces.of_origins

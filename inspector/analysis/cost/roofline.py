@@ -40,7 +40,7 @@ from inspector.hlo.fused_instructions import Fused
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import Origin
 from inspector.platforms import Peak
-from inspector.support.notebook import described, with_hint
+from inspector.support.notebook import described, short, with_hint
 from inspector.support.units import format_seconds
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ class Roofline:
           ParameterError: `by` is something else.
         """
         if by not in get_args(GroupedBy):
-            raise ParameterError(f"Cannot sum kernels by {by!r}; expected one of {', '.join(get_args(GroupedBy))}.")
+            raise ParameterError(
+                f"Cannot sum kernels by {short(by)}; expected one of {', '.join(get_args(GroupedBy))}."
+            )
         return grouped(self.points, by)
 
     def by(self, by: GroupedBy) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from inspector.errors import ModuleError, ParameterError
 from inspector.hlo.module import Computation, Instruction, Module
+from inspector.support.notebook import short
 
 if TYPE_CHECKING:
     import graphviz
@@ -80,7 +81,7 @@ def graph(module: Module, mode: Mode = "auto", selection: str | None = None) -> 
       ParameterError: the mode is unknown.
     """
     if mode not in get_args(Mode):
-        raise ParameterError(f"Unknown mode {mode!r}. Expected one of {', '.join(map(repr, get_args(Mode)))}.")
+        raise ParameterError(f"Unknown mode {short(mode)}. Expected one of {', '.join(map(repr, get_args(Mode)))}.")
     if mode == "around":
         if not isinstance(selection, str):
             raise ModuleError('The mode "around" needs a selection: the name of the instruction in the center.')

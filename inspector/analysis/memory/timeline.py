@@ -20,7 +20,7 @@ from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.buffer_assignment import Allocation, BufferAssignment, HeapEvent, Slot
 from inspector.hlo.source import NOWHERE, Origin, library_text, phases
 from inspector.platforms import Peak
-from inspector.support.notebook import described, with_hint
+from inspector.support.notebook import described, short, with_hint
 from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import format_bytes
 
@@ -66,7 +66,7 @@ class Timeline:
           ParameterError: the memory space does not exist.
         """
         if space not in self.spaces:
-            raise ParameterError(f"Unknown memory space {space!r}. This program has {', '.join(self.spaces)}.")
+            raise ParameterError(f"Unknown memory space {short(space)}. This program has {', '.join(self.spaces)}.")
         at = self.peak_position(space) if position is None else position
         here = (life for life in self.lives if life.space == space and life.start <= at <= life.end)
         return _without_covered(sorted(here, key=lambda life: (-life.byte_size, -life.start)))

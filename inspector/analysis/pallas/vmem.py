@@ -21,6 +21,7 @@ from inspector.hlo.module import Instruction, Module
 from inspector.hlo.pallas import Operand, PallasKernel, ScratchOperand
 from inspector.platforms.chip import Vmem
 from inspector.platforms.tpu import TPU
+from inspector.support.notebook import short
 from inspector.support.units import format_bytes
 
 Certainty = Literal["compiler", "estimate", "at least"]
@@ -198,7 +199,7 @@ def vmem_budget(
       TargetError: the generation is unknown.
     """
     if chip not in VMEM:
-        raise TargetError(f"The VMEM size of {chip!r} is unknown. Expected one of {', '.join(VMEM)}.")
+        raise TargetError(f"The VMEM size of {short(chip)} is unknown. Expected one of {', '.join(VMEM)}.")
     if kernel.backend not in (None, "mosaic_tpu"):
         return Unavailable("the kernel is for GPUs, which have no VMEM")
     if kernel.core_type.startswith("sc"):

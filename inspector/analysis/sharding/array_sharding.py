@@ -15,6 +15,7 @@ import numpy as np
 
 from inspector.errors import ParameterError
 from inspector.hlo.devices.mesh import Mesh
+from inspector.support.notebook import short
 from inspector.support.tables import Kind, Tabular, make_table
 from inspector.support.units import format_list
 
@@ -54,10 +55,12 @@ class Sharding(Tabular):
         for axis in used:
             if axis not in self.mesh.axis_names:
                 raise ParameterError(
-                    f"No axis {axis!r} in the {self.mesh}. Its axes are {format_list(list(self.mesh.axis_names))}."
+                    f"No axis {short(axis)} in the {self.mesh}. Its axes are {format_list(list(self.mesh.axis_names))}."
                 )
             if used.count(axis) > 1:
-                raise ParameterError(f"The axis {axis!r} occurs twice. An axis can split only one dimension, once.")
+                raise ParameterError(
+                    f"The axis {short(axis)} occurs twice. An axis can split only one dimension, once."
+                )
         if self.mesh.size > _MOST_DEVICES:
             raise ParameterError(f"{self.mesh.size:,} devices are too many to list. The limit is {_MOST_DEVICES:,}.")
         object.__setattr__(self, "axes", self.axes + ((),) * (len(self.shape) - len(self.axes)))
@@ -68,8 +71,8 @@ class Sharding(Tabular):
         sizes = "x".join(map(str, self.part_shape)) or "a scalar"
         copies = math.prod(self._size(axis) for axis in self.replicated_over)
         over = f", each on {copies} devices ({', '.join(self.replicated_over)})" if copies > 1 else ""
-        short = "" if not any(map(self.is_short, self.parts)) else ", the last smaller"
-        return f"<{list(self.shape)} split by {self.split_text} on the {self.mesh}: {len(self.parts)} part{'s' * (len(self.parts) > 1)} of {sizes}{over}{short}>"
+        smaller = "" if not any(map(self.is_short, self.parts)) else ", the last smaller"
+        return f"<{list(self.shape)} split by {self.split_text} on the {self.mesh}: {len(self.parts)} part{'s' * (len(self.parts) > 1)} of {sizes}{over}{smaller}>"
 
     @property
     def split_text(self) -> str:
@@ -157,19 +160,19 @@ class Sharding(Tabular):
         fixed = {d: indices.pop(d, 0) for d in range(rank) if d not in shown}
         if indices or not all(0 <= index < max(1, self.shape[d]) for d, index in fixed.items()):
             raise ParameterError(
-                f"Got at={dict(at or {})}; expected indices for dimensions {sorted(fixed) or 'none'}, within {self.shape}."
+                f"Got at={short(dict(at or {}))}; expected indices for dimensions {sorted(fixed) or 'none'}, within {self.shape}."
             )
         parts = {
             tuple(part[d] for d in shown): ids
             for part, ids in self.parts.items()
             if all(part[d][0] <= index < part[d][1] for d, index in fixed.items())
         }
-        short = {tuple(part[d] for d in shown) for part in self.parts if self.is_short(part)}
+        smaller = {tuple(part[d] for d in shown) for part in self.parts if self.is_short(part)}
         named = [f"{d}: {', '.join(self.axes[d])}" if self.axes[d] else str(d) for d in shown]
         where = [f"dimension {d} at {index}" for d, index in fixed.items()]
         idle = [str(id_) for part, ids in self.parts.items() if any(a == b for a, b in part) for id_ in ids]
         where += [f"nothing on {format_list(idle)}"] if idle else []
-        return plot_parts([self.shape[d] for d in shown], named, parts, short, ", ".join(where))
+        return plot_parts([self.shape[d] for d in shown], named, parts, smaller, ", ".join(where))
 
     def _default_dimensions(self) -> tuple[int, ...]:
         rank = len(self.shape)

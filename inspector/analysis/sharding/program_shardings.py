@@ -17,6 +17,7 @@ from inspector.hlo.module import Instruction, Module
 from inspector.hlo.shape import HLO_TYPES, Shape
 from inspector.hlo.source import Frame, library_text, line_text, own_frame
 from inspector.support.columns import TableColumn, TableDescription
+from inspector.support.notebook import short
 from inspector.support.tables import Tabular
 from inspector.support.units import format_array, format_list
 
@@ -95,7 +96,7 @@ class Shardings(Tabular):
         )
         if not matches:
             names = format_list([each.name for each in self.items], most=20)
-            raise ParameterError(f"No array {key!r} with a sharding. The arrays are {names or 'none'}.")
+            raise ParameterError(f"No array {short(key)} with a sharding. The arrays are {names or 'none'}.")
         return matches[0]
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from inspector import platforms
 from inspector.compilation.options import options_proto
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.errors import OptionError
+from inspector.support.notebook import short
 from inspector.toolchain import flags as flag_types
 
 Trial = tuple[str, FlagValue]
@@ -70,7 +71,7 @@ def trials(flags: Iterable[str] | Mapping[str, Iterable[FlagValue]], options: Op
 def _listed(flag: str, values: Iterable[FlagValue]) -> list[FlagValue]:
     items: Any = values  # a user's, whatever the annotation says
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
-        raise OptionError(f"The values to try of {flag} must be a list, such as [{items!r}], got {items!r}.")
+        raise OptionError(f"The values to try of {flag} must be a list, such as [{short(items)}], got {short(items)}.")
     return list(items)
 
 
@@ -79,7 +80,7 @@ def _values(flag: str, options: Options) -> list[FlagValue]:
     type_ = flag_types.flag_type(flag)
     name = flag.removeprefix("--")
     if type_.repeated or type_.kind not in ("bool", "enum"):
-        raise OptionError(f"{name} has type {type_}. Pass the values to try, such as {{{name!r}: [...]}}.")
+        raise OptionError(f"{name} has type {type_}. Pass the values to try, such as {{{short(name)}: [...]}}.")
     choices: list[FlagValue] = [False, True] if type_.kind == "bool" else [choice for choice, _ in type_.choices]
     present = options.flags[name] if name in options.flags else options_proto.unsaid_value(name)
     return [choice for choice in choices if choice != present]

@@ -13,6 +13,7 @@ from inspector.compilation.options import options_text
 from inspector.compilation.options.options import Options
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
 from inspector.platforms import TPU, Platform
+from inspector.support.notebook import short
 from inspector.toolchain.flags.readers import READ_AT_START, flag_targets
 from inspector.toolchain.flags.types import flag_type, is_flag_of_libtpu, libtpu_flags
 
@@ -93,7 +94,7 @@ def _check_xla_flag(name: str) -> None:
     if isinstance(options, Unavailable) or flag_type(name).home != "debug_options" or name in options.xla_flags:
         return
     raise UnknownFlagError(
-        f"libtpu {libtpu_version()} has no flag named {name!r}: it is older than jaxlib {metadata.version('jaxlib')}, which"
+        f"libtpu {libtpu_version()} has no flag named {short(name)}: it is older than jaxlib {metadata.version('jaxlib')}, which"
         " has this flag. Remove it for a TPU."
     )
 

@@ -22,6 +22,7 @@ from inspector.compilation.options import options_proto, options_text
 from inspector.compilation.target import Target
 from inspector.errors import OptionError, TargetError, check_bool
 from inspector.support import json_values
+from inspector.support.notebook import short
 from inspector.toolchain import flags as flag_types
 
 FlagValue = bool | int | float | str
@@ -227,16 +228,18 @@ def _flags(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
     mapping: Any = flags  # given by the user, so of any type
     if not isinstance(mapping, Mapping) or not all(isinstance(name, str) for name in mapping):
         raise OptionError(
-            f"flags must be a dict with names of flags as keys, got {flags!r}. Options.parse reads the text of an XLA_FLAGS"
+            f"flags must be a dict with names of flags as keys, got {short(flags)}. Options.parse reads the text of an XLA_FLAGS"
             " variable."
         )
     values: dict[str, FlagValue] = {}
     for name, value in flags.items():
         plain = name.removeprefix("--")
         if plain.startswith("-"):  # otherwise, the name would change with each copy of these options
-            raise OptionError(f"Flag {name!r} has too many dashes. Write {name.lstrip('-')!r}.")
+            raise OptionError(f"Flag {short(name)} has too many dashes. Write {short(name.lstrip('-'))}.")
         if plain in values:
-            raise OptionError(f"Flag {plain} is given twice, with and without dashes: {values[plain]!r} and {value!r}.")
+            raise OptionError(
+                f"Flag {plain} is given twice, with and without dashes: {short(values[plain])} and {short(value)}."
+            )
         values[plain] = _value(plain, value)
     return dict(sorted(values.items()))
 
@@ -253,14 +256,14 @@ def _value(name: str, value: Any) -> FlagValue:
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not 1 <= value <= _GREATEST:
-        raise OptionError(f"{name} must be a positive integer, got {value!r}.")
+        raise OptionError(f"{name} must be a positive integer, got {short(value)}.")
     return int(value)
 
 
 def _booleans(name: str, value: Any) -> tuple[bool, ...]:
     values = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else None
     if values is None or not all(isinstance(v, (bool, np.bool_)) for v in values):
-        raise OptionError(f"{name} must be a sequence of booleans, such as [True], got {value!r}.")
+        raise OptionError(f"{name} must be a sequence of booleans, such as [True], got {short(value)}.")
     return tuple(bool(v) for v in values)
 
 
@@ -273,10 +276,10 @@ def _rows(assignment: Any) -> tuple[tuple[int, ...], ...]:
     if not ids or len({len(row) for row in rows}) != 1 or not all(0 <= i <= _GREATEST for i in ids):
         raise OptionError(
             "device_assignment must have one row of device ids for each replica, one id for each partition, such as"
-            f" [[0, 1], [2, 3]], got {assignment!r}."
+            f" [[0, 1], [2, 3]], got {short(assignment)}."
         )
     if len(set(ids)) != len(ids):
-        raise OptionError(f"device_assignment names a device twice: {[list(row) for row in rows]}.")
+        raise OptionError(f"device_assignment names a device twice: {short([list(row) for row in rows])}.")
     return rows
 
 
@@ -287,7 +290,9 @@ def _bytes(data: bytes | str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError, binascii.Error):
-        raise OptionError(f"extra_proto must be bytes, a serialized xla.CompileOptionsProto, got {data!r}.") from None
+        raise OptionError(
+            f"extra_proto must be bytes, a serialized xla.CompileOptionsProto, got {short(data)}."
+        ) from None
 
 
 def _differ(ours: object, theirs: object) -> bool:

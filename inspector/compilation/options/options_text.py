@@ -14,6 +14,7 @@ from typing import Any
 
 from inspector.errors import FlagTypeError, OptionError
 from inspector.support import files
+from inspector.support.notebook import short
 from inspector.toolchain import flags
 
 MAX_FILE_BYTES = 16 << 20
@@ -30,13 +31,15 @@ def flags_text(text: str) -> str:
     """
     value: Any = text  # given by the user, so of any type
     if not isinstance(value, str):
-        raise OptionError(f"Flags must be the text of an XLA_FLAGS variable, got {type(value).__name__}: {value!r}.")
+        raise OptionError(
+            f"Flags must be the text of an XLA_FLAGS variable, got {type(value).__name__}: {short(value)}."
+        )
     if text.lstrip()[:1] in ("", "-", *_QUOTES) or "=" in text or not os.path.exists(text):  # noqa: PTH110 - False for a long text
         return text
     try:
         return files.read(text, MAX_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError) as e:
-        raise OptionError(f"Cannot read the file of flags {text!r}: {e}. Pass the flags themselves.") from e
+        raise OptionError(f"Cannot read the file of flags {short(text)}: {e}. Pass the flags themselves.") from e
 
 
 def words(text: str) -> Iterator[tuple[str, str]]:
@@ -53,7 +56,7 @@ def words(text: str) -> Iterator[tuple[str, str]]:
         name = name.removeprefix("--")
         if not name or name.startswith("-") or not (equals or is_dashed):
             raise OptionError(
-                f"Cannot read {word!r} as a flag. Expected --name=value, such as"
+                f"Cannot read {short(word)} as a flag. Expected --name=value, such as"
                 " --xla_cpu_enable_fast_math=true, with white space between flags, or the name of a file with flags."
             )
         yield name, quoted if quoted is not None else value if equals else "true"
@@ -123,7 +126,7 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
         chars.append(text[position])
         position += 1
     if position == len(text):
-        raise OptionError(f"Cannot read {text!r} as flags: a quotation mark is not closed.")
+        raise OptionError(f"Cannot read {short(text)} as flags: a quotation mark is not closed.")
     return "".join(chars), position + 1
 
 
@@ -132,7 +135,7 @@ def _read_rows(text: str) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(int(part) for part in row.split(",")) for row in text.split(";"))
     except ValueError:
         raise FlagTypeError(
-            f"device_assignment: cannot read {text!r}; expected device ids, with commas within a replica and"
+            f"device_assignment: cannot read {short(text)}; expected device ids, with commas within a replica and"
             " semicolons between replicas, such as 0,1;2,3."
         ) from None
 

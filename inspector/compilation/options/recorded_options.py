@@ -14,6 +14,7 @@ from typing import Any
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.errors import OptionError, ParameterError, UnknownFlagError, cut
+from inspector.support.notebook import short
 from inspector.toolchain.untrusted import why_untrusted
 
 _SHOWN = 100
@@ -82,7 +83,7 @@ def _why(name: str, value: Any, options: Mapping[str, Any]) -> str:
 
 def _names(allow: Any, known: Collection[str]) -> frozenset[str]:
     if isinstance(allow, str) or not isinstance(allow, Collection) or not all(isinstance(name, str) for name in allow):
-        raise ParameterError(f"allow must be a list of names of options, such as ['xla_dump_to'], got {allow!r}.")
+        raise ParameterError(f"allow must be a list of names of options, such as ['xla_dump_to'], got {short(allow)}.")
     names = {name if name in known else name.removeprefix("--") for name in allow}
     if unknown := sorted(names - set(known)):
         raise ParameterError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from inspector.compilation.files.archive import inflate
 from inspector.compilation.records.packed import pack, unpack
 from inspector.errors import ModuleError, Unavailable
+from inspector.support.notebook import short
 from inspector.support.tables import Tabular, make_table
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ class Assembly(Tabular, Sequence[Code]):
         for entry in self.entries:
             if (entry.stage, entry.kernel) == (stage, kernel):
                 return entry
-        raise KeyError(f"no {stage!r} of the kernel {kernel!r}; stages {self.stages}, kernels {self.kernels[:20]}")
+        raise KeyError(
+            f"no {short(stage)} of the kernel {short(kernel)}; stages {self.stages}, kernels {self.kernels[:20]}"
+        )
 
     def table(self) -> pd.DataFrame:
         """Returns one row per entry: `stage, kernel, language, symbols`."""

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 from inspector.errors import FlagTypeError, OptionError
+from inspector.support.notebook import short
 from inspector.toolchain.flags import libtpu
 from inspector.toolchain.flags import values as flag_values
 from inspector.toolchain.flags.flag_type import OPTION_FIELDS as OPTION_FIELDS
@@ -68,11 +69,11 @@ def check_value(name: str, value: object) -> None:
     """
     type_, name = flag_type(name), name.removeprefix("--")
     if name in OPTION_FIELDS:
-        raise OptionError(f"{name} is not a flag but a field of Options: write Options({name}={value!r}).")
+        raise OptionError(f"{name} is not a flag but a field of Options: write Options({name}={short(value)}).")
     is_libtpu = type_.home == "libtpu"
     if not (libtpu.read(name, type_, value) is not None if is_libtpu else flag_values.is_value(type_, value)):
         raise FlagTypeError(
-            f"Flag {name}: got {value!r} ({type(value).__name__}), expected {expected(type_)}.{hint(type_, value)}"
+            f"Flag {name}: got {short(value)} ({type(value).__name__}), expected {expected(type_)}.{hint(type_, value)}"
         )
     if type_.kind in ("map", "message") and not is_libtpu:
         set_field(flag_values.new_message(flag_field(name).containing_type), name, value)

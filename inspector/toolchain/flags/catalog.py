@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.errors import OptionError, Unavailable
 from inspector.support.columns import TableColumn, TableDescription
+from inspector.support.notebook import short
 from inspector.toolchain import flags, xla
 from inspector.toolchain.flags import libtpu
 from inspector.toolchain.flags.readers import READ_AT_START, TARGETS, flag_targets
@@ -110,7 +111,7 @@ def find_options(search: str) -> tuple[Option, ...]:
     """
     text: Any = search  # users may pass any type
     if not isinstance(text, str):
-        raise OptionError(f"Expected a search text, such as 'fast math', got {text!r}.")
+        raise OptionError(f"Expected a search text, such as 'fast math', got {short(text)}.")
     words = search.lower().removeprefix("--").replace("-", "_").split()
     if not words:
         return options()

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inspector.errors import OptionError, Unavailable
+from inspector.support.notebook import short
 from inspector.toolchain.flags import types as flag_types
 from inspector.toolchain.flags.flag_type import FlagType, FlagValue
 from inspector.toolchain.flags.messages import FLOATS, RANGES
@@ -75,7 +76,7 @@ def init_args(flags: Mapping[str, FlagValue]) -> tuple[str, ...]:
         text = _text(read(name, type_, value))
         if any(character.isspace() or character == "\0" for character in text):
             raise OptionError(
-                f"{name}={value!r} has white space or a null character, which ends an argument in"
+                f"{name}={short(value)} has white space or a null character, which ends an argument in"
                 " LIBTPU_INIT_ARGS. libtpu does not support quotes. Use a value without white space."
             )
         words.append(f"--{name}={text}")

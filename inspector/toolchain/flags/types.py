@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from inspector.errors import OptionError, Unavailable, UnknownFlagError
+from inspector.support.notebook import short
 from inspector.toolchain.flags.flag_type import FlagType, Home
 from inspector.toolchain.flags.messages import unknown_flag
 
@@ -44,7 +45,9 @@ def flag_type(name: str) -> FlagType:
     """
     text: Any = name  # users may pass any type
     if not isinstance(text, str):
-        raise OptionError(f"Expected the name of a flag as text, such as 'xla_cpu_enable_fast_math', got {text!r}.")
+        raise OptionError(
+            f"Expected the name of a flag as text, such as 'xla_cpu_enable_fast_math', got {short(text)}."
+        )
     name = text.removeprefix("--")
     if name in _fields():
         return _type(name)

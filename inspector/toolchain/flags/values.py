@@ -23,6 +23,7 @@ import math
 from typing import Any
 
 from inspector.errors import FlagTypeError, Unavailable
+from inspector.support.notebook import short
 from inspector.toolchain.flags.flag_type import FlagType, FlagValue, Home
 from inspector.toolchain.flags.messages import FLOATS, RANGES, changes_of, hint
 from inspector.toolchain.flags.types import flag_field, flag_type
@@ -170,7 +171,7 @@ def read_message(name: str, message: Any, text: str) -> Any:
     except text_format.ParseError as e:
         fields = ", ".join(field.name for field in message.DESCRIPTOR.fields)
         raise FlagTypeError(
-            f"Flag {name}: cannot read {text!r} as a {message.DESCRIPTOR.full_name} in protobuf's text format: {e}."
+            f"Flag {name}: cannot read {short(text)} as a {message.DESCRIPTOR.full_name} in protobuf's text format: {e}."
             f" Its fields: {fields}."
         ) from e
 
@@ -193,11 +194,15 @@ def _read_enums(name: str, type_: FlagType, text: str, before: FlagValue | None)
     if not any(changes):
         return ",".join(values)
     if not all(changes):
-        raise FlagTypeError(f"Flag {name}: {text!r} mixes names with '+NAME' and '-NAME'. Use either names or changes.")
+        raise FlagTypeError(
+            f"Flag {name}: {short(text)} mixes names with '+NAME' and '-NAME'. Use either names or changes."
+        )
     elements = _default_elements(name, text) if before is None else [part for part in str(before).split(",") if part]
     for word, value in zip(words, values, strict=True):
         if not _is_choice(type_, value):
-            raise FlagTypeError(f"Flag {name}: cannot read {word!r}, expected {changes_of(type_)}.{hint(type_, value)}")
+            raise FlagTypeError(
+                f"Flag {name}: cannot read {short(word)}, expected {changes_of(type_)}.{hint(type_, value)}"
+            )
         elements = [*elements, value] if word[0] == "+" else [k for k in elements if k != value]
     return ",".join(dict.fromkeys(elements))
 
@@ -207,7 +212,9 @@ def _default_elements(name: str, text: str) -> list[str]:
 
     defaults = default_options()
     if isinstance(defaults, Unavailable):
-        raise FlagTypeError(f"Flag {name}: {text!r} changes XLA's default, which is {defaults}. Write the whole list.")
+        raise FlagTypeError(
+            f"Flag {name}: {short(text)} changes XLA's default, which is {defaults}. Write the whole list."
+        )
     listed = str(get_field(defaults.executable_build_options.debug_options, name))
     return listed.split(",") if listed else []
 

@@ -11,6 +11,7 @@ from inspector.analysis.cost.stats import stat_columns, stats
 from inspector.errors import ParameterError, Unavailable
 from inspector.support import files
 from inspector.support.columns import TableColumn, TableDescription
+from inspector.support.notebook import short
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.saving.page import page
 from inspector.widgets.variants import Variant
@@ -34,7 +35,9 @@ def report(path: str | os.PathLike[str], *explorers: Explorer) -> None:
     arguments: Sequence[object] = explorers  # from the user, so the annotation may be wrong
     wrong = next((each for each in arguments if not isinstance(each, Explorer)), None)
     if wrong is not None or not explorers:
-        raise ParameterError(f"report expects a path and Explorers that inspector.explore returned, got {wrong!r}.")
+        raise ParameterError(
+            f"report expects a path and Explorers that inspector.explore returned, got {short(wrong)}."
+        )
     elements = [explorer.wait().page_element(has_code=not i) for i, explorer in enumerate(explorers)]
     sections = [f"<section id='program-{i}'>{element}</section>" for i, element in enumerate(elements)]
     names = [explorer.lowered.program.name for explorer in explorers]

@@ -104,5 +104,5 @@ def test_the_run_that_is_meant_is_the_one_that_is_left_out() -> None:
 
 
 def test_no_such_pass() -> None:
-    with pytest.raises(ParameterError, match="no pass 9"):
+    with pytest.raises(ParameterError, match="No pass 9"):
         CompilerPasses.of(PASSES).without(9)

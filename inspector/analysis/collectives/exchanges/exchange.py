@@ -18,6 +18,7 @@ from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.exchanges.links import Links
 from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, Held, Schedule, Step, Transfer, schedule
 from inspector.errors import ModuleError, ParameterError, Unavailable
+from inspector.support.notebook import short
 from inspector.support.tables import Kind, Tabular, make_table
 from inspector.support.units import format_bytes
 
@@ -286,7 +287,7 @@ def exchange(collective: Collective, algorithm: str, group: int, links: Links) -
         members to follow each.
     """
     if algorithm not in ALGORITHMS:
-        raise ParameterError(f"Got the algorithm {algorithm!r}; expected one of {', '.join(ALGORITHMS)}.")
+        raise ParameterError(f"Got the algorithm {short(algorithm)}; expected one of {', '.join(ALGORITHMS)}.")
     groups = collective.participants
     if isinstance(groups, Unavailable):
         raise ModuleError(f"The members of {collective.name} are unknown: {groups.reason}")

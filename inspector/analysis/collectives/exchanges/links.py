@@ -12,6 +12,7 @@ from inspector.errors import ParameterError, Unavailable
 from inspector.platforms import chips, chips_of_kind
 from inspector.platforms.chip import NOT_PUBLISHED, Chip
 from inspector.platforms.topologies import Slices
+from inspector.support.notebook import short
 
 KINDS = ("ring", "line", "switch")
 NOT_GIVEN = Unavailable("the speed of the links was not specified")
@@ -39,11 +40,11 @@ class Links:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ParameterError(f"Got links of kind {self.kind!r}; expected one of {', '.join(KINDS)}.")
+            raise ParameterError(f"Got links of kind {short(self.kind)}; expected one of {', '.join(KINDS)}.")
         speed = 1.0 if isinstance(self.bytes_per_s, Unavailable) else self.bytes_per_s
         if not (math.isfinite(speed) and speed > 0 and math.isfinite(self.latency_s) and self.latency_s >= 0):
             raise ParameterError(
-                f"Got a speed of {self.bytes_per_s!r} bytes/s and a latency of {self.latency_s!r} s; expected a speed above 0"
+                f"Got a speed of {short(self.bytes_per_s)} bytes/s and a latency of {short(self.latency_s)} s; expected a speed above 0"
                 " and a latency of 0 or more."
             )
 
@@ -101,7 +102,7 @@ def named_chip(text: str) -> Chip:
         if name in (chip.name, *chip.aliases):
             return chip
     known = ", ".join(sorted(chip.name for chip in chips()))
-    raise ParameterError(f"Got {text!r}; expected a chip such as 'tpu:v5e' or 'gpu:h100', one of {known}.")
+    raise ParameterError(f"Got {short(text)}; expected a chip such as 'tpu:v5e' or 'gpu:h100', one of {known}.")
 
 
 def speed_of_one_link(speed: float | Unavailable, rank: int) -> float | Unavailable:

@@ -11,6 +11,7 @@ from inspector.analysis.collectives.exchanges.torus import Link, Place
 from inspector.errors import ParameterError, Unavailable
 from inspector.platforms.chip import NOT_PUBLISHED
 from inspector.platforms.topologies import Slices
+from inspector.support.notebook import short
 
 HUB: Place = ()
 """The place of the switches in a `Link`."""
@@ -47,13 +48,13 @@ class Switch:
         chip, (_, _, shape) = named_chip(target), (target.split("@")[0] + "::").split(":")[:3]
         if isinstance(chip.topologies, Slices):
             raise ParameterError(
-                f"Got {target!r}; expected GPUs such as 'gpu:h100:8'. TPUs are connected as a torus: use Torus."
+                f"Got {short(target)}; expected GPUs such as 'gpu:h100:8'. TPUs are connected as a torus: use Torus."
             )
         count = chip.topologies.device_count(chip.topologies.read(target, f"gpu:{chip.name}", shape))
         linked = 0 if chip.peak is None else chip.peak.linked_devices
         if linked and count > linked:
             raise ParameterError(
-                f"Got {target!r}, but the links join only {linked} GPUs; the speed between hosts is not published."
+                f"Got {short(target)}, but the links join only {linked} GPUs; the speed between hosts is not published."
                 f" Use at most {linked} GPUs, or create a Switch."
             )
         both = NOT_PUBLISHED if chip.peak is None else chip.peak.interconnect_bytes_per_s

@@ -12,6 +12,7 @@ from inspector.analysis.collectives.exchanges.links import NOT_GIVEN, Links, nam
 from inspector.errors import ParameterError, Unavailable
 from inspector.platforms.chip import NOT_PUBLISHED
 from inspector.platforms.topologies import Slices
+from inspector.support.notebook import short
 
 Place: TypeAlias = tuple[int, ...]
 """Coordinates of a chip, one per axis."""
@@ -41,7 +42,7 @@ class Torus:
         Links("ring", self.bytes_per_s, self.latency_s)  # checks speed and latency
         if not self.shape or min(self.shape) < 1 or len(self.wraps) != len(self.shape):
             raise ParameterError(
-                f"Got shape {self.shape} and wraps {self.wraps}; expected 1 or more chips along each axis, and one entry of"
+                f"Got shape {short(self.shape)} and wraps {short(self.wraps)}; expected 1 or more chips along each axis, and one entry of"
                 " wraps per axis."
             )
 
@@ -56,7 +57,7 @@ class Torus:
         chip, (_, _, shape) = named_chip(target), (target.split("@")[0] + "::").split(":")[:3]
         if not isinstance(chip.topologies, Slices):
             raise ParameterError(
-                f"Got {target!r}; expected a TPU slice such as 'tpu:v5e:4x4'. GPUs are connected by switches: use Switch."
+                f"Got {short(target)}; expected a TPU slice such as 'tpu:v5e:4x4'. GPUs are connected by switches: use Switch."
             )
         topology = chip.topologies.read(target, f"tpu:{chip.name}", shape)
         speed = NOT_PUBLISHED if chip.peak is None else chip.peak.interconnect_bytes_per_s

@@ -18,6 +18,7 @@ from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
 from inspector.platforms.chip import Chip, Peak
 from inspector.platforms.topologies import Slices
+from inspector.support.notebook import short
 from inspector.support.units import counted
 from inspector.widgets import messages
 
@@ -260,7 +261,7 @@ def _check_size(collective: Collective, algorithm: str) -> None:
     if count > _MOST_MESSAGES:
         groups, most = collective.who.shape
         raise ModuleError(
-            f"{counted(groups, 'group')} of {most:,} members with algorithm {algorithm!r}: about {count:,} messages, too many to"
+            f"{counted(groups, 'group')} of {most:,} members with algorithm {short(algorithm)}: about {count:,} messages, too many to"
             f" simulate. The limit is"
             f" {_MOST_MESSAGES:,}. For the cost of a single group, use `collectives().exchange(...)`."
         )
