@@ -15,6 +15,7 @@ from inspector.errors import InspectorError, check_bool
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.support.notebook import short
+from inspector.widgets.arrangement import arrangement
 
 MILLION = list(range(1_000_000))
 SHAPE = jax.ShapeDtypeStruct((4,), np.float32)
@@ -33,7 +34,7 @@ def compiled(lowered: Lowered) -> Compiled:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda value: inspector.lower(jnp.negative, SHAPE, axis_env=value),
+        lambda value: inspector.lower(jnp.negative, SHAPE, axis_env=[value]),
         lambda value: inspector.lower(jnp.negative, SHAPE, axis_env=[("i", value)]),
         lambda value: inspector.lower(jnp.negative, SHAPE, platform=value),
         lambda value: inspector.lower(jnp.negative, SHAPE, static_argnums=value),
@@ -49,7 +50,7 @@ def compiled(lowered: Lowered) -> Compiled:
         lambda value: inspector.sharding(jax.sharding.PartitionSpec(), {"i": 2}, shape=(4,), devices=value),
         lambda value: inspector.settings.update(cache_memory_bytes=value),
         lambda value: inspector.option_catalog(value),
-        lambda value: inspector.explore(jnp.negative, SHAPE, arrangement=value),
+        lambda value: arrangement(["source"], value),
         lambda value: inspector.explore(jnp.negative, SHAPE, height_px=value),
         lambda value: check_bool("flag", value),
     ],
