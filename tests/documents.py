@@ -12,8 +12,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.experimental import pallas as pl
 
 import inspector
 from tests.project import ROOT
@@ -24,23 +22,6 @@ def blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
-def readme() -> dict[str, Any]:
-    def f(x: jax.Array) -> jax.Array:
-        return jnp.tanh(x * 2).sum()
-
-    def kernel(x_ref: Any, y_ref: Any, out_ref: Any) -> None:
-        out_ref[...] = x_ref[...] @ y_ref[...].T
-
-    def matmul(x: jax.Array, y: jax.Array) -> jax.Array:
-        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((x.shape[0], y.shape[0]), x.dtype))(x, y)
-
-    def train_step(params: Any, batch: jax.Array) -> Any:
-        return jax.grad(lambda w: jnp.mean((batch @ w) ** 2))(params)
-
-    square = np.ones((128, 128), np.float32)
-    return {"f": f, "matmul": matmul, "train_step": train_step, "params": square, "batch": square}
-
-
 def keeping() -> dict[str, Any]:
     def step(x: jax.Array) -> jax.Array:
         return jnp.tanh(x @ x).sum()
@@ -48,7 +29,7 @@ def keeping() -> dict[str, Any]:
     return {"inspector": inspector, "explorer": inspector.explore(step, jnp.ones((8, 8)), target="cpu")}
 
 
-SCENES: dict[str, Callable[[], dict[str, Any]]] = {"README.md": readme, "docs/keeping.md": keeping}
+SCENES: dict[str, Callable[[], dict[str, Any]]] = {"docs/keeping.md": keeping}
 
 
 def run(document: str) -> dict[str, Any]:
