@@ -200,7 +200,7 @@ export interface LowerRequest {
   axes: string;
 }
 
-export interface Change {
+export interface ChangeMessage {
   kind: string;
   opcode: string;
   before: string[];
@@ -210,14 +210,14 @@ export interface Change {
   line: number;
 }
 
-export interface Diff {
+export interface DiffMessage {
   type: "diff";
   baseline: number;
   variant: number;
   hunks: [number, number, number, number][];
   following: number[];
   summary: string;
-  changes: Change[];
+  changes: ChangeMessage[];
   count: number;
 }
 
@@ -445,7 +445,7 @@ export interface LineCosts {
   error: Error | null;
 }
 
-export interface Mesh {
+export interface MeshMessage {
   axis_names: string[];
   axis_sizes: number[];
   kind: "replica" | "partition";
@@ -474,7 +474,7 @@ export interface SplitChange {
   needed_by: string[];
 }
 
-export interface Collective {
+export interface CollectiveMessage {
   name: string;
   opcode: string;
   computation: string;
@@ -499,7 +499,7 @@ export interface Collective {
   members: Member[];
 }
 
-export interface Resharding {
+export interface ReshardingMessage {
   name: string;
   had: string;
   needed: string;
@@ -508,30 +508,30 @@ export interface Resharding {
   advice: string;
 }
 
-export interface Transfer {
+export interface TransferMessage {
   sender: number;
   receiver: number;
   blocks: number[];
   adds: boolean;
 }
 
-export interface Exchange {
+export interface ExchangeMessage {
   opcode: string;
   algorithm: string;
   members: number;
   parts: number;
-  steps: Transfer[][];
+  steps: TransferMessage[][];
 }
 
-export interface Collectives {
+export interface CollectivesMessage {
   type: "collectives";
   variant: number;
   program: Stage;
-  mesh: Mesh | null;
+  mesh: MeshMessage | null;
   note: string;
   columns: TableHead[];
-  rows: Collective[];
-  exchanges: Exchange[];
+  rows: CollectiveMessage[];
+  exchanges: ExchangeMessage[];
   networks: string[];
 }
 
@@ -539,7 +539,7 @@ export interface FullRematerializations {
   type: "full_rematerializations";
   variant: number;
   unheard: string;
-  rows: Resharding[];
+  rows: ReshardingMessage[];
 }
 
 export interface ObserveRequest {
@@ -556,7 +556,7 @@ export interface ObservedDevice {
   after: string[];
 }
 
-export interface Observation {
+export interface ObservationMessage {
   hlo: string;
   optimized: string;
   unnamed: string;
@@ -567,7 +567,7 @@ export interface Observation {
   note: string;
 }
 
-export interface Observed {
+export interface ObservedMessage {
   type: "observed";
   variant: number;
   state: State;
@@ -575,7 +575,7 @@ export interface Observed {
   elapsed_s: number;
   error: Error | null;
   device_kind: string;
-  items: Observation[];
+  items: ObservationMessage[];
 }
 
 export interface PriceRequest {
@@ -663,7 +663,7 @@ export interface GraphTable {
   unscheduled: string;
 }
 
-export interface Graph {
+export interface GraphMessage {
   type: "graph";
   variant: number;
   instructions: number;
@@ -965,7 +965,7 @@ export interface RunResult {
   note: string;
 }
 
-export interface Run {
+export interface RunMessage {
   type: "run";
   variant: number;
   state: State;
@@ -1179,7 +1179,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Existing | Page | Diff | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | Collectives | FullRematerializations | Observed | Priced | ShardingList | Graph | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | Run | RunComparison | Retraces | Kernels | Tuned;
+export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Retraces | Kernels | Tuned;
 
 export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
 

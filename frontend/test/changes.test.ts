@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { costOf, costWords, headingWords, itemsOf, namesOf } from "../src/lib/changes.ts";
 import { alignedBefore, linesBefore } from "../src/lib/diffing.ts";
 import { Origins } from "../src/lib/origins.ts";
-import type { Change } from "../src/messages.ts";
+import type { ChangeMessage } from "../src/messages.ts";
 import { definingOf, document, single } from "./helpers.ts";
 
 function change(
@@ -12,7 +12,7 @@ function change(
   after: string[],
   what = "",
   names = before.length + after.length,
-): Change {
+): ChangeMessage {
   return { kind, opcode: "add", before, after, names, what, line: 0 };
 }
 

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { axesText, groupsOver, parseAxes } from "../src/lib/axisenv.ts";
 import { blockName, permutation, range, statesOf } from "../src/lib/exchange.ts";
-import type { Exchange, Mesh } from "../src/messages.ts";
+import type { ExchangeMessage, MeshMessage } from "../src/messages.ts";
 
 /** Returns the textbook ring algorithm for `n` members: each one sends to the next. */
-function ring(opcode: string, n: number): Exchange {
+function ring(opcode: string, n: number): ExchangeMessage {
   const adds = opcode === "reduce-scatter";
   const shift = adds ? 1 : 0;
   const steps = range(n - 1).map((step) =>
@@ -54,7 +54,7 @@ test("an axis environment is parsed, or reported as invalid", () => {
     device_ids: null,
     physical_ids: null,
   });
-  assert.equal(axesText(parseAxes("i=4,j=2") as Mesh), "i=4, j=2");
+  assert.equal(axesText(parseAxes("i=4,j=2") as MeshMessage), "i=4, j=2");
   const why = (text: string): string => parseAxes(text) as string;
   assert.match(why(""), /at least one axis/);
   assert.match(why("i"), /not an axis. Enter a name and a size/);
@@ -65,7 +65,7 @@ test("an axis environment is parsed, or reported as invalid", () => {
 });
 
 test("groups over axes are those whose ids differ along them alone, in their order", () => {
-  const mesh = parseAxes("i=2,j=3") as Mesh;
+  const mesh = parseAxes("i=2,j=3") as MeshMessage;
   assert.deepEqual(groupsOver(mesh, ["j"]), [[0, 1, 2], [3, 4, 5]]); // prettier-ignore
   assert.deepEqual(groupsOver(mesh, ["i"]), [[0, 3], [1, 4], [2, 5]]); // prettier-ignore
   assert.deepEqual(groupsOver(mesh, ["j", "i"]), [[0, 3, 1, 4, 2, 5]]);

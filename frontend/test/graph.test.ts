@@ -9,7 +9,7 @@ import { dotText } from "../src/graph/exports.ts";
 import { Layouts, type Layout, type Place } from "../src/graph/layered.ts";
 import { sceneOf } from "../src/graph/levels.ts";
 import { GraphModel, NOWHERE } from "../src/graph/model.ts";
-import type { Collective } from "../src/messages.ts";
+import type { CollectiveMessage } from "../src/messages.ts";
 
 /** Instructions with their parents and operands, and boxes with their parents; the first box is the module. */
 interface Described {
@@ -338,8 +338,8 @@ test("parts that nothing connects do not make a strip, and none lies over anothe
 });
 
 test("a node tells which devices work together in it, and in what is in it", () => {
-  const collective = (name: string, axes: string[] | null, size: number, is_pairs = false): Collective =>
-    ({ name, axes, group_sizes: [size, size], is_pairs }) as Collective;
+  const collective = (name: string, axes: string[] | null, size: number, is_pairs = false): CollectiveMessage =>
+    ({ name, axes, group_sizes: [size, size], is_pairs }) as CollectiveMessage;
   const { texts, of } = partiesOf(SMALL, [
     collective("b", ["data"], 4),
     collective("d", ["data"], 4),

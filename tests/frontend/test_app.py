@@ -15,7 +15,7 @@ from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.documents import TextDocument
 from inspector.widgets.panes.instructions import InstructionTable
-from inspector.widgets.panes.optimized import Diff
+from inspector.widgets.panes.optimized import DiffMessage
 from inspector.widgets.panes.stats import Stats
 
 Sent = list[tuple[dict[str, Any], list[bytes]]]
@@ -111,7 +111,9 @@ def test_a_removed_variant_is_forgotten_with_all_that_is_its_own(make: Any) -> N
         app.publish(Stats(type="stats", variant=number, rows=[]))
     app.publish_document(text("hlo", None))
     app.publish(
-        Diff(type="diff", baseline=0, variant=1, hunks=[(0, 1, 0, 1)], following=[], summary="", changes=[], count=0)
+        DiffMessage(
+            type="diff", baseline=0, variant=1, hunks=[(0, 1, 0, 1)], following=[], summary="", changes=[], count=0
+        )
     )
     app.publish(messages.VariantRemoved(type="variant_removed", variant=1))
     assert types(sent)[-1] == "variant_removed"

@@ -28,7 +28,7 @@ def test_typescript_is_generated_from_these_types() -> None:
     for path, text in generated.items():
         assert path.read_text() == text, "run: python frontend/generate_messages.py"
     text = generated[ROOT / "frontend" / "src" / "messages.ts"]
-    for name in ("Session", "Document", "OriginTable", "Collective", "RunResult", "GraphRequest", "CodeTable"):
+    for name in ("Session", "Document", "OriginTable", "CollectiveMessage", "RunResult", "GraphRequest", "CodeTable"):
         assert f"export interface {name} {{" in text
 
 

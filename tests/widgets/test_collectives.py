@@ -17,7 +17,7 @@ from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
 from inspector.support.units import format_seconds
-from inspector.widgets.panes.collective_parts.collective_rows import Collective, rows_of
+from inspector.widgets.panes.collective_parts.collective_rows import CollectiveMessage, rows_of
 from inspector.widgets.panes.collectives import _exchanges
 
 HLO = """HloModule m
@@ -28,14 +28,14 @@ ENTRY e {{ p = f32[] parameter(0)  ROOT r = f32[] {operation} }}"""
 UNKNOWN = Unavailable("not measured")
 
 
-def row(operation: str, mesh: Mesh | None, count: int, peak: Peak | Unavailable = UNKNOWN) -> Collective:
+def row(operation: str, mesh: Mesh | None, count: int, peak: Peak | Unavailable = UNKNOWN) -> CollectiveMessage:
     text = HLO.format(operation=operation)
     module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
     (only,) = rows_of(collectives(module, mesh, count, 1), peak)
     return only
 
 
-def reduced(groups: str, sizes: tuple[int, ...]) -> Collective:
+def reduced(groups: str, sizes: tuple[int, ...]) -> CollectiveMessage:
     mesh = Mesh(("a", "b", "c")[: len(sizes)], sizes, "replica")
     return row(f"all-reduce(p), replica_groups={groups}, to_apply=add", mesh, mesh.size)
 

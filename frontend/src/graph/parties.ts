@@ -1,11 +1,11 @@
 // Categories of nodes: the devices that work together in them, or the effects of a pass.
 
 import { plural } from "../lib/format.ts";
-import type { Collective } from "../messages.ts";
+import type { CollectiveMessage } from "../messages.ts";
 import { type GraphModel, NOWHERE, type Parties } from "./model.ts";
 
 /** Returns the device groups of the collectives. All other instructions have none. */
-export function partiesOf(model: GraphModel, collectives: readonly Collective[]): Parties {
+export function partiesOf(model: GraphModel, collectives: readonly CollectiveMessage[]): Parties {
   const known = collectives.filter(({ name }) => model.rowOf(name) !== NOWHERE);
   const texts = [...new Set(known.map(textOf))];
   const rows = known.map((each): [number, number] => [model.rowOf(each.name), texts.indexOf(textOf(each))]);
@@ -32,7 +32,7 @@ function gathered(model: GraphModel, rows: readonly (readonly [number, number])[
   return of;
 }
 
-function textOf({ axes, group_sizes: [least, most], is_pairs }: Collective): string {
+function textOf({ axes, group_sizes: [least, most], is_pairs }: CollectiveMessage): string {
   if (is_pairs) return axes?.length ? `pairs along ${axes.join(", ")}` : "pairs";
   const size = least === most ? plural(most, "device") : `${least} to ${most} devices`;
   return axes?.length ? `${axes.join(", ")}: ${size}` : size;

@@ -1,13 +1,13 @@
 // Axis environments that the user types: parsing, and the device groups of axes.
 
-import type { Mesh } from "../messages.ts";
+import type { MeshMessage } from "../messages.ts";
 import { grouped } from "./format.ts";
 
 const MOST_DEVICES = 4096;
 const MOST_AXES = 6;
 
 /** Parses text such as `i=4, j=2`. Returns an axis environment or an error message. */
-export function parseAxes(text: string): Mesh | string {
+export function parseAxes(text: string): MeshMessage | string {
   const parts = text.split(",").map((part) => part.trim());
   if (parts.length === 1 && !parts[0]) return "Enter at least one axis, such as i=4.";
   if (parts.length > MOST_AXES) return `${parts.length} axes are too many to draw; the limit is ${MOST_AXES}.`;
@@ -28,12 +28,12 @@ export function parseAxes(text: string): Mesh | string {
   return { axis_names: names, axis_sizes: sizes, kind: "replica", device_ids: null, physical_ids: null };
 }
 
-export function axesText({ axis_names: names, axis_sizes: sizes }: Mesh): string {
+export function axesText({ axis_names: names, axis_sizes: sizes }: MeshMessage): string {
   return names.map((name, i) => `${name}=${sizes[i]}`).join(", ");
 }
 
 /** Returns the groups of ids that differ along `axes` only. In each group, the last axis varies fastest. */
-export function groupsOver({ axis_names: names, axis_sizes: sizes }: Mesh, axes: readonly string[]): number[][] {
+export function groupsOver({ axis_names: names, axis_sizes: sizes }: MeshMessage, axes: readonly string[]): number[][] {
   const strides = sizes.map((_, i) => sizes.slice(i + 1).reduce((a, b) => a * b, 1));
   const ids = (indices: readonly number[]): number[] =>
     indices.reduce<number[]>(

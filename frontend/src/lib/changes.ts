@@ -1,6 +1,6 @@
 // The differences between two programs as the rows of a list: headings by kind, with the changes below unfolded ones.
 
-import type { Change } from "../messages.ts";
+import type { ChangeMessage } from "../messages.ts";
 import { format, formatDelta, plural } from "./format.ts";
 
 /** FLOPs before and after, and bytes before and after, per execution; null if unknown. */
@@ -13,16 +13,16 @@ export interface HeadingItem {
 }
 
 export interface ChangeItem {
-  readonly change: Change;
+  readonly change: ChangeMessage;
   readonly index: number;
 }
 
 export type Item = HeadingItem | ChangeItem;
 
 /** Returns the rows of the list that match the filter. */
-export function itemsOf(changes: readonly Change[], folded: ReadonlySet<string>, filter: string): Item[] {
+export function itemsOf(changes: readonly ChangeMessage[], folded: ReadonlySet<string>, filter: string): Item[] {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const matches = (change: Change): boolean => {
+  const matches = (change: ChangeMessage): boolean => {
     const text = [change.kind, change.opcode, ...change.before, ...change.after, change.what].join(" ").toLowerCase();
     return words.every((word) => text.includes(word));
   };
@@ -42,7 +42,7 @@ export function itemsOf(changes: readonly Change[], folded: ReadonlySet<string>,
 }
 
 /** Returns both sides in one line: `a → b, c`, `+ b`, `− a`, or the name that both share. */
-export function namesOf({ before, after, names }: Change): string {
+export function namesOf({ before, after, names }: ChangeMessage): string {
   const rest = names - before.length - after.length;
   const more = rest > 0 ? `, ${rest} more` : "";
   const [a, b] = [before.join(", "), after.join(", ")];

@@ -1,7 +1,7 @@
 // Conversion of the hunks of lines that Python computed into the character ranges that CodeMirror needs.
 
 import { diff } from "@codemirror/merge";
-import type { Diff } from "../messages.ts";
+import type { DiffMessage } from "../messages.ts";
 import { TextDocument } from "./documents.ts";
 import { definedInstruction } from "./names.ts";
 import { NONE } from "./origins.ts";
@@ -42,7 +42,11 @@ function offset(document: TextDocument, line: number): number {
 }
 
 /** Rebuilds the lines before a change from the lines after it, the hunks, and the removed lines. */
-export function linesBefore(after: readonly string[], hunks: Diff["hunks"], removed: readonly string[]): string[] {
+export function linesBefore(
+  after: readonly string[],
+  hunks: DiffMessage["hunks"],
+  removed: readonly string[],
+): string[] {
   const lines: string[] = [];
   const add = (from: readonly string[], start: number, end: number): void => {
     for (let i = start; i < end; i++) lines.push(from[i]!);
@@ -63,7 +67,7 @@ export function linesBefore(after: readonly string[], hunks: Diff["hunks"], remo
  * Rebuilds the text before a change, in the order and with the names of the text after it. Unchanged and changed lines
  * get the origin and instruction of their counterparts; removed lines get none.
  */
-export function alignedBefore(diff: Pick<Diff, "hunks">, after: TextDocument, removed: string): TextDocument {
+export function alignedBefore(diff: Pick<DiffMessage, "hunks">, after: TextDocument, removed: string): TextDocument {
   const lines = linesBefore(after.lines, diff.hunks, removed.split("\n"));
   const origins = new Int32Array(lines.length).fill(NONE);
   const defining = new Uint8Array(lines.length);

@@ -1,12 +1,12 @@
 // The blocks of every member of a group after each step of a textbook algorithm, like `Exchange.held` in Python.
 
-import type { Exchange } from "../messages.ts";
+import type { ExchangeMessage } from "../messages.ts";
 
 /** The blocks of a member, with the positions of the members whose values each block contains. */
 export type Held = ReadonlyMap<number, readonly number[]>;
 
 /** Returns the blocks of each member, by position, before the first step and after each step. */
-export function statesOf(exchange: Exchange): Held[][] {
+export function statesOf(exchange: ExchangeMessage): Held[][] {
   const states: Held[][] = [beginning(exchange)];
   for (const step of exchange.steps) {
     const before = states[states.length - 1]!;
@@ -24,7 +24,7 @@ export function statesOf(exchange: Exchange): Held[][] {
   return states;
 }
 
-function beginning({ opcode, members: count, parts }: Exchange): Held[] {
+function beginning({ opcode, members: count, parts }: ExchangeMessage): Held[] {
   const all = range(count * parts);
   return range(count).map((member) => {
     const own = (blocks: readonly number[]): Held => new Map(blocks.map((block) => [block, [member]]));
@@ -36,7 +36,7 @@ function beginning({ opcode, members: count, parts }: Exchange): Held[] {
 }
 
 /** Returns a permutation: one step in which all pairs exchange at once. */
-export function permutation(pairs: readonly (readonly number[])[], count: number): Exchange {
+export function permutation(pairs: readonly (readonly number[])[], count: number): ExchangeMessage {
   const step = pairs.map(([sender, receiver]) => ({
     sender: sender!,
     receiver: receiver!,
@@ -47,7 +47,11 @@ export function permutation(pairs: readonly (readonly number[])[], count: number
 }
 
 /** Returns a block's name: its number, plus "a" or "b" for halves. In an all-to-all: the ids of source and target. */
-export function blockName({ opcode, members: count, parts }: Exchange, block: number, ids: readonly number[]): string {
+export function blockName(
+  { opcode, members: count, parts }: ExchangeMessage,
+  block: number,
+  ids: readonly number[],
+): string {
   const whole = Math.floor(block / parts);
   const half = parts > 1 ? "ab"[block % parts]! : "";
   if (opcode !== "all-to-all") return `${whole}${half}`;
@@ -57,7 +61,7 @@ export function blockName({ opcode, members: count, parts }: Exchange, block: nu
 /**
  * Returns a block's column in the row of a member: its number or, in an all-to-all, its index among the held blocks.
  */
-export function columnOf({ opcode }: Exchange, held: Held, block: number): number {
+export function columnOf({ opcode }: ExchangeMessage, held: Held, block: number): number {
   return opcode === "all-to-all" ? [...held.keys()].filter((other) => other < block).length : block;
 }
 

@@ -1,6 +1,6 @@
 // The drawn positions of a mesh: the last axis is horizontal, the one before it vertical, and the others form panels.
 
-import type { Collective, Mesh } from "../messages.ts";
+import type { CollectiveMessage, MeshMessage } from "../messages.ts";
 import { grouped } from "./format.ts";
 
 /** A cell: its column and row, counted across panels, and its panel. */
@@ -27,7 +27,7 @@ export interface Grid {
 const WIDEST_ROW = 16;
 
 /** Returns the grid of a mesh. The row of a mesh with one axis wraps. */
-export function gridOf(mesh: Mesh): Grid {
+export function gridOf(mesh: MeshMessage): Grid {
   const sizes = mesh.axis_sizes;
   const total = sizes.reduce((a, b) => a * b, 1);
   const last = sizes[sizes.length - 1] ?? 1;
@@ -75,7 +75,7 @@ export function coordinatesOf(index: number, sizes: readonly number[]): number[]
 }
 
 /** Returns a mesh for devices without one: a row of ids. */
-export function rowMesh(ids: readonly number[]): Mesh {
+export function rowMesh(ids: readonly number[]): MeshMessage {
   const sorted = [...new Set(ids)].sort((a, b) => a - b);
   return {
     axis_names: ["logical id"],
@@ -88,7 +88,7 @@ export function rowMesh(ids: readonly number[]): Mesh {
 
 /** Returns groups in one line, such as `4 × 2: {0,1} {2,3} …`. */
 export function groupsText(
-  row: Pick<Collective, "groups" | "group_count" | "group_sizes" | "is_pairs">,
+  row: Pick<CollectiveMessage, "groups" | "group_count" | "group_sizes" | "is_pairs">,
   shown = 3,
 ): string {
   const { groups, group_count: all, is_pairs: isPairs } = row;

@@ -30,13 +30,13 @@ export class ChangeList implements TreeSource {
   private readonly folded = new Set(FOLDED);
   private items: readonly Item[] = [];
   private chosen = -1;
-  private diff: messages.Diff | null = null;
-  private asked: { readonly diff: messages.Diff; readonly id: number } | null = null;
+  private diff: messages.DiffMessage | null = null;
+  private asked: { readonly diff: messages.DiffMessage; readonly id: number } | null = null;
 
   /** @param reveal is called to show a change in the text. */
   constructor(
     private readonly context: Context,
-    private readonly reveal: (change: messages.Change) => void,
+    private readonly reveal: (change: messages.ChangeMessage) => void,
   ) {
     this.filter = h("input", {
       type: "search",
@@ -49,7 +49,7 @@ export class ChangeList implements TreeSource {
     this.element = h("div", { class: "insp-changes" }, head, this.tree.element);
   }
 
-  show(diff: messages.Diff): void {
+  show(diff: messages.DiffMessage): void {
     if (this.diff !== diff) this.chosen = -1;
     this.diff = diff;
     this.element.hidden = !diff.changes.length;

@@ -38,12 +38,12 @@ class CollectivesPane implements Pane {
   private readonly ends: (() => void)[];
   private stage: messages.Stage = "optimized";
   /** The message that the table shows, and its rows in order. */
-  private drawn: messages.Collectives | null = null;
-  private listed: readonly messages.Collective[] = [];
+  private drawn: messages.CollectivesMessage | null = null;
+  private listed: readonly messages.CollectiveMessage[] = [];
   private rows: HTMLTableRowElement[] = [];
   private readonly body = h("tbody");
   private readonly replicated = h("div", { hidden: true });
-  private readonly sorting = new Sorting<messages.Collective>(() => this.sort());
+  private readonly sorting = new Sorting<messages.CollectiveMessage>(() => this.sort());
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
     "Collectives list width",
@@ -53,7 +53,7 @@ class CollectivesPane implements Pane {
   private readonly observed: ObservedView;
   private readonly price: PriceView;
   private focused = 0;
-  private sideRow: messages.Collective | null = null;
+  private sideRow: messages.CollectiveMessage | null = null;
 
   constructor(private readonly context: Context) {
     this.observed = new ObservedView(context);
@@ -101,7 +101,7 @@ class CollectivesPane implements Pane {
     );
   }
 
-  private drawTable(found: messages.Collectives): void {
+  private drawTable(found: messages.CollectivesMessage): void {
     this.drawn = found;
     this.sorting.show(columnsOf(found.columns, VALUES));
     this.drawRows(found);
@@ -122,7 +122,7 @@ class CollectivesPane implements Pane {
       return fill(this.replicated, h("div", { class: "insp-note" }, warnings.unheard && unknown));
     }
     const title = `${plural(warnings.rows.length, "array")} copied whole to every device (full rematerialization)`;
-    const row = (each: messages.Resharding): HTMLElement => {
+    const row = (each: messages.ReshardingMessage): HTMLElement => {
       const size = each.operand_bytes === null ? "" : `, ${format(each.operand_bytes, "bytes")} per device before`;
       const way = `: from ${each.had} to ${each.needed}${size} `;
       return h("li", {}, h("code", {}, each.name), way, each.source && sourceLink(this.context, each.source));
@@ -137,7 +137,7 @@ class CollectivesPane implements Pane {
     );
   }
 
-  private drawRows(found: messages.Collectives): void {
+  private drawRows(found: messages.CollectivesMessage): void {
     this.focused = 0;
     this.sideRow = null;
     this.listed = this.sorting.sorted(found.rows);
@@ -151,7 +151,7 @@ class CollectivesPane implements Pane {
     this.mark();
   }
 
-  private row(row: messages.Collective, index: number): HTMLTableRowElement {
+  private row(row: messages.CollectiveMessage, index: number): HTMLTableRowElement {
     const onkeydown = ((e: KeyboardEvent) => this.key(e, index)) as EventListener;
     return h(
       "tr",
@@ -199,7 +199,7 @@ class CollectivesPane implements Pane {
   }
 
   /** Shows which instruction the partitioner inserted a collective for, or how to find out. */
-  private drawReason({ resharding }: messages.Collective): void {
+  private drawReason({ resharding }: messages.CollectiveMessage): void {
     const { synced, local } = this.context;
     const { variant } = local;
     if (!resharding || resharding.needed_by === undefined) return fill(this.reason); // older recordings lack this field
@@ -236,12 +236,12 @@ const PHASES: Record<string, string> = {
 const NONE_NOTE = "No instruction at this stage communicates between devices.";
 
 /** Values of cells with names that Python's description lacks: a notebook cell is `In [3]`. */
-const VALUES: Record<string, (row: messages.Collective) => string | null> = {
+const VALUES: Record<string, (row: messages.CollectiveMessage) => string | null> = {
   source: ({ source, inserted_by }) => (source ? `${source.file}:${source.line ?? ""}` : inserted_by || null),
 };
 
 /** Cells that are more than text. */
-const CELLS: Record<string, (row: messages.Collective) => HTMLElement> = {
+const CELLS: Record<string, (row: messages.CollectiveMessage) => HTMLElement> = {
   name: ({ opcode, name, computation }) =>
     h(
       "th",
@@ -267,7 +267,7 @@ const CELLS: Record<string, (row: messages.Collective) => HTMLElement> = {
     ),
 };
 
-function describe(row: messages.Collective, reason: HTMLElement): HTMLElement[] {
+function describe(row: messages.CollectiveMessage, reason: HTMLElement): HTMLElement[] {
   const facts = [
     row.group_mode.replaceAll("_", " "),
     row.context,

@@ -20,7 +20,10 @@ const NOTE =
   "A textbook algorithm. Runtimes do not document which algorithm they use; all of them produce the same values.";
 
 /** Returns the player of a collective, or an empty list if no textbook algorithm applies. */
-export function exchangePlayer(row: messages.Collective, known: readonly messages.Exchange[]): HTMLElement[] {
+export function exchangePlayer(
+  row: messages.CollectiveMessage,
+  known: readonly messages.ExchangeMessage[],
+): HTMLElement[] {
   if (row.groups_cut || !row.groups.length) return [];
   if (row.is_pairs) {
     const count = 1 + Math.max(...row.groups.flat());
@@ -40,7 +43,7 @@ class Player {
     tabindex: 0,
     "aria-label": "Blocks",
   });
-  private exchange: messages.Exchange;
+  private exchange: messages.ExchangeMessage;
   private states: Held[][] = [];
   private ids: readonly number[] = [];
   private group = 0;
@@ -49,8 +52,8 @@ class Player {
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
-    private readonly row: messages.Collective,
-    private readonly exchanges: readonly messages.Exchange[],
+    private readonly row: messages.CollectiveMessage,
+    private readonly exchanges: readonly messages.ExchangeMessage[],
   ) {
     this.exchange = exchanges[0]!;
     const note = h("div", { class: "insp-dim" }, NOTE);
@@ -58,7 +61,7 @@ class Player {
     this.choose(this.exchange, 0);
   }
 
-  private choose(exchange: messages.Exchange, group: number): void {
+  private choose(exchange: messages.ExchangeMessage, group: number): void {
     this.pause();
     [this.exchange, this.group, this.step] = [exchange, group, 0];
     this.states = statesOf(exchange);
@@ -159,7 +162,7 @@ class Player {
     (same && !same.disabled ? same : buttons.find((b) => !b.disabled))?.focus(); // a disabled button cannot take the focus
   }
 
-  private words(step: readonly messages.Transfer[]): string {
+  private words(step: readonly messages.TransferMessage[]): string {
     const some = step.slice(0, 4).map(({ sender, receiver, blocks, adds }) => {
       const named = blocks.slice(0, 4).map((block) => blockName(this.exchange, block, this.ids));
       const rest = blocks.length > 4 ? ` and ${blocks.length - 4} more` : "";
@@ -244,7 +247,7 @@ class Player {
     );
   }
 
-  private arrows(step: readonly messages.Transfer[]): SVGElement[] {
+  private arrows(step: readonly messages.TransferMessage[]): SVGElement[] {
     return step.flatMap(({ sender, receiver, blocks }) =>
       sender === receiver
         ? []

@@ -17,8 +17,8 @@ type Names = readonly string[];
 
 /** Returns the drawing and, beside it, `about` with the values of the device under the pointer. */
 export function meshDrawing(
-  row: messages.Collective,
-  given: messages.Mesh | null,
+  row: messages.CollectiveMessage,
+  given: messages.MeshMessage | null,
   about: HTMLElement[],
 ): HTMLElement[] {
   const mesh = given ?? rowMesh(row.members.length ? row.members.map((m) => idOf(m, null)) : row.groups.flat());
@@ -40,8 +40,8 @@ export function meshDrawing(
 
 /** A field for other axis sizes and orders. The groups update while typing, because nothing has to be compiled. */
 function axesField(
-  row: messages.Collective,
-  mesh: messages.Mesh,
+  row: messages.CollectiveMessage,
+  mesh: messages.MeshMessage,
   shown: HTMLElement,
   beside: HTMLElement,
 ): HTMLElement {
@@ -66,7 +66,10 @@ function axesField(
 }
 
 /** Returns a collective in another axis environment, or the reason why that is impossible. */
-function otherAxes(row: messages.Collective, text: string): { row: messages.Collective; mesh: messages.Mesh } | string {
+function otherAxes(
+  row: messages.CollectiveMessage,
+  text: string,
+): { row: messages.CollectiveMessage; mesh: messages.MeshMessage } | string {
   const mesh = parseAxes(text);
   if (typeof mesh === "string") return mesh;
   const lacking = row.axes!.filter((axis) => !mesh.axis_names.includes(axis));
@@ -94,8 +97,8 @@ class Drawing {
   private current = -1;
 
   constructor(
-    private readonly row: messages.Collective,
-    private readonly mesh: messages.Mesh,
+    private readonly row: messages.CollectiveMessage,
+    private readonly mesh: messages.MeshMessage,
     private readonly hasAxes: boolean,
   ) {
     this.grid = gridOf(mesh);
@@ -354,7 +357,7 @@ function cellClass(group: number | undefined): string {
   return Math.floor(group / COLORS) % 2 ? "insp-cell insp-cell-again" : "insp-cell";
 }
 
-function idOf(member: messages.Member, kind: messages.Mesh["kind"] | null): number {
+function idOf(member: messages.Member, kind: messages.MeshMessage["kind"] | null): number {
   return kind === null ? member.logical_id : member[kind];
 }
 

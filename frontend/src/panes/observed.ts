@@ -27,9 +27,9 @@ export class ObservedView {
   );
   private readonly kind = h("span", { class: "insp-dim" });
   private readonly body = h("div", { class: "insp-observed-body" });
-  private row: messages.Collective | null = null;
+  private row: messages.CollectiveMessage | null = null;
   private stage: messages.Stage = "hlo";
-  private observation: Timed<messages.Observed> | null = null;
+  private observation: Timed<messages.ObservedMessage> | null = null;
   private execution = 0;
 
   constructor(private readonly context: Context) {
@@ -45,7 +45,7 @@ export class ObservedView {
   }
 
   /** Shows a collective. Redraws only if it or its observation has changed. */
-  show(row: messages.Collective, stage: messages.Stage, mesh: messages.Mesh | null): void {
+  show(row: messages.CollectiveMessage, stage: messages.Stage, mesh: messages.MeshMessage | null): void {
     const { synced, local } = this.context;
     const observation = synced.latest("observed", { variant: local.active });
     update(this.run, { title: synced.remedy || HOW });
@@ -109,7 +109,7 @@ export class ObservedView {
     );
   }
 
-  private table(item: messages.Observation, row: messages.Collective): HTMLElement {
+  private table(item: messages.ObservationMessage, row: messages.CollectiveMessage): HTMLElement {
     const groups = new Map(row.members.map(({ logical_id: id, group }) => [id, group]));
     const hasPlaces = item.rows.some(({ coordinates }) => Object.keys(coordinates).length > 0);
     const titles = ["device", hasPlaces && "position", "input", "output"].filter(Boolean) as string[];
@@ -136,7 +136,7 @@ export class ObservedView {
   }
 
   /** Explains why there are no values for an instruction that did not run in this form. */
-  private absence(observation: messages.Observed): HTMLElement {
+  private absence(observation: messages.ObservedMessage): HTMLElement {
     const named = observation.items.filter(({ hlo }) => hlo);
     const places = observation.items
       .filter(({ hlo }) => !hlo)

@@ -150,7 +150,7 @@ class OptimizedPane extends TextPane {
    * Selects an instruction that a change produced, so that all panes show it, and scrolls to it; to the change's place
    * in the text if it produced none.
    */
-  private showChange({ after, line }: messages.Change): void {
+  private showChange({ after, line }: messages.ChangeMessage): void {
     const own = this.shown.at(-1);
     if (!own) return;
     const { view, document } = own;
@@ -185,7 +185,7 @@ class OptimizedPane extends TextPane {
   }
 
   /** Summarizes the differences. Between platforms, a note first explains that nearly everything differs. */
-  private summary(diff: messages.Diff): (HTMLElement | string)[] {
+  private summary(diff: messages.DiffMessage): (HTMLElement | string)[] {
     const { variants } = this.context.synced;
     const [a, b] = [variants.get(diff.baseline), variants.get(diff.variant)];
     const words = diff.summary;
@@ -222,7 +222,7 @@ class OptimizedPane extends TextPane {
 }
 
 /** Marks the lines of hunks that only follow from other hunks. `side` is the index of the line range in a hunk. */
-function following(diff: messages.Diff, document: TextDocument, side: 0 | 2): Extension {
+function following(diff: messages.DiffMessage, document: TextDocument, side: 0 | 2): Extension {
   const { text } = document;
   const ranges = diff.following.flatMap((number) => {
     const hunk = diff.hunks[number]!;
@@ -233,7 +233,7 @@ function following(diff: messages.Diff, document: TextDocument, side: 0 | 2): Ex
   return EditorView.decorations.of(Decoration.set(ranges));
 }
 
-function override(diff: messages.Diff, a: TextDocument, b: TextDocument): () => readonly Change[] {
+function override(diff: messages.DiffMessage, a: TextDocument, b: TextDocument): () => readonly Change[] {
   return () => changesOf(diff.hunks, a, b).map(([fa, ta, fb, tb]) => new Change(fa, ta, fb, tb));
 }
 

@@ -42,7 +42,7 @@ export class PriceView {
   private readonly facts = h("dl", { class: "insp-price-facts" });
   private readonly picture = h("div", { class: "insp-price-picture insp-scroll", tabindex: 0, "aria-label": "Links" });
   private readonly body = h("div", {});
-  private row: messages.Collective | null = null;
+  private row: messages.CollectiveMessage | null = null;
   private stage: messages.Stage = "hlo";
   private networks: readonly string[] = [];
   private shown: messages.Priced | null = null;
@@ -83,7 +83,7 @@ export class PriceView {
   }
 
   /** Shows a collective. Redraws only if it or its cost has changed. */
-  show(row: messages.Collective, stage: messages.Stage, networks: readonly string[]): void {
+  show(row: messages.CollectiveMessage, stage: messages.Stage, networks: readonly string[]): void {
     const isOther = row !== this.row || stage !== this.stage;
     [this.row, this.stage] = [row, stage];
     if (networks !== this.networks) {

@@ -62,7 +62,7 @@ class RunPane implements Pane {
 
   private row(
     variant: Timed<messages.Variant>,
-    run: Timed<messages.Run> | null,
+    run: Timed<messages.RunMessage> | null,
     domain: [number, number],
     base: number | null,
   ): HTMLElement {
@@ -115,7 +115,10 @@ class RunPane implements Pane {
     ];
   }
 
-  private status(variant: Timed<messages.Variant>, run: Timed<messages.Run> | null): (HTMLElement | string | false)[] {
+  private status(
+    variant: Timed<messages.Variant>,
+    run: Timed<messages.RunMessage> | null,
+  ): (HTMLElement | string | false)[] {
     if (!run && variant.no_run) return [h("span", { class: "insp-dim" }, variant.no_run)];
     if (!run)
       return [
@@ -127,7 +130,7 @@ class RunPane implements Pane {
     return [spinner(), h("span", {}, run.stage || run.state), clock(run)];
   }
 
-  private button(variant: Timed<messages.Variant>, run: Timed<messages.Run> | null): HTMLElement {
+  private button(variant: Timed<messages.Variant>, run: Timed<messages.RunMessage> | null): HTMLElement {
     const isRunning = run !== null && goesOn(run);
     const onclick = (e: Event): void => {
       e.stopPropagation();

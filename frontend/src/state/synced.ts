@@ -326,7 +326,7 @@ export function elapsedNow(message: Timed<{ state: messages.State; elapsed_s: nu
   return message.elapsed_s + (goesOn(message) ? (performance.now() - message.receivedAt) / 1000 : 0);
 }
 
-type Work = Timed<Pick<messages.Run, "state" | "elapsed_s" | "stage" | "error">>;
+type Work = Timed<Pick<messages.RunMessage, "state" | "elapsed_s" | "stage" | "error">>;
 
 /** Returns whether work is queued or running. */
 export function goesOn({ state }: { state: messages.State }): boolean {

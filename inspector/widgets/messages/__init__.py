@@ -1,7 +1,8 @@
 """The messages between Python and the Explorer's browser app that belong to no pane. A pane's messages are in the pane's file.
 
 `frontend/generate_messages.py` generates `frontend/src/messages.ts` from all of them; a test checks that the file is up to date.
-Every message is a JSON object of plain values with a `type`. `app.py` transports the messages.
+Every message is a JSON object of plain values with a `type`. `app.py` transports the messages. A class in a pane's file that shares
+its name with a value ends in `Message`, such as `GraphMessage`.
 
 Line numbers of source files count from 1, as in editors; lines and ranges of documents count from 0.
 """

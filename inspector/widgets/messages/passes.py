@@ -202,7 +202,7 @@ class PassGraphRequest(TypedDict):
 class PassGraph(TypedDict):
     """The reply to `PassGraphRequest` number `id`, or an error.
 
-    Buffers, each compressed with gzip: the four of a `Graph`, then one uint8 per instruction: 0 if the pass left it unchanged,
+    Buffers, each compressed with gzip: the four of a `GraphMessage`, then one uint8 per instruction: 0 if the pass left it unchanged,
     else the effect of the pass, an index into `words` from 1.
 
     Attributes:

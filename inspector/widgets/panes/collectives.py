@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal, TypedDict
 
-from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
-from inspector.analysis.collectives.collectives import collectives
+from inspector.analysis.collectives.collectives import Collectives, collectives
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS
 from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
 from inspector.analysis.cost.peaks import peak_of
@@ -26,7 +25,7 @@ from inspector.stages.compiled import whole_program
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.described_tables import heads_of
-from inspector.widgets.panes.collective_parts.collective_rows import Collective, Mesh, mesh_of, rows_of
+from inspector.widgets.panes.collective_parts.collective_rows import CollectiveMessage, MeshMessage, mesh_of, rows_of
 from inspector.widgets.panes.collective_parts.observed import ObserveRequest
 from inspector.widgets.panes.collective_parts.observing import Observing
 from inspector.widgets.panes.collective_parts.price import (
@@ -47,7 +46,7 @@ _MOST_FOLLOWED = 16
 _MOST_SENT = 8
 
 
-class Resharding(TypedDict):
+class ReshardingMessage(TypedDict):
     """A change of an array's sharding, as `inspector.analysis.sharding.reshardings.Resharding`."""
 
     name: str
@@ -58,7 +57,7 @@ class Resharding(TypedDict):
     advice: str
 
 
-class Transfer(TypedDict):
+class TransferMessage(TypedDict):
     """The blocks that one member of a group sends to another in one step.
 
     The same as `inspector.analysis.collectives.exchanges.textbook.Transfer`.
@@ -70,7 +69,7 @@ class Transfer(TypedDict):
     adds: bool
 
 
-class Exchange(TypedDict):
+class ExchangeMessage(TypedDict):
     """A textbook algorithm for a collective among a number of members, which are positions in a group.
 
     Attributes:
@@ -82,10 +81,10 @@ class Exchange(TypedDict):
     algorithm: str
     members: int
     parts: int
-    steps: list[list[Transfer]]
+    steps: list[list[TransferMessage]]
 
 
-class Collectives(TypedDict):
+class CollectivesMessage(TypedDict):
     """The collectives of a variant's program before or after optimization.
 
     Attributes:
@@ -98,11 +97,11 @@ class Collectives(TypedDict):
     type: Literal["collectives"]
     variant: int
     program: messages.Stage
-    mesh: Mesh | None
+    mesh: MeshMessage | None
     note: str
     columns: list[messages.TableHead]
-    rows: list[Collective]
-    exchanges: list[Exchange]
+    rows: list[CollectiveMessage]
+    exchanges: list[ExchangeMessage]
     networks: list[str]
 
 
@@ -116,7 +115,7 @@ class FullRematerializations(TypedDict):
     type: Literal["full_rematerializations"]
     variant: int
     unheard: str
-    rows: list[Resharding]
+    rows: list[ReshardingMessage]
 
 
 class CollectivesPane(CountedPane):
@@ -198,8 +197,8 @@ class CollectivesPane(CountedPane):
         yield FullRematerializations(type="full_rematerializations", variant=variant.number, unheard=unheard, rows=rows)
 
 
-def _resharding(each: reshardings.Resharding) -> Resharding:
-    return Resharding(
+def _resharding(each: reshardings.Resharding) -> ReshardingMessage:
+    return ReshardingMessage(
         name=each.name,
         had=each.had,
         needed=each.needed,
@@ -216,9 +215,9 @@ def _message(
     peak: Peak | Unavailable,
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,
-) -> Collectives:
+) -> CollectivesMessage:
     program_collectives = program.stage(stage)
-    return Collectives(
+    return CollectivesMessage(
         type="collectives",
         variant=variant,
         program=stage,
@@ -231,7 +230,7 @@ def _message(
     )
 
 
-def _exchanges(program_collectives: ProgramCollectives) -> Iterator[Exchange]:
+def _exchanges(program_collectives: Collectives) -> Iterator[ExchangeMessage]:
     """Yields an exchange for each opcode and group size that is small enough for a screen.
 
     Collectives with groups of different sizes are skipped.
@@ -244,19 +243,22 @@ def _exchanges(program_collectives: ProgramCollectives) -> Iterator[Exchange]:
             steps = schedule(opcode, algorithm, largest)
             if isinstance(steps, Unavailable):
                 continue
-            yield Exchange(
+            yield ExchangeMessage(
                 opcode=opcode,
                 algorithm=algorithm,
                 members=largest,
                 parts=2 if algorithm == "bidirectional ring" else 1,
                 steps=[
-                    [Transfer(sender=t.sender, receiver=t.receiver, blocks=list(t.blocks), adds=t.adds) for t in step]
+                    [
+                        TransferMessage(sender=t.sender, receiver=t.receiver, blocks=list(t.blocks), adds=t.adds)
+                        for t in step
+                    ]
                     for step in steps
                 ],
             )
 
 
-def _why_none(program_collectives: ProgramCollectives, stage: messages.Stage) -> str:
+def _why_none(program_collectives: Collectives, stage: messages.Stage) -> str:
     devices = program_collectives.num_replicas * program_collectives.num_partitions
     if devices == 1:
         return (

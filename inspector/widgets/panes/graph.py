@@ -58,7 +58,7 @@ class GraphTable(TypedDict):
     unscheduled: str
 
 
-class Graph(TypedDict):
+class GraphMessage(TypedDict):
     """The nodes and edges of a variant, or the reason why there are none.
 
     Buffers, each compressed with gzip: `GraphTable` as JSON; the instructions' names, one per line; int32 columns of the nodes, which are
@@ -132,7 +132,7 @@ class GraphPane(CountedPane):
         try:
             self.once(variant, "graph", lambda: self._graph(variant))
         except Exception as error:  # the pane shows any error
-            failed = Graph(type="graph", variant=number, instructions=0, error=messages.error_of(error))
+            failed = GraphMessage(type="graph", variant=number, instructions=0, error=messages.error_of(error))
             self.context.publish(PackedMessage(failed, []))
             return
         if variant.state not in ("queued", "running"):
@@ -143,7 +143,7 @@ class GraphPane(CountedPane):
 
     def _graph(self, variant: Variant) -> bool:
         module = self._module(variant)
-        message = Graph(type="graph", variant=variant.number, instructions=len(module.columns), error=None)
+        message = GraphMessage(type="graph", variant=variant.number, instructions=len(module.columns), error=None)
         self.context.publish(PackedMessage(message, graph_buffers(hierarchy(module), module)))
         return True
 
@@ -183,7 +183,7 @@ class GraphPane(CountedPane):
 
 
 def graph_buffers(tree: Hierarchy, module: Module) -> list[bytes]:
-    """Returns the four buffers of a `Graph`."""
+    """Returns the four buffers of a `GraphMessage`."""
     columns, alive = module.columns, spans(module)
     edge_bytes, sizes = np.unique(tree.edge_bytes, return_inverse=True)
     shapes, codes = _numbered([str(shape.without_layout()) for shape in module.known_shapes])

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypedDict
 
 from inspector.analysis.diff.aligned_text import Aligned, aligned
-from inspector.analysis.diff.changes import Change as Changed
-from inspector.analysis.diff.module_diff import Diff as Difference
-from inspector.analysis.diff.module_diff import diff, totals
+from inspector.analysis.diff.changes import Change
+from inspector.analysis.diff.module_diff import Diff, diff, totals
 from inspector.analysis.hlo_listing import hlo_listing
 from inspector.compilation import machine_code
 from inspector.compilation.compiled import CompiledProgram
@@ -37,7 +36,7 @@ _MOST_NAMES = 6
 Pair = tuple[int, int]
 
 
-class Change(TypedDict):
+class ChangeMessage(TypedDict):
     """A difference between two programs.
 
     Attributes:
@@ -57,7 +56,7 @@ class Change(TypedDict):
     line: int
 
 
-class Diff(TypedDict):
+class DiffMessage(TypedDict):
     """The differences between the optimized HLO of `variant` and that of `baseline`, matched by structure.
 
     One buffer: gzip of the lines that the hunks removed from the baseline's text, in order. The baseline's text has the order
@@ -78,12 +77,12 @@ class Diff(TypedDict):
     hunks: list[tuple[int, int, int, int]]
     following: list[int]
     summary: str
-    changes: list[Change]
+    changes: list[ChangeMessage]
     count: int
 
 
 class DiffCostsRequest(TypedDict):
-    """Requests the costs of the changes of a `Diff`. `id` numbers the request; late replies are dropped."""
+    """Requests the costs of the changes of a `DiffMessage`. `id` numbers the request; late replies are dropped."""
 
     type: Literal["diff_costs"]
     id: int
@@ -121,7 +120,7 @@ class _Shown:
 class _Compared:
     """Two programs that were compared."""
 
-    diff: Difference
+    diff: Diff
     texts: Aligned
 
 
@@ -261,7 +260,7 @@ def _code(before: _Shown, after: _Shown) -> bool | Unavailable:
 
 def _message(pair: Pair, comparison: _Compared) -> PackedMessage:
     changes, texts = comparison.diff.changes, comparison.texts
-    message = Diff(
+    message = DiffMessage(
         type="diff",
         baseline=pair[0],
         variant=pair[1],
@@ -274,8 +273,8 @@ def _message(pair: Pair, comparison: _Compared) -> PackedMessage:
     return PackedMessage(message, [packed("\n".join(texts.removed))])
 
 
-def _change(changed: Changed, line: int) -> Change:
-    return Change(
+def _change(changed: Change, line: int) -> ChangeMessage:
+    return ChangeMessage(
         kind=changed.kind,
         opcode=changed.opcode or "module",
         before=[instruction.name for instruction in changed.before[:_MOST_NAMES]],

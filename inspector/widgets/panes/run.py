@@ -74,7 +74,7 @@ class RunResult(TypedDict):
     note: str
 
 
-class Run(TypedDict):
+class RunMessage(TypedDict):
     """The state of a variant's run; `result` is set once it is done."""
 
     type: Literal["run"]
@@ -369,9 +369,9 @@ def run_message(
     *,
     error: BaseException | None = None,
     result: RunResult | None = None,
-) -> Run:
+) -> RunMessage:
     """Returns the state of a variant's run, for the pane."""
-    return Run(
+    return RunMessage(
         type="run",
         variant=variant,
         state=state,

@@ -1,4 +1,4 @@
-"""The rows of the Collectives pane: a collective, its groups and its members, as the browser draws them."""
+"""The rows of the CollectivesMessage pane: a collective, its groups and its members, as the browser draws them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Literal, TypedDict
 
 from inspector.analysis.collectives import collective as analysis
-from inspector.analysis.collectives.collectives import Collectives as ProgramCollectives
+from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 from inspector.analysis.collectives.lower_bound import communication
 from inspector.analysis.collectives.participation import Participation
@@ -32,7 +32,7 @@ _MAX_GROUPS = 64
 _MAX_OF_GROUP = 8
 
 
-class Mesh(TypedDict):
+class MeshMessage(TypedDict):
     """Named axes over devices, as `inspector.hlo.devices.mesh.Mesh`; `physical_ids` are the devices that the program was compiled for."""
 
     axis_names: list[str]
@@ -81,7 +81,7 @@ class SplitChange(TypedDict):
     needed_by: list[str]
 
 
-class Collective(TypedDict):
+class CollectiveMessage(TypedDict):
     """A collective instruction.
 
     Attributes:
@@ -91,7 +91,7 @@ class Collective(TypedDict):
       group_count: total number of groups.
       group_sizes: number of ids in the smallest and in the largest group.
       executions: number of executions per execution of the program; None if unknown.
-      cells: cells of the table, in the order of `Collectives.columns`.
+      cells: cells of the table, in the order of `CollectivesMessage.columns`.
       phases: parts of a differentiated program that it belongs to.
       source_from: the instruction that `source` was taken from, or the reason why there is none.
       inserted_by: the pass or partitioner that inserted it, "" if it was in the user's program.
@@ -124,11 +124,11 @@ class Collective(TypedDict):
 
 
 def rows_of(
-    program_collectives: ProgramCollectives,
+    program_collectives: Collectives,
     peak: Peak | Unavailable,
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,
-) -> list[Collective]:
+) -> list[CollectiveMessage]:
     """Returns all collectives, in order.
 
     Args:
@@ -145,11 +145,11 @@ def rows_of(
     ]
 
 
-def mesh_of(mesh: hlo.Mesh | None) -> Mesh | None:
+def mesh_of(mesh: hlo.Mesh | None) -> MeshMessage | None:
     """Converts the mesh of a program, if it has one."""
     if mesh is None:
         return None
-    return Mesh(
+    return MeshMessage(
         axis_names=list(mesh.axis_names),
         axis_sizes=list(mesh.axis_sizes),
         kind=mesh.kind,
@@ -161,15 +161,15 @@ def mesh_of(mesh: hlo.Mesh | None) -> Mesh | None:
 def _row(
     collective: analysis.Collective,
     groups: list[list[int]],
-    program_collectives: ProgramCollectives,
+    program_collectives: Collectives,
     peak: Peak | Unavailable,
     changed: reshardings.Resharding | Unavailable,
-) -> Collective:
+) -> CollectiveMessage:
     exchange = communication(collective, peak)
     axes, inserted_by = collective.axes, collective.inserted_by
     source_from = collective.source_from
     estimated_s = Unavailable(peak.reason) if isinstance(peak, Unavailable) else exchange.least_s
-    return Collective(
+    return CollectiveMessage(
         name=collective.name,
         opcode=collective.opcode,
         computation=collective.computation,
@@ -219,7 +219,7 @@ def _groups(who: Participation) -> list[list[int]]:
     return [group if len(group) <= _MAX_OF_GROUP else [*group[:_MAX_OF_GROUP], group[-1]] for group in groups]
 
 
-def _members(collective: analysis.Collective, program_collectives: ProgramCollectives) -> list[Member]:
+def _members(collective: analysis.Collective, program_collectives: Collectives) -> list[Member]:
     if program_collectives.num_replicas * program_collectives.num_partitions > _MAX_MEMBERS:
         return []
     return [

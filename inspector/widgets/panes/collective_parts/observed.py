@@ -54,7 +54,7 @@ class ObservedDevice(TypedDict):
     after: list[str]
 
 
-class Observation(TypedDict):
+class ObservationMessage(TypedDict):
     """An executed collective of the function.
 
     Attributes:
@@ -74,7 +74,7 @@ class Observation(TypedDict):
     note: str
 
 
-class Observed(TypedDict):
+class ObservedMessage(TypedDict):
     """The observations of a variant's function, or an error; `items` is set once the run is done."""
 
     type: Literal["observed"]
@@ -84,7 +84,7 @@ class Observed(TypedDict):
     elapsed_s: float
     error: messages.Error | None
     device_kind: str
-    items: list[Observation]
+    items: list[ObservationMessage]
 
 
 def observed_message(
@@ -94,10 +94,10 @@ def observed_message(
     elapsed_s: float = 0.0,
     error: BaseException | None = None,
     device_kind: str = "",
-    items: Iterable[Observation] = (),
-) -> Observed:
+    items: Iterable[ObservationMessage] = (),
+) -> ObservedMessage:
     """Returns the state of a variant's observation."""
-    return Observed(
+    return ObservedMessage(
         type="observed",
         variant=variant,
         state=state,
@@ -111,7 +111,7 @@ def observed_message(
 
 def observations(
     observed: collective_values.Observed, before: Collectives, after: Collectives | None
-) -> list[Observation]:
+) -> list[ObservationMessage]:
     """Returns the observations of a function's collectives, with a limited number of values.
 
     Args:
@@ -120,7 +120,7 @@ def observations(
       after: the collectives after optimization, if available.
     """
     optimized = _counterparts(before, after)
-    left, items = _MOST_CHARACTERS, list[Observation]()
+    left, items = _MOST_CHARACTERS, list[ObservationMessage]()
     for each in observed:
         item = _observation(each, optimized, left)
         left -= sum(len(text) for row in item["rows"] for text in (*row["before"], *row["after"]))
@@ -128,13 +128,13 @@ def observations(
     return items
 
 
-def _observation(each: collective_values.Observation, optimized: Mapping[str, str], left: int) -> Observation:
+def _observation(each: collective_values.Observation, optimized: Mapping[str, str], left: int) -> ObservationMessage:
     name = "" if isinstance(each.name, Unavailable) else each.name
     executions = max(each.executions, default=0)
     arrays = (1 + len(each.before)) * min(_MOST_DEVICES, len(each.coordinates))
     shown = min(_MOST_EXECUTIONS, each.kept, max(1, left // (_CHARACTERS * arrays))) if left > 0 else 0
     is_known = isinstance(each.source_file, str) and isinstance(each.source_line, int)
-    return Observation(
+    return ObservationMessage(
         hlo=name,
         optimized=optimized.get(name, ""),
         unnamed=each.name.reason if isinstance(each.name, Unavailable) else "",
