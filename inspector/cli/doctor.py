@@ -45,13 +45,13 @@ class DoctorLine:
     Attributes:
       what: the name of the checked item.
       state: "ok", "missing" (some features are unavailable), "wrong" (inspector cannot work), "" for a plain fact.
-      said: the result.
+      result: its outcome as text, such as a version.
       remedy: the command or step that fixes it, "" if there is nothing to fix.
     """
 
     what: str
     state: str
-    said: str
+    result: str
     remedy: str = ""
 
 
@@ -67,7 +67,9 @@ def doctor(quick: bool, as_json: bool) -> None:
                 rows += look()
         except Exception as e:  # a check that fails is itself a result
             rows.append(DoctorLine(look.__name__.replace("_", " "), "wrong", f"{type(e).__name__}: {e}"))
-    rows = [dataclasses.replace(row, said=_without_home(row.said), remedy=_without_home(row.remedy)) for row in rows]
+    rows = [
+        dataclasses.replace(row, result=_without_home(row.result), remedy=_without_home(row.remedy)) for row in rows
+    ]
     if as_json:
         print_json([dataclasses.asdict(row) for row in rows])
     else:
@@ -79,7 +81,7 @@ def doctor(quick: bool, as_json: bool) -> None:
 def _print_rows(rows: list[DoctorLine]) -> None:
     width = max(len(row.what) for row in rows)
     for row in rows:
-        lines = " ".join(row.said.splitlines())
+        lines = " ".join(row.result.splitlines())
         click.echo(f"{row.state or '·':<8}{row.what:<{width}}  {lines}".rstrip())
         if row.remedy:
             click.echo(f"{'':<8}{'':<{width}}  → {row.remedy}")

@@ -68,7 +68,7 @@ class Observation:
     after: Array | Unavailable
 
     @property
-    def kept(self) -> int:
+    def recorded_executions(self) -> int:
         """Number of recorded executions, the first ones. If a device ran fewer, the rest is zeros."""
         return 0 if isinstance(self.after, Unavailable) else int(self.after.shape[1])
 
@@ -80,7 +80,7 @@ class Observation:
         elif not most:
             text = "never ran"
         else:
-            note = "" if self.kept == most else f", first {self.kept} recorded"
+            note = "" if self.recorded_executions == most else f", first {self.recorded_executions} recorded"
             text = f"{len(self.coordinates)} devices, ran {most} time{'s' if most > 1 else ''}{note}"
         return f"<{self.primitive} over {', '.join(self.axes)}{where}: {text}>"
 
@@ -137,7 +137,7 @@ def _rows(one: Observation) -> Iterator[Sequence[object]]:
     if isinstance(one.after, Unavailable):
         yield (*facts, None, None, None, one.after, one.after)
         return
-    for execution in range(one.kept):
+    for execution in range(one.recorded_executions):
         for position, coordinates in enumerate(one.coordinates):
             if execution >= one.executions[position]:
                 continue

@@ -223,7 +223,7 @@ class RetraceWatch:
         """Creates a stopped watch."""
         self._latest: collections.deque[Retrace] = collections.deque(maxlen=_MOST)
         self._callback: weakref.WeakMethod[Callable[[], None]] | None = None
-        self.found = Retraces(self._latest)
+        self.retraces = Retraces(self._latest)
 
     @property
     def is_on(self) -> bool:

@@ -363,7 +363,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         watch = self._compiles.work.retraces
         if watch is None:
             return Unavailable("the exploration was loaded without its function", "use inspector.watch_retraces()")
-        return watch.found
+        return watch.retraces
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole exploration as a single HTML file that opens in any browser without a network; waits for all variants.

@@ -578,8 +578,8 @@ def test_the_doctor_lists_installed_packages(run: Run, monkeypatch: pytest.Monke
         assert re.search(rf"^(ok|·|missing) +{what} ", said, re.MULTILINE), (what, said)
     rows = {row["what"]: row for row in json.loads(run("doctor", "--quick", "--json").stdout)}
     assert "compiling" not in rows
-    assert "--xla_cpu_enable_fast_math=true" in rows["XLA_FLAGS"]["said"]
-    assert rows["JAX"]["said"].startswith(inspector.lower(lambda x: x, 1.0).compile(target="cpu").versions["jax"])
+    assert "--xla_cpu_enable_fast_math=true" in rows["XLA_FLAGS"]["result"]
+    assert rows["JAX"]["result"].startswith(inspector.lower(lambda x: x, 1.0).compile(target="cpu").versions["jax"])
 
 
 def test_the_doctor_names_the_install_command_for_missing_packages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

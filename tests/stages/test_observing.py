@@ -143,7 +143,7 @@ def agree(seed: int, environment: Sequence[tuple[str, int]], cases: Sequence[Cas
         groups = settings.get("axis_index_groups") or groups_over(environment, axes)
         if primitive == "ppermute":
             groups = [sorted(group) for group in groups]  # JAX counts them so, in whatever order axes are named
-        for execution in range(one.kept):
+        for execution in range(one.recorded_executions):
             before = one.before[0][:, execution]
             if primitive == "all_to_all" and not settings["tiled"]:
                 before = before.reshape(x.shape)  # JAX gives the primitive a dimension more, to gather in
@@ -339,7 +339,7 @@ def test_too_large_values_are_not_stored_and_the_reason_is_given(monkeypatch: py
     large, small = observed
     assert isinstance(large.after, Unavailable)
     assert "1,600 bytes on 2 devices" in large.after.reason
-    assert small.kept == 1
+    assert small.recorded_executions == 1
     table = observed.table()
     assert tuple(table) == COLUMNS
     assert len(table) == 3

@@ -1,13 +1,13 @@
-// The blocks of every member of a group after each step of a textbook algorithm, like `Exchange.held` in Python.
+// The blocks of every member of a group after each step of a textbook algorithm, like `Exchange.blocks` in Python.
 
 import type { ExchangeMessage } from "../messages.ts";
 
 /** The blocks of a member, with the positions of the members whose values each block contains. */
-export type Held = ReadonlyMap<number, readonly number[]>;
+export type MemberBlocks = ReadonlyMap<number, readonly number[]>;
 
 /** Returns the blocks of each member, by position, before the first step and after each step. */
-export function statesOf(exchange: ExchangeMessage): Held[][] {
-  const states: Held[][] = [beginning(exchange)];
+export function statesOf(exchange: ExchangeMessage): MemberBlocks[][] {
+  const states: MemberBlocks[][] = [beginning(exchange)];
   for (const step of exchange.steps) {
     const before = states[states.length - 1]!;
     const after = before.map((held) => new Map(held));
@@ -24,10 +24,10 @@ export function statesOf(exchange: ExchangeMessage): Held[][] {
   return states;
 }
 
-function beginning({ opcode, members: count, parts }: ExchangeMessage): Held[] {
+function beginning({ opcode, members: count, parts }: ExchangeMessage): MemberBlocks[] {
   const all = range(count * parts);
   return range(count).map((member) => {
-    const own = (blocks: readonly number[]): Held => new Map(blocks.map((block) => [block, [member]]));
+    const own = (blocks: readonly number[]): MemberBlocks => new Map(blocks.map((block) => [block, [member]]));
     if (opcode === "all-gather") return own(range(parts).map((part) => member * parts + part));
     if (opcode === "collective-permute") return own([member]);
     if (opcode === "all-to-all") return own(range(count * parts).map((block) => member * count * parts + block));
@@ -61,7 +61,7 @@ export function blockName(
 /**
  * Returns a block's column in the row of a member: its number or, in an all-to-all, its index among the held blocks.
  */
-export function columnOf({ opcode }: ExchangeMessage, held: Held, block: number): number {
+export function columnOf({ opcode }: ExchangeMessage, held: MemberBlocks, block: number): number {
   return opcode === "all-to-all" ? [...held.keys()].filter((other) => other < block).length : block;
 }
 

@@ -3,7 +3,7 @@
 
 import { segments } from "../lib/controls.ts";
 import { fill, h, svg } from "../lib/dom.ts";
-import { blockName, columnOf, type Held, permutation, statesOf } from "../lib/exchange.ts";
+import { blockName, columnOf, type MemberBlocks, permutation, statesOf } from "../lib/exchange.ts";
 import { plural } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 import { groupLabel } from "./mesh.ts";
@@ -44,7 +44,7 @@ class Player {
     "aria-label": "Blocks",
   });
   private exchange: messages.ExchangeMessage;
-  private states: Held[][] = [];
+  private states: MemberBlocks[][] = [];
   private ids: readonly number[] = [];
   private group = 0;
   private step = 0;

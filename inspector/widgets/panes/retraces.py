@@ -133,7 +133,7 @@ class RetracesPane(Pane):
 
     def _message(self) -> Retraces:
         watch = self.context.work().retraces
-        retraces = [] if watch is None else [*watch.found]
+        retraces = [] if watch is None else [*watch.retraces]
         again = [each for each in retraces if each.cause != "first call"]
         counts = collections.Counter(map(_key, again))
         latest: dict[Retrace, Retrace] = {}

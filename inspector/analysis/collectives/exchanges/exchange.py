@@ -16,7 +16,14 @@ import numpy.typing as npt
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.exchanges.links import Links
-from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, Held, Schedule, Step, Transfer, schedule
+from inspector.analysis.collectives.exchanges.textbook import (
+    ALGORITHMS,
+    MemberBlocks,
+    Schedule,
+    Step,
+    Transfer,
+    schedule,
+)
 from inspector.errors import ModuleError, ParameterError, Unavailable
 from inspector.support.notebook import short
 from inspector.support.tables import Kind, Tabular, make_table
@@ -104,7 +111,7 @@ class Exchange(Tabular):
                 loads[link] = loads.get(link, 0.0) + len(transfer.blocks) * self.block_bytes
         return loads
 
-    def held(self, step: int) -> tuple[Held, ...]:
+    def blocks(self, step: int) -> tuple[MemberBlocks, ...]:
         """Returns the blocks of every member after a number of steps, by position.
 
         Raises:
@@ -196,7 +203,7 @@ class Exchange(Tabular):
         """Draws a strip of frames, one before the first step and one after each step: see `plot.strip`."""
         from inspector.analysis.collectives.exchanges.plot import strip
 
-        states = [self.held(step) for step in range(len(self.steps) + 1)]
+        states = [self.blocks(step) for step in range(len(self.steps) + 1)]
         count = 1 + max((block for state in states for blocks in state for block in blocks), default=0)
         names = [self.block_name(block) for block in range(count)]
         title = f"{self.opcode} of {len(self.members)} members by {self.algorithm} (textbook)"
@@ -209,7 +216,7 @@ class Exchange(Tabular):
                 moved[end(transfer)] += len(transfer.blocks)
         return tuple(blocks * self.block_bytes for blocks in moved)
 
-    def _beginning(self) -> list[Held]:
+    def _beginning(self) -> list[MemberBlocks]:
         count, all_parts = len(self.members), len(self.members) * self.parts
         own = [frozenset({member}) for member in range(count)]
         match self.opcode:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from inspector.analysis.collectives.exchanges.textbook import Held, Schedule, Step
+    from inspector.analysis.collectives.exchanges.textbook import MemberBlocks, Schedule, Step
 
 # Okabe and Ito's palette: distinguishable with any color vision. Numbers in the blocks show the same.
 _COLORS = ("#56B4E9", "#E69F00", "#009E73", "#F0E442", "#CC79A7", "#D55E00", "#7FA8D9", "#BBBBBB")
@@ -25,7 +25,7 @@ _ROW_INCHES, _COLUMN_INCHES = 0.24, 0.42
 
 
 def strip(
-    states: Sequence[tuple[Held, ...]],
+    states: Sequence[tuple[MemberBlocks, ...]],
     steps: Schedule,
     members: Sequence[int],
     names: Sequence[str],

@@ -40,7 +40,7 @@ class Transfer:
 Step: TypeAlias = tuple[Transfer, ...]
 """Transfers at the same time: every member sends the data that it had before the step."""
 Schedule: TypeAlias = tuple[Step, ...]
-Held: TypeAlias = Mapping[int, frozenset[int]]
+MemberBlocks: TypeAlias = Mapping[int, frozenset[int]]
 """The blocks of a member: for each block the positions of the members whose values are in it."""
 
 ALGORITHMS = ("ring", "bidirectional ring", "halving and doubling", "tree", "direct")

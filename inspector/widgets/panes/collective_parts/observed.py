@@ -132,7 +132,7 @@ def _observation(each: collective_values.Observation, optimized: Mapping[str, st
     name = "" if isinstance(each.name, Unavailable) else each.name
     executions = max(each.executions, default=0)
     arrays = (1 + len(each.before)) * min(_MOST_DEVICES, len(each.coordinates))
-    shown = min(_MOST_EXECUTIONS, each.kept, max(1, left // (_CHARACTERS * arrays))) if left > 0 else 0
+    shown = min(_MOST_EXECUTIONS, each.recorded_executions, max(1, left // (_CHARACTERS * arrays))) if left > 0 else 0
     is_known = isinstance(each.source_file, str) and isinstance(each.source_line, int)
     return ObservationMessage(
         hlo=name,

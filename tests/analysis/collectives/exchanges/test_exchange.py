@@ -56,11 +56,11 @@ def test_every_member_ends_with_the_result_of_the_collective(opcode: str, algori
         if isinstance(schedule(opcode, algorithm, count), Unavailable):
             continue
         exchange = made(opcode, algorithm, count)
-        held = exchange.held(len(exchange.steps))
+        held = exchange.blocks(len(exchange.steps))
         for member in range(count):
             assert {b: held[member].get(b) for b in expected(exchange, member)} == expected(exchange, member)
         for number, step in enumerate(exchange.steps):  # nobody sends what it has not, nobody counts a value twice
-            before = exchange.held(number)
+            before = exchange.blocks(number)
             for transfer in step:
                 assert set(transfer.blocks) <= set(before[transfer.sender])
             for receiver, arrivals in itertools.groupby(sorted(step, key=lambda t: t.receiver), lambda t: t.receiver):
@@ -178,7 +178,7 @@ def test_unsupported_exchanges_are_refused_with_the_reason() -> None:
     with pytest.raises(ParameterError, match="5 operands for 6 members"):
         exchange.play([np.ones(6)] * 5)
     with pytest.raises(ParameterError, match="no state after 11 steps: the exchange has 10"):
-        exchange.held(11)
+        exchange.blocks(11)
     with pytest.raises(ParameterError, match="expected one of ring, line, switch"):
         Links("torus")
     with pytest.raises(ParameterError, match="a speed above 0"):
@@ -194,7 +194,7 @@ def test_a_strip_shows_every_block_where_it_is(opcode: str) -> None:
     figure = exchange.plot(most_frames=3)
     assert figure.axes[0].get_title() == "start"
     assert figure.axes[-1].get_title() == f"after step {len(exchange.steps)}"
-    last = exchange.held(len(exchange.steps))
+    last = exchange.blocks(len(exchange.steps))
     written = [text.get_text() for text in figure.axes[-1].texts if text.get_text()]
     assert len(written) == sum(map(len, last))
     assert exchange.block_name(3) == ("0→1b" if opcode == "all-to-all" else "1b")
