@@ -64,7 +64,7 @@ def exploration_of(compiled: CompiledProgram) -> Exploration:
     from inspector.errors import needs_jax
     from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
 
-    with needs_jax("A page of a program that Compiled.save wrote"):
+    with needs_jax("A page of a saved program"):
         from inspector.lowering.lower import lower
 
         lowered = lower(compiled)

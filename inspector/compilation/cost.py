@@ -307,7 +307,7 @@ def _looped(loop: Instruction, body: InstructionCost, condition: InstructionCost
 
 def _cheapest(conditional: Instruction, branches: Sequence[InstructionCost]) -> InstructionCost:
     """Returns a lower bound for any branch: each number of the branch where it is smallest."""
-    chosen = Missing(conditional.name, "conditional", "counted by the cheapest branch")
+    chosen = Missing(conditional.name, "conditional", "counted as its cheapest branch")
 
     def cheapest(*numbers: float) -> float:
         unknown = [part for number in numbers for part in missing(number)]
@@ -370,7 +370,7 @@ def _single_cost(
         if declared is not None:
             moved = declared["bytes_accessed"]
             return InstructionCost(declared["flops"], declared["transcendentals"], moved, moved)
-        unknown = Unavailable(f"XLA does not know the cost of a call to {instruction.custom_call_target!r}")
+        unknown = Unavailable(f"XLA reports no cost for a call to {instruction.custom_call_target!r}")
         return InstructionCost(unknown, unknown, unknown, unknown)
     moved, main = _bytes(instruction, counts, touched_bytes)
     flops, transcendentals = _fused(calls, operations, counts.get("transcendentals", 0.0))

@@ -77,7 +77,7 @@ def expect(
     if isinstance(fun, CompiledProgram):
         if args or kwargs or keywords:
             raise ParameterError(
-                "A Compiled is checked as it is; it takes no arguments. To check other arguments, pass the function with them."
+                "A Compiled is checked without arguments. To check other arguments, pass the function with them."
             )
         return Expectation(as_compiled(fun), files)
     from inspector.lowering.keywords import function_keywords

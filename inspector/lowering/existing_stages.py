@@ -302,8 +302,8 @@ def _mesh_notes(facts: Sequence[MeshFacts]) -> tuple[str, ...]:
     if any(mesh.axis_types != {AxisType.Explicit.name} for mesh in meshes):
         return ()
     note = (
-        "the AbstractMesh has Explicit axes, its default; a Mesh has Auto axes, and its program may differ"
-        f" (for Auto axes: AbstractMesh(..., axis_types=(AxisType.Auto,) * {len(meshes[0].axis_names)}))"
+        "the axes of an AbstractMesh are Explicit axes by default and those of a Mesh are Auto, so the programs may differ; for"
+        f" Auto axes, use AbstractMesh(..., axis_types=(AxisType.Auto,) * {len(meshes[0].axis_names)})"
     )
     return (note,)
 

@@ -191,7 +191,7 @@ def _platform_and_chip(target: str | Target | None, platform: str | None, chip: 
     platform = None if platform is None else platforms.named(platform).name
     if platform is not None and platform not in (*platforms.NAMES, attached_devices.attached_platform()):
         raise ParameterError(
-            f"platform is {short(platform)}. Expected one of {', '.join(platforms.NAMES)}, or None for JAX's own."
+            f"platform is {short(platform)}. Expected one of {', '.join(platforms.NAMES)}, or None for JAX's default platform."
         )
     if target is None:
         return platform, chip

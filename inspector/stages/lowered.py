@@ -168,7 +168,7 @@ class Lowered(Deferred, Portable):
         """Returns the HLO before optimization as a `Module`: computations, instructions, shapes. Parsed once while memory allows."""
         return shared_cache.module(self, self.hlo_proto)
 
-    @needs_jax("XLA's own graph")
+    @needs_jax("XLA's graph")
     def dot(self) -> str:
         """Returns XLA's own graph of the HLO as DOT text. `graph` returns one that a notebook draws."""
         from inspector._jax.modules import hlo

@@ -256,5 +256,5 @@ def _groups(one: Logged, mesh: Mesh | None) -> set[tuple[int, ...]] | None:
 
 _NO_LINE = Unavailable("its call stack has no line of the user's code")
 _NO_INDEX = Unavailable("a device computes its index from its own id, without communication")
-_SEVERAL = Unavailable("several instructions of its line match")
+_SEVERAL = Unavailable("several instructions from its line match")
 _NO_NAME = Unavailable("no instruction of the HLO before optimization is from its line")

@@ -160,7 +160,7 @@ def test_a_conditional_costs_at_least_its_cheapest_branch() -> None:
     assert isinstance(compiled.cost, Cost)
     assert isinstance(compiled.cost.flops, AtLeast)
     assert DOT <= compiled.cost.flops < 1.1 * DOT
-    assert compiled.cost.flops.reason == "1 conditional counted by the cheapest branch"
+    assert compiled.cost.flops.reason == "1 conditional counted as its cheapest branch"
     inside = [p for p in places(module).values() if isinstance(p.executions, Unavailable)]
     assert any("known only at run time" in p.executions.reason for p in inside)  # type: ignore[union-attr]
 
@@ -178,7 +178,7 @@ ENTRY main {
 def test_the_cost_of_a_custom_call_is_unknown() -> None:
     module = module_of(CALL)
     found = counted(module)
-    assert found["called"].flops == Unavailable("XLA does not know the cost of a call to 'mystery'")
+    assert found["called"].flops == Unavailable("XLA reports no cost for a call to 'mystery'")
     whole = total(module, found)
     assert whole.flops == 4
     assert [part.name for part in whole.missing] == ["called"]

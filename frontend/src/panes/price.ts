@@ -141,9 +141,9 @@ export class PriceView {
     const whose = this.own ? "entered by you" : priced.bytes_per_s === null ? priced.source : "published";
     const facts: [string, string, string][] = [
       ["time", isKnown ? `${formatSeconds(seconds)} = ${formula}` : `unknown: ${formula}`, NOTE],
-      ["sent per device", bytes(priced.sent_bytes), "By the device that sends most, in all steps"],
-      ["received per device", bytes(priced.received_bytes), "By the device that receives most, in all steps"],
-      ["busiest link", `${bytes(priced.most_bytes)} in all steps`, "In one direction"],
+      ["sent per device", bytes(priced.sent_bytes), "Total of all steps, for the device that sends most"],
+      ["received per device", bytes(priced.received_bytes), "Total of all steps, for the device that receives most"],
+      ["busiest link", bytes(priced.most_bytes), "Total of all steps, in one direction"],
       [
         "idle links",
         `${grouped(priced.idle_links)} of ${grouped(priced.link_count)}`,

@@ -109,5 +109,5 @@ def _gpu(module: Any, kind: str, architecture: str) -> Any:
     if version is None and architecture:
         return module.GpuInfo(gpu_version=None, arch_name=architecture, compute_capability=0)
     if version is None:
-        raise ValueError(f"Pallas does not know the GPU {kind!r}")
+        raise ValueError(f"Pallas does not support the GPU {kind!r}")
     return module.get_gpu_info_from_version(version)

@@ -257,7 +257,7 @@ class _Player:
         called = [self.play(computation) for computation in instruction.called_computations]
         if instruction.opcode == "conditional":
             if len(set(called)) > 1:
-                self.missing.append(Missing(instruction.name, "conditional", "counted by the cheapest branch"))
+                self.missing.append(Missing(instruction.name, "conditional", "counted as its cheapest branch"))
             return min(called, key=lambda spent: (spent.seconds, spent.memory_bytes, spent.flops))
         if instruction.opcode != "while":
             return _sum(called)

@@ -101,7 +101,7 @@ def test_the_total_includes_only_the_cheapest_branch() -> None:
     assert sum(p.flops for p in roof.points) == pytest.approx((2 + 3 + 4 + 1) * product, rel=0.01)
     assert roof.total.flops == pytest.approx(product, rel=0.02)
     assert isinstance(roof.total.least_s, About)
-    assert "counted by the cheapest branch" in roof.total.least_s.reason
+    assert "counted as its cheapest branch" in roof.total.least_s.reason
     assert product / 1e6 <= roof.total.least_s < 2 * product / 1e6
 
 

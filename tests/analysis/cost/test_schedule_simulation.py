@@ -78,7 +78,7 @@ ENTRY main {
         module, {"cheap": least, "dear": least if same else KernelWork(5.0, "compute", 80.0, 64.0)}
     )
     assert (spent.seconds, spent.flops, spent.memory_bytes) == (1.0, 8.0, 64.0)
-    held = Missing("r", "conditional", "counted by the cheapest branch")
+    held = Missing("r", "conditional", "counted as its cheapest branch")
     assert missing == (() if same else (held,))
 
 

@@ -68,7 +68,7 @@ def plot_links(chips: Mapping[Place, Sequence[int]], loads: Mapping[Link, float]
             if _three(place)[2] == page:
                 _draw_chip(panel, place, ",".join(map(str, ids)))
         if pages > 1:
-            panel.set_title(f"z = {page}; to other z: {format_bytes(round(across))} per link", fontsize=7)
+            panel.set_title(f"z = {page}; links to another z: {format_bytes(round(across))} each", fontsize=7)
         panel.set_xlim(-0.9, columns - 0.1)
         panel.set_ylim(rows - 0.1, -0.9)
         panel.set_aspect("equal")
