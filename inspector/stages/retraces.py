@@ -216,7 +216,7 @@ class RetraceWatch:
     """Lists JAX's retraces in this process between `start` and `stop`; can be started and stopped repeatedly.
 
     Attributes:
-      found: the latest 10,000 retraces, also after `stop`.
+      retraces: the latest 10,000 retraces, also after `stop`.
     """
 
     def __init__(self) -> None:
