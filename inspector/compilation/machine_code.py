@@ -36,11 +36,14 @@ _UNREADABLE = Unavailable("the machine code of this executable cannot be read: u
 _GPU_EXECUTABLE = "xla.gpu.GpuExecutableProto"
 _TPU_EXECUTABLE = b"xla.TpuExecutableProto"
 
-# Fields of thunks that name, number or locate something. The memory analysis covers the locations of buffers.
+# Fields of thunks that name, number or locate something, and the devices of collectives. The memory analysis covers the
+# locations of buffers, and the comparison of the HLO the devices, whose order in a list means nothing.
 _NAMING = frozenset({
     "buffer_allocation_index", "called_computation", "canonical_hlo", "channel_id", "comparator_name", "instruction_id",
     "instruction_name", "kernel_name", "metadata", "module_id", "module_name", "name", "offset", "op_id", "op_name",
     "profile_annotation", "slice_alignments", "thunk_id",
+    "collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list", "replica_group", "replica_groups",
+    "source_target_pairs",
 })  # fmt: skip
 
 _COMMENT = re.compile(r"\s*//.*|/\*.*?\*/")

@@ -512,3 +512,38 @@ def test_instructions_with_swapped_names_are_distinguished() -> None:
     ]
     for before, after in (modules, modules[::-1]):
         assert "(operands t.2, t.3 → t.3, t.2)" in diff(before, after).headline
+
+
+def _mapped(axes: dict[str, int], body: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    mesh = AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
+    spec = PartitionSpec(*axes)
+    mapped: Callable[[Any], Any] = jax.shard_map(
+        lambda x: body(jnp.sin(x)), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
+    )
+    return mapped
+
+
+RING = [(i, (i + 1) % 8) for i in range(8)]
+
+
+@pytest.mark.parametrize("target", TARGETS[:2])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            _mapped({"d": 4, "m": 2}, lambda x: lax.psum(x, ("d", "m"))),
+            _mapped({"d": 4, "m": 2}, lambda x: lax.psum(x, ("m", "d"))),
+        ),
+        (
+            _mapped({"d": 8}, lambda x: lax.ppermute(x, "d", RING)),
+            _mapped({"d": 8}, lambda x: lax.ppermute(x, "d", RING[::-1])),
+        ),
+    ],
+    ids=["axes", "pairs"],
+)
+def test_machine_code_for_another_spelling_is_the_same(target: str, before: Any, after: Any) -> None:
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32)
+    ours, theirs = (inspector.lower(each, argument, target=target).compile(target=target) for each in (before, after))
+    difference = ours.diff(theirs)
+    assert difference.headline.startswith("the same program, "), difference.headline
+    assert difference.other_code is False
