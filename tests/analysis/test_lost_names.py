@@ -155,11 +155,35 @@ def test_instructions_without_any_origin_are_listed_as_unknown() -> None:
     assert changed.frames == ()
 
 
-@pytest.mark.parametrize("name", ["shard_map/mul", "jit(shmap_body)/mul", "psum"])
-def test_next_to_collectives_of_the_user_the_author_is_unknown(name: str) -> None:
-    _, found = of_text(name)
+def test_next_to_collectives_of_the_user_the_author_is_unknown() -> None:
+    _, found = of_text("psum")
     changed = resharding(found["gathered"])
     assert isinstance(changed, Resharding)
     assert isinstance(changed.inserted_by, Unavailable)
     assert "calls collectives in a shard_map" in changed.inserted_by.reason
     assert changed.frames[0].line == 3
+
+
+@pytest.mark.parametrize("name", ["shard_map/mul", "jit(shmap_body)/mul"])
+def test_a_collective_for_an_operation_in_a_shard_map_is_no_resharding(name: str) -> None:
+    _, found = of_text(name)
+    assert isinstance(found["gathered"].inserted_by, Unavailable)
+    assert resharding(found["gathered"]) == Unavailable(
+        "it combines arrays in a shard_map, where the user's function calls the collectives"
+    )
+
+
+@needs_tpu
+def test_a_reduce_scatter_that_a_tpu_compiler_decomposes_is_no_resharding() -> None:
+    mesh = AbstractMesh((8,), ("x",), axis_types=(AxisType.Auto,))
+    scattered = jax.shard_map(
+        lambda x: jax.lax.psum_scatter(jnp.sin(x) * 3, "x", tiled=True),
+        mesh=mesh, in_specs=P(None, "x"), out_specs=P("x", None), check_vma=False,
+    )  # fmt: skip
+    argument = jax.ShapeDtypeStruct((16, 8), jnp.float32, sharding=NamedSharding(mesh, P(None, "x")))
+    target = "tpu:v5e:2x4"
+    compiled = inspector.lower(scattered, argument, target=target).compile(target=target)
+    (collective,) = compiled.collectives()
+    assert collective.opcode == "all-reduce", "the case is another one with this libtpu"
+    assert isinstance(collective.inserted_by, Unavailable)
+    assert len(compiled.reshardings()) == 0

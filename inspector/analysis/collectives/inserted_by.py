@@ -54,15 +54,20 @@ def inserted_by(
     if not op_name:
         if not relative or not joins_partitions:
             return Unavailable("the instruction has no op_name, so its origin is unknown")
-        if any(_is_of_user(origin.op_name) for origin in collective.instruction.module.known_origins):
+        if any(_is_users(origin.op_name) for origin in collective.instruction.module.known_origins):
             return Unavailable("the instruction has no op_name, and the program also calls collectives in a shard_map")
         return "partitioner"
     return "partitioner" if joins_partitions else "compiler"
 
 
-def _is_of_user(op_name: str) -> bool:
-    """Reports whether an operation is in code where users call collectives over partitions, or is such a collective."""
-    return any(mark in op_name for mark in _MANUAL) or any(primitive(n) in _PRIMITIVES for n in merged_names(op_name))
+def is_manual(op_name: str) -> bool:
+    """Reports whether an operation is in a shard_map, where users call collectives over partitions."""
+    return any(mark in op_name for mark in _MANUAL)
+
+
+def _is_users(op_name: str) -> bool:
+    """Reports whether an operation is in a shard_map, or is a collective of `jax.lax`."""
+    return is_manual(op_name) or any(primitive(n) in _PRIMITIVES for n in merged_names(op_name))
 
 
 def primitive(op_name: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.collectives.inserted_by import is_manual
 from inspector.analysis.sharding.needed_by import SplitInstruction, SplitInstructions
 from inspector.analysis.sharding.program_shardings import shardings
 from inspector.analysis.sharding.whole_arrays import WholeArray, WholeArrays
@@ -173,6 +174,8 @@ def resharding(
     """
     if not isinstance(collective.inserted_by, Unavailable) and collective.inserted_by != "partitioner":
         return Unavailable(_NOT_INSERTED.get(collective.inserted_by, _NOT_INSERTED["user"]))
+    if isinstance(collective.inserted_by, Unavailable) and is_manual(collective.origin.op_name):
+        return Unavailable("it combines arrays in a shard_map, where the user's function calls the collectives")
     if collective.mode is GroupMode.CROSS_REPLICA:
         return Unavailable("it joins replicas, and only partitions are sharded")
     over = "its groups of devices" if isinstance(collective.axes, Unavailable) else axes_text(collective.axes)
