@@ -126,7 +126,7 @@ class LineCosts:
         order = sorted(spent, key=lambda key: (key[0] is None, key[0] or 0, key[1] or ""))
         return tuple(LineCost(line, phase, spent[line, phase]) for line, phase in order)
 
-    def table(self, text: str = "source") -> pd.DataFrame:
+    def table(self, text: str | None = None) -> pd.DataFrame:
         """Returns `on` as a table with one row per line and phase of a differentiated program.
 
         Columns:
@@ -136,11 +136,12 @@ class LineCosts:
           least_s, flops, main_memory_bytes, peak_bytes: see `Amounts`. Times and peak are missing if unknown.
 
         Args:
-          text: name of the text, one of `listings`.
+          text: name of the text, one of `listings`; None for the first one, which is the source if it is known.
 
         Raises:
           ParameterError: there is no such text.
         """
+        text = next(iter(self.listings)) if text is None else text
         costs = self.on(text)
         listing = self.listings[text]
         lines = listing.text.split("\n")

@@ -191,3 +191,12 @@ def test_memory_at_the_peak_stands_at_the_lines_that_made_it() -> None:
         assert summed(found, text).peak_bytes == pytest.approx(found.total.peak_bytes)
     pairs = itertools.pairwise(cost.line for cost in found.on("source") if cost.line is not None)
     assert all(one <= other for one, other in pairs)
+
+
+def test_without_a_source_the_table_is_of_the_first_text() -> None:
+    scope: dict[str, Any] = {}
+    exec("f = lambda a, b: (a @ b).sum()", {}, scope)
+    lowered = inspector.lower(scope["f"], np.ones((8, 8), np.float32), np.ones((8, 8), np.float32))
+    costs = lowered.line_costs(lowered.compile())
+    assert "source" not in costs.listings
+    assert costs.table().equals(costs.table("jaxpr"))
