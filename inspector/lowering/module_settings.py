@@ -66,12 +66,17 @@ def settle(contents: module_contents.Contents) -> Settled:
     shape = module.columns.module.host_program_shape
     _check_layout(module, shape)
     donors, aliased = _donors(module)
+    parameters, results = (
+        [leaf for each in shapes for leaf in _leaves(each)] for shapes in (shape.parameters, [shape.result])
+    )
+    if source is None:  # StableHLO states its layouts itself; in its HLO, each result has the layout that XLA inferred
+        parameters = results = []
     additions = module_contents.Additions(
         counts.num_replicas,
         counts.num_partitions,
         donors,
-        tuple(_placement(leaf) for parameter in shape.parameters for leaf in _leaves(parameter)),
-        tuple(_placement(leaf) for leaf in _leaves(shape.result)),
+        tuple(map(_placement, parameters)),
+        tuple(map(_placement, results)),
         per_device,
     )
     if _needed(additions, facts):
