@@ -179,11 +179,12 @@ def _check_platform(program: Program, platform: str | None) -> None:
 
 
 def _open_module(module: bytes | str, language: isolated_reading.Language, platform: str | None) -> Lowered:
-    settled = settle(isolated_reading.read(module, language))
+    platform = platforms.named(platform or attached_devices.attached_platform()).name
+    settled = settle(isolated_reading.read(module, language), platform)
     return assemble(_module_program(settled, platform), settled.contents, None, None, notes=settled.notes)
 
 
-def _module_program(settled: Settled, platform: str | None) -> Program:
+def _module_program(settled: Settled, platform: str) -> Program:
     facts = settled.contents.facts
     return Program(
         name=facts.name,
@@ -195,7 +196,7 @@ def _module_program(settled: Settled, platform: str | None) -> Program:
         results=tuple(Result(f"[{i}]" if len(facts.results) > 1 else "", s, _numpy_dtype(t)) for i, (s, t) in enumerate(facts.results)),
         options=settled.options,
         mesh=settled.mesh,
-        platform=platform or attached_devices.attached_platform(),
+        platform=platform,
     )  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from inspector import platforms
 from inspector._jax.modules import module_contents, stablehlo
 from inspector.compilation.options.options import Options
 from inspector.errors import ModuleError
@@ -21,7 +22,7 @@ from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.header import header_attributes, header_booleans, header_count
 from inspector.hlo.module import Module
 from inspector.hlo.shape import Shape
-from inspector.support.units import format_list
+from inspector.support.units import counted, format_list
 
 _PROPAGATION = "allow_spmd_sharding_propagation_to"
 _HOST_MEMORY_SPACE = 5
@@ -47,8 +48,8 @@ class Settled:
     notes: tuple[str, ...]
 
 
-def settle(contents: module_contents.Contents) -> Settled:
-    """Completes a module and determines its compile settings.
+def settle(contents: module_contents.Contents, platform: str) -> Settled:
+    """Completes a module for a platform and determines its compile settings.
 
     Raises:
       ModuleError: the number of devices cannot be determined.
@@ -88,6 +89,8 @@ def settle(contents: module_contents.Contents) -> Settled:
         )
     if source is not None:
         notes += _losses(module, Module.from_proto(contents.forms.hlo_proto), per_device)
+    if platform == platforms.TPU.name:
+        notes += _chosen_layouts(parameters, results)
     options = Options(
         num_replicas=counts.num_replicas,
         num_partitions=counts.num_partitions,
@@ -162,13 +165,36 @@ def _leaves(shape: Any) -> Iterator[Any]:
 
 
 def _placement(shape: Any) -> Mapping[str, str]:
-    """Returns the attributes of an argument or result whose layout or memory differs from the compiler's default."""
+    """Returns the attributes of an argument or result whose layout or memory the module chooses.
+
+    HLO states the layout of every array. Row-major without tiles is how XLA writes its default. Only a TPU's compiler
+    writes tiles, and its default is not always row-major.
+    """
     attributes, order = {}, list(shape.layout.minor_to_major)
-    if order != sorted(order, reverse=True):
+    if not _is_row_major(shape) or (shape.layout.tiles and len(order) > 1):
         attributes["mhlo.layout_mode"] = "{" + ",".join(map(str, order)) + "}"
     if shape.layout.memory_space == _HOST_MEMORY_SPACE:
         attributes["mhlo.memory_kind"] = "pinned_host"
     return attributes
+
+
+def _is_row_major(shape: Any) -> bool:
+    order = list(shape.layout.minor_to_major)
+    return order == sorted(order, reverse=True)
+
+
+def _chosen_layouts(parameters: Sequence[Any], results: Sequence[Any]) -> Iterator[str]:
+    """Yields the note on arrays whose layout a TPU's compiler chooses although HLO states one."""
+    counts = [
+        counted(number, name)
+        for shapes, name in ((parameters, "parameter"), (results, "result"))
+        if (number := sum(len(s.dimensions) > 1 and _is_row_major(s) and not s.layout.tiles for s in shapes))
+    ]
+    if counts:
+        yield (
+            f"the module states row-major layouts without tiles for {' and '.join(counts)}: they are compiled with XLA's default"
+            " layouts, which on a TPU depend on the shape. To choose row-major, add tiles, for example {1,0:T(8,128)}"
+        )
 
 
 def _losses(source: Module, compiled: Module, per_device: bool) -> Iterator[str]:

@@ -83,3 +83,28 @@ def test_layouts_that_a_function_chooses_are_compiled_in_all_forms(target: str) 
     fun = jax.jit(lambda a: (a * 2, a + 1), in_shardings=column_major, out_shardings=(column_major, None))
     expected = check(fun, (A,), target)
     assert entry_layout(expected.hlo)[:2] == ("f32[16,24]{0,1", "f32[16,24]{0,1")
+
+
+TILED = """HloModule m, entry_computation_layout={(f32[16,8]{0,1}, f32[16,8]LAYOUT, f32[]{:T(128)}, f32[256]{0:T(256)})->f32[16,8]LAYOUT}
+ENTRY e {
+  a = f32[16,8]{1,0} parameter(0)
+  b = f32[16,8]{1,0} parameter(1)
+  c = f32[] parameter(2)
+  d = f32[256] parameter(3)
+  ROOT r = f32[16,8]{1,0} add(a, b)
+}
+"""
+
+
+@pytest.mark.skipif(absent_platform("tpu") is not None, reason="no compiler for tpu")
+@pytest.mark.parametrize(("layout", "compiled", "notes"), [
+    ("{1,0:T(8,128)}", "{1,0", 0), ("{0,1:T(8,128)}", "{0,1", 0), ("{0,1}", "{0,1", 0), ("{1,0}", "{0,1", 1),
+])  # fmt: skip
+def test_a_tpu_follows_entry_layouts_except_row_major_without_tiles(layout: str, compiled: str, notes: int) -> None:
+    text = TILED.replace("LAYOUT", layout)
+    opened = inspector.lower(text, platform="tpu")
+    arrays = entry_layout(opened.compile(target="tpu:v5e:1x1").hlo)
+    assert arrays == ("f32[16,8]{0,1", f"f32[16,8]{compiled}", "f32[]", "f32[256]{0", f"f32[16,8]{compiled}")
+    assert len(opened.notes) == notes
+    assert all("row-major layouts without tiles for 1 parameter and 1 result" in note for note in opened.notes)
+    assert inspector.lower(text, platform="cpu").notes == ()
