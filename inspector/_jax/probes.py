@@ -117,6 +117,7 @@ def _all() -> Iterator[Probe]:
         f"{src}.interpreters.pxla.UnloadedMeshExecutable.from_hlo", reasons,
         ("name", "global_in_avals", "in_shardings", "kept_var_idx", "all_args_info"),
     )  # fmt: skip
+    yield Probe(f"{src}.pjit._pjit_call_impl_python", reasons, ("jaxpr",))
     yield Probe(f"{src}.interpreters.pxla.SemanticallyEqualShardings", reasons, ("shardings", "avals"))
     yield Probe(f"{src}.interpreters.pxla.MeshComputation.compile", reasons, ("self", "device_assignment"))
     yield Probe(f"{src}.core.ShapedArray", reasons)

@@ -56,12 +56,13 @@ class Retrace:
       cause: "first call"; "defined again": a new function object of the same source, for example a lambda in a loop or
         another closure of a factory; "cache cleared": the trace existed before `jax.clear_caches()`; "arguments": other
         types; "structure": another pytree or static value; "context": other JAX settings; "placement", for a compile:
-        other shardings, devices or layouts, or arguments that are now committed to a device;
-        "unknown": the difference is not recorded.
+        other shardings, devices or layouts, or arguments that are now committed to a device; "transformation", for a
+        compile: the function is called in or outside of `vmap`, `grad`, `scan` or similar, or in one for other shapes;
+        "unknown": the difference is not recorded, or an error prevented the comparison.
       changes: the differences from the closest previous call, by argument; () for a first call.
       explanation: JAX's message for a trace, inspector's for a compile.
       event: "trace": JAX traced the function, and XLA compiled it if it was called; "compile": XLA compiled a trace
-        again that JAX already had.
+        that JAX already had. Further compiles of a new trace, such as the backward pass of `grad`, have its cause.
     """
 
     fun_name: str
@@ -109,6 +110,7 @@ _REMARKS: Mapping[str, str] = {
     "arguments": "Different argument types.",
     "structure": "Different pytree structure or static value.",
     "context": "Different JAX settings, such as a mesh or a precision.",
+    "transformation": "Called in or outside of a transformation, such as vmap, grad or scan.",
     "unknown": "The difference is not recorded.",
 }
 

@@ -88,7 +88,7 @@ def test_retraces_are_sent_during_the_watch(explorer: Explorer) -> None:
     assert [*table.columns] == [
         "function", "called_at", "cause", "what", "where", "now", "before", "defined_at", "event",
     ]  # fmt: skip
-    assert [*table.loc[0, "cause":"before"]] == ["arguments", "shape", "x", "f32[2]", "f32[3]"]
+    assert [*table.loc[0, "cause":"before"]] == ["arguments", "shape", "x", "f32[2]", "f32[1]"]
 
 
 def test_retraces_repeated_by_a_loop_are_one_row(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:

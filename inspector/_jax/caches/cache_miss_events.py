@@ -1,12 +1,13 @@
 """Reports the traces and repeated compiles of JAX in this process while they are watched.
 
 A trace and a compile are two events. JAX traces again for other types, structures, static values and settings, and explains
-the reason in a warning (`jax_explain_cache_misses`). XLA compiles a trace again for other shardings, devices and options,
-which JAX does not explain. `cache_misses.py` determines both reasons from JAX's caches.
+the reason in a warning (`jax_explain_cache_misses`). XLA compiles a trace again for other shardings, devices, options and
+transformations, which JAX does not explain. `cache_misses.py` and `compile_misses.py` determine the reasons from JAX's caches.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import logging
@@ -19,11 +20,12 @@ import jax
 from jax import monitoring
 from jax._src.interpreters import partial_eval
 
-from inspector._jax.caches import cache_misses
-from inspector._jax.caches.cache_misses import Miss
+from inspector._jax.caches import cache_misses, compile_misses
+from inspector._jax.caches.cache_misses import Event, Miss
 from inspector._jax.lowering.stages import Traced
 from inspector.support.packages import is_library_file
 
+_log = logging.getLogger(__name__)
 _FLAG = "jax_explain_cache_misses"
 _BEGINS = cache_misses.BEGINS
 _TRACED = "/jax/core/compile/jaxpr_trace_duration"
@@ -45,7 +47,7 @@ def unwatch(watcher: Watcher) -> None:
 
 def compile_between(first: Traced, second: Traced) -> Miss | None:
     """Returns the compile that a second call causes although JAX has its trace; None if one compiled program serves both."""
-    miss = cache_misses.compile_between(first, second)
+    miss = compile_misses.compile_between(first, second)
     return None if miss is None else _with_users_place(miss)
 
 
@@ -73,43 +75,59 @@ class _Listener:
         with self._lock:
             self._watchers.append(watcher)
             if len(self._watchers) == 1:
-                cache_misses.remember_functions()
                 self._was_on = bool(jax.config.values[_FLAG])
                 jax.config.update(_FLAG, True)
                 partial_eval.logger = self  # type: ignore[assignment]  # has everything that JAX uses of it
                 monitoring.register_event_duration_secs_listener(self._on_duration)
+        self._observe("trace", _UNNAMED, cache_misses.begin_watch)
 
     def remove(self, watcher: Watcher) -> None:
         with self._lock:
             self._watchers = [each for each in self._watchers if each != watcher]
             if not self._watchers:
-                monitoring.unregister_event_duration_listener(self._on_duration)
                 partial_eval.logger = self._logger
                 jax.config.update(_FLAG, self._was_on)
+                with contextlib.suppress(AssertionError):  # the user may have cleared JAX's listeners
+                    monitoring.unregister_event_duration_listener(self._on_duration)
 
     def log(self, level: int, message: object, *args: object, **rest: Any) -> None:
         """Handles an explanation, and passes it on if the user enabled JAX's explanations."""
         text = str(message)
         is_explanation = text.startswith(_BEGINS)
         if is_explanation:
-            self._report(cache_misses.trace(_caller(), text))
+            frame = _caller()
+            self._observe("trace", _UNNAMED, lambda: cache_misses.trace(frame, text))
         if self._was_on or not is_explanation:
             self._logger.log(level, message, *args, **rest)
 
-    def _on_duration(self, event: str, duration_secs: float, **kwargs: Any) -> None:  # noqa: ARG002 - JAX names them
+    def _on_duration(self, event: str, duration_secs: float, **about: Any) -> None:  # noqa: ARG002 - JAX names them
+        fun_name = str(about.get("fun_name", _UNNAMED))
         if event == _TRACED:
-            cache_misses.trace_ended()
+            self._observe("trace", fun_name, cache_misses.trace_ended)
         elif event == _COMPILED:
-            miss = cache_misses.compile_again(_caller())
-            if miss is not None:
-                self._report(miss)
+            frame = _caller()
+            self._observe("compile", fun_name, lambda: compile_misses.compile_again(frame))
 
-    def _report(self, miss: Miss) -> None:
-        miss = _with_users_place(miss)
+    def _observe(self, event: Event, fun_name: str, find_miss: Callable[[], Miss | None]) -> None:
+        """Reports the cache miss, if there is one, or else the error. Raises nothing: JAX runs it within the user's calls."""
+        try:
+            miss = find_miss()
+            miss = None if miss is None else _with_users_place(miss)
+        except Exception as error:
+            explanation = f"inspector could not determine the reason: {type(error).__name__}: {error}"
+            miss = Miss(fun_name, "", "", "unknown", (), explanation, event)
+        if miss is None:
+            return
         with self._lock:
             watchers = tuple(self._watchers)
         for watcher in watchers:
-            watcher(miss)
+            try:
+                watcher(miss)
+            except Exception:
+                _log.exception("A retrace could not be reported.")
+
+
+_UNNAMED = "<unnamed function>"
 
 
 def _caller() -> FrameType:

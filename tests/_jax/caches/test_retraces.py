@@ -19,9 +19,10 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
-from inspector._jax.caches import cache_misses
+from inspector._jax.caches import cache_miss_events as watches
+from inspector._jax.caches import cache_misses, compile_misses
 from inspector.lowering.retrace_causes import retraces
-from inspector.stages.retraces import Changed, Retraces
+from inspector.stages.retraces import Changed, Retraces, RetraceWatch
 
 ONE = np.ones(3, np.float32)
 
@@ -210,12 +211,12 @@ PLACED = {
 
 
 @contextlib.contextmanager
-def compiles_by_xla() -> Iterator[list[str]]:
-    """JAX's own events of compiles of `squared`."""
+def compiles_by_xla(*names: str) -> Iterator[list[str]]:
+    """Yields JAX's own events of compiles of some functions."""
     found: list[str] = []
 
     def listen(event: str, _: float, **about: Any) -> None:
-        if "backend_compile" in event and "squared" in str(about.get("fun_name")):
+        if "backend_compile" in event and about.get("fun_name") in {f"jit({name})" for name in names}:
             found.append(event)
 
     monitoring.register_event_duration_secs_listener(listen)
@@ -233,7 +234,7 @@ def test_an_event_for_each_compile_of_xla(first: str, second: str) -> None:
 
     called = jax.jit(squared)
     called(PLACED[first])
-    with compiles_by_xla() as compiled, inspector.watch_retraces() as found:
+    with compiles_by_xla("squared") as compiled, inspector.watch_retraces() as found:
         called(PLACED[second])
     assert len(compiled) == len(found)
     predicted = retraces(lambda x: x @ x.T, ((PLACED[first],), {}), ((PLACED[second],), {}))
@@ -351,6 +352,233 @@ def test_a_trace_that_failed_does_not_count_as_one() -> None:
         fails = False
         called(ONE)
     assert "cache cleared" not in [each.cause for each in found]
+
+
+# ------------------------------------------------------------------ compiles in transformations
+
+VECTOR, LONGER = jnp.ones(3), jnp.ones(4)
+BATCH, OTHER_BATCH = jnp.ones((2, 3)), jnp.ones((5, 3))
+ROWS = Mesh(np.array(DEVICES[:2]), ("d",))
+TRANSFORMED = {
+    "grad": lambda f, x: jax.grad(f)(x),
+    "grad of vmap": lambda f, x: jax.grad(lambda batch: jax.vmap(f)(batch).sum())(jnp.stack([x, x])),
+    "vmap of grad": lambda f, x: jax.vmap(jax.grad(f))(jnp.stack([x, x])),
+    "value_and_grad": lambda f, x: jax.value_and_grad(f)(x),
+    "vjp": lambda f, x: jax.vjp(f, x)[1](jnp.float32(1)),
+    "jvp": lambda f, x: jax.jvp(f, (x,), (x,)),
+    "linearize": lambda f, x: jax.linearize(f, x)[1](x),
+    "jacfwd": lambda f, x: jax.jacfwd(f)(x),
+    "jacrev": lambda f, x: jax.jacrev(f)(x),
+    "hessian": lambda f, x: jax.hessian(f)(x),
+    "checkpoint": lambda f, x: jax.grad(jax.checkpoint(f))(x),
+    "vmap": lambda f, x: jax.vmap(f)(jnp.stack([x, x])),
+    "jit": lambda f, x: jax.jit(lambda v: f(v) + 1)(x),
+    "shard_map": lambda f, x: jax.jit(jax.shard_map(f, mesh=ROWS, in_specs=P(), out_specs=P()))(x),
+}
+
+
+def jitted_target() -> Any:
+    @jax.jit
+    def target(a: Any) -> Any:
+        return (jnp.sin(a) ** 2).sum()
+
+    return target
+
+
+def doubled_target() -> Any:
+    """A linear function: its backward pass has as many arguments as its forward pass."""
+
+    @jax.jit
+    def target(a: Any) -> Any:
+        return a * 2
+
+    return lambda a: target(a).sum()
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_an_event_for_each_compile_in_a_transformation(name: str) -> None:
+    transformed, target = TRANSFORMED[name], jitted_target()
+    expected = transformed(target, VECTOR)
+    jax.clear_caches()
+    for x in (VECTOR, VECTOR, LONGER):
+        with compiles_by_xla("target") as compiled, inspector.watch_retraces() as found:
+            values = transformed(target, x)
+        events = [each for each in found if each.fun_name == "target"]
+        assert len(compiled) <= len(events)
+        assert "unknown" not in [each.cause for each in events]
+        if x is VECTOR:
+            jax.tree.map(np.testing.assert_allclose, jax.tree.leaves(values), jax.tree.leaves(expected))
+
+
+@pytest.mark.parametrize("name", [name for name in TRANSFORMED if name not in ("jit", "shard_map")])
+def test_a_transformation_of_a_compiled_function_is_an_event(name: str) -> None:
+    target = jitted_target()
+    target(VECTOR)
+    with compiles_by_xla("target") as compiled, inspector.watch_retraces() as found:
+        TRANSFORMED[name](target, VECTOR)
+    assert compiled
+    assert len(compiled) <= len(found)  # JAX also traces some derivatives
+    assert {each.cause for each in found if each.event == "compile"} <= {"transformation"}
+    with compiles_by_xla("target") as compiled, inspector.watch_retraces() as found:
+        TRANSFORMED[name](target, VECTOR)
+        target(VECTOR)
+    assert not compiled
+    assert not len(found)
+
+
+@pytest.mark.parametrize("make", [jitted_target, doubled_target])
+def test_the_backward_pass_of_a_new_trace_has_its_cause(make: Any) -> None:
+    target = make()
+    with inspector.watch_retraces() as found:
+        jax.grad(target)(VECTOR)
+        jax.grad(target)(VECTOR)
+    assert {each.cause for each in found} <= {"first call", "defined again"}
+    with inspector.watch_retraces() as found:
+        jax.grad(target)(LONGER)
+    assert found[0].cause == "arguments"
+    assert "transformation" not in [each.cause for each in found]
+
+
+def test_another_batch_and_a_call_outside_of_vmap() -> None:
+    target = jitted_target()
+    batched = jax.vmap(target)
+    batched(BATCH)
+    for call, now in ((lambda: batched(OTHER_BATCH), "f32[5,3]"), (lambda: target(VECTOR), "f32[3]")):
+        with compiles_by_xla("target") as compiled, inspector.watch_retraces() as found:
+            call()
+        (event,) = found
+        assert len(compiled) == 1
+        assert (event.event, event.cause) == ("compile", "transformation")
+        ((change),) = event.changes
+        assert (change.what, change.where, change.now) == ("shape", "a", now)
+        assert __file__ in event.called_at
+    with inspector.watch_retraces() as found:
+        batched(BATCH), batched(OTHER_BATCH), target(VECTOR)
+    assert not len(found)
+
+
+def test_another_batch_in_the_watch_of_the_trace() -> None:
+    target = jitted_target()
+    with compiles_by_xla("target") as compiled, inspector.watch_retraces() as found:
+        jax.vmap(target)(BATCH)
+        jax.vmap(target)(OTHER_BATCH)
+        target(VECTOR)
+    assert len(compiled) == len(found) == 3
+    assert [each.event for each in found] == ["trace", "compile", "compile"]
+    assert [each.cause for each in found][1:] == ["transformation"] * 2
+
+
+def test_a_scan_outside_of_jit() -> None:
+    def body(carry: Any, x: Any) -> Any:
+        return carry + jnp.sin(x), carry
+
+    jax.lax.scan(body, VECTOR, BATCH)
+    with compiles_by_xla("scan") as compiled, inspector.watch_retraces() as found:
+        jax.lax.scan(body, VECTOR, BATCH)
+        jax.lax.scan(body, VECTOR, OTHER_BATCH)
+    (event,) = found
+    assert len(compiled) == 1
+    assert (event.event, event.cause, event.fun_name) == ("compile", "transformation", "body")
+    assert [(change.now, change.before) for change in event.changes] == [("f32[5,3]", "f32[2,3]")]
+
+
+def test_a_compile_after_a_trace_elsewhere() -> None:
+    inner, lowered = jitted_target(), jitted_target()
+    with inspector.watch_retraces():
+        jax.jit(lambda x: inner(x) + 1)(VECTOR)
+        lowered.lower(VECTOR)
+    for target in (inner, lowered):
+        with inspector.watch_retraces() as found:
+            target(VECTOR)
+        assert [(each.event, each.cause) for each in found] == [("compile", "first call")]
+
+
+def test_lowerings_are_compiled_in_any_order() -> None:
+    target = jitted_target()
+    with inspector.watch_retraces() as found:
+        one, other = target.lower(VECTOR), target.lower(LONGER)
+        other.compile()
+        one.compile()
+    assert [each.event for each in found] == ["trace", "trace"]
+
+
+def test_types_that_were_only_traced() -> None:
+    target = jitted_target()
+    target(VECTOR)
+    target.lower(LONGER)
+    with inspector.watch_retraces() as found:
+        target(LONGER)
+    (event,) = found
+    assert (event.event, event.cause) == ("compile", "arguments")
+    assert event.changes == (Changed("shape", "a", "f32[4]", "f32[3]"),)
+
+
+def test_a_function_without_source() -> None:
+    class Halved:
+        def __call__(self, v: Any) -> Any:
+            return v / 2
+
+    called = jax.jit(Halved())
+    called(SQUARE)
+    with inspector.watch_retraces() as found:
+        called(PLACED["device 1"])
+    assert [(each.event, each.cause) for each in found] == [("compile", "placement")]
+
+
+# ------------------------------------------------------------------ errors in the watch
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (cache_misses, "begin_watch"),
+        (cache_misses, "trace"),
+        (cache_misses, "trace_ended"),
+        (cache_misses, "traced_types"),
+        (compile_misses, "compile_again"),
+        (compile_misses, "_variables"),
+        (compile_misses, "_users_debug"),
+        (watches, "_users_place"),
+    ],
+)
+def test_an_error_in_the_watch_is_an_event(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise AttributeError("a name that JAX removed")
+
+    target = jitted_target()
+    target.lower(VECTOR)
+    monkeypatch.setattr(module, name, fail)
+    with inspector.watch_retraces() as found:
+        value = target(VECTOR)
+        jax.grad(target)(LONGER)
+        target(LONGER[:2])
+    assert value == pytest.approx(3 * np.sin(1) ** 2)
+    unknown = [each for each in found if each.cause == "unknown"]
+    assert unknown
+    assert all("AttributeError: a name that JAX removed" in each.explanation for each in unknown)
+    assert partial_eval.logger is logging.getLogger("jax._src.interpreters.partial_eval")
+
+
+def test_an_error_of_a_callback_does_not_fail_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    class Receiver:
+        def heard(self) -> None:
+            raise RuntimeError("no thread can be started")
+
+    receiver, watch = Receiver(), RetraceWatch()
+    watch.start(receiver.heard)
+    try:
+        jitted_target()(VECTOR)
+    finally:
+        watch.stop()
+    assert len(watch.retraces) == 1
+    assert "no thread can be started" in caplog.text
+
+
+def test_listeners_that_the_user_cleared_do_not_fail_the_watch() -> None:
+    with inspector.watch_retraces():
+        monitoring.unregister_event_duration_listener(watches._listener._on_duration)
+    assert not jax.config.jax_explain_cache_misses
+    assert partial_eval.logger is logging.getLogger("jax._src.interpreters.partial_eval")
 
 
 def test_among_equally_close_calls_the_choice_does_not_depend_on_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
