@@ -56,7 +56,7 @@ class Timeline:
 
         A buffer that lies entirely within another one is omitted, for example an operand whose buffer the result reuses;
         of two buffers at the same place the one that is created later is returned. So the sizes of temporaries sum to the
-        live bytes.
+        live bytes. Thread-local values are omitted, because the peak memory does not include them.
 
         Args:
           space: name of the memory space.
@@ -68,7 +68,11 @@ class Timeline:
         if space not in self.spaces:
             raise ParameterError(f"Unknown memory space {short(space)}. This program has {', '.join(self.spaces)}.")
         at = self.peak_position(space) if position is None else position
-        here = (life for life in self.lives if life.space == space and life.start <= at <= life.end)
+        here = (
+            life
+            for life in self.lives
+            if life.space == space and life.start <= at <= life.end and life.kind != "thread-local"
+        )
         return _without_covered(sorted(here, key=lambda life: (-life.byte_size, -life.start)))
 
     def peak_position(self, space: str) -> int:

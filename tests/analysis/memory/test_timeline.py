@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from inspector.analysis.memory.timeline import Timeline, buffer_table, space_tab
 from inspector.compilation.target import Target
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.buffer_assignment import Allocation, BufferAssignment, HeapEvent, Slot
+from tests.absent import needs_tpu
 
 HEAPS = Path(__file__).parents[2] / "hlo" / "data" / "heaps"
 NAMES = sorted(path.name.removesuffix(".json") for path in HEAPS.glob("*.json"))
@@ -208,9 +210,8 @@ def test_buffers_at_the_peak_agree_with_the_curve() -> None:
                     )
                 )
             assert covered == numbers.live_bytes
-            assert {life.kind for life in here} >= {life.kind for life in use.lives if life.space == space} - {
-                "temporary"
-            }
+            kinds = {life.kind for life in use.lives if life.space == space}
+            assert {life.kind for life in here} | {"temporary", "thread-local"} >= kinds
     assert use.schedule[use.peak_position("HBM")] == use.spaces["HBM"].peak_instruction
     with pytest.raises(ParameterError, match=r"Unknown memory space 'disk'. This program has "):
         use.alive("disk")
@@ -249,3 +250,14 @@ def test_live_buffers_sum_to_the_live_bytes(name: str) -> None:
     for space in use.spaces:
         alive = [life for life in use.alive(space) if life.kind == "temporary"]
         assert sum(life.byte_size for life in alive) == use.spaces[space].live_bytes
+
+
+@pytest.mark.parametrize("target", ["cpu", pytest.param("tpu:v5e:1x1", marks=needs_tpu)])
+def test_live_buffers_are_at_most_the_peak_memory(target: str) -> None:
+    argument = jax.ShapeDtypeStruct((32, 512), jnp.float32)
+    lowered = inspector.lower(lambda x: jax.lax.top_k(x, 5), argument, target=target)
+    compiled = lowered.compile(target=target, products=("buffers",))
+    use = compiled.timeline()
+    main = compiled.memory.main
+    assert any(life.kind == "thread-local" for life in use.lives), "the reducer's scalars"
+    assert sum(life.byte_size for life in use.alive(main)) <= compiled.memory.peak_bytes
