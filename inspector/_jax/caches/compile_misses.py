@@ -145,16 +145,14 @@ def _users_debug(debug: Any, jaxpr: Any) -> Any:
     """
     if _is_users(debug):
         return debug
-    is_step = False  # of a `shard_map` outside of `jax.jit`, which compiles each operation separately, without a name
     pending = [] if jaxpr is None else [_open(jaxpr)]
     while pending:
         each = pending.pop(0)
         if _is_users(each.debug_info):
             return each.debug_info
         if len(each.eqns) == 1:
-            is_step |= each.eqns[0].primitive.name == "shard_map"
             pending += map(_open, core.jaxprs_in_params(each.eqns[0].params))
-    return None if debug.func_filename or is_step else debug
+    return None if debug.func_filename else debug
 
 
 def _is_users(debug: Any) -> bool:

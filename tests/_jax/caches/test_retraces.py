@@ -276,6 +276,17 @@ def test_an_expectation_names_the_argument() -> None:
     assert "sharding" in str(caught.value)
 
 
+def test_an_expectation_of_types_that_were_traced_before() -> None:
+    target = jitted_target()
+    target(LONGER)
+    checked = inspector.expect(target, VECTOR)
+    with pytest.raises(inspector.errors.ExpectationError, match=r"expected none, got 1: arguments") as caught:
+        checked.no_recompile(LONGER)
+    assert "f32[4]" in str(caught.value)
+    with pytest.raises(inspector.errors.ExpectationError, match=r"expected none, got 1: arguments"):
+        inspector.expect(jax.vmap(target), BATCH).no_recompile(OTHER_BATCH)
+
+
 def test_the_argument_that_is_placed_elsewhere_is_named() -> None:
     @jax.jit
     def added(unused: Any, params: Any, x: Any) -> Any:
@@ -480,6 +491,15 @@ def test_a_scan_outside_of_jit() -> None:
     assert len(compiled) == 1
     assert (event.event, event.cause, event.fun_name) == ("compile", "transformation", "body")
     assert [(change.now, change.before) for change in event.changes] == [("f32[5,3]", "f32[2,3]")]
+
+
+def test_a_shard_map_outside_of_jit() -> None:
+    sharded = jax.shard_map(jnp.tanh, mesh=ROWS, in_specs=P("d"), out_specs=P("d"))
+    for x in (BATCH, BATCH, jnp.ones((4, 3))):
+        with compiles_by_xla("<unnamed function>") as compiled, inspector.watch_retraces() as found:
+            sharded(x)
+        assert compiled
+        assert len(compiled) <= len(found)
 
 
 def test_a_compile_after_a_trace_elsewhere() -> None:
