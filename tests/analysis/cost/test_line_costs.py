@@ -195,7 +195,7 @@ def test_memory_at_the_peak_stands_at_the_lines_that_made_it() -> None:
 
 def test_without_a_source_the_table_is_of_the_first_text() -> None:
     scope: dict[str, Any] = {}
-    exec("f = lambda a, b: (a @ b).sum()", {}, scope)
+    exec(compile("f = lambda a, b: (a @ b).sum()", "<no such file>", "exec"), {}, scope)
     lowered = inspector.lower(scope["f"], np.ones((8, 8), np.float32), np.ones((8, 8), np.float32))
     costs = lowered.line_costs(lowered.compile())
     assert "source" not in costs.listings

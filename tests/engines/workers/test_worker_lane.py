@@ -356,8 +356,8 @@ def test_a_worker_that_does_not_start_is_reported_with_a_remedy() -> None:
     cases: list[tuple[Environment, Exception, type[Exception], str]] = [
         (HERE, StartError("no room."), WorkerLostError, "no room. Use engine='inline'"),
         (Environment("tpu"), StartError("no room."), WorkerLostError, r"inspector.targets\(\) shows whether the compiler for tpu"),
-        (Environment("tpu", init_args=("--xla_x=1",)), StartError("no room."), WorkerDiedError, "started with --xla_x=1. Remove"),
-        (Environment("cpu", 2, ("--xla_y=2",)), StartError("no room."), WorkerDiedError, "started with --xla_y=2. Remove"),
+        (Environment("tpu", init_args=("--xla_x=1",)), StartError("no room."), WorkerDiedError, "Flags read at its start: --xla_x=1. Remove"),
+        (Environment("cpu", 2, ("--xla_y=2",)), StartError("no room."), WorkerDiedError, "Flags read at its start: --xla_y=2. Remove"),
         (HERE, StartTimeoutError("too long."), WorkerLostError, "too long. Use engine='inline'"),
     ]  # fmt: skip
     for where, error, kind, said in cases:
