@@ -134,6 +134,13 @@ def of_resources(error: BaseException, doing: str) -> InspectorError | None:
     return ResourceError(found)
 
 
+OPTIMIZED = (
+    "XLA cannot compile this module again, because it is optimized already. Open the module before optimization: the text of"
+    " jax.jit(f).lower(...).as_text(), or the before_optimizations file of a dump."
+)
+"""The error for an optimized module whose instructions only the original compile can produce."""
+
+
 class WorkerDiedError(InspectorError, RuntimeError):
     """The worker process ended while it compiled or ran a program, for example because XLA crashed. Nothing else was lost.
 

@@ -15,7 +15,7 @@ from inspector import platforms
 from inspector.compilation.options.options import Options
 from inspector.errors import OptionError
 from inspector.hlo.devices.mesh import Mesh
-from inspector.support.cross_process import Portable
+from inspector.support.cross_process import TRAVELS, Portable
 from inspector.support.units import format_array, format_bytes, format_list
 
 
@@ -119,6 +119,7 @@ class Program(Portable):
         groups; otherwise ().
       device_ids: JAX's ids of the devices that the function names, one for each partition, in their order; None if it names
         none, as with an `AbstractMesh` or an axis environment. Targets that have these devices compile for them.
+      is_optimized: True for a module that a compiler has optimized; XLA cannot compile most of them again.
       callbacks: the host callbacks, for an engine in this process.
       binding: converts the arguments of a call to the program's arrays, or None. Callbacks and binding stay in the process
         and are not compared.
@@ -134,6 +135,7 @@ class Program(Portable):
     host_callbacks: bool = False
     named_axes: tuple[NamedAxes, ...] = ()
     device_ids: tuple[int, ...] | None = None
+    is_optimized: bool = dataclasses.field(default=False, compare=False, repr=False, metadata=TRAVELS)
     callbacks: object = dataclasses.field(default=None, compare=False, repr=False)
     binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
 

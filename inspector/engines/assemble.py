@@ -17,6 +17,7 @@ from inspector.compilation.memory import Memory
 from inspector.compilation.options.flag_targets import check_targets, target_warnings
 from inspector.compilation.options.pass_names import pass_warnings
 from inspector.compilation.preview import COUNTING, Preview, assigned_memory
+from inspector.compilation.program import Program
 from inspector.compilation.records.buffers import Buffers
 from inspector.compilation.records.registry import RECORDS
 from inspector.compilation.request import CompileRequest, RunReply
@@ -24,7 +25,7 @@ from inspector.engines.unreadable_parts import readable
 from inspector.engines.workers import messages
 from inspector.engines.workers.pending_executable import Awaited
 from inspector.engines.workers.process_output import warnings_in
-from inspector.errors import CompilationError, OptionError, TargetError, Unavailable, WorkerDiedError
+from inspector.errors import OPTIMIZED, CompilationError, OptionError, TargetError, Unavailable, WorkerDiedError
 from inspector.platforms import PLATFORMS
 from inspector.support import deferred, json_values
 
@@ -91,6 +92,15 @@ def request_warnings(request: CompileRequest) -> tuple[str, ...]:
     """Returns warnings about parts of the request that XLA silently ignores or replaces."""
     platform = request.program.platform
     return (*pass_warnings(request.build_options, platform), *target_warnings(request.options, platform))
+
+
+def refusal(error: CompilationError, program: Program) -> CompilationError:
+    """Returns the error of a compile, with the likely cause and the remedy if the program is optimized already."""
+    if not program.is_optimized or "RESOURCE_EXHAUSTED" in str(error):
+        return error
+    explained = CompilationError(f"{error} {OPTIMIZED}")
+    explained.buffers = error.buffers
+    return explained
 
 
 def make_compiled(

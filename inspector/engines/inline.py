@@ -22,7 +22,7 @@ from inspector.compilation.target import Target
 from inspector.engines.job_queue import Lane, advance, compiling, running
 from inspector.engines.serving import Server, callbacks_of, compiler_of
 from inspector.engines.workers.counting import Count, count_here
-from inspector.errors import CancelledError, TargetError
+from inspector.errors import CancelledError, CompilationError, TargetError
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class InlineEngine:
     def _compile(self, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.compiling.configuration import read_config
         from inspector.compilation.options.flag_targets import start_warnings
-        from inspector.engines.assemble import Shower, check_request, request_warnings
+        from inspector.engines.assemble import Shower, check_request, refusal, request_warnings
         from inspector.engines.workers.messages import plain_compile
 
         queue_s = job.elapsed_s
@@ -103,7 +103,10 @@ class InlineEngine:
         callbacks = callbacks_of(request.program)
         plain = plain_compile(request, read_config())
         server = self._server(request.target)
-        report = server.compile(plain, lambda stage: advance(job, stage), callbacks)
+        try:
+            report = server.compile(plain, lambda stage: advance(job, stage), callbacks)
+        except CompilationError as e:
+            raise refusal(e, request.program) from e.__cause__
         Shower(job, request, self.name, queue_s, warnings).result(report)
         _ = report.executable  # otherwise, XLA's executable would live as long as the result
         return job.result()

@@ -197,6 +197,7 @@ def _module_program(settled: Settled, platform: str) -> Program:
         options=settled.options,
         mesh=settled.mesh,
         platform=platform,
+        is_optimized=settled.is_optimized,
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ class Settled:
       options: build options that the module implies.
       mesh: its Shardy mesh over all partitions, or None.
       donated: numbers of the parameters whose buffers results may reuse.
+      is_optimized: whether a compiler has optimized the module: it has a schedule or fusions.
       notes: notes to the user on derived, changed or dropped information.
     """
 
@@ -45,6 +46,7 @@ class Settled:
     options: Options
     mesh: Mesh | None
     donated: frozenset[int]
+    is_optimized: bool
     notes: tuple[str, ...]
 
 
@@ -100,7 +102,8 @@ def settle(contents: module_contents.Contents, platform: str) -> Settled:
         allow_spmd_sharding_propagation_to_output=header_booleans(header, f"{_PROPAGATION}_output"),
     )
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == counts.num_partitions), None)
-    return Settled(contents, options, mesh, frozenset((*donors, *aliased)), tuple(notes))
+    is_optimized = source is not None and (_is_scheduled(module) or "fusion" in module.columns.opcodes.values)
+    return Settled(contents, options, mesh, frozenset((*donors, *aliased)), is_optimized, tuple(notes))
 
 
 def _check_layout(module: Module, stated: Any) -> None:
@@ -197,8 +200,12 @@ def _chosen_layouts(parameters: Sequence[Any], results: Sequence[Any]) -> Iterat
         )
 
 
+def _is_scheduled(module: Module) -> bool:
+    return bool(module.columns.module.HasField("schedule"))
+
+
 def _losses(source: Module, compiled: Module, per_device: bool) -> Iterator[str]:
-    if source.columns.module.HasField("schedule"):
+    if _is_scheduled(source):
         yield "the module's schedule is dropped: XLA schedules the program again"
     lost = losses(source, compiled, ("sharding", "frontend_attributes") if per_device else ())
     if lost:

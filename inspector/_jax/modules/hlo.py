@@ -16,7 +16,7 @@ from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
-from inspector.errors import ModuleError
+from inspector.errors import OPTIMIZED, ModuleError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,8 +59,9 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, SourceHlo]:
         if stablehlo.SHARDY_PREFIX.encode() in converted and stablehlo.carries_shardy(parsed):
             _drop_result_shardings(parsed)
     except Exception as e:
+        remedy = f" {OPTIMIZED}" if "is_scheduled=true" in header else ""
         raise ModuleError(
-            f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo)}"
+            f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo)}{remedy}"
         ) from e
     return stablehlo.to_bytecode(parsed), SourceHlo(header, proto)
 

@@ -8,6 +8,7 @@ worker, which the fork server makes in some tens of milliseconds.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from inspector.engines.workers.machine_memory import most_workers
 from inspector.engines.workers.process_output import warnings_in
 from inspector.engines.workers.worker_lane import WorkerLane, WorkerRequest
 from inspector.engines.workers.worker_lane import WorkerSettings as WorkerSettings
-from inspector.errors import CompilationError, ExecutionError, TargetError, Unavailable, WorkerDiedError
+from inspector.errors import OPTIMIZED, CompilationError, ExecutionError, TargetError, Unavailable, WorkerDiedError
 
 if TYPE_CHECKING:
     from inspector.engines.workers.counting import Counts
@@ -123,7 +124,7 @@ class WorkerEngine:
 
     def _compile(self, lane: WorkerLane, job: Job[CompiledProgram], request: CompileRequest) -> CompiledProgram:
         from inspector._jax.compiling.configuration import read_config
-        from inspector.engines.assemble import Shower, check_request, request_warnings
+        from inspector.engines.assemble import Shower, check_request, refusal, request_warnings
         from inspector.engines.workers import messages
 
         queue_s = job.elapsed_s
@@ -134,11 +135,16 @@ class WorkerEngine:
         message = messages.write_compile(plain)
         warnings = request_warnings(request)
         show = Shower(job, request, self.name, queue_s, warnings)
+        asked = WorkerRequest(message, compiling(request), request.options, show.report, show)
+        if request.program.is_optimized:
+            asked = dataclasses.replace(asked, cause=OPTIMIZED)
         try:
-            lane.ask(job, WorkerRequest(message, compiling(request), request.options, show.report, show))
+            lane.ask(job, asked)
         except (CompilationError, WorkerDiedError) as e:
             show.failed(e)
-            if not warnings or not isinstance(e, WorkerDiedError):
+            if isinstance(e, CompilationError):
+                raise refusal(e, request.program) from e.__cause__
+            if not warnings:
                 raise
             # An invalid list of passes to enable can crash XLA, so the message includes the warnings.
             with_warnings = type(e)(" ".join([str(e), *warnings]))

@@ -86,6 +86,7 @@ class WorkerRequest(Generic[T_co]):
       options: the user's options, which the message lists when the worker dies.
       read: converts the header and blobs of the reply.
       show: receives the messages before the reply and after it.
+      cause: the likely cause of a crash with default flags.
     """
 
     message: Message
@@ -93,6 +94,7 @@ class WorkerRequest(Generic[T_co]):
     options: Options
     read: Callable[[Header, list[bytes]], T_co]
     show: Shower | None = None
+    cause: str = "The module or its inputs may be too large for XLA on this machine."
 
 
 class WorkerLane:
@@ -289,11 +291,7 @@ class WorkerLane:
             return WorkerDiedError(
                 f"The worker's reply while {what} {with_flags} cannot be read, so the worker was stopped: {cause} {_REMEDY}"
             )
-        advice = (
-            "Remove or change a flag and try again."
-            if options.as_dict()
-            else "The module or its inputs may be too large for XLA on this machine."
-        )
+        advice = "Remove or change a flag and try again." if options.as_dict() else request.cause
         fatal = f": {death.fatal}" if death.fatal else ""
         if death.is_from_outside:
             return WorkerLostError(
