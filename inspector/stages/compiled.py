@@ -222,7 +222,9 @@ def as_compiled(program: CompiledProgram) -> Compiled:
         return program
     passes = program.passes
     return deferred.convert(
-        Compiled, program, passes=CompilerPasses.of(passes) if isinstance(passes, Passes) else passes
+        Compiled,
+        program,
+        passes=CompilerPasses.of(passes, program.module) if isinstance(passes, Passes) else passes,
     )
 
 

@@ -15,6 +15,7 @@ from inspector.compilation.options.options import Options
 from inspector.compilation.records.passes import Pass, Passes
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
+from inspector.hlo.source import merged_names
 from inspector.support.notebook import short
 
 if TYPE_CHECKING:
@@ -27,21 +28,34 @@ _PROPAGATIONS = ("shardy-xla", "sharding-propagation")
 class CompilerPasses(Passes):
     """The passes of one compile. Its fields are those of `Passes`, which a worker process recorded."""
 
-    __slots__ = ("_history", "_whole")
+    __slots__ = ("_history", "_optimized", "_whole")
 
     @classmethod
-    def of(cls, passes: Passes) -> Self:
-        """Returns recorded passes as `CompilerPasses`; the same value if they are."""
+    def of(cls, passes: Passes, optimized: Callable[[], Module] | None = None) -> Self:
+        """Returns recorded passes as `CompilerPasses`; the same value if they are.
+
+        Args:
+          passes: the recorded passes.
+          optimized: returns the optimized HLO, whose tuple elements some texts of passes leave out; None if unknown.
+        """
         if isinstance(passes, cls):
             return passes
-        return cls(**{field.name: getattr(passes, field.name) for field in dataclasses.fields(passes)})
+        known = cls(**{field.name: getattr(passes, field.name) for field in dataclasses.fields(passes)})
+        object.__setattr__(known, "_optimized", optimized)
+        return known
+
+    def _operations(self) -> frozenset[str]:
+        """Returns the op_names in the optimized HLO; none if it is unknown."""
+        optimized: Callable[[], Module] | None = getattr(self, "_optimized", None)
+        origins = () if optimized is None else optimized().known_origins
+        return frozenset(name for origin in origins for name in (origin.op_name, *merged_names(origin.op_name)))
 
     @property
     def history(self) -> History:
         """All snapshots, parsed once. The changes of each pass are computed on first access."""
         known: History | None = getattr(self, "_history", None)
         if known is None:
-            known = History(self)
+            known = History(self, self._operations)
             object.__setattr__(self, "_history", known)
         return known
 

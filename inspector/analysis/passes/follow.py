@@ -109,15 +109,19 @@ class History:
     Comparisons of snapshots are cached; the cache is bounded.
     """
 
-    def __init__(self, passes: Passes) -> None:
+    def __init__(self, passes: Passes, operations: Callable[[], frozenset[str]] = frozenset) -> None:
         """Reads the snapshots' lines.
+
+        Args:
+          passes: the recorded passes.
+          operations: returns the op_names in the compiled program; none if they are unknown.
 
         Raises:
           ParameterError: no passes were recorded.
         """
         if not len(passes):
             raise ParameterError("No passes were recorded, so there is nothing to compare or follow.")
-        self.passes = passes
+        self.passes, self._operations = passes, operations
         self.snapshots = Snapshots(passes[0].texts)
         self.steps = steps(passes)
         self._known: dict[tuple[int, int], tuple[Correspondence, Words]] = {}
@@ -200,6 +204,9 @@ class History:
         where = f"pass {death.index} {death.name}"
         kinds = self._kinds(self.text_at(place), names)
         same = [name for name in self._final if self._final[name].keys() & kinds.keys()]
+        if not same and (carried := kinds.keys() & self._carried):
+            fate = f"{death.word} by {where}, {death.text}; the compiled program still names {some(sorted(carried))}"
+            return fate, [], Certainty.LOST
         if not same:
             return f"gone since {where}: {death.word} {death.text}", [], death.certainty
         alike = [name for name in same if any(self._final[name].get(each) == kind for each, kind in kinds.items())]
@@ -236,6 +243,11 @@ class History:
             for row in rows
             if row.line.op_name and row.line.opcode != "parameter"
         }
+
+    @functools.cached_property
+    def _carried(self) -> frozenset[str]:
+        """The operations that the compiled program names, also in tuple elements, which texts of passes can leave out."""
+        return self._operations()
 
     def _named(self, last: Sequence[str]) -> str:
         """Lists instructions of the compiled program with the fusions that contain them."""

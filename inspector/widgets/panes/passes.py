@@ -64,7 +64,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Returns the list of passes."""
         passes = compiled.passes
-        known = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes)
+        known = passes if isinstance(passes, Unavailable) else CompilerPasses.of(passes, compiled.module)
         self.store(variant, known)
         lowering = {} if variant.lowered is None else variant.lowered.timings
         return [_pass_list(variant.number, known, compile_time(compiled, lowering))]

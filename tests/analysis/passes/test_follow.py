@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -189,3 +190,19 @@ def test_python_frames_are_those_of_the_proto() -> None:
     deep = {stack[:1] for stack in stacks if stack and stack[0][0] == __file__}
     assert deep
     assert deep <= {stack[:1] for stack in read}
+
+
+def test_an_operation_that_only_a_tuple_element_still_names_is_not_certainly_gone() -> None:
+    def layers(weights: Any, x: Any) -> Any:
+        body = jax.checkpoint(lambda h, w: (jax.nn.silu(h @ w) + h, None))
+        return jax.lax.scan(body, x, weights)[0]
+
+    gradient = jax.grad(lambda *args: (layers(*args) ** 2).sum(), (0, 1))
+    arguments = jax.ShapeDtypeStruct((3, 64, 64), jnp.float32), jax.ShapeDtypeStruct((16, 64), jnp.float32)
+    compiled = inspector.lower(gradient, *arguments).compile(target="cpu", products=("passes",))
+    named = {instruction.op_name for instruction in compiled.module().instructions()}
+    barriers = [i for i in compiled.passes.module(0, before=True).instructions() if i.opcode == "opt-barrier"]
+    assert barriers
+    for barrier in barriers:
+        if barrier.op_name in named:
+            assert not compiled.passes.follow(barrier.name).fate.startswith("gone")
