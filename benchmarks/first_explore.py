@@ -75,7 +75,8 @@ variant.job.preview()
 now("preview")
 ex.wait()
 now("all")
-assert not variant.compiled.from_cache
+from inspector.compilation.compiled import is_from_cache
+assert not is_from_cache(variant.compiled)
 ex.close()
 print(json.dumps(told))
 """

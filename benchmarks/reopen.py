@@ -50,7 +50,10 @@ def send_and_note(self, document):
 jax.stages.Lowered.__init__, App.publish_document = init_and_note, send_and_note
 """
 
-TELL = "print(json.dumps({**seen, 'cached': ex.baseline.compiled.from_cache}))"
+TELL = """
+from inspector.compilation.compiled import is_from_cache
+print(json.dumps({**seen, 'cached': is_from_cache(ex.baseline.compiled)}))
+"""
 
 RUN = """async limit => {
   window.jupyterapp.commands.execute('notebook:run-cell');
