@@ -83,7 +83,7 @@ def _source(row: Mapping[str, Any]) -> object:
     if pd.isna(row["source_file"]):
         return None
     library = row["library_line"]
-    return f"{row['source_file']}:{row['source_line']}" + ("" if pd.isna(library) else f" → {library}")
+    return f"{row['source_file']}:{row['source_line']}" + ("" if pd.isna(library) else f" ({library})")
 
 
 def _shown(name: str, kind: Kind, title: str, tooltip: str, unit: Unit | None = None) -> TableColumn[Mapping[str, Any]]:
@@ -217,7 +217,8 @@ def _totals(
     """
     in_computation = module.columns.in_computation
     counts = list(dict.fromkeys(place.executions for place in here))
-    of_computation = np.array([counts.index(place.executions) for place in here])
+    number_of = {count: number for number, count in enumerate(counts)}
+    of_computation = np.array([number_of[place.executions] for place in here])
     pairs = codes * len(counts) + of_computation[in_computation]
     elsewhere = fused | module.columns.opcode_is(FLOW.__contains__)
     pairs = np.where(elsewhere, -1, pairs)

@@ -43,16 +43,16 @@ def options(search: tuple[str, ...], is_long: bool, as_json: bool) -> None:
     with working("reading the installed compilers"):
         from inspector.toolchain.flags.catalog import OPTION_COLUMNS, find_options
 
-        found = find_options(" ".join(search))
+        matches = find_options(" ".join(search))
     if as_json:
-        print_json(records(OPTION_COLUMNS.data_frame(found)))
+        print_json(records(OPTION_COLUMNS.data_frame(matches)))
     elif is_long:
-        for option in found:
+        for option in matches:
             click.echo(f"{option.name}  ({option.type}, default {option.default!r}, {option.channel})")
             if option.choices:
                 click.echo(f"    one of {option.choices}")
             click.echo(f"    {option.description}\n")
     else:
-        print_described(OPTION_COLUMNS, found)
-    if not found:
+        print_described(OPTION_COLUMNS, matches)
+    if not matches:
         raise SystemExit(1)

@@ -232,17 +232,17 @@ class RetraceWatch:
         """True while the watch is started."""
         return self._callback is not None
 
-    def start(self, heard: Callable[[], None]) -> None:
+    def start(self, callback: Callable[[], None]) -> None:
         """Starts the watch.
 
         Args:
-          heard: a method, held by a weak reference; called after each retrace, on the tracing thread.
+          callback: a method, held by a weak reference; called after each retrace, on the tracing thread.
         """
         from inspector._jax.caches import cache_miss_events
 
         if not self.is_on:
             cache_miss_events.watch(self._append)
-        self._callback = weakref.WeakMethod(heard)
+        self._callback = weakref.WeakMethod(callback)
 
     def stop(self) -> None:
         """Stops the watch; keeps the retraces listed so far."""
@@ -254,6 +254,6 @@ class RetraceWatch:
 
     def _append(self, miss: Miss) -> None:
         self._latest.append(_retrace(miss))
-        callback = self._callback and self._callback()
-        if callback:
-            callback()
+        notify = self._callback and self._callback()
+        if notify:
+            notify()

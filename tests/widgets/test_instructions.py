@@ -18,7 +18,7 @@ from inspector.widgets.panes import instructions
 from inspector.widgets.panes.instructions import InstructionsPane
 from tests.widgets.fakes import Mailbox, finished
 
-NOT_COUNTED = Unavailable("nobody counts it")
+NOT_COUNTED = Unavailable("its cost is not counted")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_rows_are_sorted_by_any_column_with_unknown_values_last(explorer: Explor
     columns = [head["name"] for head in ask(box, 30)["columns"]]
     flops = by_flops[-1]["cells"][columns.index("flops")]
     assert flops["value"] is None
-    assert "flops: nobody counts it" in flops["note"]
+    assert "flops: its cost is not counted" in flops["note"]
     assert by_flops[0]["cells"][columns.index("flops")]["text"] == str(len(names) - 1)
     rising = ask(box, 2, is_descending=False)["rows"]
     assert [name_of(row) for row in rising] == [*names[1:], names[0]]

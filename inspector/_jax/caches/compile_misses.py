@@ -30,8 +30,8 @@ def compile_again(frame: FrameType | None) -> Miss | None:
     Args:
       frame: frame of a listener for JAX's event of a finished compile, on the thread that compiled.
     """
-    found, is_backward = _variables(frame)
-    program = _Program.read(found["from_hlo"], found.get("pjit", {}).get("jaxpr"), is_backward)
+    variables, is_backward = _variables(frame)
+    program = _Program.read(variables["from_hlo"], variables.get("pjit", {}).get("jaxpr"), is_backward)
     debug = program.debug
     if debug is None:
         return None
@@ -40,10 +40,10 @@ def compile_again(frame: FrameType | None) -> Miss | None:
         is_first, miss = trace
         text = "XLA compiles another derivative of a new trace, such as its backward pass."
         return None if is_first else dataclasses.replace(miss, event="compile", called_at="", explanation=text)
-    earlier = [*_other_devices(found["_cached_compilation"]), *_other_placements(program)]
+    earlier = [*_other_devices(variables["_cached_compilation"]), *_other_placements(program)]
     if earlier:
         return _miss(debug, min(earlier, key=len))
-    was_compiled = _was_compiled(found["_cached_compilation"]["computation"])
+    was_compiled = _was_compiled(variables["_cached_compilation"]["computation"])
     return _miss(debug, ()) if was_compiled else _other_program(program)
 
 
@@ -85,21 +85,21 @@ def _variables(frame: FrameType | None) -> tuple[Mapping[str, Mapping[str, Any]]
     Raises:
       LookupError: a function is not on the stack.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    variables: dict[str, Mapping[str, Any]] = {}
     is_backward = False
     while frame is not None:
         name, module = frame.f_code.co_name, frame.f_globals
         if module is vars(pxla) and name in ("from_hlo", "_cached_compilation"):
-            found.setdefault(name, frame.f_locals)
-        elif module is vars(pjit) and "pjit" not in found and "jaxpr" in frame.f_locals:
-            found["pjit"] = frame.f_locals
+            variables.setdefault(name, frame.f_locals)
+        elif module is vars(pjit) and "pjit" not in variables and "jaxpr" in frame.f_locals:
+            variables["pjit"] = frame.f_locals
         elif module is vars(ad) and name.startswith("backward_pass"):
             is_backward = True
         frame = frame.f_back
     for name in ("_cached_compilation", "from_hlo"):
-        if name not in found:
+        if name not in variables:
             raise LookupError(f"JAX's function {name} is not on the stack")
-    return found, is_backward
+    return variables, is_backward
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
 
 from inspector.analysis.cost.roofline_groups import Group
 from inspector.analysis.cost.roofline_point import Point
@@ -10,6 +12,8 @@ from inspector.errors import Unavailable
 from inspector.hlo.source import library_text, line_text
 from inspector.support.columns import TableColumn, TableDescription, View
 from inspector.support.units import format_seconds
+
+T = TypeVar("T")
 
 _BOTH: tuple[View, ...] = ("data_frame", "pane")
 _UNIT = (
@@ -51,39 +55,62 @@ def _exposed(link_bytes: float, exposed_s: float | Unavailable) -> str:
     )
 
 
+def _amounts(sums_of: Callable[[T], Point | Group]) -> tuple[TableColumn[T], ...]:
+    """Returns the columns that kernels and groups share, after time and share."""
+    return (
+        TableColumn("flops", "float", lambda row: sums_of(row).flops, "flops", "FLOPs of all runs", "count", _BOTH),
+        TableColumn(
+            "main_memory_bytes", "float", lambda row: sums_of(row).main_memory_bytes, "bytes",
+            "Bytes read from and written to main memory", "bytes", _BOTH,
+        ),
+        TableColumn(
+            "link_bytes", "float", lambda row: sums_of(row).link_bytes, "links",
+            "Bytes that one device sends to other devices", "bytes", _BOTH,
+        ),
+        TableColumn(
+            "exposed_s", "float", lambda row: sums_of(row).exposed_s, "exposed",
+            "Link time that no kernel hides, estimated from the times at the roof", "seconds", _BOTH,
+            text=lambda row: _exposed(sums_of(row)),
+        ),
+        TableColumn(
+            "filled", "float", lambda row: _known(sums_of(row).filled), "unit", _UNIT, views=_BOTH,
+            text=lambda row: _percent(sums_of(row).filled, 0),
+        ),
+    )  # fmt: skip
+
+
+def _time(sums_of: Callable[[T], Point | Group]) -> TableColumn[T]:
+    return TableColumn(
+        "least_s", "float", lambda row: sums_of(row).least_s, "estimated time", "Time at the limiting roof, for all runs",
+        "seconds", _BOTH,
+    )  # fmt: skip
+
+
+def _share(share_of: Callable[[T], float | Unavailable | None]) -> TableColumn[T]:
+    return TableColumn(
+        "share", "float", share_of, "share", "Share of the estimated time of all kernels", views=_BOTH,
+        text=lambda row: _percent(share_of(row)),
+    )  # fmt: skip
+
+
+def _point(row: KernelRow) -> Point:
+    return row.point
+
+
+def _itself(group: Group) -> Group:
+    return group
+
+
 KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
     TableColumn("name", "text", lambda row: row.point.name, "kernel", "Name of the kernel's instruction", views=_BOTH),
     TableColumn("opcode", "text", lambda row: row.point.opcode, "opcode", "Kind of instruction", views=_BOTH),
     TableColumn("executions", "int", lambda row: row.point.executions),
-    TableColumn(
-        "least_s", "float", lambda row: row.point.least_s, "estimated time", "Time at the limiting roof, for all runs",
-        "seconds", _BOTH,
-    ),
-    TableColumn(
-        "share", "float", lambda row: row.share, "share", "Share of the estimated time of all kernels", views=_BOTH,
-        text=lambda row: _percent(row.share),
-    ),
+    _time(_point),
+    _share(lambda row: row.share),
     TableColumn("bound_by", "text", lambda row: row.point.bound_by, "bound by", "The roof that limits it", views=_BOTH),
-    TableColumn("flops", "float", lambda row: row.point.flops, "flops", "FLOPs of all runs", "count", _BOTH),
-    TableColumn(
-        "main_memory_bytes", "float", lambda row: row.point.main_memory_bytes, "bytes",
-        "Bytes read from and written to main memory", "bytes", _BOTH,
-    ),
-    TableColumn(
-        "link_bytes", "float", lambda row: row.point.link_bytes, "links", "Bytes that one device sends to other devices",
-        "bytes", _BOTH,
-    ),
-    TableColumn(
-        "exposed_s", "float", lambda row: row.point.exposed_s, "exposed",
-        "Link time that no kernel hides, estimated from the times at the roof", "seconds", _BOTH,
-        text=lambda row: _exposed(row.point.link_bytes, row.point.exposed_s),
-    ),
+    *_amounts(_point),
     TableColumn("algorithm", "text", lambda row: row.point.algorithm),
     TableColumn("intensity", "float", lambda row: _known(row.point.intensity)),
-    TableColumn(
-        "filled", "float", lambda row: _known(row.point.filled), "unit", _UNIT, views=_BOTH,
-        text=lambda row: _percent(row.point.filled, 0),
-    ),
     TableColumn("scope", "text", lambda row: row.point.scope),
     TableColumn("source_file", "text", lambda row: row.point.line and row.point.line.file),
     TableColumn("source_line", "int", lambda row: row.point.line and row.point.line.line),
@@ -101,32 +128,9 @@ KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
 GROUP_COLUMNS: TableDescription[Group] = TableDescription(
     TableColumn("name", "text", lambda group: group.name, "name", "The common property", views=_BOTH),
     TableColumn("kernels", "int", lambda group: len(group.points), "kernels", "Number of kernels", views=_BOTH),
-    TableColumn(
-        "least_s", "float", lambda group: group.least_s, "estimated time", "Time at the limiting roof, for all runs",
-        "seconds", _BOTH,
-    ),
-    TableColumn(
-        "share", "float", lambda group: group.share, "share", "Share of the estimated time of all kernels", views=_BOTH,
-        text=lambda group: _percent(group.share),
-    ),
-    TableColumn("flops", "float", lambda group: group.flops, "flops", "FLOPs of all runs", "count", _BOTH),
-    TableColumn(
-        "main_memory_bytes", "float", lambda group: group.main_memory_bytes, "bytes",
-        "Bytes read from and written to main memory", "bytes", _BOTH,
-    ),
-    TableColumn(
-        "link_bytes", "float", lambda group: group.link_bytes, "links", "Bytes that one device sends to other devices",
-        "bytes", _BOTH,
-    ),
-    TableColumn(
-        "exposed_s", "float", lambda group: group.exposed_s, "exposed",
-        "Link time that no kernel hides, estimated from the times at the roof", "seconds", _BOTH,
-        text=lambda group: _exposed(group.link_bytes, group.exposed_s),
-    ),
-    TableColumn(
-        "filled", "float", lambda group: _known(group.filled), "unit", _UNIT, views=_BOTH,
-        text=lambda group: _percent(group.filled, 0),
-    ),
+    _time(_itself),
+    _share(lambda group: group.share),
+    *_amounts(_itself),
     TableColumn("slowest", "text", lambda group: group.points[0].name, "slowest kernel", "Name of the slowest kernel", views=("pane",)),
     first=("name", "kernels", "flops", "main_memory_bytes", "link_bytes", "least_s", "exposed_s", "filled", "share"),
 )  # fmt: skip

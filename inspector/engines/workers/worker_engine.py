@@ -135,11 +135,11 @@ class WorkerEngine:
         message = messages.write_compile(plain)
         warnings = request_warnings(request)
         show = Shower(job, request, self.name, queue_s, warnings)
-        asked = WorkerRequest(message, compiling(request), request.options, show.report, show)
+        worker_request = WorkerRequest(message, compiling(request), request.options, show.report, show)
         if request.program.is_optimized:
-            asked = dataclasses.replace(asked, cause=OPTIMIZED)
+            worker_request = dataclasses.replace(worker_request, cause=OPTIMIZED)
         try:
-            lane.ask(job, asked)
+            lane.ask(job, worker_request)
         except (CompilationError, WorkerDiedError) as e:
             show.failed(e)
             if isinstance(e, CompilationError):
