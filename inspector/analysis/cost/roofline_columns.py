@@ -49,10 +49,10 @@ def _percent(share: float | Unavailable | None, digits: int = 1) -> str:
     return "" if share is None or isinstance(share, Unavailable) else f"{100 * float(share):.{digits}f} %"
 
 
-def _exposed(link_bytes: float, exposed_s: float | Unavailable) -> str:
-    return (
-        "" if not link_bytes else "unknown" if isinstance(exposed_s, Unavailable) else format_seconds(float(exposed_s))
-    )
+def _exposed(sums: Point | Group) -> str:
+    if not sums.link_bytes:
+        return ""
+    return "unknown" if isinstance(sums.exposed_s, Unavailable) else format_seconds(float(sums.exposed_s))
 
 
 def _amounts(sums_of: Callable[[T], Point | Group]) -> tuple[TableColumn[T], ...]:

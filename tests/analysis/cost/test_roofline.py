@@ -16,12 +16,14 @@ import inspector
 from inspector.analysis.cost.kernels import kernels, structure
 from inspector.analysis.cost.peaks import measured_peak, peak_of
 from inspector.analysis.cost.roofline import roofline
+from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import About, ParameterError, Partial, Unavailable
 from inspector.platforms import TPU, Peak
 from inspector.stages.compiled import Compiled, instruction_costs
+from inspector.support.units import format_bytes
 from tests.modules import module_of
 from tests.peaks import PEAKS
 
@@ -252,6 +254,23 @@ def test_the_worse_sharding_takes_longer() -> None:
     assert bad.total.least_s > good.total.least_s  # type: ignore[operator]
     reduced = next(p for p in good.points if p.opcode == "all-reduce")
     assert (reduced.bound_by, reduced.main_memory_bytes) == ("communication", 0)
+
+
+def test_the_cells_of_kernels_and_groups_show_the_traffic_on_links() -> None:
+    roof = sharded(*GOOD, scanned=False).roofline(LINKED)
+    names = [column.name for column in KERNEL_COLUMNS.of("pane")]
+    rows = [
+        dict(zip(names, KERNEL_COLUMNS.texts("pane", KernelRow(p, roof.spent_s)), strict=True)) for p in roof.points
+    ]
+    for point, row in zip(roof.points, rows, strict=True):
+        assert row["link_bytes"] == format_bytes(point.link_bytes)
+        assert (row["exposed_s"] == "") == (not point.link_bytes)
+    assert any(row["exposed_s"] for row in rows)
+    names = [column.name for column in GROUP_COLUMNS.of("pane")]
+    groups = [dict(zip(names, GROUP_COLUMNS.texts("pane", group), strict=True)) for group in roof.groups("opcode")]
+    (reduced,) = (row for row in groups if row["name"] == "all-reduce")
+    assert reduced["link_bytes"] == format_bytes(roof.total.link_bytes)
+    assert reduced["exposed_s"].endswith("s")
 
 
 def test_a_scanned_exchange_counts_each_time() -> None:
