@@ -10,9 +10,11 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from inspector.hlo.module import Computation, Instruction
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.reading.field_numbers import PARAMETER_NUMBER
+from inspector.hlo.reading.module_cache import cache_per_module
 
 PARTIAL = frozenset({"dynamic-slice", "dynamic-update-slice", "gather", "scatter"})
 """Opcodes that read or write a part of an operand that is selected at run time."""
@@ -26,10 +28,15 @@ _WHOLE = frozenset({
     "all-gather", "all-reduce", "all-to-all", "cholesky", "collective-permute", "convolution", "custom-call", "dot", "fft",
     "map", "reduce-scatter", "reduce-window", "scan", "select-and-scatter", "sort", "topk", "triangular-solve",
 })  # fmt: skip
+_INHERITING = _ALIKE | {"parameter"}  # whose consumers count, instead of the instruction itself
+_NOT_ELEMENTWISE = PARTIAL | _SOME | _SHARE | _WHOLE | {"fusion"}
 _DEEPEST = 8  # nesting depth of fusions, below which operands count as a whole
 
 _Takers = dict[int, float]
 """Amounts by the row of the consuming instruction."""
+
+_Elements = Callable[[int], float]
+"""A function of a row: the number of elements of its value, or of all arrays of a tuple."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,10 +59,10 @@ class Touched:
     @property
     def by_row(self) -> Mapping[int, float]:
         """Total bytes that each instruction reads or writes, by row."""
-        totals: _Takers = collections.defaultdict(float)
+        totals: _Takers = {}
         for takers in (*self.reads.values(), self.writes):
             for row, size in takers.items():
-                totals[row] += size
+                totals[row] = totals.get(row, 0.0) + size
         return totals
 
 
@@ -78,62 +85,95 @@ def _reads(
     computation: Computation, share: float, in_place: frozenset[int] = frozenset(), depth: int = 0
 ) -> dict[int, _Takers]:
     """Returns the bytes read from each parameter for a share of the result's elements, by consumer."""
-    needed: _Takers = collections.defaultdict(float)
-    takers: dict[int, _Takers] = collections.defaultdict(lambda: collections.defaultdict(float))
+    module, elements = computation.module, _element_counts(computation.module)
+    opcodes, first = module.columns.opcode_texts, computation.rows.start
+    operand_rows = module.columns.operands.lists(computation.rows)
+    needed: _Takers = {}
+    takers: dict[int, _Takers] = {}  # of parameters, and of instructions that only move elements
     for result in _results(computation):
-        needed[result.row] += _elements(result) * share
+        needed[result.row] = needed.get(result.row, 0.0) + elements(result.row) * share
     reads: dict[int, _Takers] = {}
     for row in reversed(computation.rows):
-        if not needed[row]:
+        if not (count := needed.get(row)):
             continue
-        instruction = computation.module.at(row)
-        count = min(needed[row], _elements(instruction))
-        if instruction.opcode == "parameter":
-            size = count * _bytes(instruction) / _elements(instruction)
-            reads[int(instruction.proto.parameter_number)] = _shared(size, takers[row] or {row: 1.0})
+        opcode, whole = opcodes[row], elements(row)
+        count = min(count, whole)
+        if opcode == "parameter":
+            size = count * _bytes(module.at(row)) / whole
+            reads[module.columns.integer(PARAMETER_NUMBER, row)] = _shared(size, takers.get(row) or {row: 1.0})
             continue
-        own = takers[row] if instruction.opcode in _ALIKE and takers[row] else {row: 1.0}
-        for operand, amount, by in _wanted(instruction, count, in_place, depth):
-            needed[operand.row] += amount
-            for taker, part in _shared(amount, by or own).items():
-                takers[operand.row][taker] += part
+        operands = operand_rows[row - first]
+        own = (takers.get(row) if opcode in _ALIKE else None) or {row: 1.0}
+        if opcode in _NOT_ELEMENTWISE:
+            wanted = _wanted(module, row, operands, count, in_place, depth)
+            for operand, (amount, by) in zip(operands, wanted, strict=True):
+                needed[operand] = needed.get(operand, 0.0) + amount
+                if opcodes[operand] in _INHERITING:
+                    _add(takers.setdefault(operand, {}), amount, by or own)
+            continue
+        for operand in operands:
+            size = elements(operand)
+            amount = count if size == whole else size
+            needed[operand] = needed.get(operand, 0.0) + amount
+            if opcodes[operand] in _INHERITING:
+                _add(takers.setdefault(operand, {}), amount, own)
     return reads
 
 
 def _wanted(
-    instruction: Instruction, count: float, in_place: frozenset[int], depth: int
-) -> Iterator[tuple[Instruction, float, Mapping[int, float] | None]]:
+    module: Module, row: int, operands: Sequence[int], count: float, in_place: frozenset[int], depth: int
+) -> Iterator[tuple[float, Mapping[int, float] | None]]:
     """Yields the elements of each operand needed for `count` elements of an instruction, and their consumers.
 
     Consumers are None for the instruction itself.
     """
-    opcode, operands, whole = instruction.opcode, instruction.operands, _elements(instruction)
+    elements, opcode = _element_counts(module), module.columns.opcode_texts[row]
+    whole = elements(row)
     share = count / whole
     if opcode == "fusion" and depth < _DEEPEST:
-        for number, by in _reads(instruction.called_computations[0], share, depth=depth + 1).items():
-            operand = operands[number]
-            yield operand, sum(by.values()) * _elements(operand) / max(1.0, _bytes(operand)), by
+        reads = _reads(module.at(row).called_computations[0], share, depth=depth + 1)
+        for number, operand in enumerate(operands):
+            by = reads.get(number, {})
+            yield sum(by.values()) * elements(operand) / max(1.0, _bytes(module.at(operand))), by
         return
     for number, operand in enumerate(operands):
-        size = _elements(operand)
+        size = elements(operand)
         if opcode in PARTIAL and number == 0:
             amount = count
-            if instruction.row in in_place:
-                amount = _elements(_update(instruction)) if opcode == "scatter" else 0.0
+            if row in in_place:
+                amount = elements(_update(module.at(row)).row) if opcode == "scatter" else 0.0
         elif opcode in PARTIAL:
-            amount = size if instruction.row in in_place else size * share
+            amount = size if row in in_place else size * share
         elif opcode in _SHARE or (opcode not in _WHOLE and size == whole):
             amount = size * share
         else:
             amount = min(size, count) if opcode in _SOME else size
-        if amount:
-            yield operand, min(size, amount), None
+        yield min(size, amount), None
 
 
 def _shared(amount: float, by: Mapping[int, float]) -> _Takers:
     """Splits an amount in proportion to other amounts."""
+    shared: _Takers = {}
+    _add(shared, amount, by)
+    return shared
+
+
+def _add(takers: _Takers, amount: float, by: Mapping[int, float]) -> None:
+    """Adds an amount to consumers in proportion to other amounts."""
     whole = sum(by.values())
-    return {row: amount * part / whole for row, part in by.items()} if whole else {}
+    if amount and whole:
+        for row, part in by.items():
+            takers[row] = takers.get(row, 0.0) + amount * part / whole
+
+
+@cache_per_module
+def _element_counts(module: Module) -> _Elements:
+    counts = (sum(math.prod(leaf.dimensions) for leaf in shape.leaves) for shape in module.known_shapes)
+    return _by_row(module, [*map(float, counts)])
+
+
+def _by_row(module: Module, by_shape: Sequence[float]) -> Callable[[int], float]:
+    return [by_shape[code] for code in module.columns.shapes.codes.tolist()].__getitem__
 
 
 def _results(computation: Computation) -> tuple[Instruction, ...]:
@@ -161,9 +201,9 @@ def _update(instruction: Instruction) -> Instruction:
 
 
 def _bytes(instruction: Instruction) -> float:
-    return float(instruction.shape.byte_size)
+    return _byte_sizes(instruction.module)(instruction.row)
 
 
-def _elements(instruction: Instruction) -> float:
-    """Returns the number of elements of a value, or of all arrays of a tuple."""
-    return float(sum(math.prod(leaf.dimensions) for leaf in instruction.shape.leaves))
+@cache_per_module
+def _byte_sizes(module: Module) -> Callable[[int], float]:
+    return _by_row(module, [float(shape.byte_size) for shape in module.known_shapes])

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 from inspector.analysis.cost.phases import Phases, phases_text
 from inspector.analysis.cost.schedule_simulation import Bound
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.fusion_traffic import touched
-from inspector.hlo.module import Instruction
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.reading.module_cache import cache_per_module
 from inspector.hlo.source import NOWHERE, Origin
 
 
@@ -53,25 +55,30 @@ def parts(
     """
     if kernel.opcode != "fusion":
         return (_part(kernel, phases, 1.0, 1.0, 1.0),)
-    if len({id(each.origin) for each in (kernel, *fused(kernel)) if _is_known(each.origin)}) < 2:
+    module, inside = kernel.module, fused_rows(kernel)
+    known = _known_origins(module)
+    if len({known[row] for row in (kernel.row, *inside)} - {_UNKNOWN}) < 2:
         return (_part(_known(kernel), phases, 1.0, 1.0, 1.0),)  # the most common case
-    flops, moved = _computed(kernel, costs), _moved(kernel)
+    flops, moved = _computed(module, inside, costs), _moved(kernel)
     flops = flops or moved or {kernel.row: 1.0}
     moved = moved or flops
-    seconds = moved if bound == "memory" else flops
-    shares: dict[int, list[float]] = {}
-    examples: dict[int, Instruction] = {}
-    fallback = _known(kernel)
-    for place, spent in enumerate((seconds, flops, moved)):
-        whole = sum(spent.values())
-        for row, amount in sorted(spent.items()):
-            inner = kernel.module.at(row)
-            example = inner if _is_known(inner.origin) else fallback
-            key = id(example.origin)  # equal origins of a module are mostly the same object
-            if key not in shares:
-                shares[key], examples[key] = [0.0, 0.0, 0.0], example
-            shares[key][place] += amount / whole
-    entries = [_part(examples[o], phases, flops=f, moved=m, seconds=s) for o, (s, f, m) in shares.items()]
+    of_memory: dict[int, float] = {}
+    of_flops: dict[int, float] = {}
+    examples: dict[int, int] = {}
+    fallback = _known(kernel).row
+    spent = ((of_memory, moved), (of_flops, flops))
+    for shares, amounts in spent if bound == "memory" else reversed(spent):
+        whole = sum(amounts.values())
+        for row in sorted(amounts):
+            example = fallback if known[row] == _UNKNOWN else row
+            key = known[example]
+            examples.setdefault(key, example)
+            shares[key] = shares.get(key, 0.0) + amounts[row] / whole
+    of_time = of_memory if bound == "memory" else of_flops
+    entries = [
+        _part(module.at(row), phases, of_flops.get(key, 0.0), of_memory.get(key, 0.0), of_time.get(key, 0.0))
+        for key, row in examples.items()
+    ]
     entries.reverse()  # among equal shares, the last instruction comes first: the root
     return tuple(sorted(entries, key=lambda part: (-part.least_s, -part.flops, -part.main_memory_bytes)))
 
@@ -80,12 +87,15 @@ def _part(instruction: Instruction, phases: Phases, flops: float, moved: float, 
     return Part(instruction.name, instruction.origin, phases_text(phases.of(instruction)), flops, moved, seconds)
 
 
-def _computed(kernel: Instruction, costs: Mapping[str, InstructionCost]) -> dict[int, float]:
-    """Returns the operations of each instruction in a fusion by row; its transcendentals if there are no others."""
-    for name in ("flops", "transcendentals"):
-        counted = ((inner.row, getattr(costs[inner.name], name)) for inner in fused(kernel))
-        known = {row: float(number) for row, number in counted if not isinstance(number, Unavailable) and number}
-        if known:
+def _computed(module: Module, rows: Sequence[int], costs: Mapping[str, InstructionCost]) -> dict[int, float]:
+    """Returns the operations of each fused instruction by row; the transcendentals if there are no others."""
+    names = module.columns.names
+    counted = [(row, costs[names[row]]) for row in rows]
+    for numbers in (
+        [(row, cost.flops) for row, cost in counted],
+        [(row, cost.transcendentals) for row, cost in counted],
+    ):
+        if known := {row: float(n) for row, n in numbers if not isinstance(n, Unavailable) and n}:
             return known
     return {}
 
@@ -97,14 +107,20 @@ def _moved(kernel: Instruction) -> dict[int, float]:
 
 def fused(instruction: Instruction) -> Iterator[Instruction]:
     """Yields the instructions fused into an instruction, including those of nested fusions but not these fusions."""
-    waiting = collections.deque([instruction])
+    return map(instruction.module.at, fused_rows(instruction))
+
+
+def fused_rows(instruction: Instruction) -> list[int]:
+    """Returns the rows of the instructions that `fused` yields."""
+    module = instruction.module
+    opcodes, calling = module.columns.opcode_texts, module.columns.calling
+    rows, waiting = list[int](), collections.deque([instruction])
     while waiting:
         for computation in waiting.popleft().called_computations:
-            for inner in computation.instructions:
-                if inner.opcode == "fusion":
-                    waiting.append(inner)
-                else:
-                    yield inner
+            nested = [row for row in calling[computation.number] if opcodes[row] == "fusion"]
+            waiting += map(module.at, nested)
+            rows += [row for row in computation.rows if row not in nested] if nested else computation.rows
+    return rows
 
 
 def _known(kernel: Instruction) -> Instruction:
@@ -112,8 +128,18 @@ def _known(kernel: Instruction) -> Instruction:
     if _is_known(kernel.origin):
         return kernel
     roots = (computation.root for computation in kernel.called_computations)
-    known = (each for each in (*roots, *fused(kernel)) if _is_known(each.origin))
+    known = (each for each in itertools.chain(roots, fused(kernel)) if _is_known(each.origin))
     return next(known, kernel)
+
+
+_UNKNOWN = -1
+
+
+@cache_per_module
+def _known_origins(module: Module) -> list[int]:
+    """Returns a number for the origin of each row, equal for equal origins; `_UNKNOWN` if it names no operation."""
+    known = [id(origin) if _is_known(origin) else _UNKNOWN for origin in module.known_origins]
+    return [known[code] if code >= 0 else _UNKNOWN for code in module.columns.metadata.codes.tolist()]
 
 
 def _is_known(origin: Origin) -> bool:

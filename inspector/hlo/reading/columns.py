@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,6 +77,12 @@ class RowLists:
     def of(self, row: int) -> list[int]:
         rows: list[int] = self.rows[self.offsets[row] : self.offsets[row + 1]].tolist()
         return rows
+
+    def lists(self, rows: range) -> list[list[int]]:
+        """Returns the lists of consecutive rows."""
+        offsets: list[int] = self.offsets[rows.start : rows.stop + 1].tolist()
+        flat: list[int] = self.rows[offsets[0] : offsets[-1]].tolist()
+        return [flat[start - offsets[0] : end - offsets[0]] for start, end in itertools.pairwise(offsets)]
 
     @functools.cached_property
     def having(self) -> Numbers:
