@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from inspector.analysis.collectives.exchanges.switch import Switch as Switch
     from inspector.analysis.collectives.exchanges.torus import Torus as Torus
     from inspector.analysis.cost.peaks import measured_peak as measured_peak
-    from inspector.analysis.cost.stats import compare as compare
     from inspector.api.cache_status import CacheStatus as CacheStatus
     from inspector.api.cache_status import cache_status as cache_status
     from inspector.api.exploration import Exploration as Exploration
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from inspector.lowering.xla_computation import xla_computation as xla_computation
     from inspector.platforms import Peak as Peak
     from inspector.stages.compiled import Compiled as Compiled
+    from inspector.stages.estimates import compare as compare
     from inspector.stages.lowered import Lowered as Lowered
     from inspector.stages.retraces import watch_retraces as watch_retraces
     from inspector.toolchain.flags.catalog import option_catalog as option_catalog
@@ -60,7 +60,7 @@ _HOMES = {
     "CacheStatus": "inspector.api.cache_status",
     "check": "inspector.course.checking",
     "cache_status": "inspector.api.cache_status",
-    "compare": "inspector.analysis.cost.stats",
+    "compare": "inspector.stages.estimates",
     "compare_runs": "inspector.execution.comparison",
     "CompileEvent": "inspector._jax.caches.compile_events",
     "Compiled": "inspector.stages.compiled",

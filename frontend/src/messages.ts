@@ -860,6 +860,8 @@ export interface FlagRow {
   outcome: string;
   words: string;
   warning: string;
+  estimated_s: number | null;
+  exposed_s: number | null;
   peak_bytes: number | null;
   flops: number | null;
   bytes_accessed: number | null;

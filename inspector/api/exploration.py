@@ -65,7 +65,7 @@ class Exploration(RecordedExploration):
 
     def compare(self) -> pd.DataFrame:
         """Returns memory, cost and compile time of the compiled variants side by side."""
-        from inspector.analysis.cost.stats import compare
+        from inspector.stages.estimates import compare
 
         done = [variant for variant in self.variants if variant.program is not None]
         is_named = any(variant.tuning != AS_IT_IS for variant in done)  # else by their options, which say more

@@ -38,6 +38,7 @@ from inspector.errors import (
     WorkerLostError,
 )
 from inspector.settings import check_time_limit
+from inspector.stages.estimates import estimate
 from inspector.stages.lowered import Lowered, check_lowered
 from inspector.support.notebook import short
 from inspector.support.tables import UNKNOWN, Kind, make_table
@@ -48,7 +49,10 @@ if TYPE_CHECKING:
 
     from inspector.engines.workers.worker_engine import WorkerEngine
 
-NUMBERS = ("compile_s", "flops", "bytes_accessed", "temp_bytes", "peak_bytes", "collectives")
+NUMBERS = (
+    "estimated_s", "exposed_s", "compile_s", "flops", "bytes_accessed", "temp_bytes", "peak_bytes",
+    "generated_code_bytes", "collectives",
+)  # fmt: skip
 """Columns with what a compile gave, after `target` and the flags and before `error`."""
 
 DEFAULT = "default"
@@ -56,6 +60,8 @@ DEFAULT = "default"
 
 # Requests in flight: enough to keep a cluster's workers busy, few enough to hold in memory.
 _IN_FLIGHT = 64
+
+_OLD_ROW = Unavailable("an older version of inspector wrote this row", "Delete the file to compile it again")
 
 _log = logging.getLogger(__name__)
 
@@ -92,9 +98,11 @@ def sweep(
         has its own limit, nor with "inline", which cannot be stopped.
 
     Returns:
-      One row per variant, in the order of the grid for each target: `target`, one column per flag, `compile_s, flops,
-      bytes_accessed, temp_bytes, peak_bytes, collectives` (executed collectives), `error` ("" for none), `warnings`, and
-      `unknown` (the reason for a missing or partial number). Failed variants have no numbers.
+      One row per variant, in the order of the grid for each target: `target`, one column per flag, `estimated_s, exposed_s`
+      (estimated time of an execution, and the part of it in which the device only waits for communication), `compile_s,
+      flops, bytes_accessed, temp_bytes, peak_bytes, generated_code_bytes, collectives` (executed collectives), `error` (""
+      for none), `warnings`, and `unknown` (the reason for a missing or partial number). Failed variants have no numbers. To
+      rank the variants: `sweep(...).sort_values("estimated_s")`.
 
     Raises:
       UnknownFlagError, FlagTypeError: an invalid flag; nothing is compiled.
@@ -185,14 +193,17 @@ def _point(values: Mapping[str, Any]) -> Options:
 def finding_of(compiled: CompiledProgram) -> VariantResult:
     """Returns the row of a compiled program."""
     memory, cost = compiled.memory, compiled.cost
-    unmeasured = Unavailable("the engine did not measure it")
+    unmeasured, times = Unavailable("the engine did not measure it"), estimate(compiled)
     return VariantResult(
         {
+            "estimated_s": times.estimated_s,
+            "exposed_s": times.exposed_s,
             "compile_s": compiled.timings.get("compile_s", unmeasured),
             "flops": cost if isinstance(cost, Unavailable) else cost.flops,
             "bytes_accessed": cost if isinstance(cost, Unavailable) else cost.bytes_accessed,
             "temp_bytes": memory if isinstance(memory, Unavailable) else memory.temp_bytes,
             "peak_bytes": memory if isinstance(memory, Unavailable) else memory.peak_bytes,
+            "generated_code_bytes": memory if isinstance(memory, Unavailable) else memory.generated_code_bytes,
             "collectives": _count_collectives(compiled),
         },
         warnings=compiled.warnings,
@@ -372,5 +383,6 @@ def _table(variants: Sequence[Variant], findings: Mapping[Variant, VariantResult
 def _row(variant: Variant, flags: Sequence[str], finding: VariantResult) -> list[object]:
     target, options = variant
     values = options.as_dict()
-    numbers = (finding.numbers.get(name) for name in NUMBERS)
+    absent = None if finding.error else _OLD_ROW
+    numbers = (finding.numbers.get(name, absent) for name in NUMBERS)
     return [str(target), *(values.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]

@@ -47,7 +47,7 @@ def compare(
       inspector compare step.py:step step.py:faster --args 'f32[8]'
       inspector compare before.inspector after.inspector
     """
-    from inspector.analysis.cost.stats import compare as side_by_side
+    from inspector.stages.estimates import compare as side_by_side
 
     prepare(*targets)
     inputs = [open_program(each) for each in request.with_others(others)]

@@ -19,7 +19,7 @@ from inspector.analysis.memory.timeline import Timeline, timeline
 from inspector.analysis.sharding.program_shardings import Shardings, shardings
 from inspector.analysis.sharding.reshardings import Reshardings, reshardings
 from inspector.compilation import machine_code
-from inspector.compilation.compiled import CompiledProgram, build_options_of, placed_mesh
+from inspector.compilation.compiled import Built, CompiledProgram, build_options_of, placed_mesh
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.files import saved_compiled
@@ -53,15 +53,7 @@ class Compiled(CompiledProgram):
 
     def collectives(self) -> Collectives:
         """Returns the collectives of the optimized HLO with their replica groups and mesh axes."""
-        options = build_options_of(self)
-        return collectives(
-            self.module(),
-            placed_mesh(self),
-            options.num_replicas or 1,
-            options.num_partitions or 1,
-            named_axes=self.program.named_axes,
-            devices=device_ids(self.devices),
-        )
+        return collectives_of(self)
 
     def reshardings(self) -> Reshardings:
         """Returns the changes of sharding that the partitioner made: from which sharding to which, at which line, and the remedy.
@@ -247,7 +239,20 @@ def whole_program(compiled: CompiledProgram) -> Module | None:
     return None if isinstance(module, Unavailable) else module
 
 
-def instruction_costs(compiled: CompiledProgram) -> dict[str, InstructionCost]:
+def collectives_of(program: Built) -> Collectives:
+    """Returns the collectives of a compiled program, or of its preview."""
+    options = build_options_of(program)
+    return collectives(
+        program.module(),
+        placed_mesh(program),
+        options.num_replicas or 1,
+        options.num_partitions or 1,
+        named_axes=program.program.named_axes,
+        devices=device_ids(program.devices),
+    )
+
+
+def instruction_costs(compiled: Built) -> dict[str, InstructionCost]:
     """Returns the cost of one execution of each instruction, by name, with everything that it calls.
 
     XLA counts in a worker process; where it cannot, the costs state the reason. Concurrent callers wait for the same count.

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from inspector.analysis.collectives.collectives import Collectives
-from inspector.analysis.cost.stats import compare
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf, batch_by_path
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.reports import bundle
 from inspector.reports.recorded_exploration import RecordedVariant
+from inspector.stages.estimates import compare
 from inspector.stages.lowered import Lowered
 from inspector.stages.retraces import Retraces
 from inspector.support import files, memory_release

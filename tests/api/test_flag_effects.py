@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +17,8 @@ import pytest
 import inspector
 from inspector.analysis.diff.fingerprint import fingerprint
 from inspector.api import flag_effects
-from inspector.api.flag_effects import OUTCOMES, ScanJob, boolean_flags, flag_effect, left_out, scan
-from inspector.api.flag_effects.effect import DELTAS
+from inspector.api.flag_effects import OUTCOMES, FlagEffect, ScanJob, boolean_flags, flag_effect, left_out, scan
+from inspector.api.flag_effects.effect import DELTAS, Outcome, rank
 from inspector.api.flag_effects.order import in_order, subjects
 from inspector.compilation.engine import Job
 from inspector.compilation.preview import Preview
@@ -38,6 +39,7 @@ from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.toolchain.flags import flag_type, xla_flag_names
 
+PASSES, FUSION = "xla_disable_hlo_passes", "fusion"
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
 
 
@@ -180,9 +182,52 @@ def test_scan_ranks_effects(lowered: Lowered) -> None:
     assert len(table) == len(FLAGS) == job.total
     assert table["flag"][0] == "xla_disable_hlo_passes"
     assert table["flag"].iloc[-1] == KILLER
-    ranks = [OUTCOMES.index(outcome) for outcome in table["outcome"]]
+    changed = ("hlo", "memory", "cost", "code")
+    ranks = [0 if outcome in changed else OUTCOMES.index(outcome) for outcome in table["outcome"]]
     assert ranks == sorted(ranks)
     assert "crashed" in repr(job)
+
+
+def effect(flag: str, outcome: Outcome = "hlo", count: int = 0, **deltas: float | Unavailable) -> FlagEffect:
+    return FlagEffect(
+        flag, True, outcome, hlo=True, memory=False, cost=False, code=False, changed_instructions=count, deltas=deltas
+    )
+
+
+def test_effects_are_ranked_by_time_then_communication_memory_and_code() -> None:
+    unknown = Unavailable("no roofs")
+    expected = [
+        effect("faster", estimated_s=-3e-6, exposed_s=0.0, peak_bytes=0.0),
+        effect("slower", "cost", estimated_s=2e-6, exposed_s=0.0, peak_bytes=9.0),
+        effect("hidden", estimated_s=0.0, exposed_s=-1e-6, peak_bytes=0.0),
+        effect("memory", "memory", estimated_s=unknown, exposed_s=unknown, peak_bytes=5.0),
+        effect("code", "code", estimated_s=0.0, exposed_s=0.0, peak_bytes=0.0, generated_code_bytes=700.0),
+        effect("order", count=900, estimated_s=0.0, exposed_s=0.0, peak_bytes=0.0),
+        effect("same", "nothing", estimated_s=0.0, exposed_s=0.0, peak_bytes=0.0),
+        effect("broken", "crashed"),
+    ]
+    shuffled = random.Random(1).sample(expected, len(expected))
+    assert sorted(shuffled, key=rank) == expected != shuffled
+
+
+def test_differences_in_time_are_those_of_the_rooflines() -> None:
+    x = jax.ShapeDtypeStruct((512, 512), jnp.bfloat16)
+    lowered = inspector.lower(lambda x, y: jnp.tanh(x @ y) * y, x, x, target="gpu:h100:1")
+    table = flag_effect(lowered, PASSES, [FUSION], target="gpu:h100:1")
+    base = lowered.compile(target="gpu:h100:1").roofline().total.least_s
+    other = lowered.compile(options={PASSES: FUSION}, target="gpu:h100:1").roofline().total.least_s
+    assert table["delta_estimated_s"][0] == pytest.approx(float(other) - float(base), rel=1e-9)  # type: ignore[arg-type]
+    assert table["delta_estimated_s"][0] > 0
+
+
+def test_a_cpu_is_ranked_by_the_roofs_that_are_passed(lowered: Lowered) -> None:
+    roofs = inspector.Peak("mine", {"f32": 1e11}, 1e10, Unavailable("-"), Unavailable("-"), Unavailable("-"), "made up")
+    table = flag_effect(lowered, PASSES, [FUSION], target="cpu", peak=roofs)
+    base, other = (
+        lowered.compile(options=options, target="cpu").roofline(roofs).total.least_s
+        for options in (None, {PASSES: FUSION})
+    )
+    assert table["delta_estimated_s"][0] == pytest.approx(float(other) - float(base), rel=1e-9)  # type: ignore[arg-type]
 
 
 class Scripted:

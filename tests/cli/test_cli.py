@@ -535,7 +535,9 @@ def test_a_scan(run: Run) -> None:
         "xla_llvm_disable_expensive_passes",
     }
     shown = run(*call, "--flag", "xla_cpu_enable_fast_math", "--all").stdout
-    assert re.match("flag +value +outcome +difference\nxla_cpu_enable_fast_math +True +", shown)
+    assert re.match(
+        "flag +value +outcome +time +exposed +peak +difference\nxla_cpu_enable_fast_math +True +unknown += += +=", shown
+    )
 
 
 # ------------------------------------------------------------------ what is kept and what is here

@@ -19,7 +19,7 @@ from inspector.widgets.work import ScanLimits
 from tests.widgets.fakes import FakeWork, Mailbox, lowered
 
 NO_CODE = Unavailable("not known before code generation")
-DELTAS = dict.fromkeys(("peak_bytes", "flops", "bytes_accessed", "kernels"), 0.0)
+DELTAS = dict.fromkeys(("estimated_s", "exposed_s", "peak_bytes", "flops", "bytes_accessed", "kernels"), 0.0)
 
 
 def effect(flag: str, value: FlagValue, outcome: Any = "nothing", headline: str = "", **deltas: float) -> FlagEffect:

@@ -5,9 +5,16 @@ import { h } from "../lib/dom.ts";
 import { formatDelta, type Unit } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 
-type Column = "peak_bytes" | "flops" | "bytes_accessed" | "kernels" | "collectives";
+type Column = "estimated_s" | "exposed_s" | "peak_bytes" | "flops" | "bytes_accessed" | "kernels" | "collectives";
 
 const COLUMNS: readonly { column: Column; text: string; title: string; unit: Unit }[] = [
+  { column: "estimated_s", text: "time", title: "Estimated time of an execution", unit: "seconds" },
+  {
+    column: "exposed_s",
+    text: "exposed",
+    title: "Estimated time in which the device only waits for communication",
+    unit: "seconds",
+  },
   { column: "peak_bytes", text: "peak", title: "Peak memory", unit: "bytes" },
   { column: "bytes_accessed", text: "bytes", title: "Bytes read and written per execution", unit: "bytes" },
   { column: "flops", text: "flops", title: "FLOPs per execution", unit: "count" },

@@ -139,23 +139,17 @@ def _stat(numbers: Memory | Cost | Unavailable, key: str, label: str, unit: Unit
     return Stat(key, label, unit, value, better)
 
 
-def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFrame:
-    """Compares programs in a table with one row per number and one column per program.
-
-    The first program is the baseline. The column of each other program is followed by its difference from the baseline
-    (`delta`, in the row's unit). The index has these keys, with units in their names:
-      - those of `Compiled.memory` and `Compiled.cost`;
-      - the compiler's own `peak_memory_in_bytes`;
-      - `vmem_allocated_bytes`, and the same for each memory space other than main memory;
-      - `kernels`, `fusions`, `custom_calls`, `collectives`, `collective_bytes` and `estimated_cycles` for one execution,
-        with loops counted as often as they run (see `inspector.analysis.cost.kernels`).
-
-    The last column, `unknown`, has the reasons why numbers are missing, and marks numbers known in part as "at least".
-    Numbers known in part have no difference.
+def compare(
+    *compiled: CompiledProgram,
+    names: Sequence[str] = (),
+    first: Callable[[CompiledProgram], Sequence[Stat]] = lambda _: (),
+) -> pd.DataFrame:
+    """Returns the table of `inspector.compare` (`stages/estimates.py`).
 
     Args:
       compiled: the programs.
       names: names of the columns; () for options and targets.
+      first: returns the numbers of a program that the table begins with.
 
     Raises:
       ParameterError: there is nothing to compare, or an argument is not a compiled program.
@@ -164,7 +158,7 @@ def compare(*compiled: CompiledProgram, names: Sequence[str] = ()) -> pd.DataFra
 
     _check_compiled(compiled)
     labels = list(names) or _labels(compiled)
-    rows = [(*stats(c), *program_stats(c)) for c in compiled]
+    rows = [(*first(c), *stats(c), *program_stats(c)) for c in compiled]
     keys = _in_order([row.key for row in column] for column in rows)
     columns = [
         _filled({row.key: row.value for row in column}, keys, c) for column, c in zip(rows, compiled, strict=True)

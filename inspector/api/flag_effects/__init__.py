@@ -28,6 +28,7 @@ from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.engines.choice import chosen_engine
 from inspector.errors import OptionError, check_bool
+from inspector.platforms import Peak
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered
 
@@ -44,6 +45,7 @@ def flag_effect(
     options: Options | Mapping[str, FlagValue] | str | None = None,
     engine: EngineLike | None = None,
     time_limit_s: float | None = 60.0,
+    peak: Peak | None = None,
 ) -> pd.DataFrame:
     """Compiles a program with each value of a flag and reports the changes.
 
@@ -55,6 +57,8 @@ def flag_effect(
       options: options of the baseline, which every compile uses.
       engine: the engine, as for `Lowered.compile`; None for separate workers where workers suit the target.
       time_limit_s: seconds after which a compile is stopped; None for no limit.
+      peak: the roofs of estimated times; None for the published ones of the target. For a CPU, pass
+        `inspector.measured_peak()`.
 
     Returns:
       One row per value, in order, with the columns of `ScanJob.table`.
@@ -70,7 +74,7 @@ def flag_effect(
     base = Options.of(options)
     tried = trials({flag: values} if values is not None else [flag], base)
     limits = ScanLimits(has_code=True, trial_s=time_limit_s)
-    laboratory = Laboratory(lowered, Target.parse(target), base, chosen_engine(engine), limits)
+    laboratory = Laboratory(lowered, Target.parse(target), base, chosen_engine(engine), limits, peak=peak)
     try:
         return EFFECT_COLUMNS.data_frame(laboratory.effect(name, value) for name, value in tried)
     finally:
@@ -88,6 +92,7 @@ def scan(
     trial_limit_s: float | None = None,
     machine_code: bool = False,
     show_progress: bool = True,
+    peak: Peak | None = None,
 ) -> ScanJob:
     """Finds the flags that matter for a program: tries each in the background, on several cores.
 
@@ -109,6 +114,7 @@ def scan(
       machine_code: compile to the end, to find flags that change only the machine code, such as `xla_cpu_enable_fast_math`
         and `xla_gpu_ftz`. Otherwise such flags are "unknown".
       show_progress: show the bar in a notebook.
+      peak: as for `flag_effect`.
 
     Returns:
       The job: `table()` has the rows so far, `result()` waits for all of them, `cancel()` stops it, `resume()` continues.
@@ -134,7 +140,7 @@ def scan(
     return ScanJob(
         _Scan(
             lowered, Target.parse(target), base, chosen_engine(engine), limits, tried,
-            is_ordered=flags is not None, has_bar=show_progress,
+            is_ordered=flags is not None, has_bar=show_progress, peak=peak,
         )
     )  # fmt: skip
 
@@ -151,6 +157,7 @@ class _Scan:
     tried: tuple[Trial, ...]
     is_ordered: bool
     has_bar: bool
+    peak: Peak | None
 
 
 class ScanJob(Job["pd.DataFrame"]):
@@ -170,7 +177,7 @@ class ScanJob(Job["pd.DataFrame"]):
         self._is_over = False
         self._error: BaseException | None = None
         self._laboratory = Laboratory(
-            asked.lowered, asked.target, asked.options, asked.engine, asked.limits, width=cores()
+            asked.lowered, asked.target, asked.options, asked.engine, asked.limits, peak=asked.peak, width=cores()
         )
         self._progress_bar = background_progress(self.total, self.cancel) if asked.has_bar else Quiet()
         threading.Thread(target=self._work, name="inspector-scan", daemon=True).start()
@@ -209,14 +216,18 @@ class ScanJob(Job["pd.DataFrame"]):
         return tuple((flag, value) for flag, value in self._left if (flag, str(value)) not in pairs)
 
     def table(self) -> pd.DataFrame:
-        """Returns the effects so far, the flags that matter first.
+        """Returns the effects so far, the most important first.
+
+        They are sorted by the difference in estimated time, then in exposed communication, peak memory and code size. Values
+        that change nothing follow, then failures.
 
         Returns:
           One row per value tried, and after the time limit one per value that was not: `flag`, `value`, `outcome` (one of
-          `OUTCOMES`, in that order), `hlo, memory, cost, code` (True if changed), `headline` (the structural change),
-          `instructions` (the change in instruction counts), `changed_instructions`, then the differences from the baseline
-          `temp_bytes, peak_bytes, flops, bytes_accessed, kernels, collectives` (executed kernels and collectives), each prefixed
-          with `delta_`, and `compile_s`, `error`, `warnings`. Unknown numbers are missing, with the reason in `unknown`.
+          `OUTCOMES`), `hlo, memory, cost, code` (True if changed), `headline` (the structural change), `instructions` (the
+          change in instruction counts), `changed_instructions`, then the differences from the baseline `estimated_s, exposed_s,
+          peak_bytes, temp_bytes, generated_code_bytes, flops, bytes_accessed, kernels, collectives` (executed kernels and
+          collectives), each prefixed with `delta_`, and `compile_s`, `error`, `warnings`. Unknown numbers are missing, with the
+          reason in `unknown`.
         """
         return EFFECT_COLUMNS.data_frame(self.rows)
 

@@ -14,8 +14,11 @@ from inspector.analysis.diff.text_diff import instruction_changes, instruction_m
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import FlagValue
 from inspector.compilation.preview import Preview
-from inspector.errors import Unavailable
+from inspector.errors import Partial, Unavailable
+from inspector.platforms import Peak
+from inspector.stages.estimates import Estimate, estimate
 from inspector.support.columns import TableColumn, TableDescription
+from inspector.support.units import Unit, format_number
 
 Outcome = Literal["hlo", "memory", "cost", "code", "unknown", "nothing", "refused", "crashed", "timed out", "not tried"]
 
@@ -28,8 +31,14 @@ OUTCOMES: tuple[Outcome, ...] = (
 were compared.
 """
 
-DELTAS = ("temp_bytes", "peak_bytes", "flops", "bytes_accessed", "kernels", "collectives")
-"""Numbers of `Memory`, `Cost` and what the device executes of which a row has the difference to the baseline."""
+DELTAS = (
+    "estimated_s", "exposed_s", "peak_bytes", "temp_bytes", "generated_code_bytes", "flops", "bytes_accessed", "kernels",
+    "collectives",
+)  # fmt: skip
+"""Numbers of which a row has the difference to the baseline: estimated times, `Memory`, `Cost`, and what the device executes."""
+
+RANKED_BY = ("estimated_s", "exposed_s", "peak_bytes", "generated_code_bytes", "bytes_accessed", "flops", "temp_bytes")
+"""The order of importance of differences."""
 
 _NOT_COMPILED = Unavailable("it could not be compiled")
 _NO_CODE_TIME = Unavailable("it was not compiled to machine code", "use flag_effect or scan(machine_code=True)")
@@ -104,11 +113,15 @@ class Baseline:
     Attributes:
       program: the compiled program.
       digests: its fingerprint, as far as repeated compiles agree.
+      estimate: its estimated time.
+      peak: the roofs of estimated times; None for the published ones of the target.
       warnings: warnings of its request.
     """
 
     program: Found
     digests: Fingerprint
+    estimate: Estimate
+    peak: Peak | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -138,7 +151,7 @@ def compare(
         headline=headline,
         instructions=words,
         changed_instructions=count,
-        deltas=_deltas(base, program, changed["hlo"]),
+        deltas=_deltas(baseline, program, changed["hlo"]),
         compile_s=_compile_s(program),
         warnings=tuple(warning for warning in warnings if warning not in baseline.warnings),
     )
@@ -162,12 +175,18 @@ def _difference(base: Found, program: Found) -> tuple[str, str, int]:
     return diff(ours, theirs).headline, words, count
 
 
-def _deltas(base: Found, program: Found, is_changed: bool | Unavailable) -> dict[str, float | Unavailable]:
-    deltas = {name: difference(_number(program, name), _number(base, name)) for name in DELTAS[:4]}
+def _deltas(baseline: Baseline, program: Found, is_changed: bool | Unavailable) -> dict[str, float | Unavailable]:
+    base = baseline.program
+    deltas = {name: difference(_number(program, name), _number(base, name)) for name in (*_MEMORY, *_COST)}
     if is_changed is not True:
-        return {**deltas, "kernels": 0.0, "collectives": 0.0}
+        return {**deltas, **dict.fromkeys((*_TIMES, *_EXECUTED), 0.0)}
     executed = [structure(each.module()) for each in (program, base)]
-    return {**deltas, **{name: difference(*(getattr(each, name) for each in executed)) for name in DELTAS[4:]}}
+    times = estimate(program, baseline.peak).minus(baseline.estimate)
+    return {
+        **{name: getattr(times, name) for name in _TIMES},
+        **deltas,
+        **{name: difference(*(getattr(each, name) for each in executed)) for name in _EXECUTED},
+    }
 
 
 def _compile_s(program: Found) -> float | Unavailable:
@@ -176,20 +195,28 @@ def _compile_s(program: Found) -> float | Unavailable:
     return program.timings.get("compile_s", Unavailable("the engine did not measure it"))
 
 
+_TIMES = ("estimated_s", "exposed_s")
+_MEMORY = ("peak_bytes", "temp_bytes", "generated_code_bytes")
+_COST = ("flops", "bytes_accessed")
+_EXECUTED = ("kernels", "collectives")
 _ASPECT_OUTCOMES: tuple[Outcome, ...] = ("hlo", "memory", "cost", "code")
 
 
 def _number(compiled: Found, name: str) -> float | Unavailable:
-    holder: Any = compiled.memory if name in ("temp_bytes", "peak_bytes") else compiled.cost
+    holder: Any = compiled.memory if name in _MEMORY else compiled.cost
     value: float | Unavailable = holder if isinstance(holder, Unavailable) else getattr(holder, name)
     return value
 
 
 def rank(effect: FlagEffect) -> tuple[Any, ...]:
-    """Returns a sort key that puts the most important effects first."""
-    deltas = (effect.deltas.get(name, 0.0) for name in DELTAS)
-    sizes = (0.0 if isinstance(delta, Unavailable) else -abs(delta) for delta in deltas)
-    return OUTCOMES.index(effect.outcome), -effect.changed_instructions, *sizes, effect.flag
+    """Returns a sort key that puts the most important effects first: those with the largest differences in `RANKED_BY`.
+
+    Values with which the program could not be compiled come last.
+    """
+    deltas = (effect.deltas.get(name, 0.0) for name in RANKED_BY)
+    sizes = (0.0 if isinstance(delta, Unavailable) else -abs(float(delta)) for delta in deltas)
+    place = 0 if effect.outcome in _ASPECT_OUTCOMES else OUTCOMES.index(effect.outcome)
+    return place, *sizes, -effect.changed_instructions, OUTCOMES.index(effect.outcome), effect.flag
 
 
 def summary(effects: Sequence[FlagEffect], total: int) -> str:
@@ -209,7 +236,33 @@ def _changed(aspect: str) -> TableColumn[FlagEffect]:
 
 
 def _delta(name: str) -> TableColumn[FlagEffect]:
-    return TableColumn(f"delta_{name}", "float", lambda effect: effect.deltas.get(name, _absence(effect)))
+    def value(effect: FlagEffect) -> float | Unavailable:
+        return effect.deltas.get(name, _absence(effect))
+
+    if name not in _TITLES:
+        return TableColumn(f"delta_{name}", "float", value)
+    title, unit = _TITLES[name]
+    return TableColumn(
+        f"delta_{name}", "float", value, title, unit=unit, views=("data_frame", "command_line"),
+        text=lambda effect: _change_text(value(effect), unit),
+    )  # fmt: skip
+
+
+def _change_text(change: float | Unavailable, unit: Unit) -> str:
+    """Formats a difference: "+2 ms", "=" for none, "≈ " before an estimate with unknown parts."""
+    if isinstance(change, Unavailable):
+        return "unknown"
+    about = "≈ " if isinstance(change, Partial) else ""
+    number = float(change)
+    return about + (f"{'+' if number > 0 else ''}{format_number(number, unit)}" if number else "=")
+
+
+_TITLES: Mapping[str, tuple[str, Unit]] = {
+    "estimated_s": ("time", "seconds"),
+    "exposed_s": ("exposed", "seconds"),
+    "peak_bytes": ("peak", "bytes"),
+}
+"""Titles and units of the differences that the command line shows."""
 
 
 EFFECT_COLUMNS: TableDescription[FlagEffect] = TableDescription(
@@ -220,12 +273,13 @@ EFFECT_COLUMNS: TableDescription[FlagEffect] = TableDescription(
     ),
     TableColumn("outcome", "text", lambda effect: effect.outcome, "outcome", views=("data_frame", "command_line")),
     *map(_changed, ASPECTS),
+    *map(_delta, DELTAS),
     TableColumn("headline", "text", lambda effect: effect.headline, "difference", views=("data_frame", "command_line")),
     TableColumn("instructions", "text", lambda effect: effect.instructions),
     TableColumn("changed_instructions", "int", lambda effect: effect.changed_instructions),
-    *map(_delta, DELTAS),
     TableColumn("compile_s", "float", lambda effect: effect.compile_s),
     TableColumn("error", "text", lambda effect: effect.error),
     TableColumn("warnings", "text", lambda effect: "\n".join(effect.warnings)),
+    first=("flag", "value", "outcome", *ASPECTS, "headline", "instructions", "changed_instructions"),
 )  # fmt: skip
 """The columns of `ScanJob.table`."""

@@ -31,6 +31,8 @@ from inspector.errors import (
     WorkerLostError,
 )
 from inspector.hlo.module import Module
+from inspector.platforms import Peak
+from inspector.stages.estimates import estimate
 from inspector.stages.lowered import Lowered
 
 _MOST_WORKERS = 4
@@ -72,6 +74,8 @@ class Laboratory:
         options: Options,
         engine: Engine | None,
         limits: ScanLimits,
+        *,
+        peak: Peak | None = None,
         width: int = 1,
     ) -> None:
         """Prepares the compiles; starts nothing yet.
@@ -82,11 +86,13 @@ class Laboratory:
           options: options of the baseline.
           engine: the engine, for one compile at a time; None for own engines.
           limits: limits of the compiles.
+          peak: the roofs of estimated times; None for the published ones of the target.
           width: maximum number of own engines.
         """
         options.check()
         self._request = CompileRequest(lowered.program, options, target)
         self._limits = limits
+        self._peak = peak
         self._user_engine = engine
         self._engines = (engine,) if engine is not None else _own_engines(lowered.program, target, width)
         self._idle: queue.SimpleQueue[Engine] = queue.SimpleQueue()
@@ -129,7 +135,9 @@ class Laboratory:
                 f" {time.monotonic() - began:.3g} s left, so no flag was tried. Raise the time limit."
             ) from None
         digests = reliable(fingerprint(first), fingerprint(second))
-        self._baseline = Baseline(first, digests, self._warnings(first, options))
+        self._baseline = Baseline(
+            first, digests, estimate(first, self._peak), self._peak, self._warnings(first, options)
+        )
         if self._limits.trial_s == "auto":
             self._trial_s = max(_LEAST_LIMIT_S, _TIMES_BASELINE * (time.monotonic() - began))
 

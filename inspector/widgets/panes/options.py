@@ -37,6 +37,8 @@ class FlagRow(TypedDict):
     outcome: str
     words: str
     warning: str
+    estimated_s: float | None
+    exposed_s: float | None
     peak_bytes: float | None
     flops: float | None
     bytes_accessed: float | None
@@ -348,6 +350,8 @@ def _row(effect: FlagEffect) -> FlagRow:
         outcome=effect.outcome,
         words=effect.error or effect.headline or _CHANGED.get(effect.outcome, ""),
         warning=" ".join(effect.warnings),
+        estimated_s=known["estimated_s"],
+        exposed_s=known["exposed_s"],
         peak_bytes=known["peak_bytes"],
         flops=known["flops"],
         bytes_accessed=known["bytes_accessed"],
@@ -357,7 +361,7 @@ def _row(effect: FlagEffect) -> FlagRow:
     )
 
 
-_DELTAS = ("peak_bytes", "flops", "bytes_accessed", "kernels", "collectives")
+_DELTAS = ("estimated_s", "exposed_s", "peak_bytes", "flops", "bytes_accessed", "kernels", "collectives")
 
 _MEANINGS: Mapping[str, str] = {
     "num_replicas": "Number of copies of the program that run together",
