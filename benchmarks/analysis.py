@@ -1,6 +1,6 @@
 """What reading a compiled module costs: into columns, into the tables and pictures of all panes, and in memory.
 
-    python -m benchmarks.analysis [--rounds 3] [workload ...]
+    python -m benchmarks.analysis [--rounds 9] [workload ...]
 
 CPU times of this process, the best of several rounds, of the optimized module of each workload, beside (1) a bare
 table in the same rounds: the module decoded by protobuf and of each instruction its name, opcode, shape, operands and
@@ -69,12 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args(arguments)
     figures(options.workloads, options.rounds)
 
 
-def figures(workloads: Sequence[str] = QUICK, rounds: int = 3) -> list[Figure]:
+def figures(workloads: Sequence[str] = QUICK, rounds: int = 9) -> list[Figure]:
     """Measures and prints, a workload after the other."""
     pd.DataFrame({"warm": [1]}).take([0])
     found: list[Figure] = []
