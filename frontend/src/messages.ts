@@ -82,7 +82,7 @@ export interface LineTable {
   labels: (number | null)[] | null;
 }
 
-export interface Unavailable {
+export interface UnavailableMessage {
   type: "unavailable";
   pane: TextPane;
   variant: number | null;
@@ -95,7 +95,7 @@ export interface Error {
   message: string;
 }
 
-export interface Variant {
+export interface VariantMessage {
   type: "variant";
   variant: number;
   label: string;
@@ -147,7 +147,7 @@ export interface Recording {
   error: Error | null;
 }
 
-export interface Controls {
+export interface ControlsMessage {
   type: "controls";
   targets: string[];
   target: string;
@@ -398,7 +398,7 @@ export interface RooflineRow {
   cells: TableCell[];
 }
 
-export interface Roofline {
+export interface RooflineMessage {
   type: "roofline";
   id: number;
   variant: number;
@@ -435,7 +435,7 @@ export interface LineCostColumns {
   peak_bytes: number[];
 }
 
-export interface LineCosts {
+export interface LineCostsMessage {
   type: "line_costs";
   variant: number;
   total: LineCostTotals | null;
@@ -746,7 +746,7 @@ export interface PassEvent {
   note: string;
 }
 
-export interface PassChange {
+export interface PassChangeMessage {
   type: "pass_change";
   id: number;
   variant: number;
@@ -1013,7 +1013,7 @@ export interface RetraceRow {
   differences: TableCell[][];
 }
 
-export interface Retraces {
+export interface RetracesMessage {
   type: "retraces";
   watching: boolean;
   was_watched: boolean;
@@ -1080,7 +1080,7 @@ export interface KernelParam {
   reason: string;
 }
 
-export interface Kernel {
+export interface KernelMessage {
   number: number;
   name: string;
   function: string;
@@ -1111,7 +1111,7 @@ export interface KernelTrouble {
 export interface Kernels {
   type: "kernels";
   variant: number;
-  rows: Kernel[];
+  rows: KernelMessage[];
   trouble: KernelTrouble | null;
 }
 
@@ -1181,7 +1181,7 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | Unavailable | Variant | VariantRemoved | Recording | Controls | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | Roofline | LineCosts | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphBefore | PassList | PassChange | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Retraces | Kernels | Tuned;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | RetracesMessage | Kernels | Tuned;
 
 export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
 

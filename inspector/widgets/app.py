@@ -1,7 +1,7 @@
 """The Python side of the Explorer's browser app: sends and receives messages.
 
     app = App("train_step", on_request=handle)          # an ipywidget: display it
-    app.publish(messages.Variant(type="variant", variant=0, ...))
+    app.publish(messages.VariantMessage(type="variant", variant=0, ...))
     app.publish_document(TextDocument(pane="hlo", variant=None, language="hlo", text=..., ...))
 
 `publish` and `publish_document` can be called from any thread, before, while and after the app is

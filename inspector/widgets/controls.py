@@ -107,7 +107,7 @@ class Controls:
         self._target = target
         axes = axes_of(self._compiles.lowered.program.mesh)
         self._publish(
-            messages.Controls(
+            messages.ControlsMessage(
                 type="controls",
                 targets=list(self._compiles.work.targets),
                 target=str(target),

@@ -140,13 +140,13 @@ class Variant:
             return []
         return [warning for warning in self.job.result().warnings if warning != UNHEARD]
 
-    def message(self) -> messages.Variant:
+    def message(self) -> messages.VariantMessage:
         """Returns the state for the browser."""
         error = self.failure
         absence = f"{self.target} is not attached: its programs can be compiled but not run."
         if self.target.jax:
             absence = f"Compiled with JAX {self.target.jax}, so it cannot be run in this process."
-        return messages.Variant(
+        return messages.VariantMessage(
             type="variant",
             variant=self.number,
             label=self.label,

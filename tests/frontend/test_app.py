@@ -36,7 +36,7 @@ def ready(app: App, browser: str = "browser") -> None:
 
 
 def variant(number: int, state: str = "done", elapsed_s: float = 1.0) -> Any:
-    return messages.Variant(
+    return messages.VariantMessage(
         type="variant", variant=number, label=f"v{number}", target="cpu", platform="cpu", options={},
         state=state,  # type: ignore[typeddict-item]
         stage="", elapsed_s=elapsed_s, error=None, cached="", timing="", warnings=[], pinned=False, no_run="", supposed="",
@@ -96,7 +96,7 @@ def test_live_messages_are_for_every_browser(make: Any) -> None:
 
 def test_unavailable_and_document_take_each_others_place(make: Any) -> None:
     app, sent = make()
-    app.publish(messages.Unavailable(type="unavailable", pane="hlo", variant=None, reason="no", remedy=""))
+    app.publish(messages.UnavailableMessage(type="unavailable", pane="hlo", variant=None, reason="no", remedy=""))
     app.publish_document(text())
     ready(app)
     assert types(sent) == ["session", "document"]

@@ -8,13 +8,13 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from inspector.widgets.controls import find_flags
-from inspector.widgets.messages import Controls
+from inspector.widgets.messages import ControlsMessage
 from tests.frontend.conftest import OpenDemo
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FAST_MATH, SCHEDULER = "xla_cpu_enable_fast_math", "xla_cpu_scheduler_type"
-OFFER = Controls(
+OFFER = ControlsMessage(
     type="controls", targets=["attached", "cpu", "tpu:v5e:2x4", "gpu:h100:8"], target="cpu", axes="i=4", can_lower=True
 )
 

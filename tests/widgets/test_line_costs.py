@@ -16,7 +16,7 @@ from inspector.platforms import Peak
 from inspector.widgets import messages
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import roofline
-from inspector.widgets.panes.line_costs import LineCosts
+from inspector.widgets.panes.line_costs import LineCostsMessage
 
 NONE = Unavailable("none")
 ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")
@@ -67,7 +67,7 @@ def test_every_text_sums_to_the_total_and_gaps_are_reported(explorer: Explorer, 
     ask(explorer)
     until(lambda: bool(told))
     ((message, columns),) = told
-    assert messages.problem(message, LineCosts) is None
+    assert messages.problem(message, LineCostsMessage) is None
     assert message["error"] is None
     assert message["total"]["least_s"] is message["total"]["peak_bytes"] is None
     assert set(message["reasons"]) == {"least_s", "peak_bytes"}

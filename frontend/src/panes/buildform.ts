@@ -8,7 +8,7 @@ import { awaited, failure } from "./states.ts";
 
 export interface BuildForm {
   readonly element: HTMLElement;
-  draw(variant: messages.Variant): void;
+  draw(variant: messages.VariantMessage): void;
 }
 
 export function buildForm(context: Context): BuildForm {
@@ -31,7 +31,7 @@ export function buildForm(context: Context): BuildForm {
     fill(said);
     addedId = synced.ask({ type: "build", variant, values, flags: flags.value });
   };
-  const show = (variant: messages.Variant, reply: messages.BuildOptions): void => {
+  const show = (variant: messages.VariantMessage, reply: messages.BuildOptions): void => {
     const fields = reply.rows.map((row) => ({ name: row.name, row, input: fieldOf(row) }));
     const flags = h("textarea", {
       class: "insp-build-flags",

@@ -8,7 +8,7 @@ import { LinkedPane } from "./linked.ts";
 import { awaited, failure, unfinished } from "./states.ts";
 
 interface Replies {
-  roofline: messages.Roofline;
+  roofline: messages.RooflineMessage;
   instruction_table: messages.InstructionTable;
 }
 

@@ -115,7 +115,7 @@ class GraphPane extends LinkedPane {
     this.tell(NOWHERE);
   }
 
-  private ofVariant(variant: messages.Variant): Message<"graph"> | null {
+  private ofVariant(variant: messages.VariantMessage): Message<"graph"> | null {
     const { synced } = this.context;
     const message = synced.latest("graph", { variant: variant.variant });
     if (!message || !synced.latest("graph_costs", { variant: variant.variant })) this.ask(variant);
@@ -153,7 +153,7 @@ class GraphPane extends LinkedPane {
   }
 
   /** Requests the graph when there is a program, and again when it is compiled, because its costs are known then. */
-  private ask({ variant, state }: messages.Variant): void {
+  private ask({ variant, state }: messages.VariantMessage): void {
     const key = `${variant}/${state === "done"}`;
     if (this.asked.has(key)) return;
     this.asked.add(key);

@@ -6,7 +6,7 @@ import type * as messages from "../messages.ts";
 
 const COLORS = 8;
 
-export function memoryBudget(row: messages.Kernel): HTMLElement {
+export function memoryBudget(row: messages.KernelMessage): HTMLElement {
   const { memory } = row;
   const title = h("h4", {}, memory ? `VMEM on ${memory.chip}` : "Fast memory");
   if (!memory) return h("section", {}, title, h("p", { class: "insp-unavailable" }, row.memory_reason));

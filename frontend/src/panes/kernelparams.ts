@@ -10,14 +10,14 @@ export class ParamsForm {
   readonly element = h("section", { class: "insp-params" });
   private readonly request: NewVariant;
   private readonly inputs = new Map<string, HTMLInputElement | HTMLSelectElement>();
-  private row: messages.Kernel | null = null;
+  private row: messages.KernelMessage | null = null;
   private variant = 0;
 
   constructor(context: Context) {
     this.request = new NewVariant(context, this.element, "tuned");
   }
 
-  show(row: messages.Kernel, variant: number): void {
+  show(row: messages.KernelMessage, variant: number): void {
     this.row = row;
     this.variant = variant;
     this.inputs.clear();

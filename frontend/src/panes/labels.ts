@@ -7,13 +7,13 @@ import type { Synced } from "../state/synced.ts";
 import { spinner } from "./states.ts";
 
 /** Returns the label of a variant, followed by its target if the label differs from it. */
-export function nameOf({ label, target }: messages.Variant): HTMLElement[] {
+export function nameOf({ label, target }: messages.VariantMessage): HTMLElement[] {
   const name = h("span", { class: "insp-label", title: label }, label);
   return label === target ? [name] : [name, h("span", { class: "insp-dim insp-target" }, ` ${target}`)];
 }
 
 /** Returns the same as text. */
-export function textOf({ label, target }: messages.Variant): string {
+export function textOf({ label, target }: messages.VariantMessage): string {
   return label === target ? label : `${label} on ${target}`;
 }
 
@@ -29,7 +29,7 @@ export function stateMark(state: messages.State): HTMLElement {
 }
 
 /** Returns the tooltip of a variant: its state, options, timing and error. */
-export function tooltipOf(variant: messages.Variant, isBaseline: boolean): string {
+export function tooltipOf(variant: messages.VariantMessage, isBaseline: boolean): string {
   const options = Object.entries(variant.options).map(([name, value]) => `${name} = ${String(value)}`);
   return [
     `${isBaseline ? "Baseline: " : ""}${textOf(variant)}, ${variant.stage || variant.state}`,

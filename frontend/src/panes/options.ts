@@ -96,7 +96,7 @@ class OptionsPane implements Pane {
     this.drawScan(variant);
   }
 
-  private drawScan(variant: Timed<messages.Variant>): void {
+  private drawScan(variant: Timed<messages.VariantMessage>): void {
     const { synced } = this.context;
     const scan = synced.latest("scan", { variant: variant.variant });
     const isRunning = scan?.state === "running";
@@ -123,7 +123,10 @@ class OptionsPane implements Pane {
     fill(this.list, ...this.found(variant, scan));
   }
 
-  private status(variant: messages.Variant, scan: Timed<messages.Scan> | null): (HTMLElement | string | false)[] {
+  private status(
+    variant: messages.VariantMessage,
+    scan: Timed<messages.Scan> | null,
+  ): (HTMLElement | string | false)[] {
     if (!scan || scan.error) return [];
     const tried = `${grouped(scan.done)} of ${plural(scan.total, "flag")} tried on ${textOf(variant)}`;
     if (scan.state === "running") return [spinner(), h("span", {}, `${tried}, ${scan.stage}`), clock(scan)];
@@ -133,7 +136,7 @@ class OptionsPane implements Pane {
     return [h("span", {}, `${tried}${left}`)];
   }
 
-  private found(variant: messages.Variant, scan: messages.Scan | null): (HTMLElement | false)[] {
+  private found(variant: messages.VariantMessage, scan: messages.Scan | null): (HTMLElement | false)[] {
     if (!scan)
       return [
         empty(

@@ -83,7 +83,7 @@ class PallasPane implements Pane {
     this.drawKernel(rows[this.kernel]!, kernels, error);
   }
 
-  private absence(variant: messages.Variant | null): HTMLElement {
+  private absence(variant: messages.VariantMessage | null): HTMLElement {
     if (variant?.state === "failed")
       return failure(variant.error, "No kernels: this variant failed before it was lowered");
     if (variant && !this.context.synced.has("kernels"))
@@ -91,7 +91,7 @@ class PallasPane implements Pane {
     return empty("No Pallas kernels", "The program of this variant does not call any.");
   }
 
-  private drawKernel(row: messages.Kernel, kernels: messages.Kernels, error: messages.Error | null): void {
+  private drawKernel(row: messages.KernelMessage, kernels: messages.Kernels, error: messages.Error | null): void {
     this.blocks = row.operands.map((operand) => new BlockDrawing(operand));
     const remarks = row.operands.flatMap((o) => o.remarks);
     this.slider.max = String(Math.max(0, row.steps_shown - 1));
@@ -154,7 +154,7 @@ class PallasPane implements Pane {
   }
 }
 
-function heading(row: messages.Kernel): HTMLElement {
+function heading(row: messages.KernelMessage): HTMLElement {
   const grid = row.grid.length ? row.grid.map((size) => size ?? "?").join(" × ") : "none";
   const semantics = row.grid.length ? ` (${row.semantics.join(", ")})` : "";
   const facts: [string, string][] = [["grid", grid + semantics], ...row.facts];
@@ -169,7 +169,7 @@ function heading(row: messages.Kernel): HTMLElement {
   );
 }
 
-function legend(row: messages.Kernel): HTMLElement | null {
+function legend(row: messages.KernelMessage): HTMLElement | null {
   const has = (mark: "revisited" | "overlapping"): boolean => row.operands.some((o) => o[mark].length > 0);
   const key = (name: string, text: string): HTMLElement =>
     h("span", {}, h("i", { class: `insp-key insp-key-${name}`, "aria-hidden": "true" }), text);

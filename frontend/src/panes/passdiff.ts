@@ -34,7 +34,7 @@ export class PassDiff {
   private merge: MergeView | null = null;
   private editors: { view: EditorView; document: TextDocument }[] = [];
   private before: readonly string[] = [];
-  private hunks: messages.PassChange["hunks"] = [];
+  private hunks: messages.PassChangeMessage["hunks"] = [];
 
   /** @param clicked is called with the instruction of a clicked line, or null if it defines none. */
   constructor(

@@ -202,7 +202,7 @@ class PassesPane extends LinkedPane {
     this.sought = "";
   }
 
-  private drawHead(row: messages.PassRow, change: messages.PassChange): void {
+  private drawHead(row: messages.PassRow, change: messages.PassChangeMessage): void {
     const time = row.duration_s === null ? row.reason : formatSeconds(row.duration_s);
     fill(
       this.head,

@@ -8,7 +8,7 @@ import type * as messages from "../messages.ts";
 const NAMES = 6;
 
 /** @param choose is called with the name of an instruction after the pass, or before it if the pass removed it. */
-export function eventList(change: messages.PassChange, choose: (name: string) => void): HTMLElement {
+export function eventList(change: messages.PassChangeMessage, choose: (name: string) => void): HTMLElement {
   const rows = change.events.map((event) => {
     const isSame =
       event.before.length === event.after.length && event.before.every((name, i) => name === event.after[i]);

@@ -11,7 +11,7 @@ import { empty, failure, loading } from "./states.ts";
 /** Returns a button that starts a recording. */
 export function recordButton(
   { synced }: Context,
-  { variant }: messages.Variant,
+  { variant }: messages.VariantMessage,
   product: messages.Product,
   text: string,
 ): HTMLElement {
@@ -50,7 +50,7 @@ export function absence(context: Context, product: messages.Product, title: stri
 }
 
 /** Returns the reason why a failed or canceled variant cannot be recorded; null for other variants. */
-function ended(variant: messages.Variant, title: string): HTMLElement | null {
+function ended(variant: messages.VariantMessage, title: string): HTMLElement | null {
   if (variant.state === "failed") return failure(variant.error, `No ${title.toLowerCase()}: this variant failed`);
   return variant.state === "cancelled" ? empty(`No ${title.toLowerCase()}`, "This variant was canceled.") : null;
 }

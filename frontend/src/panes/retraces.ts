@@ -50,7 +50,7 @@ class RetracesPane implements Pane {
     this.ends.forEach((end) => end());
   }
 
-  private get latest(): messages.Retraces | null {
+  private get latest(): messages.RetracesMessage | null {
     return this.context.synced.latest("retraces");
   }
 
@@ -79,7 +79,7 @@ class RetracesPane implements Pane {
     if (this.table.parentElement !== this.element) fill(this.element, this.table, this.more);
   }
 
-  private drawTools(latest: messages.Retraces | null): void {
+  private drawTools(latest: messages.RetracesMessage | null): void {
     const { synced } = this.context;
     this.watch.textContent = this.isWatching ? "Stop watching" : "Watch";
     this.watch.disabled = synced.isAlone || !latest || Boolean(latest.note);
@@ -90,7 +90,7 @@ class RetracesPane implements Pane {
       : "";
   }
 
-  private absence(latest: messages.Retraces): HTMLElement {
+  private absence(latest: messages.RetracesMessage): HTMLElement {
     const { synced } = this.context;
     if (this.isWatching) return loading(WATCHING, null);
     if (latest.was_watched) return empty("No retraces while watching", synced.remedy || HOW);

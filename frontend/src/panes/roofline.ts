@@ -65,7 +65,7 @@ class RooflinePane extends CountedPane<"roofline"> {
     return { type: "roofline", variant, by: this.by.value, is_measured: this.isMeasured };
   }
 
-  protected show(reply: messages.Roofline): void {
+  protected show(reply: messages.RooflineMessage): void {
     if (!this.rows.element.isConnected) fill(this.element, this.picture, this.border, this.rows.element);
     this.points = [];
     this.shownBy = this.by.value;
@@ -88,7 +88,7 @@ class RooflinePane extends CountedPane<"roofline"> {
     this.mark();
   }
 
-  private drawPlot(reply: messages.Roofline): void {
+  private drawPlot(reply: messages.RooflineMessage): void {
     const peak = reply.peak!;
     this.points = [];
     const [width, height] = [this.plot.clientWidth, this.plot.clientHeight];
@@ -163,7 +163,7 @@ class RooflinePane extends CountedPane<"roofline"> {
     fill(this.plot, picture);
   }
 
-  private noRoofs(reply: messages.Roofline): HTMLElement {
+  private noRoofs(reply: messages.RooflineMessage): HTMLElement {
     const measure = (): void => {
       this.isMeasured = true;
       this.drawing.request();
@@ -182,7 +182,7 @@ class RooflinePane extends CountedPane<"roofline"> {
       : empty("No roofs", reply.reason);
   }
 
-  private drawTable(reply: messages.Roofline): void {
+  private drawTable(reply: messages.RooflineMessage): void {
     const by = this.shownBy;
     const what = nameOf(by);
     this.sorting.show(columnsOf(reply.columns, VALUES), "least_s");
@@ -232,7 +232,7 @@ function cell(head: messages.TableHead, row: Row, content: messages.TableCell, b
   return numberCell(isAbsent ? null : number, () => text, title);
 }
 
-function captionOf({ peak, total, columns }: messages.Roofline): HTMLElement {
+function captionOf({ peak, total, columns }: messages.RooflineMessage): HTMLElement {
   const flat =
     peak!.flops_per_s === null ? peak!.reason : `${formatRate(peak!.flops_per_s, "flop/s")} in ${peak!.name}`;
   const least =

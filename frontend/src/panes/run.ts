@@ -61,7 +61,7 @@ class RunPane implements Pane {
   }
 
   private row(
-    variant: Timed<messages.Variant>,
+    variant: Timed<messages.VariantMessage>,
     run: Timed<messages.RunMessage> | null,
     domain: [number, number],
     base: number | null,
@@ -116,7 +116,7 @@ class RunPane implements Pane {
   }
 
   private status(
-    variant: Timed<messages.Variant>,
+    variant: Timed<messages.VariantMessage>,
     run: Timed<messages.RunMessage> | null,
   ): (HTMLElement | string | false)[] {
     if (!run && variant.no_run) return [h("span", { class: "insp-dim" }, variant.no_run)];
@@ -130,7 +130,7 @@ class RunPane implements Pane {
     return [spinner(), h("span", {}, run.stage || run.state), clock(run)];
   }
 
-  private button(variant: Timed<messages.Variant>, run: Timed<messages.RunMessage> | null): HTMLElement {
+  private button(variant: Timed<messages.VariantMessage>, run: Timed<messages.RunMessage> | null): HTMLElement {
     const isRunning = run !== null && goesOn(run);
     const onclick = (e: Event): void => {
       e.stopPropagation();
@@ -188,7 +188,7 @@ class RunPane implements Pane {
   }
 }
 
-function canRun(variant: messages.Variant): boolean {
+function canRun(variant: messages.VariantMessage): boolean {
   return variant.state === "done" && !variant.no_run;
 }
 

@@ -27,7 +27,7 @@ export function loading(title: string, work: Work | null, ...actions: HTMLElemen
 }
 
 /** Returns the reason why a variant that is not compiled has no `what`; null for a compiled variant. */
-export function unfinished(variant: Timed<messages.Variant> | null, what: string): HTMLElement | null {
+export function unfinished(variant: Timed<messages.VariantMessage> | null, what: string): HTMLElement | null {
   if (!variant) return empty(`No ${what} yet`, "Available once a variant is compiled.");
   if (variant.state === "failed") return failure(variant.error, `No ${what}: this variant failed`);
   if (variant.state === "cancelled") return empty(`No ${what}`, "This variant was canceled.");

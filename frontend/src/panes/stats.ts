@@ -58,7 +58,7 @@ class StatsPane implements Pane {
     if (cell.offsetLeft < this.element.scrollLeft + labels) this.element.scrollLeft = cell.offsetLeft - labels;
   }
 
-  private absence(baseline: Timed<messages.Variant> | null): HTMLElement {
+  private absence(baseline: Timed<messages.VariantMessage> | null): HTMLElement {
     if (!baseline) return empty("No stats yet", "Available once a variant is compiled.");
     if (baseline.state === "failed") return failure(baseline.error, "No stats: this variant failed");
     if (baseline.state === "cancelled") return empty("No stats", "This variant was canceled.");
@@ -66,7 +66,7 @@ class StatsPane implements Pane {
     return awaited(this.context.synced, title, "Stats not received", baseline);
   }
 
-  private heading(variant: Timed<messages.Variant>, index: number): HTMLElement {
+  private heading(variant: Timed<messages.VariantMessage>, index: number): HTMLElement {
     const isActive = variant.variant === this.context.local.active;
     return h(
       "th",
@@ -79,7 +79,7 @@ class StatsPane implements Pane {
   }
 
   /** @param names the names of the reference variants; null for a variant without one. */
-  private row(line: StatsLine, variants: Timed<messages.Variant>[], names: (string | null)[]): HTMLElement {
+  private row(line: StatsLine, variants: Timed<messages.VariantMessage>[], names: (string | null)[]): HTMLElement {
     const cells = line.cells.map((cell, i) => {
       const isActive = variants[i]!.variant === this.context.local.active;
       return h("td", { class: isActive ? "insp-column-active" : "" }, content(cell, line, names[i]!));

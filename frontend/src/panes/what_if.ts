@@ -151,7 +151,7 @@ class WhatIfPane implements Pane {
     );
   }
 
-  private row(variant: Timed<messages.Variant>, lines: readonly StatsLine[], index: number): HTMLElement {
+  private row(variant: Timed<messages.VariantMessage>, lines: readonly StatsLine[], index: number): HTMLElement {
     const { local } = this.context;
     const isActive = variant.variant === local.active;
     const activate = (): void => local.setActive(variant.variant);

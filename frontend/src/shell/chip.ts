@@ -19,12 +19,12 @@ export class Chip {
   private readonly main: HTMLButtonElement;
   private readonly end = toolButton("close", "", () => this.onEnd());
   private readonly pin = toolButton("pin", "", () => this.onPin());
-  private variant: Timed<messages.Variant>;
+  private variant: Timed<messages.VariantMessage>;
   private endedAt = -Infinity;
 
   constructor(
     private readonly context: Context,
-    variant: Timed<messages.Variant>,
+    variant: Timed<messages.VariantMessage>,
   ) {
     this.variant = variant;
     const { local } = context;
@@ -39,7 +39,7 @@ export class Chip {
     this.draw(variant);
   }
 
-  draw(variant: Timed<messages.Variant>): void {
+  draw(variant: Timed<messages.VariantMessage>): void {
     if (goesOn(this.variant) && !goesOn(variant)) this.endedAt = performance.now();
     this.variant = variant;
     const { synced, local } = this.context;
@@ -82,7 +82,7 @@ export class Chip {
   }
 }
 
-function timeOf(variant: Timed<messages.Variant>): HTMLElement {
+function timeOf(variant: Timed<messages.VariantMessage>): HTMLElement {
   if (variant.cached) return h("span", { class: "insp-chip-time", title: variant.cached }, "cached");
   if (variant.state === "queued") return h("span", { class: "insp-chip-time" }, "queued");
   const isDone = variant.state === "done";

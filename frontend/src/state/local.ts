@@ -87,7 +87,7 @@ export class Local {
   }
 
   /** The active variant; null if there is none. */
-  get variant(): Timed<messages.Variant> | null {
+  get variant(): Timed<messages.VariantMessage> | null {
     return this.synced.variants.get(this.active ?? -1) ?? null;
   }
 

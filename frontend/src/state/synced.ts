@@ -28,7 +28,7 @@ type Numbered = Extract<messages.FromBrowser, { id: number }>;
 /** A request with a numbered reply, without the number. */
 export type Request = Numbered extends infer R ? (R extends Numbered ? Omit<R, "id"> : never) : never;
 
-type Slot = TextDocument | messages.Unavailable;
+type Slot = TextDocument | messages.UnavailableMessage;
 type NotebookKernel = "waiting" | "live" | "gone" | "recorded";
 
 export class Synced {
@@ -37,7 +37,7 @@ export class Synced {
   session: messages.Session | null = null;
   notebookKernel: NotebookKernel;
   /** In order of arrival: the first is the baseline. */
-  readonly variants = new Map<number, Timed<messages.Variant>>();
+  readonly variants = new Map<number, Timed<messages.VariantMessage>>();
   /** Variants that existed before this page connected. */
   readonly earlier = new Set<number>();
   /** The error of the last request from the controls. */
@@ -196,7 +196,7 @@ export class Synced {
    */
   referenceOf(variant: number): number | null {
     const { target } = this.variants.get(variant) ?? {};
-    const isReference = (other: messages.Variant): boolean =>
+    const isReference = (other: messages.VariantMessage): boolean =>
       other.target === target && this.latest("diff", { baseline: other.variant, variant }) !== null;
     return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;
   }
@@ -277,7 +277,7 @@ export class Synced {
     this.signal.emit(message.type);
   }
 
-  private async keepText(message: messages.Document | messages.Unavailable, buffers: DataView[]): Promise<void> {
+  private async keepText(message: messages.Document | messages.UnavailableMessage, buffers: DataView[]): Promise<void> {
     const key = keyOf("document", message);
     const { arrival } = this.arrive(key, message);
     const parts = message.type === "document" ? await Promise.all(buffers.map(gunzip)) : [];

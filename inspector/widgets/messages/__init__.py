@@ -29,11 +29,11 @@ from inspector.widgets.messages.common import State as State
 from inspector.widgets.messages.common import TableCell as TableCell
 from inspector.widgets.messages.common import TableHead as TableHead
 from inspector.widgets.messages.common import TextPane as TextPane
-from inspector.widgets.messages.common import Unavailable as Unavailable
-from inspector.widgets.messages.common import Variant as Variant
+from inspector.widgets.messages.common import UnavailableMessage as UnavailableMessage
+from inspector.widgets.messages.common import VariantMessage as VariantMessage
 from inspector.widgets.messages.common import VariantRemoved as VariantRemoved
 from inspector.widgets.messages.controls import AddRequest as AddRequest
-from inspector.widgets.messages.controls import Controls as Controls
+from inspector.widgets.messages.controls import ControlsMessage as ControlsMessage
 from inspector.widgets.messages.controls import Flag as Flag
 from inspector.widgets.messages.controls import Flags as Flags
 from inspector.widgets.messages.controls import FlagsRequest as FlagsRequest
@@ -57,11 +57,11 @@ VERSION = 3
 OfExplorer = (
     Session
     | Document
-    | Unavailable
-    | Variant
+    | UnavailableMessage
+    | VariantMessage
     | VariantRemoved
     | Recording
-    | Controls
+    | ControlsMessage
     | Flags
     | Said
     | Notice

@@ -144,7 +144,7 @@ class LineTable(TypedDict):
     labels: list[int | None] | None
 
 
-class Unavailable(TypedDict):
+class UnavailableMessage(TypedDict):
     """An unavailable document, with the reason and the remedy ("" if there is none)."""
 
     type: Literal["unavailable"]
@@ -161,7 +161,7 @@ class Error(TypedDict):
     message: str
 
 
-class Variant(TypedDict):
+class VariantMessage(TypedDict):
     """The state of a variant. The first variant is the baseline.
 
     Attributes:

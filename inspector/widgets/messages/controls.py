@@ -7,7 +7,7 @@ from typing import Literal, TypedDict
 from inspector.widgets.messages.common import Error
 
 
-class Controls(TypedDict):
+class ControlsMessage(TypedDict):
     """The choices that the controls offer. Without this message there are no controls.
 
     Attributes:

@@ -89,7 +89,7 @@ class KernelParam(TypedDict):
     reason: str
 
 
-class Kernel(TypedDict):
+class KernelMessage(TypedDict):
     """A Pallas kernel of a variant's program.
 
     Attributes:
@@ -142,7 +142,7 @@ class Kernels(TypedDict):
 
     type: Literal["kernels"]
     variant: int
-    rows: list[Kernel]
+    rows: list[KernelMessage]
     trouble: KernelTrouble | None
 
 

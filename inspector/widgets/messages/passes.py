@@ -100,7 +100,7 @@ class PassEvent(TypedDict):
     note: str
 
 
-class PassChange(TypedDict):
+class PassChangeMessage(TypedDict):
     """The reply to `PassRequest` number `id`: the changes of a pass, or an error.
 
     Without an error there are six buffers: the five of a `Document`, of the text after the pass or an excerpt of it, and

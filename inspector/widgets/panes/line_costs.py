@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Literal, TypedDict
 
-from inspector.analysis.cost.line_costs import LineCosts as Costs
+from inspector.analysis.cost.line_costs import LineCosts
 from inspector.errors import About, Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
@@ -25,7 +25,7 @@ class LineCostsRequest(TypedDict):
 
 
 class LineCostTotals(TypedDict):
-    """The costs of the whole program; None where `LineCosts.reasons` has the reason.
+    """The costs of the whole program; None where `LineCostsMessage.reasons` has the reason.
 
     Attributes:
       least_s: the kernels' times at the roof, in sequence, in seconds.
@@ -54,7 +54,7 @@ class LineCostColumns(TypedDict):
     peak_bytes: list[float]
 
 
-class LineCosts(TypedDict):
+class LineCostsMessage(TypedDict):
     """The costs of a variant's lines, or an error. One buffer: `LineCostColumns` by text, as gzip-compressed JSON.
 
     Attributes:
@@ -72,7 +72,7 @@ class LineCosts(TypedDict):
     error: messages.Error | None
 
 
-def message_of(variant: int, line_costs: Costs, *, can_measure: bool) -> PackedMessage:
+def message_of(variant: int, line_costs: LineCosts, *, can_measure: bool) -> PackedMessage:
     """Returns the costs as a message."""
     reasons = {"least_s": line_costs.least_s, "peak_bytes": line_costs.peak}
     least_s, flops, moved, peak = line_costs.total.values
@@ -82,7 +82,7 @@ def message_of(variant: int, line_costs: Costs, *, can_measure: bool) -> PackedM
         main_memory_bytes=moved,
         peak_bytes=peak if line_costs.peak is True else None,
     )
-    message = LineCosts(
+    message = LineCostsMessage(
         type="line_costs", variant=variant, total=total,
         reasons={name: why.reason for name, why in reasons.items() if isinstance(why, Unavailable)},
         can_measure=can_measure, unknown=About(0, line_costs.unknown).reason if line_costs.unknown else "", error=None,
@@ -94,14 +94,14 @@ def message_of(variant: int, line_costs: Costs, *, can_measure: bool) -> PackedM
 
 def failed(variant: int, error: BaseException) -> PackedMessage:
     """Returns the message for costs that are not available, with the error."""
-    message = LineCosts(
+    message = LineCostsMessage(
         type="line_costs", variant=variant, total=None, reasons={}, can_measure=False,
         unknown="", error=messages.error_of(error),
     )  # fmt: skip
     return PackedMessage(message, [packed("{}")])
 
 
-def _columns(line_costs: Costs, text: str) -> LineCostColumns:
+def _columns(line_costs: LineCosts, text: str) -> LineCostColumns:
     costs = line_costs.on(text)
     least_s, flops, moved, peak = zip(*(cost.amounts.values for cost in costs), strict=True) if costs else ((),) * 4
     return LineCostColumns(

@@ -110,11 +110,13 @@ def chip_of(target: Target) -> str:
     return target.chip if target.chip in VMEM else TPU.usual_chip
 
 
-def _kernel(kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable) -> kernel_messages.Kernel:
+def _kernel(
+    kernel: Kernel, fields: Sequence[ParamField], budget: VmemBudget | Unavailable
+) -> kernel_messages.KernelMessage:
     ids = kernel.program_ids
     shown = 0 if isinstance(ids, Unavailable) else min(len(ids), _SHOWN_STEPS)
     operands = [_operand(o, v, shown) for o, v in zip(kernel.operands, visits(kernel), strict=True)]
-    return kernel_messages.Kernel(
+    return kernel_messages.KernelMessage(
         number=kernel.number,
         name=kernel.name,
         function=kernel.function,

@@ -29,7 +29,7 @@ from inspector.widgets.messages.passes import (
     CompileTimePart,
     FollowRequest,
     ModuleCounts,
-    PassChange,
+    PassChangeMessage,
     PassEvent,
     PassGraph,
     PassGraphRequest,
@@ -124,7 +124,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
 
     def _change(self, request: PassRequest) -> None:
         passes = self._recorded_passes(request["variant"])
-        reply = PassChange(
+        reply = PassChangeMessage(
             type="pass_change", id=request["id"], variant=request["variant"], index=request["index"],
             since=request["since"], whole=request["whole"], hunks=[], summary="", events=[], event_count=0, left_out=0,
             error=None,
@@ -145,7 +145,7 @@ class PassesPane(ProductPane[CompilerPasses | Unavailable]):
             if following is not None and self._is_idle:
                 passes.history.compared(following.before_index, following.after_index)
 
-    def _fill(self, request: PassRequest, passes: CompilerPasses, reply: PassChange) -> list[bytes]:
+    def _fill(self, request: PassRequest, passes: CompilerPasses, reply: PassChangeMessage) -> list[bytes]:
         lowered = self.context.variant(request["variant"]).lowered
         assert lowered is not None, "a compiled variant was lowered"
         since = request["since"]

@@ -84,15 +84,15 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
     PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
     PaneEntry("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
-    PaneEntry("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.Roofline, line_costs.LineCosts), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
+    PaneEntry("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.RooflineMessage, line_costs.LineCostsMessage), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
     PaneEntry("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program", "compiled", "passes"), (collectives.CollectivesMessage, collectives.FullRematerializations, observed.ObservedMessage, price.Priced), (observed.ObserveRequest, price.PriceRequest), ("collectives", "full_rematerializations", "observed", "priced", "recording", "variant", "document")),
     PaneEntry("shardings", "Shardings", "dock", shardings.ShardingsPane, ("compiled", "passes"), (shardings.ShardingList,), topics=("sharding_list", "recording", "variant", "document"), only="partitions"),
     PaneEntry("graph", "Graph", "dock", graph.GraphPane, (), (graph.GraphMessage, graph.GraphCosts, graph.GraphBefore), (graph.GraphRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document")),
-    PaneEntry("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChange, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
+    PaneEntry("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChangeMessage, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
     PaneEntry("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     PaneEntry("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
     PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
-    PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.Retraces,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
+    PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.RetracesMessage,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
     PaneEntry("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
 )
 # fmt: on

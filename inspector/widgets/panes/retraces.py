@@ -34,7 +34,7 @@ class RetraceRow(TypedDict):
       call: source line of the call; "" if it cannot be read.
       count: number of such calls.
       explanation: JAX's explanation of the latest call.
-      differences: cells of the table, in the order of `Retraces.columns`, for each difference from the closest earlier call.
+      differences: cells of the table, in the order of `RetracesMessage.columns`, for each difference from the closest earlier call.
     """
 
     function: str
@@ -47,7 +47,7 @@ class RetraceRow(TypedDict):
     differences: list[list[messages.TableCell]]
 
 
-class Retraces(TypedDict):
+class RetracesMessage(TypedDict):
     """The functions that were traced again while watching, the latest first.
 
     Attributes:
@@ -131,7 +131,7 @@ class RetracesPane(Pane):
     def _publish(self) -> None:
         self.context.publish(self._message())
 
-    def _message(self) -> Retraces:
+    def _message(self) -> RetracesMessage:
         watch = self.context.work().retraces
         retraces = [] if watch is None else [*watch.retraces]
         again = [each for each in retraces if each.cause != "first call"]
@@ -140,7 +140,7 @@ class RetracesPane(Pane):
         for each in reversed(again):
             latest.setdefault(_key(each), each)
         shown = [*latest][:_MOST]
-        return Retraces(
+        return RetracesMessage(
             type="retraces",
             watching=watch is not None and watch.is_on,
             was_watched=self._was_watched,
@@ -198,7 +198,7 @@ def _cut(text: str, most: int = _LONGEST) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def retraces_html(retraces: Retraces) -> str:
+def retraces_html(retraces: RetracesMessage) -> str:
     """Returns the retraces as HTML for a page without the app; "" if the process was never watched."""
     if not retraces["was_watched"]:
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypedDict, get_args
 
 from inspector.analysis.cost.peaks import measured_peak
-from inspector.analysis.cost.roofline import Roofline as Roofs
+from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
 from inspector.analysis.cost.roofline_groups import Group, GroupedBy
 from inspector.analysis.cost.roofline_point import Point
@@ -101,7 +101,7 @@ class RooflineRow(TypedDict):
     cells: list[messages.TableCell]
 
 
-class Roofline(TypedDict):
+class RooflineMessage(TypedDict):
     """The reply to `RooflineRequest` number `id`, or an error.
 
     Attributes:
@@ -136,7 +136,7 @@ class RooflinePane(CountedPane):
         self._recorded: dict[int, CompiledProgram] = {}
         self._has_line_costs: set[int] = set()
 
-    def reply(self, request: RooflineRequest | LineCostsRequest) -> Roofline | PackedMessage:
+    def reply(self, request: RooflineRequest | LineCostsRequest) -> RooflineMessage | PackedMessage:
         """Returns the roofline, or the costs of the lines of the texts."""
         return self._roofline(request) if request["type"] == "roofline" else self._line_costs(request)
 
@@ -175,8 +175,8 @@ class RooflinePane(CountedPane):
         except Exception as error:  # the panes show any error
             return failed(request["variant"], error)
 
-    def _roofline(self, request: RooflineRequest) -> Roofline:
-        reply = Roofline(
+    def _roofline(self, request: RooflineRequest) -> RooflineMessage:
+        reply = RooflineMessage(
             type="roofline", id=request["id"], variant=request["variant"], peak=None, reason="", can_measure=False,
             total=None, points=[], columns=[], rows=[], count=0, error=None,
         )  # fmt: skip
@@ -206,7 +206,7 @@ class RooflinePane(CountedPane):
             reply["error"] = messages.error_of(error)
         return reply
 
-    def _roofs(self, variant: Variant, is_measured: bool) -> Roofs:
+    def _roofs(self, variant: Variant, is_measured: bool) -> Roofline:
         published = self.once(variant, "published", variant.compiled_now.roofline)
         if not is_measured or not _can_measure(published, variant):
             return published
@@ -214,11 +214,11 @@ class RooflinePane(CountedPane):
         return self.once(variant, "measured", lambda: variant.compiled_now.roofline(self._measured))
 
 
-def _can_measure(roofs: Roofs, variant: Variant) -> bool:
+def _can_measure(roofs: Roofline, variant: Variant) -> bool:
     return isinstance(roofs.peak, Unavailable) and variant.compiled_now.program.platform == "cpu"
 
 
-def _peak(roofs: Roofs) -> RooflinePeak | None:
+def _peak(roofs: Roofline) -> RooflinePeak | None:
     peak, flat = roofs.peak, roofs.flops_per_s
     if isinstance(peak, Unavailable):
         return None

@@ -107,7 +107,7 @@ def _without(sent: SentMessage, remedy: str) -> SentMessage | None:
     if message["type"] != "document":
         return None
     return SentMessage(
-        messages.Unavailable(
+        messages.UnavailableMessage(
             type="unavailable",
             pane=message["pane"],
             variant=message["variant"],

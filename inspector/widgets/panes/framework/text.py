@@ -36,6 +36,6 @@ class TextPane(Pane):
     def _entry(self, listing: Listing | Unavailable, variant: int | None) -> Entry:
         if not isinstance(listing, Unavailable):
             return document(self.name, listing, variant, language=self.language)
-        return messages.Unavailable(
+        return messages.UnavailableMessage(
             type="unavailable", pane=self.name, variant=variant, reason=listing.reason, remedy=listing.remedy
         )
