@@ -7,6 +7,7 @@
     │   └── UnboundAxisError          a collective names an axis that nothing binds             (NameError)
     ├── ParameterError                a parameter of an inspector function has an invalid value (ValueError)
     ├── ModuleError                   malformed or unreadable HLO, StableHLO or saved file      (ValueError)
+    │   └── ProfileError              a profile cannot be read, or has no measured program
     ├── OptionError                   an option that cannot be given to this compiler           (ValueError)
     │   ├── UnknownFlagError          no such flag in the installed jaxlib
     │   └── FlagTypeError             a flag's value has the wrong type                         (TypeError)
@@ -83,6 +84,10 @@ class ParameterError(InspectorError, ValueError):
 
 class ModuleError(InspectorError, ValueError):
     """HLO, StableHLO or a saved file cannot be read."""
+
+
+class ProfileError(ModuleError):
+    """A profile that `jax.profiler` wrote cannot be read, or does not contain the requested program."""
 
 
 class OptionError(InspectorError, ValueError):

@@ -265,7 +265,8 @@ def _jaxlib() -> Iterator[Probe]:
     for name in ("Client.compile_and_load", "Client.deserialize_executable"):
         yield Probe(f"jaxlib._jax.{name}", "compiling")
     for name in ("ProfileOptions", "ProfilerSession"):
-        yield Probe(f"jaxlib._profiler.{name}", "timing compiler passes on the CPU")
+        yield Probe(f"jaxlib._profiler.{name}", "profiling programs, and timing compiler passes on the CPU")
+    yield Probe("jaxlib._profiler.ProfilerSession.stop", "reading the profile of a program")
     yield Probe("jaxlib._jax.hlo_module_cost_analysis", "counting operations before code generation")
     for name in (
         "hlo_modules", "get_compiled_memory_stats", "cost_analysis", "serialize", "execute_sharded",

@@ -12,6 +12,7 @@ from inspector.cli.cache import cache
 from inspector.cli.compare import compare
 from inspector.cli.doctor import doctor
 from inspector.cli.expect import expect
+from inspector.cli.profile import profile
 from inspector.cli.programs import collectives, compile_, lower
 from inspector.cli.reports import explore, replay, report
 from inspector.cli.scan import scan
@@ -104,6 +105,6 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, compare, collectives, report, replay, expect, scan, targets, options, doctor, cache,
+    explore, lower, compile_, compare, collectives, profile, report, replay, expect, scan, targets, options, doctor, cache,
 ):  # fmt: skip
     inspector.add_command(_command)

@@ -64,8 +64,6 @@ class CompiledProgram(Deferred):
       timings: seconds by stage: `compile_s` (XLA), `queue_s`, `parse_s`, `read_s`, `total_s`. A cached program has the
         timings of its original compile, and `cache_s` (the time to fetch it) and `saved_s` (the time saved
         by the cache).
-      executable: XLA's serialized executable, or why there is none. A worker writes it after all other results, so the
-        first access may wait for it.
       versions: `jax`, `jaxlib`, `platform_version` of the compiler.
       warnings: warnings of the compiler, one per line. A compile in this process (engine "inline") cannot read XLA's
         warnings and lists a line about that instead.
@@ -85,7 +83,7 @@ class CompiledProgram(Deferred):
     memory: Memory | Unavailable
     cost: Cost | Unavailable
     timings: Mapping[str, float]
-    executable: bytes | Unavailable
+    _executable: bytes | Unavailable
     versions: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -152,6 +150,14 @@ class Built(Protocol):
 def engine_of(compiled: CompiledProgram) -> str:
     """Returns the name of the engine that compiled the program: "worker", "inline" or "dask"."""
     return compiled._engine  # noqa: SLF001  # see above
+
+
+def executable_of(compiled: CompiledProgram) -> bytes | Unavailable:
+    """Returns XLA's serialized executable, or why there is none.
+
+    A worker writes it after all other results, so the first access may wait for it.
+    """
+    return compiled._executable  # noqa: SLF001  # see above
 
 
 def build_options_of(compiled: Built) -> Options:

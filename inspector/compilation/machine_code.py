@@ -18,7 +18,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.files.archive import inflate
 from inspector.compilation.records.assembly import Assembly
 from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
@@ -53,7 +53,7 @@ _PTX_NAME = re.compile(r"(\.entry|\.func)\s+[\w$.]+|\b[\w$.]+_param_\d+")
 
 def of_program(program: CompiledProgram) -> MachineCode | Unavailable:
     """Returns the machine code of a compiled program, or why it is unknown."""
-    code = of_executable(program.executable)
+    code = of_executable(executable_of(program))
     if isinstance(code, Unavailable) and not isinstance(program.assembly, Unavailable):
         return of_assembly(program.assembly)
     return code
@@ -86,7 +86,7 @@ def of_executable(executable: bytes | Unavailable) -> MachineCode | Unavailable:
     """Returns the machine code of a serialized executable.
 
     Args:
-      executable: as in `Compiled.executable`.
+      executable: as in `executable_of`.
     """
     if isinstance(executable, Unavailable):
         return executable

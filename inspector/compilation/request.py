@@ -85,6 +85,7 @@ class RunRequest:
       per_replica: one boolean for each input.
       repeat: measured executions, at least 1.
       warmup: executions before the measured ones.
+      profiled: whether the measured executions run under JAX's profiler. As many run without it, half before and half after.
     """
 
     compiled: CompiledProgram
@@ -92,6 +93,7 @@ class RunRequest:
     per_replica: tuple[bool, ...]
     repeat: int = 10
     warmup: int = 2
+    profiled: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -105,12 +107,16 @@ class RunReply:
         already on the device.
       device_kind: JAX's name of the device that ran the program.
       warnings: warnings of the compiler and the runtime.
+      xspace: the profile as a serialized `XSpace`; b"" if none was requested.
+      plain_durations_s: durations without the profiler, if one was requested.
     """
 
     outputs: tuple[np.ndarray, ...]
     durations_s: tuple[float, ...]
     device_kind: str
     warnings: tuple[str, ...] = ()
+    xspace: bytes = dataclasses.field(default=b"", repr=False)
+    plain_durations_s: tuple[float, ...] = ()
 
 
 DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"

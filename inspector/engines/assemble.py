@@ -126,7 +126,7 @@ def make_compiled(
     rest = deferred.replace(report, recorded={})  # kept until the executable is read; the products are large
     return deferred.defer(
         CompiledProgram,
-        {"executable": lambda _: rest.executable},
+        {"_executable": lambda _: rest.executable},
         program=request.program,
         options=request.options,
         target=request.target,
@@ -233,7 +233,10 @@ class Shower:
 
 def make_reply(execution: Execution, warnings: tuple[str, ...] = ()) -> RunReply:
     """Creates a `RunReply` from a measurement."""
-    return RunReply(execution.outputs, execution.durations_s, execution.device_kind, warnings)
+    return RunReply(
+        execution.outputs, execution.durations_s, execution.device_kind, warnings, execution.xspace,
+        execution.plain_durations_s,
+    )  # fmt: skip
 
 
 def _recorded(report: Report, name: str, read: Callable[[bytes], T]) -> T | Unavailable:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from inspector import settings
 from inspector.compilation.caches.program_cache import DiskCache, MemoryCache, cache_key, is_large
-from inspector.compilation.compiled import CompiledProgram, is_incomplete
+from inspector.compilation.compiled import CompiledProgram, executable_of, is_incomplete
 from inspector.compilation.engine import READING_CACHE, Engine, Job
 from inspector.compilation.preview import Preview
 from inspector.compilation.records.registry import RECORDS
@@ -126,7 +126,7 @@ class CachedEngine:
         """Caches a program in memory, on disk or both, once its executable is known; in memory if writing to disk fails."""
 
         def keep() -> None:
-            if compiled.executable == LOST:
+            if executable_of(compiled) == LOST:
                 return
             if not chosen.cache_directory or not is_large(compiled, chosen.cache_memory_bytes):
                 self._memory.put(key, compiled, chosen.cache_memory_bytes)

@@ -15,7 +15,7 @@ from inspector._jax.compiling.compiler import Compiler
 from inspector._jax.compiling.configuration import read_config
 from inspector._jax.compiling.runtime import Client
 from inspector._jax.compiling.runtime import LoadedExecutable as LoadedExecutable
-from inspector.compilation.compiled import CompiledProgram, engine_of
+from inspector.compilation.compiled import CompiledProgram, engine_of, executable_of
 from inspector.compilation.files import saved_compiled
 from inspector.compilation.machine_features import check_cpu
 from inspector.compilation.request import CompileRequest
@@ -33,12 +33,13 @@ def load(compiled: CompiledProgram) -> LoadedExecutable:
     check_here(target)
     compiler = compiler_of(target)
     compiler.check_platform(request.platform)
-    if isinstance(compiled.executable, Unavailable):
-        return _compile(compiled, request, compiler, compiled.executable)
+    serialized = executable_of(compiled)
+    if isinstance(serialized, Unavailable):
+        return _compile(compiled, request, compiler, serialized)
     _check_versions(compiled, compiler)
     if compiler.platform == "cpu":
-        check_cpu(compiled.executable, _local_executable())
-    executable = compiler.load(compiled.executable, request.module, request.build_options, compiled.versions)
+        check_cpu(serialized, _local_executable())
+    executable = compiler.load(serialized, request.module, request.build_options, compiled.versions)
     return LoadedExecutable.of(executable)
 
 
@@ -62,9 +63,10 @@ def save_executable(compiled: CompiledProgram, path: str | os.PathLike[str]) -> 
             f"Expected an inspector Compiled, got {short(value)} ({type(value).__name__}). Create one with"
             " inspector.lower(fun, *args).compile()."
         )
-    if isinstance(compiled.executable, Unavailable):
+    executable = executable_of(compiled)
+    if isinstance(executable, Unavailable):
         raise ExecutionError(
-            f"The executable of {compiled.program.name!r} cannot be saved: {compiled.executable.reason}."
+            f"The executable of {compiled.program.name!r} cannot be saved: {executable.reason}."
             " Compiled.save saves everything else."
         )
     saved_compiled.save(compiled, path)
@@ -91,8 +93,9 @@ def load_executable(compiled: CompiledProgram | str | os.PathLike[str]) -> Loade
     if isinstance(compiled, CompiledProgram):
         return load(compiled)
     path, compiled = compiled, saved_compiled.load(compiled)
-    if isinstance(compiled.executable, Unavailable):
-        raise ExecutionError(f"{os.fspath(path)!r} has no executable: {compiled.executable.reason}.")
+    executable = executable_of(compiled)
+    if isinstance(executable, Unavailable):
+        raise ExecutionError(f"{os.fspath(path)!r} has no executable: {executable.reason}.")
     return load(compiled)
 
 

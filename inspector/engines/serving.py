@@ -118,8 +118,9 @@ class Server:
             raise ExecutionError("A program for a device that is not attached cannot run.")
         progress("running")
         return runnable.run(
-            request.inputs, request.per_replica, repeat=request.repeat, warmup=request.warmup, names=request.names
-        )
+            request.inputs, request.per_replica, repeat=request.repeat, warmup=request.warmup, names=request.names,
+            profiled=request.profiled,
+        )  # fmt: skip
 
     def _compile(
         self, request: PlainCompile, progress: Progress, callbacks: HostCallbacks | None, watch: Watch | None = None

@@ -148,9 +148,15 @@ def choose_inputs(compiled: CompiledProgram, args: Sequence[Any], kwargs: Mappin
 
 
 def start(
-    compiled: CompiledProgram, inputs: Sequence[Input], engine: Engine, *, repeat: int, warmup: int
+    compiled: CompiledProgram,
+    inputs: Sequence[Input],
+    engine: Engine,
+    *,
+    repeat: int,
+    warmup: int,
+    profiled: bool = False,
 ) -> Job[RunReply]:
-    """Starts a measurement and returns immediately.
+    """Starts a measurement, under JAX's profiler if `profiled`, and returns immediately.
 
     Raises:
       ExecutionError: `repeat` or `warmup` is not a valid number of executions.
@@ -167,6 +173,7 @@ def start(
             per_replica=tuple(i.per_replica for i in inputs),
             repeat=repeat,
             warmup=warmup,
+            profiled=profiled,
         )
     )
 

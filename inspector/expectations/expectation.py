@@ -18,7 +18,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import ExpectationError, ParameterError
-from inspector.expectations import baseline_checks, collective_checks, content_checks, number_checks
+from inspector.expectations import baseline_checks, collective_checks, content_checks, number_checks, time_checks
 from inspector.expectations.baseline import compiler_text
 from inspector.expectations.baseline_context import Keeping
 from inspector.expectations.baseline_record import Above
@@ -29,7 +29,7 @@ from inspector.stages.compiled import Compiled, as_compiled
 from inspector.stages.lowered import Lowered
 from inspector.stages.retraces import RETRACE_COLUMNS
 from inspector.support.tracebacks import without_own_frames
-from inspector.support.units import counted, format_count, parse_bytes, parse_count
+from inspector.support.units import counted, format_count, parse_bytes, parse_count, parse_seconds
 
 if TYPE_CHECKING:
     from inspector.lowering.axis_env import AxisEnv
@@ -96,7 +96,7 @@ def expect(
             return retraces(fun, (args, named), (more, others), static_argnums, static_argnames)
 
     # Recording buffers adds little time, and shows the live values at the peak.
-    return Expectation(lowered.compile(options, target, products=("buffers",)), files, again)
+    return Expectation(lowered.compile(options, target, products=("buffers",)), files, again, (args, named))
 
 
 class Expectation:
@@ -110,13 +110,18 @@ class Expectation:
     """
 
     def __init__(
-        self, compiled: Compiled, keeping: Keeping | None = None, again: Callable[..., Sequence[Any]] | None = None
+        self,
+        compiled: Compiled,
+        keeping: Keeping | None = None,
+        again: Callable[..., Sequence[Any]] | None = None,
+        arguments: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {}),
     ) -> None:
         """Called by `expect`."""
         self.compiled = compiled
         self.findings: list[CheckResult] = []
         self._keeping = keeping or Keeping()
         self._again = again
+        self._arguments = arguments
         self._is_gathering = False
         self._wanted: list[collective_checks.Wanted] = []
 
@@ -216,6 +221,38 @@ class Expectation:
         """Checks the number of launched kernels that are fusions."""
         __tracebackhide__ = True
         return self.number("fusions", exactly=exactly, at_most=at_most, at_least=at_least)
+
+    # ------------------------------------------------------------------ measured time
+
+    def time(
+        self,
+        *,
+        at_most: Amount | None = None,
+        at_least: Amount | None = None,
+        runs: int = 20,
+        kernel: str | None = None,
+    ) -> Self:
+        """Checks the measured time of one execution, or of one kernel in it: the median over `runs` executions.
+
+        Runs the program on the arguments of `expect` under JAX's profiler, so the target must be attached or a CPU. Times
+        depend on the machine and its load. Leave room between limit and measurement.
+
+        Args:
+          at_most: the longest allowed time, such as "2 ms", or in seconds.
+          at_least: the shortest allowed time.
+          runs: number of measured executions.
+          kernel: name of an instruction; None for the wall-clock time of the whole execution.
+
+        Raises:
+          ParameterError: no limit, or the program ran no such kernel.
+          TargetError: the device is not attached, so the program cannot run.
+          ExecutionError: a failure at run time.
+        """
+        __tracebackhide__ = True
+        bound = Limit.of(None, at_most, at_least, parse_seconds)
+        args, kwargs = self._arguments
+        profile = self.compiled.profile(*args, repeat=runs, **kwargs)
+        return self._add(time_checks.check(profile, bound, kernel))
 
     # ------------------------------------------------------------------ contents
 

@@ -32,7 +32,7 @@ def object_files(executable: bytes) -> tuple[bytes, ...] | Unavailable:
     """Returns the object files of a CPU executable, in no particular order.
 
     Args:
-      executable: `Compiled.executable`.
+      executable: a serialized executable.
     """
     result = compilation_result(executable)
     if result is None:
@@ -44,7 +44,7 @@ def cpu_features(executable: bytes) -> frozenset[str] | Unavailable:
     """Returns the CPU features for which a CPU executable was compiled, by LLVM's names, such as `avx2`.
 
     Args:
-      executable: `Compiled.executable`.
+      executable: a serialized executable.
     """
     result = compilation_result(executable)
     features = () if result is None else result.target_machine_options.features.split(",")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.engine import Engine, Job
 from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest, RunReply, RunRequest
@@ -90,7 +90,7 @@ def _engine(program: Program, target: Target) -> Engine:
 
 def runnable(compiled: CompiledProgram, engine: Engine) -> CompiledProgram:
     """Returns a recorded program with machine code of this JAX. Waits for its compile."""
-    if not isinstance(compiled.executable, Unavailable):
+    if not isinstance(executable_of(compiled), Unavailable):
         return compiled
     return engine.submit(CompileRequest(compiled.program, compiled.options, compiled.target)).result()
 

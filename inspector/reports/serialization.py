@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
 from inspector.compilation.records.registry import RECORDS
@@ -165,8 +165,8 @@ def _as_plain(value: Any) -> Plain:
 
 
 def _without_code(compiled: CompiledProgram) -> CompiledProgram:
-    has_code = not isinstance(compiled.executable, Unavailable)
-    return dataclasses.replace(compiled, executable=LEFT_OUT) if has_code else compiled
+    has_code = not isinstance(executable_of(compiled), Unavailable)
+    return dataclasses.replace(compiled, _executable=LEFT_OUT) if has_code else compiled
 
 
 def _checked(operand: Operand, at: str) -> Operand:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import graphviz
     import pandas as pd
 
+    from inspector.analysis.profile.profile import Profile
     from inspector.execution.run import Run
 
 
@@ -173,6 +174,35 @@ class Compiled(CompiledProgram):
 
         chosen = engine_for(engine, self.program, self.target)
         return run(self, chosen, args, kwargs, repeat=repeat, warmup=warmup)
+
+    @needs_jax("Profiling a program")
+    def profile(
+        self, *args: Any, repeat: int = 5, warmup: int = 2, engine: EngineLike | None = None, **kwargs: Any
+    ) -> Profile:
+        """Runs the program under JAX's profiler and returns the measured time of each instruction.
+
+        A worker profiles programs for `cpu:N`; this process profiles those for the attached accelerator. As many executions
+        run without the profiler, half before and half after, so `Profile.wall` shows what the profiler itself costs.
+
+        Args:
+          args: the function's arguments, as for `run`. Without any arguments, inputs are generated.
+          repeat: profiled executions, at least 1.
+          warmup: executions before the measured ones.
+          engine: the engine, as for `Lowered.compile`; None for the default.
+          kwargs: the function's keyword arguments.
+
+        Raises:
+          ExecutionError: arguments that the program does not accept, or a failure at run time.
+          TargetError: the device is not attached.
+          ProfileError: the profile does not contain the program.
+        """
+        from inspector.engines.choice import engine_for
+        from inspector.execution.profiled_run import run_profiled
+        from inspector.stages.measured import profile_of_run
+
+        chosen = engine_for(engine, self.program, self.target)
+        reply = run_profiled(self, chosen, args, kwargs, repeat=repeat, warmup=warmup)
+        return profile_of_run(self.module(), self.roofline().points, reply)
 
     def as_text(self) -> str:
         """Returns the optimized HLO, as `jax.stages.Compiled.as_text` does."""

@@ -54,6 +54,17 @@ def parse_bytes(amount: float | str) -> float:
     return _parsed(amount, {"": 1.0, "bytes": 1.0, **decimal, **binary}, "a number of bytes, such as 4096 or '1.5 GiB'")
 
 
+def parse_seconds(amount: float | str) -> float:
+    """Parses a duration: `"1.5 ms"` -> `0.0015`. Plain numbers are seconds.
+
+    Raises:
+      ParameterError: not a number, or less than 0.
+    """
+    text = amount.replace("µ", "u").replace("μ", "u") if isinstance(amount, str) else amount
+    scales = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0}
+    return _parsed(text, scales, "a duration, such as 0.002 (seconds) or '2 ms'")
+
+
 def parse_count(amount: float | str, unit: str = "") -> float:
     """Parses a count: `"2.5 Mflop", "flop"` -> `2500000.0`. The unit is optional, and plain numbers are accepted.
 

@@ -669,3 +669,22 @@ def test_pages_without_a_name_are_deleted_later(tmp_path: Path, monkeypatch: pyt
     last = pages.temporary_page()
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([last.parent.name, made[3].parent.name])
     assert (made[3].parent / "notes.txt").read_text() == "mine"
+
+
+def test_a_profile_of_a_function(run: Run) -> None:
+    call = ("profile", "step.py:step", "--args-from", "make_args", "-t", "cpu", "--repeat", "2")
+    lines = run(*call).stdout.splitlines()
+    assert lines[0].startswith("Profile of jit_step on CPU:0: 2 executions")
+    assert lines[1].split()[:4] == ["kernel", "opcode", "device", "calls"]
+    assert len(lines) > 2
+    read = json.loads(run(*call, "--json").stdout)
+    assert sum(row["total_s"] for row in read["rows"]) == pytest.approx(read["total_s"])
+    assert (read["devices"], read["executions"]) == (["CPU:0"], 2)
+    by_line = json.loads(run(*call, "--json", "--by", "line").stdout)["rows"]
+    assert any("step.py:" in (row["name"] or "") for row in by_line)
+    assert "kernels" in run(*call, "--by", "opcode", "--top", "1").stdout
+
+
+def test_a_profile_of_a_target_that_cannot_run(run: Run) -> None:
+    result = run("profile", "step.py:step", "--args-from", "make_args", "-t", "tpu:v5e:2x2", status=2)
+    assert "tpu:v5e:2x2 is not attached" in result.stderr

@@ -59,7 +59,7 @@ def last_stage(compiled: Compiled) -> Counter[str]:
 @pytest.mark.parametrize("target", [CPU, GPU, TPU])
 def test_names_and_lines_do_not_count(target: str) -> None:
     ours, theirs = (lowered(target, each).compile(target=target) for each in (f, the_same_with_other_names))
-    assert ours.executable != theirs.executable
+    assert ours._executable != theirs._executable
     assert machine_code.of_program(ours) == machine_code.of_program(theirs)
     assert machine_code.differ(ours, theirs) is False
     assert ours.diff(theirs).headline == "the same program"
@@ -100,7 +100,7 @@ def test_a_flag_changes_the_code_where_its_text_is_another(target: str, flag: st
 def test_recorded_assembly_stands_in_for_a_lost_executable(target: str) -> None:
     compiled = lowered(target).compile(target=target, products=("assembly",))
     lost = Unavailable("it was not saved")
-    without = dataclasses.replace(compiled, executable=lost)
+    without = dataclasses.replace(compiled, _executable=lost)
     assert machine_code.differ(compiled, without) is False
     assert machine_code.differ(without, dataclasses.replace(without)) is False
     neither = dataclasses.replace(without, assembly=lost)
@@ -122,7 +122,7 @@ def test_a_scan_without_machine_code_does_not_report_unchanged_code() -> None:
 
 @pytest.mark.parametrize("target", [CPU, GPU, TPU])
 def test_a_damaged_executable_is_unknown_or_another(target: str) -> None:
-    executable = lowered(target).compile(target=target).executable
+    executable = lowered(target).compile(target=target)._executable
     assert isinstance(executable, bytes)
     generator = random.Random(0)
     for _ in range(30):

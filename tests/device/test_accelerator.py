@@ -47,7 +47,7 @@ def test_a_run_equals_jax(arguments: tuple[jax.Array, jax.Array], isolate: bool)
 def test_isolated_compiling_is_for_this_very_chip(arguments: tuple[jax.Array, jax.Array]) -> None:
     compiled = inspector.lower(step, *arguments).compile(isolate=True)
     assert compiled.devices[0].startswith(jax.local_devices()[0].device_kind)
-    assert isinstance(compiled.executable, bytes)
+    assert isinstance(compiled._executable, bytes)
 
 
 def test_a_crash_costs_the_worker_only(arguments: tuple[jax.Array, jax.Array]) -> None:

@@ -206,7 +206,7 @@ def test_isolated_compiling_for_the_attached_gpu(monkeypatch: pytest.MonkeyPatch
         "attached",
         ("NVIDIA H100 80GB HBM3 0",),
     )
-    assert isinstance(compiled.executable, bytes)
+    assert isinstance(compiled._executable, bytes)
     with pytest.raises(TargetError, match="belongs to this process, so a worker cannot run on it"):
         compiled.run(np.ones((256, 256), np.float32), engine=worker_engine())
 
@@ -244,7 +244,7 @@ def test_an_installed_toolkit_is_not_used(one_device_python: RunPython, tmp_path
         import hashlib, inspector, jax, jax.numpy as jnp
         x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
         compiled = inspector.lower(lambda x: jnp.tanh(x @ x), x, platform="gpu").compile(target="gpu:h100:1")
-        assert isinstance(compiled.executable, bytes)
+        assert isinstance(compiled._executable, bytes)
         print(hashlib.sha256(compiled.hlo.encode()).hexdigest())
     """)
     alone = one_device_python(script, {"INSPECTOR_CACHE": "off"}).stdout

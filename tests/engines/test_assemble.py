@@ -53,7 +53,7 @@ def test_an_unreadable_product_does_not_affect_the_others(
     assert isinstance(found, Unavailable)
     assert "could not be read (" in found.reason
     assert f"The {part} of a compile could not be read." in caplog.text
-    assert (made.hlo, made.executable, made.devices) == ("HloModule f", b"executable", ("TPU 0",))
+    assert (made.hlo, made._executable, made.devices) == ("HloModule f", b"executable", ("TPU 0",))
     if part != "cost":
         assert made.cost.flops == 2.0  # type: ignore[union-attr]
 
@@ -84,4 +84,4 @@ def test_an_odd_preview_costs_no_result(request_: CompileRequest, early: tuple[b
     show.result(read)
     assert job.result(timeout=0).hlo == shown.hlo
     show.executable.follow(lambda: b"executable")
-    assert job.result(timeout=0).executable == b"executable"
+    assert job.result(timeout=0)._executable == b"executable"

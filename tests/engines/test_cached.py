@@ -72,7 +72,7 @@ def compiled(request: CompileRequest, executable: bytes = b"code") -> CompiledPr
     return CompiledProgram(
         program=request.program, options=request.options, target=request.target, _engine="fake", hlo="HloModule f",
         hlo_proto=b"proto", memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
-        timings={"compile_s": 5.0, "queue_s": 1.0, "total_s": 7.0}, executable=executable, versions={"jaxlib": "1"},
+        timings={"compile_s": 5.0, "queue_s": 1.0, "total_s": 7.0}, _executable=executable, versions={"jaxlib": "1"},
     )  # fmt: skip
 
 
@@ -351,9 +351,9 @@ def test_a_request_does_not_wait_for_a_pending_executable(
             self.requests.append(request)
             job: Job[CompiledProgram] = Job()
             whole = compiled(request)
-            fields = {f.name: getattr(whole, f.name) for f in dataclasses.fields(whole) if f.name != "executable"}
+            fields = {f.name: getattr(whole, f.name) for f in dataclasses.fields(whole) if f.name != "_executable"}
             job.show(Preview.of(whole, 0.1))
-            job.resolve(deferred.defer(CompiledProgram, {"executable": wait}, **fields))
+            job.resolve(deferred.defer(CompiledProgram, {"_executable": wait}, **fields))
             return job
 
     inner = Telling()
@@ -363,7 +363,7 @@ def test_a_request_does_not_wait_for_a_pending_executable(
         assert is_from_cache(second)
         assert not come.is_set()
         come.set()
-        assert first.executable == second.executable == executable
+        assert first._executable == second._executable == executable
         assert cached._written is not None
         cached._written.result(60)
         assert is_from_cache(cached.submit(request()).result(5)) is (executable != LOST)
@@ -391,7 +391,7 @@ def test_many_writers_and_readers_of_one_key(directory: Path) -> None:
         for _ in range(30):
             disk.put("k", compiled(request(), b"c" * 10_000), MB)
             found = disk.get("k", request())
-            if found is None or found.executable != b"c" * 10_000:
+            if found is None or found._executable != b"c" * 10_000:
                 wrong.append(found)
 
     threads = [threading.Thread(target=work, args=(disk,)) for disk in disks]
@@ -443,7 +443,7 @@ def test_a_directory_that_others_may_write_is_not_used_with_one_warning(
         f"Compiled programs are not cached on disk: the folder '{directory}' can be written by others (mode 0777)."
     ]
     inner = FakeEngine()
-    assert engine(inner).submit(asked).result(5).executable == b"code"
+    assert engine(inner).submit(asked).result(5)._executable == b"code"
     directory.chmod(0o700)
     assert disk.get("k", asked) is not None
 

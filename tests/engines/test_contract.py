@@ -123,7 +123,7 @@ def test_result_is_the_one_of_jax(engine: Engine) -> None:
     assert compiled.memory.temp_bytes == stats.temp_size_in_bytes
     assert isinstance(compiled.cost, Cost)
     assert compiled.cost.flops == theirs.cost_analysis()["flops"]
-    assert isinstance(compiled.executable, bytes)
+    assert isinstance(compiled._executable, bytes)
     assert compiled.versions["jax"] == jax.__version__
     assert engine_of(compiled) == engine.name
     assert set(compiled.timings) == {"queue_s", "parse_s", "compile_s", "read_s", "total_s"}

@@ -126,19 +126,21 @@ def test_runs(engine: DaskEngine, program: Program) -> None:
 
 
 def test_the_configuration_of_this_process_counts(engine: DaskEngine, program: Program) -> None:
-    default = code_digest(compile_(engine, program).executable)
+    default = code_digest(compile_(engine, program)._executable)
     jax.config.update("jax_disable_most_optimizations", True)  # changes the code, not the HLO
     try:
-        plain = code_digest(compile_(engine, program).executable)
+        plain = code_digest(compile_(engine, program)._executable)
     finally:
         jax.config.update("jax_disable_most_optimizations", False)
     local = WorkerEngine()
     try:
         flags = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-        assert plain == code_digest(compile_(local, program, flags=flags).executable) != default
+        assert plain == code_digest(compile_(local, program, flags=flags)._executable) != default
     finally:
         local.close()
-    assert [code_digest(compile_(engine, program).executable) for _ in range(2)] == [default] * 2, "it has its own back"
+    assert [code_digest(compile_(engine, program)._executable) for _ in range(2)] == [default] * 2, (
+        "it has its own back"
+    )
 
 
 def test_a_killer_costs_no_dask_worker(engine: DaskEngine, client: Any, program: Program) -> None:

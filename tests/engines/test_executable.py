@@ -214,7 +214,7 @@ def test_a_pickle_is_not_run(tmp_path: Path) -> None:
 
 
 def test_a_program_without_an_executable_has_no_file(compiled: Compiled, tmp_path: Path) -> None:
-    bare = dataclasses.replace(compiled, _engine="worker", executable=Unavailable("the back-end keeps it"))
+    bare = dataclasses.replace(compiled, _engine="worker", _executable=Unavailable("the back-end keeps it"))
     with pytest.raises(ExecutionError, match=r"cannot be saved: the back-end keeps it\. Compiled\.save"):
         save_executable(bare, tmp_path / "b")
     assert not list(tmp_path.iterdir())

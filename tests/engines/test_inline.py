@@ -51,7 +51,7 @@ def test_host_callbacks(engine: InlineEngine) -> None:
     lowered = jax.jit(fun).lower(F32X2)
     compiled = engine.submit(CompileRequest(programs.as_program(lowered), Options(), CPU)).result(120)
     assert compiled.hlo == programs.theirs(lowered.compile())
-    assert not compiled.executable
+    assert not compiled._executable
     notice, _ = compiled.warnings
     assert "calls back into this process (jax.debug.print, io_callback, pure_callback), so it is compiled" in notice
     reply = engine.run(RunRequest(compiled, (np.float32([1, 2]),), (False,), repeat=2, warmup=1)).result(60)

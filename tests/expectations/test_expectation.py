@@ -14,7 +14,7 @@ import pytest
 
 import inspector
 from inspector.compilation.request import products_of
-from inspector.errors import ExpectationError, ParameterError, Unavailable
+from inspector.errors import ExpectationError, ParameterError, TargetError, Unavailable
 from inspector.expectations.baseline_context import Keeping
 from inspector.stages.compiled import load_compiled
 from tests.absent import needs_tpu
@@ -312,3 +312,34 @@ def test_shards_of_an_argument_are_seen_as_jax_lays_them() -> None:
         lambda w, x: x @ w, sharded((64, 64), None, "model"), sharded((32, 64), "data"), target="cpu:8"
     )
     step.no_collectives().number("argument_bytes", exactly=64 * 64 * 4 // 2 + 32 * 64 * 4 // 4)
+
+
+# ------------------------------------------------------------------ measured time
+
+
+def test_time_is_measured_by_a_profile() -> None:
+    def step(x: jax.Array) -> jax.Array:
+        return jnp.sort(jnp.tanh(x @ x), axis=0)
+
+    x = jnp.ones((64, 64))
+    checks = inspector.expect(step, x, target="cpu").time(at_most="60 s", at_least=1e-9, runs=3)
+    assert [finding.what for finding in checks.findings] == ["time of an execution"]
+    assert "(median of 3 executions)" in checks.findings[0].got
+    kernel = next(row.name for row in checks.compiled.profile(x, repeat=1).rows)
+    checks.time(at_most="60 s", runs=2, kernel=kernel)
+    with pytest.raises(
+        ExpectationError, match=rf"(?s)expected at most 1 ns, got .*{kernel}.*more than the limit.*idle machine"
+    ):
+        checks.time(at_most="1 ns", runs=2)
+    with pytest.raises(ParameterError, match=r"ran no kernel 'tanh.99'"):
+        checks.time(at_most="1 s", runs=1, kernel="tanh.99")
+    with pytest.raises(ParameterError, match="Give a limit"):
+        checks.time()
+    with pytest.raises(ParameterError, match="Expected a duration"):
+        checks.time(at_most="fast")
+
+
+def test_time_of_a_device_that_is_not_attached_is_an_error() -> None:
+    checks = inspector.expect(jnp.sin, jnp.ones(8), target="tpu:v5e:2x2")
+    with pytest.raises(TargetError, match="not attached"):
+        checks.time(at_most="1 s")

@@ -63,7 +63,7 @@ def test_a_written_exploration_is_read(file: Path) -> None:
         if theirs.program is None:
             assert ours == theirs
         else:
-            compiled = dataclasses.replace(theirs.compiled, executable=LEFT_OUT)
+            compiled = dataclasses.replace(theirs.compiled, _executable=LEFT_OUT)
             assert dataclasses.replace(ours, program=ours.compiled) == dataclasses.replace(theirs, program=compiled)
     fast = loaded.variants[1].compiled
     assert len(fast.passes or ()) > 3
@@ -112,12 +112,12 @@ def test_no_content_is_there_twice(file: Path) -> None:
 
 
 def test_no_machine_code_is_saved(file: Path) -> None:
-    code = exploration().baseline.compiled.executable
+    code = exploration().baseline.compiled._executable
     assert isinstance(code, bytes)
     assert code[:200] not in b"".join(entries(file).values())
     loaded = inspector.load(file)
     assert isinstance(loaded, Exploration)
-    assert loaded.baseline.compiled.executable == LEFT_OUT
+    assert loaded.baseline.compiled._executable == LEFT_OUT
 
 
 def test_files_of_compiled_save_are_opened_too(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def compiled(request: CompileRequest, hlo: str = HLO, **changes: Any) -> Compile
     made = CompiledProgram(
         program=request.program, options=request.options, target=request.target, _engine="fake", hlo=hlo,
         hlo_proto=PROTO, memory=Memory("RAM", {"RAM": MemorySpace(8, 8, 0, 0, 16)}, ASSIGNMENT, {}, 0, 0), cost=Cost(2.0, 0.0, 16.0),
-        timings={"compile_s": 0.5}, executable=b"", versions={"jax": "0"},
+        timings={"compile_s": 0.5}, _executable=b"", versions={"jax": "0"},
     )  # fmt: skip
     return dataclasses.replace(made, **changes)
 

@@ -22,6 +22,7 @@ import numpy as np
 from jax._src.sharding_impls import GSPMDSharding
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from inspector._jax.compiling.profiling import Recording
 from inspector._jax.lowering.callbacks import HostCallbacks, raw_callbacks
 from inspector._jax.lowering.signature import ArrayType, Signature
 from inspector.errors import ExecutionError
@@ -38,11 +39,15 @@ class Execution:
       outputs: one array per result; with a leading replica axis if there are several replicas.
       durations_s: one wall-clock duration per measured execution, in seconds.
       device_kind: as JAX names it.
+      xspace: the profile of these executions as a serialized `XSpace`; b"" if none was requested.
+      plain_durations_s: durations of executions without the profiler, if a profile was requested.
     """
 
     outputs: tuple[np.ndarray, ...]
     durations_s: tuple[float, ...]
     device_kind: str
+    xspace: bytes = b""
+    plain_durations_s: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +69,7 @@ class Runnable:
         repeat: int,
         warmup: int,
         names: Sequence[str] = (),
+        profiled: bool = False,
     ) -> Execution:
         """Runs the program `warmup + repeat` times.
 
@@ -74,6 +80,7 @@ class Runnable:
           repeat: number of measured executions, at least 1.
           warmup: number of executions before them.
           names: the user's names of the parameters, for messages.
+          profiled: whether the measured executions run under JAX's profiler, and as many others without it.
 
         Raises:
           ExecutionError: the program does not accept the arguments, or XLA reports an error.
@@ -83,26 +90,44 @@ class Runnable:
         try:
             # Without 64-bit types enabled, placing an int64 array would narrow it to int32.
             with jax.enable_x64(True):
-                return self._measure(inputs, per_replica, repeat, warmup)
+                return self._measure(inputs, per_replica, repeat, warmup, profiled=profiled)
         except ExecutionError:
             raise
         except Exception as e:
             raise ExecutionError(f"The program failed at run time: {e}") from e
 
     def _measure(
-        self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], repeat: int, warmup: int
+        self, inputs: Sequence[np.ndarray], per_replica: Sequence[bool], repeat: int, warmup: int, *, profiled: bool
     ) -> Execution:
         shards = self._cut(inputs, per_replica)
         placed: list[Any] = [None] * len(shards)
         tokens = self._fresh_tokens()
-        durations: list[float] = []
         outputs: Any = []
-        for _ in range(warmup + repeat):
-            outputs = []  # frees the previous outputs first, so that two executions are never in memory together
-            self._place(shards, placed)
-            duration_s, outputs = self._execute([*tokens, *placed])
-            durations.append(duration_s)
-        return Execution(self._join(outputs), tuple(durations[warmup:]), self._assignment.flat[0].device_kind)
+
+        def execute(count: int) -> list[float]:
+            nonlocal outputs
+            durations = []
+            for _ in range(count):
+                outputs = []  # frees the previous outputs first, so that two executions are never in memory together
+                self._place(shards, placed)
+                duration_s, outputs = self._execute([*tokens, *placed])
+                durations.append(duration_s)
+            return durations
+
+        execute(warmup)
+        xspace, plain = b"", list[float]()
+        if profiled:
+            # Before and after the profiled executions, so that a machine that becomes slower or faster does not count.
+            before = (repeat + 1) // 2
+            plain = execute(before)
+            with Recording() as recording:
+                durations = execute(repeat)
+            xspace = recording.xspace
+            plain += execute(repeat - before)
+        else:
+            durations = execute(repeat)
+        kind = self._assignment.flat[0].device_kind
+        return Execution(self._join(outputs), tuple(durations), kind, xspace, tuple(plain))
 
     def _execute(self, placed: list[Any]) -> tuple[float, Any]:
         with_tokens = not self._signature.results or bool(raw_callbacks(self._callbacks))

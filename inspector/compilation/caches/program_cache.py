@@ -19,7 +19,7 @@ from pathlib import Path
 
 from inspector.compilation.caches import readings
 from inspector.compilation.caches.cell_files import module_digest, renamed
-from inspector.compilation.compiled import CompiledProgram, build_options_of
+from inspector.compilation.compiled import CompiledProgram, build_options_of, executable_of
 from inspector.compilation.files import saved_compiled
 from inspector.compilation.request import CompileRequest
 from inspector.errors import ModuleError, Unavailable
@@ -190,7 +190,7 @@ def _is_of(compiled: CompiledProgram, request: CompileRequest) -> bool:
 
 
 def _bytes(compiled: CompiledProgram) -> int:
-    blobs = (compiled.program.module, compiled.hlo, compiled.hlo_proto, compiled.executable)
+    blobs = (compiled.program.module, compiled.hlo, compiled.hlo_proto, executable_of(compiled))
     recorded = (compiled.passes, compiled.assembly, compiled.buffers)
     recorded_bytes = sum(product.byte_size for product in recorded if not isinstance(product, Unavailable))
     return recorded_bytes + sum(len(blob) for blob in blobs if isinstance(blob, (bytes, str)))

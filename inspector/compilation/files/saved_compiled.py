@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from inspector.compilation.compiled import CompiledProgram, engine_of, not_asked_for
+from inspector.compilation.compiled import CompiledProgram, engine_of, executable_of, not_asked_for
 from inspector.compilation.cost import Cost
 from inspector.compilation.files import archive, manifest
 from inspector.compilation.files.archive import Archive
@@ -98,12 +98,13 @@ def save(
         OSError: the file cannot be written.
     """
     recorded = {name: getattr(compiled, name) for name in RECORDS}
+    executable = executable_of(compiled)
     blobs = {
         **{name: value.to_bytes() for name, value in recorded.items() if not isinstance(value, Unavailable)},
         "module": compiled.program.module,
         "hlo": compiled.hlo.encode(),
         "hlo_proto": compiled.hlo_proto,
-        "executable": compiled.executable if isinstance(compiled.executable, bytes) else b"",
+        "executable": executable if isinstance(executable, bytes) else b"",
     }
     about = json_values.encode(_saved(compiled))
     digests = {**{name: _digest(data) for name, data in blobs.items()}, "compiled": _digest(_canonical(about))}
@@ -160,7 +161,7 @@ def _canonical(about: Any) -> bytes:
 
 
 def _saved(compiled: CompiledProgram) -> _Saved:
-    program = compiled.program
+    program, executable = compiled.program, executable_of(compiled)
     return _Saved(
         program=_Program(
             name=program.name,
@@ -179,7 +180,7 @@ def _saved(compiled: CompiledProgram) -> _Saved:
         memory=compiled.memory,
         cost=compiled.cost,
         timings=compiled.timings,
-        executable=compiled.executable if isinstance(compiled.executable, Unavailable) else None,
+        executable=executable if isinstance(executable, Unavailable) else None,
         versions=compiled.versions,
         warnings=compiled.warnings,
         devices=compiled.devices,
@@ -210,7 +211,7 @@ def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> CompiledProgram:
         memory=saved.memory,
         cost=saved.cost,
         timings=saved.timings,
-        executable=blobs["executable"] if saved.executable is None else saved.executable,
+        _executable=blobs["executable"] if saved.executable is None else saved.executable,
         versions=saved.versions,
         warnings=saved.warnings,
         devices=saved.devices,

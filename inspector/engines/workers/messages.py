@@ -68,6 +68,7 @@ class PlainRun:
     names: tuple[str, ...]
     repeat: int
     warmup: int
+    profiled: bool = False
 
 
 def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: Slice | None = None) -> PlainCompile:
@@ -104,13 +105,14 @@ def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: S
 
 def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
     """Converts a run request to its plain form."""
+    from inspector.compilation.compiled import executable_of
     from inspector.compilation.request import CompileRequest
 
     compiled = request.compiled
     compile_request = CompileRequest(compiled.program, compiled.options, compiled.target)
     parameters = [a for a in compiled.program.arguments if a.parameter is not None]
     parameters.sort(key=lambda a: a.parameter or 0)
-    executable = compiled.executable
+    executable = executable_of(compiled)
     return PlainRun(
         compile=plain_compile(compile_request, config),
         executable=executable if isinstance(executable, bytes) else None,
@@ -120,6 +122,7 @@ def plain_run(request: RunRequest, config: Mapping[str, Any]) -> PlainRun:
         names=tuple(a.path for a in parameters),
         repeat=request.repeat,
         warmup=request.warmup,
+        profiled=request.profiled,
     )
 
 
@@ -153,6 +156,7 @@ def write_run(request: PlainRun) -> Message:
         "names": list(request.names),
         "repeat": request.repeat,
         "warmup": request.warmup,
+        "profiled": request.profiled,
     }
     return header, [*compile_blobs, request.executable or b"", *array_blobs]
 
@@ -168,6 +172,7 @@ def read_run(header: Header, blobs: Sequence[bytes]) -> PlainRun:
         names=tuple(header["names"]),
         repeat=header["repeat"],
         warmup=header["warmup"],
+        profiled=header["profiled"],
     )
 
 
@@ -281,16 +286,23 @@ def read_executable(header: Header, blobs: Sequence[bytes]) -> bytes | Unavailab
 def write_execution(execution: Execution) -> Message:
     """Converts an `Execution` to a message."""
     arrays, blobs = _write_arrays(execution.outputs)
-    durations = list(execution.durations_s)
-    return {"reply": "ran", "outputs": arrays, "durations_s": durations, "device_kind": execution.device_kind}, blobs
+    header = {
+        "reply": "ran",
+        "outputs": arrays,
+        "durations_s": list(execution.durations_s),
+        "device_kind": execution.device_kind,
+        "plain_durations_s": list(execution.plain_durations_s),
+    }
+    return header, [*blobs, execution.xspace]
 
 
 def read_execution(header: Header, blobs: Sequence[bytes]) -> Execution:
     """Converts a message to an `Execution`."""
     from inspector._jax.compiling.execution import Execution
 
-    outputs = _read_arrays(header["outputs"], blobs)
-    return Execution(outputs, tuple(header["durations_s"]), header["device_kind"])
+    outputs = _read_arrays(header["outputs"], blobs[:-1])
+    durations_s, plain_durations_s = tuple(header["durations_s"]), tuple(header["plain_durations_s"])
+    return Execution(outputs, durations_s, header["device_kind"], blobs[-1], plain_durations_s)
 
 
 def write_error(error: BaseException) -> Message:

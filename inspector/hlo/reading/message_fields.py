@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,11 +60,20 @@ class Fields:
         Raises:
           ModuleError: a message is damaged: a field ends after its message, or has an unknown wire type.
         """
-        self.octets = Octets(messages)
         lengths = np.fromiter(map(len, messages), np.int64, len(messages))
-        self.ends = np.cumsum(lengths)
-        self.starts = self.ends - lengths
-        self._fields = _read(self.octets, self.starts, self.ends)
+        ends = np.cumsum(lengths)
+        self._parse(Octets(messages), ends - lengths, ends)
+
+    @classmethod
+    def at(cls, octets: Octets, ranges: ByteRanges) -> Self:
+        """Parses messages at positions of bytes that are in memory, without a copy. Errors are those of `Fields`."""
+        fields = cls.__new__(cls)
+        fields._parse(octets, ranges.begins, ranges.ends)  # noqa: SLF001  # of this class
+        return fields
+
+    def _parse(self, octets: Octets, starts: Numbers, ends: Numbers) -> None:
+        self.octets, self.starts, self.ends = octets, starts, ends
+        self._fields = _read(octets, starts, ends)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -223,12 +223,12 @@ def test_names_in_machine_code_do_not_count(engine: WorkerEngine) -> None:
         inspector.lower(text.replace("NAME", name)).compile(target="cpu", engine=engine)
         for name in ("alpha_cosine", "beta_cosine")
     )
-    assert isinstance(one.executable, bytes)
-    assert b"alpha_cosine" in one.executable
-    assert b"alpha_cosine" not in other.executable
+    assert isinstance(one._executable, bytes)
+    assert b"alpha_cosine" in one._executable
+    assert b"alpha_cosine" not in other._executable
     assert fingerprint(one) == fingerprint(other)
     sine = inspector.lower(text.replace("cosine", "sine")).compile(target="cpu", engine=engine)
-    assert code_digest(sine.executable) != code_digest(one.executable)
+    assert code_digest(sine._executable) != code_digest(one._executable)
 
 
 @pytest.mark.parametrize("junk", [b"", b"\xff" * 40, b"\x00", b"\x05abc", b"\x01\x00\x0a\x02hi"])
@@ -237,10 +237,10 @@ def test_executables_that_cannot_be_read(junk: bytes) -> None:
 
 
 def test_every_cut_of_an_executable(compiled: Compiled) -> None:
-    whole = code_digest(compiled.executable)
-    assert isinstance(compiled.executable, bytes)
-    for length in range(0, len(compiled.executable) - 1, 97):
-        found = code_digest(compiled.executable[:length])
+    whole = code_digest(compiled._executable)
+    assert isinstance(compiled._executable, bytes)
+    for length in range(0, len(compiled._executable) - 1, 97):
+        found = code_digest(compiled._executable[:length])
         assert isinstance(found, Unavailable) or found != whole
 
 

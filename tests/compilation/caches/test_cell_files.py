@@ -63,7 +63,7 @@ def test_a_program_compiled_elsewhere_gets_the_local_names(pid: int) -> None:
     ours, theirs = (message.FromString(each.hlo_proto) for each in (made, wanted))
     assert ours.stack_frame_index == theirs.stack_frame_index
     assert ours.computations == message.FromString(compiled.hlo_proto).computations
-    assert made.executable == compiled.executable
+    assert made._executable == compiled._executable
     assert renamed(wanted, here.program.module) is wanted
 
 

@@ -91,8 +91,8 @@ def test_a_loaded_program_runs_and_equals_the_saved_one(compiled: Compiled, save
     [
         {"memory": Unavailable("no statistics", "use a CPU"), "cost": Unavailable("none")},
         {"cost": Cost(1e12, Unavailable("not counted"), float("inf"))},
-        {"executable": Unavailable("the program calls back")},
-        {"warnings": ("a\nb", "ünicode"), "timings": {}, "executable": b""},
+        {"_executable": Unavailable("the program calls back")},
+        {"warnings": ("a\nb", "ünicode"), "timings": {}, "_executable": b""},
     ],
 )
 def test_unknown_values_stay_unknown(compiled: Compiled, tmp_path: Path, changes: dict[str, Any]) -> None:

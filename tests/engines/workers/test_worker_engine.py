@@ -516,7 +516,7 @@ def test_a_corrupt_executable_is_an_error(engine: WorkerEngine) -> None:
     compiled = engine.submit(request(lambda x: x * 7, 3)).result(120)
     engine.submit(request(jnp.cos, 3)).result(120)
     broken = dataclasses.replace(
-        compiled, executable=b"junk", options=Options(flags={"xla_llvm_disable_expensive_passes": True})
+        compiled, _executable=b"junk", options=Options(flags={"xla_llvm_disable_expensive_passes": True})
     )
     job = engine.run(RunRequest(broken, (np.zeros(3, np.float32),), (False,)))
     assert isinstance(job.exception(60), (ExecutionError, WorkerDiedError))
@@ -750,7 +750,7 @@ def test_the_time_limit_covers_a_stopped_worker(start: Any, monkeypatch: pytest.
 
     try:
         first = engine.submit(request(target=Target.parse("cpu:2"))).result(120)  # the fork server is there
-        assert first.executable  # the last that this worker sends: the next to send is the one that starts
+        assert first._executable  # the last that this worker sends: the next to send is the one that starts
         monkeypatch.setattr(kind, "receive", stop_first)
         with (
             settings.scope(time_limit_s=5.0),
@@ -773,7 +773,7 @@ def test_an_idle_worker_that_was_stopped_is_replaced(is_noticed: bool, monkeypat
     try:
         compiled = engine.submit(request()).result(120)
         if not is_noticed:
-            assert compiled.executable  # the last that it sends; it is idle
+            assert compiled._executable  # the last that it sends; it is idle
         (lane,) = engine._lanes.values()
         assert lane._worker is not None
         os.kill(stopped := lane._worker.pid, signal.SIGSTOP)
@@ -897,7 +897,7 @@ def test_stopped_running_and_exited_processes_are_distinguished() -> None:
 
 @linux
 def test_checking_a_worker_does_not_wait(engine: WorkerEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert engine.submit(request(product)).result(120).executable  # behind which nothing more is waited for
+    assert engine.submit(request(product)).result(120)._executable  # behind which nothing more is waited for
     waits: list[float] = []
     real = fork_server.select.select
 
