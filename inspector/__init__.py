@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from inspector.api.cache_status import CacheStatus as CacheStatus
     from inspector.api.cache_status import cache_status as cache_status
     from inspector.api.exploration import Exploration as Exploration
-    from inspector.api.exploration import load as load
     from inspector.api.explore import explore as explore
     from inspector.api.flag_effects import ScanJob as ScanJob
     from inspector.api.flag_effects import flag_effect as flag_effect
     from inspector.api.flag_effects import scan as scan
+    from inspector.api.load import load as load
     from inspector.api.sharding import sharding as sharding
     from inspector.api.sweep import sweep as sweep
     from inspector.compilation.options.options import Options as Options
@@ -81,7 +81,7 @@ _HOMES = {
     "explore": "inspector.api.explore",
     "flag_effect": "inspector.api.flag_effects",
     "get_compile_options": "inspector.engines.get_compile_options",
-    "load": "inspector.api.exploration",
+    "load": "inspector.api.load",
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
     "measured_peak": "inspector.analysis.cost.peaks",

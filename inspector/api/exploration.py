@@ -7,45 +7,16 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Self
 
-from inspector.compilation.files import manifest, saved_compiled
 from inspector.compilation.tuning import AS_IT_IS
-from inspector.errors import ModuleError, needs_jax
+from inspector.errors import needs_jax
 from inspector.reports import bundle
 from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
-from inspector.stages.compiled import Compiled, load_compiled
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from inspector.reports.replay import Replay
     from inspector.widgets.explorer import Explorer
-
-
-def load(path: str | os.PathLike[str]) -> Exploration | Compiled:
-    """Opens a file that `Explorer.save` or `Compiled.save` wrote. Nothing in it is executed.
-
-    It also works where JAX is not installed: the content can then be shown, but not compiled or run.
-
-    Args:
-      path: path of the file.
-
-    Returns:
-      An `Exploration`, which a notebook shows as an Explorer, or a `Compiled`.
-
-    Raises:
-      FileNotFoundError: no such file.
-      ModuleError: not such a file, damaged, or of a newer version.
-    """
-    name = repr(os.fspath(path))
-    try:
-        format_ = manifest.format_of(path)
-    except ModuleError as e:
-        raise ModuleError(
-            f"{name} is not an .inspector file: {e}. Expected one that Explorer.save or Compiled.save wrote."
-        ) from e
-    if format_ == saved_compiled.FORMAT:
-        return load_compiled(path)
-    return Exploration.of(bundle.load(path))
 
 
 class Exploration(RecordedExploration):

@@ -1,7 +1,8 @@
-"""`profile`: the measured time of a program's kernels."""
+"""`profile`: the measured time of a program's kernels, on this machine or in a profile from elsewhere."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +33,7 @@ _BY = ("line", "scope", "opcode", "phase", "kernel")
 @click.option("--repeat", default=5, show_default=True, type=click.IntRange(1), help="Profiled executions.")
 @click.option("--by", type=click.Choice(_BY), help="Sum times by this property.")
 @click.option("--top", default=30, show_default=True, type=click.IntRange(1), help="Printed rows; --json prints all.")
+@click.option("--module", "name", default="", metavar="NAME", help="For a recorded profile: the program to show.")
 @takes_json
 def profile(
     request: ProgramRequest,
@@ -40,18 +42,53 @@ def profile(
     repeat: int,
     by: GroupedBy | None,
     top: int,
+    name: str,
     as_json: bool,
 ) -> None:
-    """Measure the time of each kernel under JAX's profiler.
+    """Measure the time of each kernel, or show a recorded profile.
 
     Arguments that are shapes, such as 'f32[32,64]', get generated values.
+
+    \b
+      inspector profile step.py:train_step --args-from make_args --by line
+      inspector profile logdir                 the newest profile that jax.profiler.trace("logdir") wrote
+      inspector profile x.xplane.pb --module jit_step
     """
+    from inspector.profiles.session_files import is_profile
+
     prepare(target)
+    if Path(request.program).exists() and is_profile(request.program):
+        _print_recorded(request.program, name, by, top, as_json=as_json)
+        return
     source = open_program(request)
     program = compiled(source, target, flags)
     with working(f"profiling on {target}"):
         result = program.profile(*source.args, repeat=repeat, **source.kwargs)
     print_profile(result, by, top, as_json=as_json)
+
+
+def _print_recorded(path: str, name: str, by: GroupedBy | None, top: int, *, as_json: bool) -> None:
+    """Prints the programs of a profile, and one of them: that of a name, or that with the most measured time."""
+    from inspector.api.recorded_profile import PROGRAM_COLUMNS, load_profile
+
+    with working(f"reading {path}"):
+        recorded = load_profile(path)
+        shown = [recorded[name]] if name else [program for program in recorded.programs[:1] if program.calls]
+        profiles = [program.profile for program in shown]
+    if as_json:
+        print_json({
+            "hosts": recorded.hosts, "devices": recorded.devices, "total_s": recorded.total_s, "other_s": recorded.other_s,
+            "programs": records(recorded.table()), "notes": recorded.notes,
+            "profiles": [json_of(each, by) for each in profiles],
+        })  # fmt: skip
+        return
+    click.echo(repr(recorded).partition("\n")[0].strip("<>"))
+    print_described(PROGRAM_COLUMNS, recorded.rows()[:top])
+    for note in recorded.notes:
+        click.echo(f"note: {note}", err=True)
+    for each in profiles:
+        click.echo()
+        print_profile(each, by, top, as_json=False)
 
 
 def print_profile(result: Profile, by: GroupedBy | None, top: int, *, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from inspector.cli.output import working
 from inspector.support.subprocesses import current_folder
 
 if TYPE_CHECKING:
+    from inspector.api.exploration import Exploration
     from inspector.cli.arguments import Call
     from inspector.stages.compiled import Compiled
     from inspector.stages.lowered import Lowered
@@ -167,7 +168,7 @@ def open_program(request: ProgramRequest) -> ProgramInput:
       ModuleError: a saved file is damaged.
     """
     place, colon, name = request.program.rpartition(":")
-    if Path(request.program).is_file() or not colon:
+    if Path(request.program).exists() or not colon:
         return ProgramInput(_opened(request), (), {}, request)
     with working(f"importing {place}"):
         import jax  # noqa: F401 - the installed JAX, before a file with that name next to the script is imported
@@ -234,19 +235,34 @@ def compiled(
 
 
 def _opened(request: ProgramRequest) -> Any:
+    from inspector.profiles.session_files import is_profile
+
     path = Path(request.program)
+    if path.exists() and is_profile(path):
+        return _of_profile(path)
     if path.suffix in (".py", ".ipynb"):
         raise click.UsageError(f"{path.name} needs the name of a function: {request.program}:NAME.")
     if not path.is_file():
         raise click.UsageError(
             f"{request.program!r} is neither a file nor a function. Expected a file with HLO or StableHLO, an .inspector file,"
-            " or package.module:function, script.py:function, notebook.ipynb:function."
+            " a profile, or package.module:function, script.py:function, notebook.ipynb:function."
         )
     if path.suffix == ".inspector":
-        from inspector.api.exploration import load
+        from inspector.api.load import load
 
         return load(path)
     return path
+
+
+def _of_profile(path: Path) -> Exploration:
+    """Returns the program with the most measured time in a profile."""
+    from inspector.api.recorded_profile import load_profile
+
+    with working(f"reading {path}"):
+        recorded = load_profile(path)
+        if not recorded.programs:
+            raise click.UsageError(f"{path} contains no HLO, so only `inspector profile {path}` can show it.")
+        return recorded.programs[0].exploration
 
 
 def _names(place: str, name: str, cell: int) -> Mapping[str, Any]:

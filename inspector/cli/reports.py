@@ -127,13 +127,18 @@ def replay(
     Exits with status 1 if a program that compiled in the recording does not compile.
     """
     prepare("cpu")
-    from inspector.api.exploration import load
+    from inspector.api.load import load
+    from inspector.api.recorded_profile import RecordedProfile
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.target import Target
     from inspector.support.units import counted
 
     Target("cpu").by(jax)  # rejects an invalid version before anything is compiled
     recording = load(file)
+    if isinstance(recording, RecordedProfile):
+        raise click.UsageError(
+            f"{file} is a profile, whose optimized HLO XLA cannot compile again. To show it: inspector profile {file}."
+        )
     exploration = exploration_of(recording) if isinstance(recording, CompiledProgram) else recording
     by = f" with JAX {jax}, which is installed on first use" if jax else ""
     with working(f"compiling {counted(len(exploration.variants), 'variant')}{by}"):

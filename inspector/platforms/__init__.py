@@ -63,6 +63,13 @@ def attached(kind: str, version: str) -> Platform:
     return next((p for p in of_kind if p.lowering in version.lower()), of_kind[0] if of_kind else named(kind))
 
 
+def of_vendor(kind: str, vendor: str) -> Platform:
+    """Returns the platform of a kind by the vendor of its devices, in any case; the first of this kind for another vendor."""
+    of_kind = [platform for platform in PLATFORMS if platform.kind == kind]
+    theirs = (p for p in of_kind if p.vendor and p.vendor in vendor.lower())
+    return next(theirs, of_kind[0] if of_kind else named(kind))
+
+
 def of_target(kind: str, chip: str) -> Platform:
     """Returns the platform of a target, from its kind and its chip; the chip is "" if the target has none."""
     of_kind = [platform for platform in PLATFORMS if platform.kind == kind]

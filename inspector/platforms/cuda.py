@@ -69,6 +69,7 @@ CUDA = Platform(
     kind="gpu",
     lowering="cuda",
     words="a GPU",
+    vendor="nvidia",
     chip_word="GPU",
     spaces=GPU_SPACES,
     back_end="code generation: LLVM, ptxas",

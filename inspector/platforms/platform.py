@@ -53,6 +53,7 @@ class Platform:
         Several platforms can have the same kind.
       lowering: JAX's name of the platform in lowering, which differs between platforms of one kind.
       words: the platform in a sentence, such as "a GPU".
+      vendor: the vendor of its devices as a profile names it, in lowercase; "" if profiles name none.
       chip_word: a noun for its chips, such as "TPU generation".
       spaces: names of XLA's memory spaces, by number; 0 is the main memory.
       back_end: description of the compile steps after the optimized HLO.
@@ -75,6 +76,7 @@ class Platform:
     kind: str
     lowering: str
     words: str
+    vendor: str = ""
     chip_word: str = ""
     spaces: Mapping[int, str] = dataclasses.field(default_factory=dict)
     back_end: str = "code generation"

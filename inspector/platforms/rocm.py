@@ -44,6 +44,7 @@ ROCM = Platform(
     kind="gpu",
     lowering="rocm",
     words="an AMD GPU",
+    vendor="amd",
     chip_word="GPU",
     spaces=GPU_SPACES,
     back_end="code generation: LLVM, lld",

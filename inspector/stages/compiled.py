@@ -287,7 +287,11 @@ def instruction_costs(compiled: Built) -> dict[str, InstructionCost]:
 
     XLA counts in a worker process; where it cannot, the costs state the reason. Concurrent callers wait for the same count.
     """
-    module = compiled.module()
+    return module_costs(compiled.module())
+
+
+def module_costs(module: Module) -> dict[str, InstructionCost]:
+    """Returns the costs of `instruction_costs` for the optimized HLO of a program."""
     with _counting.setdefault(module, threading.Lock()):
         known = _costs.get(module)
         return dict(_count(module) if known is None else known)

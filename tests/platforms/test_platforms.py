@@ -112,3 +112,12 @@ def test_the_conversion_of_names_is_in_one_place() -> None:
         file.relative_to(PACKAGE).as_posix() for file in without_hidden(PACKAGE, "*.py") if alone & _code_words(file)
     }
     assert found == {f"platforms/{name}.py" for name in alone}
+
+
+def test_a_platform_is_known_by_the_vendor_that_a_profile_names() -> None:
+    vendors = [platform for platform in PLATFORMS if platform.vendor]
+    assert [platforms.of_vendor(p.kind, p.vendor.upper()) for p in vendors] == vendors
+    assert len(vendors) == 2
+    assert platforms.of_vendor("gpu", "") is CUDA
+    assert platforms.of_vendor("tpu", "Google").kind == "tpu"
+    assert platforms.of_vendor("npu", "").name == "npu"

@@ -27,7 +27,7 @@ from inspector.profiles.xspace import XPlane, XSpace
 
 NO_PROGRAM = -1
 
-_DEVICE = re.compile(r"^/device:(GPU|TPU|CUDA|ROCM):(\d+)")
+_DEVICE = re.compile(r"^/device:(GPU|TPU):(\d+)")
 _STREAM = "Stream #"
 _OPS, _MODULES = "XLA Ops", "XLA Modules"
 _DERIVED = frozenset({
