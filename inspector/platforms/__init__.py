@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.platforms.chip import Chip, Peak
+from inspector.platforms.chip import CacheLevel, Chip, Peak, Rate
 from inspector.platforms.cpu import CPU
 from inspector.platforms.cuda import CUDA
 from inspector.platforms.platform import Platform
@@ -22,9 +22,11 @@ __all__ = [
     "PLATFORMS",
     "ROCM",
     "TPU",
+    "CacheLevel",
     "Chip",
     "Peak",
     "Platform",
+    "Rate",
     "attached",
     "chips",
     "chips_of_kind",

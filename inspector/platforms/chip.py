@@ -16,6 +16,33 @@ TERA = 1e12
 
 NO_VMEM = Unavailable("GPUs have no VMEM")
 NOT_PUBLISHED = Unavailable("not in the source of the other figures")
+NO_CLOCK = Unavailable("only TPU compilers estimate cycles")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rate:
+    """The peak rate of one unit of a chip.
+
+    Attributes:
+      per_s: operations, bytes or cycles per second.
+      source: the publication, or the derivation from published figures.
+    """
+
+    per_s: float
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CacheLevel:
+    """A cache of a CPU.
+
+    Attributes:
+      byte_size: the largest working set, in bytes, for which the rate holds.
+      bytes_per_s: bytes read and written per second.
+    """
+
+    byte_size: int
+    bytes_per_s: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +61,11 @@ class Peak:
       linked_devices: number of devices that these links connect; 0 for all devices of a slice.
       switches_reduce: whether the switches of the links can reduce data in transit (NVLink SHARP).
       matrix_unit: multipliers along each side of the square matrix unit; 0 if not published.
+      vector: operations per second outside of matrix products.
+      transcendental: exponentials, logarithms, square roots and similar functions per second.
+      vmem: bytes per second between a TPU's vector memory and its registers.
+      clock: cycles per second that the compiler's estimates (`hlo.backend_config.estimated_cycles`) refer to.
+      caches: a CPU's caches, smallest first; () for other chips.
     """
 
     chip: str
@@ -47,6 +79,11 @@ class Peak:
     linked_devices: int = 0
     switches_reduce: bool = False
     matrix_unit: int = 0
+    vector: Rate | Unavailable = NOT_PUBLISHED
+    transcendental: Rate | Unavailable = NOT_PUBLISHED
+    vmem: Rate | Unavailable = NO_VMEM
+    clock: Rate | Unavailable = NO_CLOCK
+    caches: tuple[CacheLevel, ...] = ()
 
     @classmethod
     def published(

@@ -2,14 +2,20 @@
 
 Device kinds are the descriptions that identify XLA's GPU configurations. Each figure is from the NVIDIA publication
 named next to it.
+
+The vector unit's rate is the published peak of `f32` outside of tensor cores. A multiprocessor computes 16 special functions
+per cycle (CUDA C++ Programming Guide, "Arithmetic Instructions"), and 128 or 256 FLOPs of `f32`.
 """
 
+import dataclasses
 from collections.abc import Mapping
 
-from inspector.platforms.chip import GIGA, Chip, Peak
+from inspector.platforms.chip import GIGA, TERA, Chip, Peak, Rate
 from inspector.platforms.platform import GPU_CODE, GPU_SPACES, CodeFile, Platform
 from inspector.platforms.topologies import Hosts
 
+_GUIDE = "https://docs.nvidia.com/cuda/cuda-c-programming-guide/#arithmetic-instructions"
+_SPECIAL = 16  # special functions per multiprocessor and cycle
 _NVIDIA = "https://www.nvidia.com/en-us/data-center/"
 
 
@@ -17,17 +23,24 @@ def _peak(
     chip: str, tera: Mapping[str, float], giga: float, gb: int, nvlink_giga: float | None, source: str, note: str = "",
     *, linked: int = 8, switches_reduce: bool = True,
 ) -> Peak:  # fmt: skip
-    memory_bytes = int(gb * GIGA)
-    return Peak.published(
+    peak = Peak.published(
         chip,
         tera,
         giga,
-        memory_bytes,
+        int(gb * GIGA),
         nvlink_giga,
         source,
         note,
         linked_devices=linked,
         switches_reduce=switches_reduce,
+    )
+    flops = 128 if chip.startswith("a100") else 256  # f32, per multiprocessor and cycle
+    return dataclasses.replace(
+        peak,
+        vector=Rate(tera["f32"] * TERA, source),
+        transcendental=Rate(
+            tera["f32"] * TERA * _SPECIAL / flops, f"{_SPECIAL} per {flops} f32 FLOPs of a multiprocessor; {_GUIDE}"
+        ),
     )
 
 

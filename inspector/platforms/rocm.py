@@ -2,23 +2,35 @@
 
 Figures are from AMD's product pages. FLOP/s of matrix products are compute units x clock x operations per clock (AMD's
 white papers on CDNA 2, 3 and 4); `tests/platforms/test_rocm.py` recomputes them. There is no `tf32`: XLA multiplies
-`f32` in full precision on these GPUs.
+`f32` in full precision on these GPUs. The rate of the vector unit is the page's peak of `f32` that is not for matrices. AMD
+publishes no rate of transcendental functions.
 """
 
+import dataclasses
 from collections.abc import Mapping
 
 from inspector.errors import Unavailable
-from inspector.platforms.chip import GIGA, Chip, Peak
+from inspector.platforms.chip import GIGA, TERA, Chip, Peak, Rate
 from inspector.platforms.platform import GPU_CODE, GPU_SPACES, Platform
 from inspector.platforms.topologies import Hosts
 
 _AMD = "https://www.amd.com/en/products/accelerators/instinct/"
 
 
-def _peak(chip: str, tera: Mapping[str, float], giga: float, gb: int, fabric_giga: float | None, page: str) -> Peak:
+def _peak(
+    chip: str,
+    tera: Mapping[str, float],
+    giga: float,
+    gb: int,
+    fabric_giga: float | None,
+    page: str,
+    vector: float | None = None,
+) -> Peak:
+    """Builds a peak. `vector` is the rate of the vector unit in tera-FLOP/s; None if equal to that of `f32` products."""
     unknown = Unavailable("the number of links that connect GPUs differs between machines")
     source, memory_bytes = f"{_AMD}{page}.html", int(gb * GIGA)
-    return Peak.published(chip, tera, giga, memory_bytes, fabric_giga, source, unknown_links=unknown, linked_devices=8)
+    peak = Peak.published(chip, tera, giga, memory_bytes, fabric_giga, source, unknown_links=unknown, linked_devices=8)
+    return dataclasses.replace(peak, vector=Rate((vector or tera["f32"]) * TERA, source))
 
 
 _CDNA_2 = {"f64": 95.7, "f32": 95.7, "bf16": 383, "f16": 383, "s8": 383}
@@ -54,7 +66,7 @@ ROCM = Platform(
     plugin="rocm_plugin",
     chips=(
         # Each of the two dies is a device.
-        _chip("mi250x", "gfx90a", _peak("mi250x", _CDNA_2, 3276.8, 128, None, "mi200/mi250x"), devices=2),
+        _chip("mi250x", "gfx90a", _peak("mi250x", _CDNA_2, 3276.8, 128, None, "mi200/mi250x", 47.9), devices=2),
         _chip("mi300a", "gfx942", _peak("mi300a", _MI300A, 5300, 128, None, "mi300/mi300a")),
         # Seven of the eight links connect GPUs, with 128 GB/s each (153.6 GB/s from MI350X on).
         _chip(

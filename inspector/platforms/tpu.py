@@ -2,23 +2,44 @@
 
 Topologies and figures are from Google (cloud.google.com/tpu/docs, each generation's page). Capacities of vector memory
 are from the Pallas documentation (docs.jax.dev/en/latest/pallas/tpu/hardware.html).
+
+Google publishes no clock rates except v4's (1,050 MHz, arxiv.org/abs/2304.01433). They follow from the peak of `bf16`: each
+matrix unit does one multiply-add per multiplier and cycle. The numbers of matrix units are those that explain the cycles
+that libtpu estimates for large products (v5e: 1.50 GHz, v4: 1.05 GHz, v5p and v6e: 1.75 GHz, tpu7x: 2.20 GHz). The
+"scaling book" of Google's authors (jax-ml.github.io/scaling-book/tpus) names 1.5 GHz for v5e and 1.75 GHz for v5p. It also
+describes the vector unit of v5 and its access to vector memory; other generations are assumed to be equal.
 """
 
+import dataclasses
 from collections.abc import Mapping
 
-from inspector.platforms.chip import GIB, MIB, Chip, Peak, Vmem
+from inspector.platforms.chip import GIB, MIB, TERA, Chip, Peak, Rate, Vmem
 from inspector.platforms.platform import SCRATCH, Platform
 from inspector.platforms.topologies import Slices
 
 _WIDE = ("v6e", "tpu7x")  # docs.cloud.google.com/tpu/docs/system-architecture-tpu-vm, sizes of matrix units
+_SINGLE = ("v5e", "v6e")  # chips with one core, from the same page
+_MATRIX_UNITS = 4  # of a core
+_REGISTER = 8 * 128  # values of 4 bytes
+_ALUS = 4  # for each value
+_ACCESSES = 3 + 1  # registers loaded from and stored to vector memory in a cycle
+_BOOK = "https://jax-ml.github.io/scaling-book/tpus, appendix"
 
 
 def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib: int, ici_giga: float | None) -> Peak:
     source = f"https://docs.cloud.google.com/tpu/docs/{chip}"
     side = 256 if chip in _WIDE else 128
-    return Peak.published(
-        chip, tera, giga, gib * GIB, ici_giga, source, vmem_bytes=vmem_mib * MIB, matrix_unit=side
-    )  # fmt: skip
+    cores = 1 if chip in _SINGLE else 2
+    clock = tera["bf16"] * TERA / (cores * _MATRIX_UNITS * side**2 * 2)
+    per_cycle = f"{cores} x 8 x 128 values x {{}} x {clock / 1e9:.2f} GHz"
+    registers = clock * cores * _REGISTER
+    return dataclasses.replace(
+        Peak.published(chip, tera, giga, gib * GIB, ici_giga, source, vmem_bytes=vmem_mib * MIB, matrix_unit=side),
+        vector=Rate(registers * _ALUS, f"{per_cycle.format(f'{_ALUS} ALUs')}; {_BOOK}"),
+        transcendental=Rate(registers, f"{per_cycle.format('1 unit')}, assumed: no source has the number of units"),
+        vmem=Rate(registers * _ACCESSES * 4, f"{per_cycle.format(f'4 bytes x {_ACCESSES} registers')}; {_BOOK}"),
+        clock=Rate(clock, f"bf16 peak / ({cores} x {_MATRIX_UNITS} x {side}² multipliers x 2 FLOPs); {source}"),
+    )
 
 
 # VMEM limits are those that libtpu 0.0.42.1 and 0.0.50.1 report when a kernel requests too much, which

@@ -12,7 +12,7 @@ from inspector import platforms
 from inspector.compilation.placement import device_kind
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
-from inspector.platforms.chip import MIB, Peak
+from inspector.platforms.chip import MIB, Peak, Rate
 
 
 def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
@@ -58,6 +58,9 @@ def _shared(peak: Peak, devices: int) -> Peak:
     def whole(value: int | Unavailable) -> int | Unavailable:
         return value if isinstance(value, Unavailable) else value // devices
 
+    def share(rate: Rate | Unavailable) -> Rate | Unavailable:
+        return rate if isinstance(rate, Unavailable) else Rate(rate.per_s / devices, f"1/{devices} of {rate.source}")
+
     return dataclasses.replace(
         peak,
         flops_per_s={name: value / devices for name, value in peak.flops_per_s.items()},
@@ -66,6 +69,9 @@ def _shared(peak: Peak, devices: int) -> Peak:
         vmem_bytes=whole(peak.vmem_bytes),
         interconnect_bytes_per_s=part(peak.interconnect_bytes_per_s),
         note=f"one of the {devices} devices of a chip",
+        vector=share(peak.vector),
+        transcendental=share(peak.transcendental),
+        vmem=share(peak.vmem),
     )
 
 
