@@ -2,10 +2,9 @@
 
 The model is that of Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
 architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`compilation/cost.py`). The roofs are published
-peaks (`analysis/cost/peaks.py`). Memory means main memory: data in a TPU's vector memory does not count.
-
-The roof of a matrix product is the peak of its arithmetic (`analysis/cost/dot_algorithms.py`). That of all other
-operations is the chip's highest peak, and that of a collective is the links (`analysis/collectives/lower_bound.py`).
+peaks (`analysis/cost/peaks.py`). The time of a kernel is the longest of its times on the units of the chip
+(`analysis/cost/kernel_time.py`), and that of a collective is its time on the links
+(`analysis/collectives/lower_bound.py`).
 
 Nothing is measured. The times are estimates: a run may be faster if caches hold data that is counted as read from main
 memory. A conditional counts its cheapest branch, and a loop of unknown length counts no iteration. An asynchronous
@@ -23,9 +22,10 @@ from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.collectives.lower_bound import Communication, communication
 from inspector.analysis.collectives.operations import operations
 from inspector.analysis.cost.attribution import Part, parts
-from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of, main_algorithm, products
+from inspector.analysis.cost.dot_algorithms import Algorithm, main_algorithm, products
+from inspector.analysis.cost.kernel_time import ON_LINKS, KernelTime, KernelTimes, Unit
 from inspector.analysis.cost.kernels import DeviceKernel, kernels
-from inspector.analysis.cost.matrix_unit import NO_PRODUCT, filled, mean_filled
+from inspector.analysis.cost.matrix_unit import NO_PRODUCT
 from inspector.analysis.cost.phases import Phases, phases_text
 from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
 from inspector.analysis.cost.roofline_groups import Group, GroupedBy, filled_by, grouped
@@ -36,7 +36,6 @@ from inspector.analysis.cost.schedule_simulation import Bound, KernelWork, Playe
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.cost import total as cost_of
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
-from inspector.hlo.fused_instructions import Fused
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import Origin
 from inspector.platforms import Peak
@@ -91,6 +90,8 @@ class Roofline:
           algorithm: arithmetic of the matrix products.
           intensity: FLOPs per byte.
           bound_by: the roof that bounds the kernel.
+          limited_by: the unit of the chip behind that roof, such as the vector unit (`analysis/cost/kernel_time.py`).
+          limit_source: source of that unit's rate.
           least_s: estimated time of all executions in seconds; of one execution if their number is unknown.
           exposed_s: estimated time on the links that no kernel hides.
           filled: upper bound for the used share of the matrix unit.
@@ -173,7 +174,7 @@ def roofline(
     timed, main = _all_timed(module, costs, peak, collectives)
     phases = Phases(module)
     played = play(module, _works(timed))
-    points = sorted((_exposed(_point(each, costs, phases), each, played, peak) for each in timed), key=_rank)
+    points = sorted((_exposed(_point(each, costs, phases, peak), each, played, peak) for each in timed), key=_rank)
     flops = cost_of(module, costs).flops
     return Roofline(peak, main, tuple(points), _total(module, flops, played, points, peak))
 
@@ -233,7 +234,8 @@ def _all_timed(
     multiplied = products(module)
     main = peak if isinstance(peak, Unavailable) else main_algorithm(multiplied.instructions, costs, peak)
     transfers = _transfers(module, collectives, peak) if collectives is not None else {}
-    timed = [_timed(each, multiplied, costs, peak, transfers.get(each.instruction.name)) for each in kernels(module)]
+    times = peak if isinstance(peak, Unavailable) else KernelTimes(module, multiplied, costs, peak)
+    timed = [_timed(each, costs, times, transfers.get(each.instruction.name)) for each in kernels(module)]
     return timed, main
 
 
@@ -275,24 +277,24 @@ class _Timed:
       kernel: the kernel.
       cost: its costs.
       transfer: its communication with other devices; None if there is none.
-      memory_bytes: main memory traffic; 0 for a collective outside of fusions, because the links are slower.
-      compute_s, memory_s: times at the roof; `About` if a part is unknown, Unavailable if all of it is.
-      algorithm: as in `Point`.
-      filled: as in `Point`.
+      time: its time without communication; that of a collective outside of fusions is 0, because the links are slower.
+        Unavailable without roofs.
     """
 
     kernel: DeviceKernel
     cost: InstructionCost
     transfer: _Transfer | None
-    memory_bytes: float | Unavailable
-    compute_s: float | Unavailable
-    memory_s: float | Unavailable
-    algorithm: str = ""
-    filled: float | Unavailable = NO_PRODUCT
+    time: KernelTime | Unavailable
 
     @property
     def flops(self) -> float | Unavailable:
         return self.cost.flops
+
+    @property
+    def memory_bytes(self) -> float | Unavailable:
+        """Main memory traffic; 0 for a collective outside of fusions."""
+        is_alone = self.transfer is not None and self.kernel.instruction.opcode != "fusion"
+        return 0.0 if is_alone else self.cost.main_memory_bytes
 
     @property
     def link_s(self) -> float:
@@ -300,7 +302,9 @@ class _Timed:
 
     @property
     def parts(self) -> dict[Bound, float | Unavailable]:
-        return {"compute": self.compute_s, "memory": self.memory_s, "communication": self.link_s}
+        if isinstance(self.time, Unavailable):
+            return {"compute": self.time, "memory": self.time, "communication": self.link_s}
+        return {"compute": self.time.compute_s, "memory": self.time.memory_s, "communication": self.link_s}
 
     @property
     def unknown(self) -> Iterator[Missing]:
@@ -326,58 +330,18 @@ class _Timed:
 
 def _timed(
     kernel: DeviceKernel,
-    multiplied: Fused,
     costs: Mapping[str, InstructionCost],
-    peak: Peak | Unavailable,
+    times: KernelTimes | Unavailable,
     transfer: _Transfer | None,
 ) -> _Timed:
     cost = costs[kernel.instruction.name]
+    if isinstance(times, Unavailable):
+        return _Timed(kernel, cost, transfer, times)
     is_alone = transfer is not None and kernel.instruction.opcode != "fusion"
-    moved = 0.0 if is_alone else cost.main_memory_bytes
-    if isinstance(peak, Unavailable):
-        return _Timed(kernel, cost, transfer, moved, peak, peak)
-    memory_s = moved if isinstance(moved, Unavailable) else _estimate(moved / peak.memory_bytes_per_s)
-    if is_alone:
-        return _Timed(kernel, cost, transfer, moved, 0.0, memory_s)
-    inside = [*multiplied.of(kernel.instruction)]
-    compute_s, algorithm = _computing(kernel.instruction, inside, costs, peak)
-    return _Timed(
-        kernel, cost, transfer, moved, compute_s, memory_s, algorithm, _filled(inside, costs, peak.matrix_unit)
-    )
+    return _Timed(kernel, cost, transfer, ON_LINKS if is_alone else times.of(kernel.instruction))
 
 
-def _filled(inside: Sequence[Instruction], costs: Mapping[str, InstructionCost], side: int) -> float | Unavailable:
-    """Returns an upper bound for the share of the matrix unit that a kernel's products use, weighted by FLOPs."""
-    found = [(filled(product, side), costs[product.name].flops) for product in inside]
-    known = [(share, _number(flops)) for share, flops in found if not isinstance(share, Unavailable) and flops]
-    if len(known) < len(found) or not known:
-        return next((share for share, _ in found if isinstance(share, Unavailable)), NO_PRODUCT)
-    return mean_filled(known)
-
-
-def _computing(
-    instruction: Instruction, inside: Sequence[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
-) -> tuple[float | Unavailable, str]:
-    """Returns a kernel's compute time at the roof and the arithmetic of its matrix products.
-
-    Matrix products are assumed to overlap with all other operations.
-    """
-    whole = costs[instruction.name].flops
-    if isinstance(whole, Unavailable):
-        return whole, ""
-    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in inside]
-    known = [(a, f) for a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
-    seconds = sum(float(flops) * a.passes / peak.flops_per_s[a.peak_name] for a, flops in known)
-    rest = float(whole) - sum(float(f) for _, f in counted if not isinstance(f, Unavailable))
-    seconds = max(seconds, rest / max(peak.flops_per_s.values()))
-    doubts = [*missing(whole)]
-    if len(known) < len(counted) or any(a.doubt for a, _ in known):
-        doubts.append(Missing(instruction.name, "kernel of partly known precision", "partly counted"))
-    names = " + ".join(dict.fromkeys(str(a) for a, _ in known))
-    return (About(seconds, doubts) if doubts else seconds), names
-
-
-def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases) -> Point:
+def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases, peak: Peak | Unavailable) -> Point:
     kernel, transfer = timed.kernel, timed.transfer
     runs = kernel.place.executions
     times = 1 if isinstance(runs, Unavailable) else runs
@@ -393,12 +357,30 @@ def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases) 
         main_memory_bytes=_times(timed.memory_bytes, times),
         link_bytes=transfer.communication.link_bytes * times if transfer else 0.0,
         executions=runs,
-        algorithm=timed.algorithm,
+        algorithm="" if isinstance(timed.time, Unavailable) else timed.time.algorithm,
         bound_by=bound,
         least_s=_times(least, times),
-        filled=timed.filled,
+        filled=NO_PRODUCT if isinstance(timed.time, Unavailable) else timed.time.filled,
         parts=found,
+        limited_by=_unit(timed, bound),
+        limit_source=_source(timed, bound, peak),
     )
+
+
+def _unit(timed: _Timed, bound: Bound | Unavailable) -> Unit | Unavailable:
+    """Returns the unit that limits a kernel, a part of the resource that bounds it."""
+    if isinstance(bound, Unavailable):
+        return bound
+    if isinstance(timed.time, Unavailable):
+        return timed.time
+    return "links" if bound == "communication" else timed.time.unit
+
+
+def _source(timed: _Timed, bound: Bound | Unavailable, peak: Peak | Unavailable) -> str:
+    """Returns the source of the rate that limits a kernel."""
+    if isinstance(timed.time, Unavailable) or isinstance(peak, Unavailable):
+        return ""
+    return peak.source if bound == "communication" else timed.time.source
 
 
 def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _BOTH: tuple[View, ...] = ("data_frame", "pane")
 _UNIT = (
     "Upper bound of the share of the TPU's matrix unit that matrix products use; the rest is padding to its tiles. The"
-    " use in a real run is unknown: it needs the number of cycles, and no clock rate is published"
+    " use in a real run is unknown: it needs the number of cycles"
 )
 
 
@@ -43,6 +43,10 @@ class KernelRow:
 
 def _known(value: float | Unavailable) -> float | None:
     return None if isinstance(value, Unavailable) else value
+
+
+def _named(unit: str | Unavailable) -> str | Unavailable | None:
+    return None if unit == "none" else unit
 
 
 def _percent(share: float | Unavailable | None, digits: int = 1) -> str:
@@ -108,6 +112,10 @@ KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
     _time(_point),
     _share(lambda row: row.share),
     TableColumn("bound_by", "text", lambda row: row.point.bound_by, "bound by", "The roof that limits it", views=_BOTH),
+    TableColumn(
+        "limited_by", "text", lambda row: _named(row.point.limited_by), "limited by", "The unit of the chip that limits it", views=_BOTH
+    ),
+    TableColumn("limit_source", "text", lambda row: row.point.limit_source or None),
     *_amounts(_point),
     TableColumn("algorithm", "text", lambda row: row.point.algorithm),
     TableColumn("intensity", "float", lambda row: _known(row.point.intensity)),
@@ -121,7 +129,7 @@ KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
     ),
     first=(
         "name", "opcode", "executions", "flops", "main_memory_bytes", "link_bytes", "algorithm", "intensity", "bound_by",
-        "least_s", "exposed_s", "filled", "share",
+        "limited_by", "least_s", "exposed_s", "filled", "share",
     ),
 )  # fmt: skip
 

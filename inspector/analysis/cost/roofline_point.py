@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from inspector.analysis.cost.attribution import Part
+from inspector.analysis.cost.kernel_time import Unit
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT
 from inspector.analysis.cost.schedule_simulation import Bound
 from inspector.errors import Unavailable
@@ -31,6 +32,8 @@ class Point:
       beside: names of the kernels that run during its communication.
       filled: upper bound for the share of the chip's matrix unit that its products use, weighted by FLOPs; the rest is
         padding.
+      limited_by: the unit that limits it, a part of `bound_by`: for example the vector unit or VMEM; "none" for the module.
+      limit_source: source of that unit's rate; "" for the module.
     """
 
     name: str
@@ -46,6 +49,8 @@ class Point:
     exposed_s: float | Unavailable = 0.0
     beside: tuple[str, ...] = ()
     filled: float | Unavailable = NO_PRODUCT
+    limited_by: Unit | Unavailable = "none"
+    limit_source: str = ""
 
     @property
     def origin(self) -> Origin:
