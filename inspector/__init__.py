@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from inspector.analysis.collectives.exchanges.links import Links as Links
     from inspector.analysis.collectives.exchanges.switch import Switch as Switch
     from inspector.analysis.collectives.exchanges.torus import Torus as Torus
-    from inspector.analysis.cost.peaks import measured_peak as measured_peak
+    from inspector.analysis.cost.measured_peak import measured_peak as measured_peak
     from inspector.api.cache_status import CacheStatus as CacheStatus
     from inspector.api.cache_status import cache_status as cache_status
     from inspector.api.exploration import Exploration as Exploration
@@ -84,7 +84,7 @@ _HOMES = {
     "load": "inspector.api.load",
     "load_executable": "inspector.engines.executable",
     "lower": "inspector.lowering.lower",
-    "measured_peak": "inspector.analysis.cost.peaks",
+    "measured_peak": "inspector.analysis.cost.measured_peak",
     "option_catalog": "inspector.toolchain.flags.catalog",
     "report": "inspector.widgets.saving.report",
     "save_executable": "inspector.engines.executable",

@@ -9,6 +9,7 @@ from typing import Self
 from inspector.errors import Unavailable
 from inspector.platforms.topologies import Topologies
 
+KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 GIGA = 1e9

@@ -1,18 +1,18 @@
-"""Peak performance of chips: the roofs of `analysis/cost/roofline.py`. The figures come from `inspector/platforms`."""
+"""Peak performance of chips: the roofs of `analysis/cost/roofline.py`. The figures come from `inspector/platforms`.
+
+A CPU has none that are published: `analysis/cost/measured_peak.py` measures them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from inspector import platforms
 from inspector.compilation.placement import device_kind
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
-from inspector.platforms.chip import MIB, Peak, Rate
+from inspector.platforms import Peak, Rate
 
 
 def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
@@ -73,38 +73,3 @@ def _shared(peak: Peak, devices: int) -> Peak:
         transcendental=share(peak.transcendental),
         vmem=share(peak.vmem),
     )
-
-
-_SIZE = 1024
-_COPIED = 32 * MIB
-
-
-def measured_peak(clock: Callable[[], float] = time.perf_counter) -> Peak:
-    """Measures this machine's CPU with NumPy: a matrix product and a copy. Takes about a second.
-
-    The result is neither a vendor's figure nor measured with XLA's code. It is the best of a few runs on a machine that
-    may be busy.
-
-    Args:
-      clock: returns a time in seconds; for tests.
-    """
-    a = np.ones((_SIZE, _SIZE), np.float32)
-    product_s = min(_seconds(clock, lambda: a @ a) for _ in range(5))
-    source, copy = np.ones(_COPIED // 4, np.float32), np.empty(_COPIED // 4, np.float32)
-    copy_s = min(_seconds(clock, lambda: np.copyto(copy, source)) for _ in range(5))
-    unknown = Unavailable("not measured")
-    return Peak(
-        "cpu",
-        {"f32": 2 * _SIZE**3 / product_s},
-        2 * _COPIED / copy_s,
-        unknown,
-        Unavailable("a CPU has none"),
-        unknown,
-        "measured on this machine with NumPy",
-    )
-
-
-def _seconds(clock: Callable[[], float], work: Callable[[], object]) -> float:
-    started = clock()
-    work()
-    return clock() - started

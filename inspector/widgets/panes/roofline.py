@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypedDict, get_args
 
-from inspector.analysis.cost.peaks import measured_peak
+from inspector.analysis.cost.measured_peak import measured_peak
 from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
 from inspector.analysis.cost.roofline_groups import Group, GroupedBy

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import inspector
 from inspector.analysis.cost.kernels import kernels, structure
-from inspector.analysis.cost.peaks import measured_peak, peak_of
+from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import roofline
 from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
 from inspector.compilation.cost import InstructionCost
@@ -204,14 +204,6 @@ def test_an_attached_device_goes_by_its_kind(device: str, chip: str) -> None:
 def test_an_attached_device_that_is_not_known() -> None:
     assert "no published figures for NVIDIA Z9 0" in str(peak_of(Target.parse("attached"), ["NVIDIA Z9 0"]))
     assert "are not published" in str(peak_of(Target.parse("attached"), ["cpu 0"]))
-
-
-def test_a_measured_peak_is_work_over_time() -> None:
-    ticks = iter(range(1000))
-    peak = measured_peak(clock=lambda: float(next(ticks)))
-    assert peak.flops_per_s == {"f32": 2 * 1024**3}
-    assert peak.memory_bytes_per_s == 2 * 32 * 2**20
-    assert peak.source == "measured on this machine with NumPy"
 
 
 LINKED = Peak("toy", {"f32": 1e12}, 1e11, 1 << 30, NONE, 2e9, "this test")
