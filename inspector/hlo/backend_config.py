@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CollectiveAlgorithm:
+    """The algorithm that libtpu chose for a collective.
+
+    Attributes:
+      emitter: libtpu's name of the code generator, such as "1DAllGatherOnMajorDim" or "RotatedPincerEmitter".
+      strategy: libtpu's name of the route, such as "UniDirectionNDRingStrategy"; "" if it has none.
+      colors: number of parts of the data that take separate routes at the same time; 0 if not recorded.
+      ring_sizes: number of devices in each phase of the first route; () if not recorded.
+    """
+
+    emitter: str
+    strategy: str = ""
+    colors: int = 0
+    ring_sizes: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return self.strategy or self.emitter
+
+
+def collective_algorithm(instruction: Instruction) -> CollectiveAlgorithm | Unavailable:
+    """Returns the algorithm of a collective, if the TPU compiler recorded it. Permutes have none."""
+    if b"collective_algorithm_config" not in (config := instruction.backend_config):
+        return _NO_ALGORITHM
+    noted = _noted(config).get("collective_algorithm_config")
+    if not isinstance(noted, Mapping) or not isinstance(noted.get("emitter"), str):
+        return _NO_ALGORITHM
+    strategy, details = str(noted.get("strategy", "")), str(noted.get("debug", ""))
+    colors, rings = _COLORS.search(details), _RING_SIZES.search(details)
+    sizes = tuple(int(size) for size in rings[1].split()) if rings else ()
+    return CollectiveAlgorithm(noted["emitter"], strategy, int(colors[1]) if colors else 0, sizes)
 
 
 def known_trip_count(loop: Instruction) -> int | Unavailable:
@@ -70,6 +105,9 @@ def _gemm(config: bytes) -> Mapping[str, Any]:
     return noted if isinstance(noted, Mapping) else {}
 
 
+_NO_ALGORITHM = Unavailable("only the TPU compiler records the algorithm of a collective")
+_COLORS = re.compile(r"\bcolors:(\d{1,4})\b")
+_RING_SIZES = re.compile(r"\bcores:\{([\d ]{1,64})\}")
 _VMEM = "1"
 _MOST_DIGITS = 19  # of 64 bits
 _DIMENSIONS = (

@@ -57,7 +57,7 @@ class Peak:
       memory_bytes_per_s, memory_bytes: bandwidth and capacity of the main memory.
       vmem_bytes: capacity of a TPU's vector memory.
       interconnect_bytes_per_s: bandwidth to other chips, both directions together.
-      source: the publication, for the links too.
+      source: the publication.
       note: derivation of the figures, where it is not obvious.
       linked_devices: number of devices that these links connect; 0 for all devices of a slice.
       switches_reduce: whether the switches of the links can reduce data in transit (NVLink SHARP).
@@ -67,6 +67,7 @@ class Peak:
       vmem: bytes per second between a TPU's vector memory and its registers.
       clock: cycles per second that the compiler's estimates (`hlo.backend_config.estimated_cycles`) refer to.
       caches: a CPU's caches, smallest first; () for other chips.
+      links_from: the publication of the links; "" if it is `source`.
     """
 
     chip: str
@@ -85,6 +86,12 @@ class Peak:
     vmem: Rate | Unavailable = NO_VMEM
     clock: Rate | Unavailable = NO_CLOCK
     caches: tuple[CacheLevel, ...] = ()
+    links_from: str = ""
+
+    @property
+    def links_source(self) -> str:
+        """The publication of the links."""
+        return self.links_from or self.source
 
     @classmethod
     def published(
@@ -102,6 +109,7 @@ class Peak:
         linked_devices: int = 0,
         switches_reduce: bool = False,
         matrix_unit: int = 0,
+        links_from: str = "",
     ) -> Self:
         """Builds a peak from figures in vendors' units: tera-operations/s and GB/s; None for unknown links."""
         return cls(
@@ -116,6 +124,7 @@ class Peak:
             linked_devices,
             switches_reduce,
             matrix_unit,
+            links_from=links_from,
         )  # fmt: skip
 
 

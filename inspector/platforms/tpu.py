@@ -8,6 +8,9 @@ matrix unit does one multiply-add per multiplier and cycle. The numbers of matri
 that libtpu estimates for large products (v5e: 1.50 GHz, v4: 1.05 GHz, v5p and v6e: 1.75 GHz, tpu7x: 2.20 GHz). The
 "scaling book" of Google's authors (jax-ml.github.io/scaling-book/tpus) names 1.5 GHz for v5e and 1.75 GHz for v5p. It also
 describes the vector unit of v5 and its access to vector memory; other generations are assumed to be equal.
+
+Google publishes the sum over both directions of all links of a chip; no such figure exists for v4. Its links are those of
+jax-ml.github.io/scaling-book/tpus: 45 GB/s in one direction of each of the 6 links.
 """
 
 import dataclasses
@@ -23,10 +26,13 @@ _MATRIX_UNITS = 4  # of a core
 _REGISTER = 8 * 128  # values of 4 bytes
 _ALUS = 4  # for each value
 _ACCESSES = 3 + 1  # registers loaded from and stored to vector memory in a cycle
-_BOOK = "https://jax-ml.github.io/scaling-book/tpus, appendix"
+_SCALING_BOOK = "https://jax-ml.github.io/scaling-book/tpus"
+_BOOK = f"{_SCALING_BOOK}, appendix"
 
 
-def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib: int, ici_giga: float | None) -> Peak:
+def _peak(
+    chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib: int, ici_giga: float, links_from: str = ""
+) -> Peak:
     source = f"https://docs.cloud.google.com/tpu/docs/{chip}"
     side = 256 if chip in _WIDE else 128
     cores = 1 if chip in _SINGLE else 2
@@ -34,7 +40,17 @@ def _peak(chip: str, tera: Mapping[str, float], giga: float, gib: int, vmem_mib:
     per_cycle = f"{cores} x 8 x 128 values x {{}} x {clock / 1e9:.2f} GHz"
     registers = clock * cores * _REGISTER
     return dataclasses.replace(
-        Peak.published(chip, tera, giga, gib * GIB, ici_giga, source, vmem_bytes=vmem_mib * MIB, matrix_unit=side),
+        Peak.published(
+            chip,
+            tera,
+            giga,
+            gib * GIB,
+            ici_giga,
+            source,
+            vmem_bytes=vmem_mib * MIB,
+            matrix_unit=side,
+            links_from=links_from,
+        ),
         vector=Rate(registers * _ALUS, f"{per_cycle.format(f'{_ALUS} ALUs')}; {_BOOK}"),
         transcendental=Rate(registers, f"{per_cycle.format('1 unit')}, assumed: no source has the number of units"),
         vmem=Rate(registers * _ACCESSES * 4, f"{per_cycle.format(f'4 bytes x {_ACCESSES} registers')}; {_BOOK}"),
@@ -49,7 +65,7 @@ _GENERATIONS = (
         "v4",
         "TPU v4",
         Slices(3, 4096, 16),
-        _peak("v4", {"bf16": 275, "s8": 275}, 1200, 32, 32, None),
+        _peak("v4", {"bf16": 275, "s8": 275}, 1200, 32, 32, 540, _SCALING_BOOK),
         config="megacore",
         vmem=Vmem(16 * MIB, 16 * MIB),
     ),

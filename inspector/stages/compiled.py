@@ -89,7 +89,7 @@ class Compiled(CompiledProgram):
                 f"peak must be an inspector.Peak, such as inspector.measured_peak(), got {short(peak)}."
             )
         roofs = peak or peak_of(self.target, self.devices)
-        return roofline(self.module(), instruction_costs(self), roofs, self.collectives())
+        return roofline(self.module(), instruction_costs(self), roofs, self.collectives(), self.target)
 
     def schedule(self, peak: Peak | None = None, computation: str | None = None) -> Schedule | Unavailable:
         """Returns the estimated schedule of one execution: each kernel's start and end, and exposed and hidden communication.
@@ -106,7 +106,7 @@ class Compiled(CompiledProgram):
         roofs = peak or peak_of(self.target, self.devices)
         if isinstance(roofs, Unavailable):
             return roofs
-        return schedule(self.module(), instruction_costs(self), roofs, self.collectives(), computation)
+        return schedule(self.module(), instruction_costs(self), roofs, self.collectives(), computation, self.target)
 
     def timeline(self) -> Timeline | Unavailable:
         """Returns the contents of each memory over time, from XLA's heap traces, with a table and a figure.

@@ -10,6 +10,8 @@ from jaxlib import _hlo
 
 from inspector.analysis.collectives.collectives import collectives
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS
+from inspector.analysis.collectives.pricing.price import Pricing
+from inspector.analysis.collectives.pricing.target_links import links_of
 from inspector.analysis.cost.peaks import peak_of
 from inspector.compilation.target import Target
 from inspector.errors import Unavailable
@@ -31,7 +33,9 @@ UNKNOWN = Unavailable("not measured")
 def row(operation: str, mesh: Mesh | None, count: int, peak: Peak | Unavailable = UNKNOWN) -> CollectiveMessage:
     text = HLO.format(operation=operation)
     module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-    (only,) = rows_of(collectives(module, mesh, count, 1), peak)
+    found = collectives(module, mesh, count, 1)
+    target = None if isinstance(peak, Unavailable) else Target("tpu:v5e:2x2")
+    (only,) = rows_of(found, Pricing(found, links_of(peak, target, count)))
     return only
 
 
@@ -98,7 +102,9 @@ def test_bytes_over_links_and_their_time() -> None:
     found = row(gathered, mesh, 4, peak)
     sent = 2 * (3 / 4) * 4  # all but a quarter of the four bytes, twice
     assert cell(found, "sent_bytes") == {"value": sent, "text": "6 B", "note": ""}
-    seconds = sent / (peak.interconnect_bytes_per_s / 2)
+    seconds = 2 * 2e-6 + sent / 2 / (
+        peak.interconnect_bytes_per_s / 8
+    )  # over two of four links, in two phases of 2 hops
     assert cell(found, "estimated_s") == {"value": seconds, "text": format_seconds(seconds), "note": ""}
     unknown = row(gathered, mesh, 4)
     assert cell(unknown, "sent_bytes")["value"] == sent

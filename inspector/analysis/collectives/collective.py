@@ -8,11 +8,14 @@ from inspector.analysis.collectives.axes import Axes
 from inspector.analysis.collectives.operations import bytes_put_in
 from inspector.analysis.collectives.participation import Groups, Participation
 from inspector.errors import Unavailable
+from inspector.hlo.backend_config import CollectiveAlgorithm
 from inspector.hlo.devices.group_mode import GroupMode
 from inspector.hlo.devices.replica_groups import ReplicaGroups
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import Origin
 from inspector.support.units import format_bytes
+
+NOT_RECORDED = Unavailable("the compiler did not record its algorithm")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -42,6 +45,7 @@ class Collective:
       source_name: name of that instruction; "" if lost.
       blocks: for a reduce-scatter that the compiler wrote as an all-reduce, the number of the block that each partition
         keeps; () for all others, where a member keeps the block of its position in the group.
+      chosen: the algorithm that the compiler chose; only TPU compilers record it.
     """
 
     name: str
@@ -63,6 +67,7 @@ class Collective:
     source_from: str | Unavailable
     source_name: str = ""
     blocks: tuple[int, ...] | Unavailable = ()
+    chosen: CollectiveAlgorithm | Unavailable = NOT_RECORDED
 
     def __repr__(self) -> str:
         by = "" if isinstance(self.inserted_by, Unavailable) else f", {self.inserted_by}"

@@ -26,6 +26,7 @@ from inspector.analysis.collectives.totals import TOTAL_COLUMNS, totals_of
 from inspector.analysis.cost.phases import Phases
 from inspector.compilation.program import NamedAxes
 from inspector.errors import ModuleError, Unavailable
+from inspector.hlo.backend_config import collective_algorithm
 from inspector.hlo.devices.group_mode import GroupMode
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.execution_counts import executions
@@ -278,6 +279,7 @@ class _Program:
             source_from=source.via,
             source_name=source.instruction,
             blocks=kept_blocks(found.parts, self.num_partitions) if found.parts else (),
+            chosen=collective_algorithm(operation),
         )
 
     def _axes(self, who: Participation, origin: Origin) -> Axes | Unavailable:

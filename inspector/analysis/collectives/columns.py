@@ -24,7 +24,7 @@ class CollectiveRow:
       collective: the collective.
       groups: its ids as lists, for data frames. Other views show the form in which the module stores them.
       sent_bytes: lower bound of the bytes that one device sends per execution, for the pane.
-      estimated_s: time to send them at the published link speed, in seconds, for the pane.
+      estimated_s: estimated time of one execution in seconds (`analysis/collectives/pricing/price.py`), for the pane.
     """
 
     collective: Collective
@@ -92,12 +92,12 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
     ),
     TableColumn(
         "sent_bytes", "float", lambda row: row.of_all_runs(row.sent_bytes), "sent bytes",
-        "Lower bound of the bytes that one device sends, for all runs; for one run if their number is unknown",
+        "Lower bound of the bytes that one device sends or receives, for all runs; for one run if their number is unknown",
         "bytes", ("pane",),
     ),
     TableColumn(
         "estimated_s", "float", lambda row: row.of_all_runs(row.estimated_s), "estimated time",
-        "At the published link speed, without latency, for all runs; for one run if their number is unknown",
+        "On the links of the target with about 1 µs per hop, for all runs; for one run if their number is unknown",
         "seconds", ("pane",),
     ),
     TableColumn(

@@ -1,51 +1,18 @@
-"""Lower bounds for a collective: the bytes that one device must send, and the time for them over all links of its chip.
+"""The bytes that a collective moves at least over the links of one device, whatever the algorithm.
 
-The bytes are those of the best known algorithm for each operation (Thakur, Rabenseifner, Gropp, "Optimization of
-collective communication operations in MPICH", 2005). With n devices, each sends all but 1/n of the buffer, and twice
-that for an all-reduce unless the switches reduce. Latency is not counted. The time assumes that all links of a chip
-are used, although a collective along one axis of a torus uses only some of them.
+They are those of the best known algorithm for each operation (Thakur, Rabenseifner, Gropp, "Optimization of collective
+communication operations in MPICH", 2005). With n devices, each sends or receives all but 1/n of the buffer, and twice that
+for an all-reduce unless the switches reduce. Times are estimated by `analysis/collectives/pricing/price.py`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-
 from inspector.analysis.collectives.collective import Collective
 from inspector.errors import AtLeast, Missing, Unavailable
-from inspector.platforms import Peak
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Communication:
-    """Lower bounds for one execution of a collective on one device.
-
-    Attributes:
-      link_bytes: bytes that the device sends; `AtLeast` if the amount is known only at run time.
-      least_s: estimated time in seconds; `AtLeast` if a link of unknown speed is involved.
-    """
-
-    link_bytes: float
-    least_s: float
-
-
-def communication(collective: Collective, peak: Peak | Unavailable) -> Communication:
-    """Returns the bytes and the time that one execution of a collective takes at least on one device."""
-    sent = sent_bytes(collective, adds_on_the_way=not isinstance(peak, Unavailable) and peak.switches_reduce)
-    if not sent:
-        return Communication(sent, sent)
-    speed = peak if isinstance(peak, Unavailable) else peak.interconnect_bytes_per_s
-    if isinstance(speed, Unavailable) or isinstance(peak, Unavailable):
-        return Communication(
-            sent, AtLeast(0.0, [Missing(collective.name, "collective", "over links of unknown speed")])
-        )
-    seconds = sent / (speed / 2)  # the published speed is the sum of both directions
-    if collective.who.leaves(peak.linked_devices):
-        seconds = AtLeast(seconds, [Missing(collective.name, "collective", "between hosts, whose links are unknown")])
-    return Communication(sent, seconds)
 
 
 def sent_bytes(collective: Collective, *, adds_on_the_way: bool = False) -> float:
-    """Returns the bytes that one device sends at least, whatever the algorithm; `AtLeast` if known only at run time.
+    """Returns the bytes that one device sends or receives at least; `AtLeast` if known only at run time.
 
     Args:
       collective: any collective.

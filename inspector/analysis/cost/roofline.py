@@ -4,7 +4,7 @@ The model is that of Williams, Waterman, Patterson, "Roofline: an insightful vis
 architectures", CACM 52(4), 2009. Operations and bytes are XLA's counts (`compilation/cost.py`). The roofs are published
 peaks (`analysis/cost/peaks.py`). The time of a kernel is the longest of its times on the units of the chip
 (`analysis/cost/kernel_time.py`), and that of a collective is its time on the links
-(`analysis/collectives/lower_bound.py`).
+(`analysis/collectives/pricing/price.py`).
 
 Nothing is measured. The times are estimates: a run may be faster if caches hold data that is counted as read from main
 memory. A conditional counts its cheapest branch, and a loop of unknown length counts no iteration. An asynchronous
@@ -17,10 +17,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.collectives import Collectives
-from inspector.analysis.collectives.lower_bound import Communication, communication
 from inspector.analysis.collectives.operations import operations
+from inspector.analysis.collectives.pricing.price import Pricing
+from inspector.analysis.collectives.pricing.target_links import links_of
 from inspector.analysis.cost.attribution import Part, parts
 from inspector.analysis.cost.dot_algorithms import Algorithm, main_algorithm, products
 from inspector.analysis.cost.kernel_time import ON_LINKS, KernelTime, KernelTimes, Unit
@@ -35,6 +35,7 @@ from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.cost.schedule_simulation import Bound, KernelWork, Played, intervals, play, uncounted
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.cost import total as cost_of
+from inspector.compilation.target import Target
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
 from inspector.hlo.module import Computation, Instruction, Module
 from inspector.hlo.source import Origin
@@ -162,6 +163,7 @@ def roofline(
     costs: Mapping[str, InstructionCost],
     peak: Peak | Unavailable,
     collectives: Collectives | None = None,
+    target: Target | None = None,
 ) -> Roofline:
     """Returns the roofline of one execution of a module on one device.
 
@@ -170,8 +172,9 @@ def roofline(
       costs: costs of each instruction (`compilation.cost.costs`).
       peak: the device's figures (`analysis.cost.peaks.peak_of`).
       collectives: collectives of the module; None if it has none.
+      target: the target, whose links the collectives use; None if unknown.
     """
-    timed, main = _all_timed(module, costs, peak, collectives)
+    timed, main = _all_timed(module, costs, peak, collectives, target)
     phases = Phases(module)
     played = play(module, _works(timed))
     points = sorted((_exposed(_point(each, costs, phases, peak), each, played, peak) for each in timed), key=_rank)
@@ -185,6 +188,7 @@ def schedule(
     peak: Peak,
     collectives: Collectives | None = None,
     computation: str | None = None,
+    target: Target | None = None,
 ) -> Schedule:
     """Returns the estimated schedule of one execution of a computation, with each kernel as fast as its roof allows.
 
@@ -194,11 +198,12 @@ def schedule(
       peak: the device's figures.
       collectives: as for `roofline`.
       computation: name of the computation; None for the entry.
+      target: as for `roofline`.
 
     Raises:
       ModuleError: there is no such computation.
     """
-    timed, _ = _all_timed(module, costs, peak, collectives)
+    timed, _ = _all_timed(module, costs, peak, collectives, target)
     shown = module.entry if computation is None else module.computation(computation)
     works = _works(timed)
     reached = _called_from(shown)
@@ -229,11 +234,12 @@ def _all_timed(
     costs: Mapping[str, InstructionCost],
     peak: Peak | Unavailable,
     collectives: Collectives | None,
+    target: Target | None,
 ) -> tuple[list[_Timed], Algorithm | Unavailable]:
     """Returns the times of every kernel, and the arithmetic of most products."""
     multiplied = products(module)
     main = peak if isinstance(peak, Unavailable) else main_algorithm(multiplied.instructions, costs, peak)
-    transfers = _transfers(module, collectives, peak) if collectives is not None else {}
+    transfers = _transfers(module, collectives, peak, target) if collectives is not None else {}
     times = peak if isinstance(peak, Unavailable) else KernelTimes(module, multiplied, costs, peak)
     timed = [_timed(each, costs, times, transfers.get(each.instruction.name)) for each in kernels(module)]
     return timed, main
@@ -241,25 +247,31 @@ def _all_timed(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Transfer:
-    """The communication of a kernel with other devices, and the instructions that start and end it."""
+    """The communication of a kernel with other devices: bytes, estimated time, and the instructions that start and end it."""
 
-    communication: Communication
+    link_bytes: float
+    link_s: float
     starter: str
     done: str
     origin: Origin
     origin_name: str
 
 
-def _transfers(module: Module, collectives: Iterable[Collective], peak: Peak | Unavailable) -> dict[str, _Transfer]:
+def _transfers(
+    module: Module, collectives: Collectives, peak: Peak | Unavailable, target: Target | None
+) -> dict[str, _Transfer]:
     """Returns the communication by the name of the kernel that performs it, summed over collectives in one kernel."""
     found: dict[str, _Transfer] = {}
+    pricing = Pricing(collectives, links_of(peak, target, collectives.num_replicas * collectives.num_partitions))
     for operation, collective in zip(operations(module), collectives, strict=True):
-        kernel, now = _kernel(module, operation.operation), communication(collective, peak)
+        kernel, price = _kernel(module, operation.operation), pricing.price(collective)
+        moved, seconds = price.sent_bytes, price.estimated_s
         if (before := found.get(kernel)) is not None:
-            other = before.communication
-            now = Communication(other.link_bytes + now.link_bytes, other.least_s + now.least_s)
+            moved, seconds = before.link_bytes + moved, before.link_s + seconds
         done = operation.done.name if operation.done else ""
-        found[kernel] = _Transfer(now, operation.holder.name, done, collective.origin, collective.source_name)
+        found[kernel] = _Transfer(
+            moved, seconds, operation.holder.name, done, collective.origin, collective.source_name
+        )
     return found
 
 
@@ -298,7 +310,7 @@ class _Timed:
 
     @property
     def link_s(self) -> float:
-        return _estimate(self.transfer.communication.least_s) if self.transfer else 0.0
+        return self.transfer.link_s if self.transfer else 0.0
 
     @property
     def parts(self) -> dict[Bound, float | Unavailable]:
@@ -320,7 +332,7 @@ class _Timed:
         """The work for the simulated schedule, known parts only."""
         parts = {bound: _number(seconds) for bound, seconds in self.parts.items()}
         amounts = (_number(self.flops), _number(self.memory_bytes))
-        links = self.transfer.communication.link_bytes if self.transfer else 0.0
+        links = self.transfer.link_bytes if self.transfer else 0.0
         beside, done = 0.0, self.transfer.done if self.transfer else ""
         if done:
             beside = parts.pop("communication")
@@ -355,7 +367,7 @@ def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases, 
         opcode=kernel.instruction.opcode,
         flops=_times(timed.flops, times),
         main_memory_bytes=_times(timed.memory_bytes, times),
-        link_bytes=transfer.communication.link_bytes * times if transfer else 0.0,
+        link_bytes=transfer.link_bytes * times if transfer else 0.0,
         executions=runs,
         algorithm="" if isinstance(timed.time, Unavailable) else timed.time.algorithm,
         bound_by=bound,
@@ -408,7 +420,7 @@ def _exposed(point: Point, timed: _Timed, played: Played, peak: Peak | Unavailab
     overlap = played.overlaps.get(transfer.starter) if transfer.done else None
     if overlap is None:
         return dataclasses.replace(point, exposed_s=timed.link_s * times)
-    doubts = missing(transfer.communication.least_s)
+    doubts = missing(transfer.link_s)
     waits_s = About(overlap.waits_s, doubts) if doubts else overlap.waits_s
     return dataclasses.replace(point, exposed_s=waits_s * times, beside=overlap.beside)
 

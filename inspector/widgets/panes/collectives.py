@@ -9,6 +9,8 @@ from typing import Literal, TypedDict
 from inspector.analysis.collectives.collectives import Collectives, collectives
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS
 from inspector.analysis.collectives.exchanges.textbook import ALGORITHMS, schedule
+from inspector.analysis.collectives.pricing.price import Pricing
+from inspector.analysis.collectives.pricing.target_links import links_of
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.sharding import reshardings
 from inspector.analysis.sharding.needed_by import SplitInstructions
@@ -217,6 +219,7 @@ def _message(
     inside: SplitInstructions | None = None,
 ) -> CollectivesMessage:
     program_collectives = program.stage(stage)
+    pricing = Pricing(program_collectives, links_of(peak, program.target, program.device_count))
     return CollectivesMessage(
         type="collectives",
         variant=variant,
@@ -224,7 +227,7 @@ def _message(
         mesh=mesh_of(program_collectives.mesh),
         note="" if len(program_collectives) else _why_none(program_collectives, stage),
         columns=heads_of(COLLECTIVE_COLUMNS),
-        rows=rows_of(program_collectives, peak, arrays, inside),
+        rows=rows_of(program_collectives, pricing, arrays, inside),
         exchanges=list(_exchanges(program_collectives)),
         networks=list(networks_for(program)) if len(program_collectives) else [],
     )

@@ -100,15 +100,21 @@ class Exchange(Tabular):
 
     @property
     def seconds(self) -> float | Unavailable:
-        """Estimated time of all steps in sequence: the latency of each, and the bytes on its busiest link over the speed."""
-        return self.links.seconds([self.link_bytes(step) for step in self.steps])
+        """Estimated time of all steps in sequence: the latency of their hops, and the bytes on the busiest links over the speed."""
+        busiest = sum(max(self.link_bytes(step).values(), default=0.0) for step in self.steps)
+        return self.links.seconds(sum(map(self.hops, self.steps)), busiest)
+
+    def hops(self, step: Step) -> int:
+        """Returns the number of hops of the longest path in a step."""
+        return max((self.links.hops(t.sender, t.receiver, len(self.members)) for t in step), default=0)
 
     def link_bytes(self, step: Step) -> Mapping[tuple[str, int, int], float]:
         """Returns the bytes on each link in one step. Links are named as in `Links.route`."""
         loads: dict[tuple[str, int, int], float] = {}
         for transfer in step:
-            for link in self.links.route(transfer.sender, transfer.receiver, len(self.members)):
-                loads[link] = loads.get(link, 0.0) + len(transfer.blocks) * self.block_bytes
+            for share, links in self.links.ways(transfer.sender, transfer.receiver, len(self.members)):
+                for link in links:
+                    loads[link] = loads.get(link, 0.0) + share * len(transfer.blocks) * self.block_bytes
         return loads
 
     def blocks(self, step: int) -> tuple[MemberBlocks, ...]:
@@ -194,7 +200,7 @@ class Exchange(Tabular):
                 if transfer.sender != transfer.receiver:
                     sent[transfer.sender] += len(transfer.blocks) * self.block_bytes
             loads = self.link_bytes(step)
-            seconds = self.links.seconds([loads])
+            seconds = self.links.seconds(self.hops(step), max(loads.values(), default=0.0))
             shown = None if isinstance(seconds, Unavailable) else seconds
             rows.append((number, len(step), max(sent), max(loads.values(), default=0.0), shown))
         return make_table(_KINDS, rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from inspector.analysis.collectives.collective import Collective
 from inspector.analysis.collectives.exchanges.exchange import exchange
-from inspector.analysis.collectives.exchanges.links import Links, named_chip
+from inspector.analysis.collectives.exchanges.links import HOP_S, Links, link_seconds, named_chip
 from inspector.analysis.collectives.exchanges.switch import HUB, Switch
 from inspector.analysis.collectives.exchanges.torus import Link, Place, Torus
 from inspector.analysis.collectives.lower_bound import sent_bytes
@@ -35,6 +35,7 @@ class LinkLoads(Tabular):
       algorithm: one of `textbook.ALGORITHMS`.
       network: the slice or the host.
       steps: bytes by link, one mapping per step.
+      hops: number of hops on the longest path of each step, summed over the steps.
       most_sent_bytes: bytes that the busiest sender sends in all steps.
       most_received_bytes: bytes that the busiest receiver receives in all steps.
       bus_bytes: bytes that bus bandwidth counts: the minimum that a device sends, whatever the algorithm.
@@ -44,6 +45,7 @@ class LinkLoads(Tabular):
     algorithm: str
     network: Network
     steps: tuple[Mapping[Link, float], ...]
+    hops: int
     most_sent_bytes: float
     most_received_bytes: float
     bus_bytes: float | Unavailable
@@ -67,11 +69,8 @@ class LinkLoads(Tabular):
 
     @property
     def seconds(self) -> float | Unavailable:
-        """Estimated time of all steps in sequence: the latency of each, and the bytes on its busiest link over the speed."""
-        speed = self.network.bytes_per_s
-        if isinstance(speed, Unavailable):
-            return speed
-        return len(self.steps) * self.network.latency_s + self.busiest_bytes / speed
+        """Estimated time of all steps in sequence: the latency of their hops, and the bytes on the busiest links over the speed."""
+        return link_seconds(self.hops, self.busiest_bytes, self.network.bytes_per_s, self.network.latency_s)
 
     @property
     def busiest_bytes(self) -> float:
@@ -119,7 +118,7 @@ class LinkLoads(Tabular):
         return plot_links(chips, loads, title)
 
 
-def published(target: str, *, latency_s: float = 0.0) -> Network:
+def published(target: str, *, latency_s: float = HOP_S) -> Network:
     """Returns the slice or the host of a target, with the vendor's published figures.
 
     Raises:
@@ -147,6 +146,7 @@ def link_loads(collective: Collective, algorithm: str, network: Network, devices
         raise ModuleError(f"The members of {collective.name} are unknown: {collective.participants.reason}")
     groups = 1 if collective.opcode == "collective-permute" else len(collective.participants)
     steps: list[dict[Link, float]] = []
+    hops: list[int] = []
     sent = received = 0.0
     for group in range(groups):
         done = exchange(collective, algorithm, group, Links())
@@ -155,13 +155,18 @@ def link_loads(collective: Collective, algorithm: str, network: Network, devices
         for number, step in enumerate(done.steps):
             if number == len(steps):
                 steps.append({})
+                hops.append(0)
             for transfer in step:
-                for link in network.route(ids[transfer.sender], ids[transfer.receiver]):
-                    steps[number][link] = steps[number].get(link, 0.0) + len(transfer.blocks) * done.block_bytes
+                ends = ids[transfer.sender], ids[transfer.receiver]
+                hops[number] = max(hops[number], network.hops(*ends))
+                for share, links in network.ways(*ends):
+                    sent_here = share * len(transfer.blocks) * done.block_bytes
+                    for link in links:
+                        steps[number][link] = steps[number].get(link, 0.0) + sent_here
         algorithm = done.algorithm
     least = sent_bytes(collective)
     bus_bytes = Unavailable(least.reason) if isinstance(least, Partial) else least
-    return LinkLoads(collective.name, algorithm, network, tuple(steps), sent, received, bus_bytes)
+    return LinkLoads(collective.name, algorithm, network, tuple(steps), sum(hops), sent, received, bus_bytes)
 
 
 def _physical(logical: int, devices: Sequence[int] | None, network: Network) -> int:

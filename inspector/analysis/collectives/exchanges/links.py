@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Self
+from collections.abc import Sequence
+from typing import Self, TypeAlias
 
 from inspector.errors import ParameterError, Unavailable
 from inspector.platforms import chips, chips_of_kind
@@ -15,6 +15,8 @@ from inspector.platforms.topologies import Slices
 from inspector.support.notebook import short
 
 KINDS = ("ring", "line", "switch")
+HOP_S = 1e-6
+"""Latency of a hop from one chip to the next, in seconds: about 1 µs on a TPU (jax-ml.github.io/scaling-book/sharding)."""
 NOT_GIVEN = Unavailable("the speed of the links was not specified")
 
 
@@ -22,16 +24,17 @@ NOT_GIVEN = Unavailable("the speed of the links was not specified")
 class Links:
     """Links between members, in the order of the group.
 
-    A step takes the latency plus the bytes on its busiest link over the link's speed: the latency-bandwidth model
-    (Hockney, "The communication challenge for MPP", 1994). A message between members that are not neighbors loads every
-    link on its shortest path, without waiting between links.
+    A step takes the latency of its longest path plus the bytes on its busiest link over the link's speed: the
+    latency-bandwidth model (Hockney, "The communication challenge for MPP", 1994), with the latency of each hop. A message
+    between members that are not neighbors loads every link on its shortest path, without waiting between links; if both
+    ways around a ring are equally short, half of it takes each.
 
     Attributes:
       kind: "ring" has a link in each direction between neighbors, and between the last and the first member, like a
         torus axis with wrap-around; "line" is a ring without the link between last and first; "switch" gives every
         member one link in and one link out.
       bytes_per_s: speed of a link in one direction; Unavailable if unknown, and then so are times.
-      latency_s: latency of a step.
+      latency_s: latency of a hop; a switch counts as one hop.
     """
 
     kind: str = "ring"
@@ -49,7 +52,7 @@ class Links:
             )
 
     @classmethod
-    def published(cls, chip: str, *, wraps: bool = False, latency_s: float = 0.0) -> Self:
+    def published(cls, chip: str, *, wraps: bool = False, latency_s: float = HOP_S) -> Self:
         """Returns the links of a chip, with the vendor's published speed.
 
         The speed is that of one torus link in one direction for a TPU, and that of all links to the switches together for
@@ -59,7 +62,7 @@ class Links:
           chip: such as "tpu:v5e" or "gpu:h100"; the rest of a target is ignored.
           wraps: for a TPU, whether the members are a whole axis whose ends are linked; `Torus` derives this from the
             slice.
-          latency_s: latency of a step, which no vendor publishes.
+          latency_s: latency of a hop, which no vendor publishes.
 
         Raises:
           ParameterError: no such chip.
@@ -72,22 +75,61 @@ class Links:
         return cls("ring" if wraps else "line", speed_of_one_link(speed, named.topologies.rank), latency_s)
 
     def route(self, sender: int, receiver: int, count: int) -> Sequence[tuple[str, int, int]]:
-        """Returns the links on the path from one member to another: "out" and "in" of a switch, else ("link", from, to)."""
+        """Returns the links on a shortest path from one member to another: "out" and "in" of a switch, else ("link", from, to)."""
+        return next((links for _, links in self.ways(sender, receiver, count)), ())
+
+    def ways(self, sender: int, receiver: int, count: int) -> Sequence[Way]:
+        """Returns the shortest paths from one member to another with the share of the data that takes each."""
         if sender == receiver:
             return ()
         if self.kind == "switch":
-            return ("out", sender, sender), ("in", receiver, receiver)
-        ahead = (receiver - sender) % count
-        way = 1 if (self.kind == "line" and receiver > sender) or (self.kind == "ring" and 2 * ahead <= count) else -1
-        hops = abs(receiver - sender) if self.kind == "line" else min(ahead, count - ahead)
-        places = [(sender + way * hop) % count for hop in range(hops + 1)]
-        return [("link", a, b) for a, b in itertools.pairwise(places)]
+            return ((1.0, (("out", sender, sender), ("in", receiver, receiver))),)
+        shares = [(1.0, receiver - sender)] if self.kind == "line" else shortest(receiver - sender, count)
+        return [(share, _steps(sender, distance, count)) for share, distance in shares]
 
-    def seconds(self, steps: Sequence[Mapping[tuple[str, int, int], float]]) -> float | Unavailable:
-        """Returns the estimated time of steps in sequence, from the bytes on each link in each step."""
-        if isinstance(self.bytes_per_s, Unavailable):
-            return self.bytes_per_s
-        return sum(self.latency_s + max(step.values(), default=0.0) / self.bytes_per_s for step in steps)
+    def hops(self, sender: int, receiver: int, count: int) -> int:
+        """Returns the number of hops on a shortest path from one member to another."""
+        links = len(self.route(sender, receiver, count))
+        return min(links, 1) if self.kind == "switch" else links
+
+    def seconds(self, hops: int, busiest_bytes: float) -> float | Unavailable:
+        """Returns the estimated time: see `link_seconds`."""
+        return link_seconds(hops, busiest_bytes, self.bytes_per_s, self.latency_s)
+
+
+Way: TypeAlias = tuple[float, Sequence[tuple[str, int, int]]]
+
+
+def link_seconds(
+    hops: int, busiest_bytes: float, bytes_per_s: float | Unavailable, latency_s: float
+) -> float | Unavailable:
+    """Returns the estimated time of a collective: the latency of its hops in sequence, and its bytes over the speed.
+
+    All estimates of times on links use this function.
+
+    Args:
+      hops: number of hops in sequence, from chip to chip or through a switch.
+      busiest_bytes: bytes on the busiest link; with several steps in sequence, their sum.
+      bytes_per_s: speed of a link in one direction.
+      latency_s: latency of a hop.
+    """
+    if not busiest_bytes:
+        return 0.0
+    return bytes_per_s if isinstance(bytes_per_s, Unavailable) else hops * latency_s + busiest_bytes / bytes_per_s
+
+
+def shortest(distance: int, count: int) -> Sequence[tuple[float, int]]:
+    """Returns the shortest ways around a ring as (share, signed hops); two of one half each if they are equally long."""
+    ahead = distance % count
+    if 2 * ahead == count:
+        return (0.5, ahead), (0.5, -ahead)
+    return ((1.0, ahead if 2 * ahead < count else ahead - count),)
+
+
+def _steps(sender: int, distance: int, count: int) -> Sequence[tuple[str, int, int]]:
+    way = 1 if distance > 0 else -1
+    places = [(sender + way * hop) % count for hop in range(abs(distance) + 1)]
+    return [("link", a, b) for a, b in itertools.pairwise(places)]
 
 
 def named_chip(text: str) -> Chip:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Self
 
-from inspector.analysis.collectives.exchanges.links import NOT_GIVEN, Links, named_chip
+from inspector.analysis.collectives.exchanges.links import HOP_S, NOT_GIVEN, Links, named_chip
 from inspector.analysis.collectives.exchanges.torus import Link, Place
 from inspector.errors import ParameterError, Unavailable
 from inspector.platforms.chip import NOT_PUBLISHED
@@ -24,12 +24,14 @@ class Switch:
     Attributes:
       device_count: number of JAX devices.
       bytes_per_s: speed of a device's links in one direction; Unavailable if unknown, and then so are times.
-      latency_s: latency of a step.
+      latency_s: latency of a hop, from one device through the switches to another.
+      reduces: whether the switches reduce data that passes through them (NVLink SHARP).
     """
 
     device_count: int
     bytes_per_s: float | Unavailable = NOT_GIVEN
     latency_s: float = 0.0
+    reduces: bool = False
 
     def __post_init__(self) -> None:
         Links("switch", self.bytes_per_s, self.latency_s)  # checks speed and latency
@@ -37,7 +39,7 @@ class Switch:
             raise ParameterError(f"Got {self.device_count} devices; expected 1 or more.")
 
     @classmethod
-    def published(cls, target: str, *, latency_s: float = 0.0) -> Self:
+    def published(cls, target: str, *, latency_s: float = HOP_S) -> Self:
         """Returns the GPUs of one host such as "gpu:h100:8", with the vendor's published speed.
 
         Raises:
@@ -58,7 +60,8 @@ class Switch:
                 f" Use at most {linked} GPUs, or create a Switch."
             )
         both = NOT_PUBLISHED if chip.peak is None else chip.peak.interconnect_bytes_per_s
-        return cls(count, both if isinstance(both, Unavailable) else both / 2, latency_s)
+        reduces = chip.peak is not None and chip.peak.switches_reduce
+        return cls(count, both if isinstance(both, Unavailable) else both / 2, latency_s, reduces)
 
     @property
     def text(self) -> str:
@@ -78,3 +81,11 @@ class Switch:
     def route(self, sender: int, receiver: int) -> Sequence[Link]:
         """Returns the links on the path from one device to another."""
         return () if sender == receiver else (((sender,), HUB), (HUB, (receiver,)))
+
+    def ways(self, sender: int, receiver: int) -> Sequence[tuple[float, Sequence[Link]]]:
+        """Returns the only path from one device to another, which all data takes."""
+        return () if sender == receiver else ((1.0, self.route(sender, receiver)),)
+
+    def hops(self, sender: int, receiver: int) -> int:
+        """Returns 1: all devices are one hop from each other."""
+        return int(sender != receiver)

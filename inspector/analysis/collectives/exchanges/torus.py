@@ -8,7 +8,14 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Self, TypeAlias
 
-from inspector.analysis.collectives.exchanges.links import NOT_GIVEN, Links, named_chip, speed_of_one_link
+from inspector.analysis.collectives.exchanges.links import (
+    HOP_S,
+    NOT_GIVEN,
+    Links,
+    named_chip,
+    shortest,
+    speed_of_one_link,
+)
 from inspector.errors import ParameterError, Unavailable
 from inspector.platforms.chip import NOT_PUBLISHED
 from inspector.platforms.topologies import Slices
@@ -28,7 +35,7 @@ class Torus:
       shape: number of chips along each axis.
       wraps: for each axis, whether the last chip is linked to the first.
       bytes_per_s: speed of a link in one direction; Unavailable if unknown, and then so are times.
-      latency_s: latency of a step.
+      latency_s: latency of a hop.
       devices_per_chip: number of JAX devices per chip.
     """
 
@@ -47,7 +54,7 @@ class Torus:
             )
 
     @classmethod
-    def published(cls, target: str, *, latency_s: float = 0.0) -> Self:
+    def published(cls, target: str, *, latency_s: float = HOP_S) -> Self:
         """Returns a slice such as "tpu:v5e:4x4", with the vendor's published speed.
 
         Raises:
@@ -91,16 +98,41 @@ class Torus:
                     if 0 <= along < size or (self.wraps[axis] and size > 2):
                         yield place, (*place[:axis], along % size, *place[axis + 1 :])
 
+    def has_ring(self, axis: int) -> bool:
+        """Reports whether the chips along an axis form a ring with two ways between any of them."""
+        return self.wraps[axis] and self.shape[axis] > 2
+
     def route(self, sender: int, receiver: int) -> Sequence[Link]:
-        """Returns the links on the shortest path from one device to another, along the first axis first."""
-        place, goal = self.place(sender), self.place(receiver)
-        taken: list[Link] = []
+        """Returns the links on a shortest path from one device to another, along the first axis first."""
+        return next((links for _, links in self.ways(sender, receiver)), ())
+
+    def ways(self, sender: int, receiver: int) -> Sequence[tuple[float, Sequence[Link]]]:
+        """Returns the shortest paths from one device to another, along the first axis first.
+
+        Each has the share of the data that takes it: where both ways around an axis are equally long, half takes each.
+        """
+        goal = self.place(receiver)
+        found: list[tuple[float, tuple[Place, tuple[Link, ...]]]] = [(1.0, (self.place(sender), ()))]
         for axis, size in enumerate(self.shape):
-            ahead = (goal[axis] - place[axis]) % size
-            is_around = self.wraps[axis] and size > 2
-            way = 1 if (2 * ahead <= size if is_around else goal[axis] > place[axis]) else -1
-            while place[axis] != goal[axis]:
-                following = (*place[:axis], (place[axis] + way) % size, *place[axis + 1 :])
-                taken.append((place, following))
-                place = following
-        return taken
+            found = [
+                (share * part, _moved(place, links, axis, hops, size))
+                for share, (place, links) in found
+                for part, hops in self._hops(axis, goal[axis] - place[axis])
+            ]
+        return [(share, links) for share, (_, links) in found if links]
+
+    def hops(self, sender: int, receiver: int) -> int:
+        """Returns the number of hops on a shortest path from one device to another."""
+        pairs = enumerate(zip(self.place(sender), self.place(receiver), strict=True))
+        return sum(abs(self._hops(axis, b - a)[0][1]) for axis, (a, b) in pairs)
+
+    def _hops(self, axis: int, distance: int) -> Sequence[tuple[float, int]]:
+        return shortest(distance, self.shape[axis]) if self.has_ring(axis) else ((1.0, distance),)
+
+
+def _moved(place: Place, taken: tuple[Link, ...], axis: int, hops: int, size: int) -> tuple[Place, tuple[Link, ...]]:
+    """Returns the place after a number of hops along an axis, and the links taken so far."""
+    for _ in range(abs(hops)):
+        following = (*place[:axis], (place[axis] + (1 if hops > 0 else -1)) % size, *place[axis + 1 :])
+        taken, place = (*taken, (place, following)), following
+    return place, taken

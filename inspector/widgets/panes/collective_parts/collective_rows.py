@@ -8,14 +8,13 @@ from typing import Literal, TypedDict
 from inspector.analysis.collectives import collective as analysis
 from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
-from inspector.analysis.collectives.lower_bound import communication
 from inspector.analysis.collectives.participation import Participation
+from inspector.analysis.collectives.pricing.price import Pricing
 from inspector.analysis.sharding import reshardings
 from inspector.analysis.sharding.needed_by import SplitInstructions
 from inspector.analysis.sharding.whole_arrays import WholeArrays
 from inspector.errors import Unavailable
 from inspector.hlo.devices import mesh as hlo
-from inspector.platforms import Peak
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.described_tables import cells_of
@@ -125,7 +124,7 @@ class CollectiveMessage(TypedDict):
 
 def rows_of(
     program_collectives: Collectives,
-    peak: Peak | Unavailable,
+    pricing: Pricing,
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,
 ) -> list[CollectiveMessage]:
@@ -133,14 +132,14 @@ def rows_of(
 
     Args:
       program_collectives: the collectives.
-      peak: published peaks of the chip.
+      pricing: the prices of these collectives on the target's links.
       arrays: arrays at the ends of the program.
       inside: instructions of the module that the partitioner received.
     """
     groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in program_collectives}.items()}
     changes = [reshardings.resharding(each, arrays, inside) for each in program_collectives]
     return [
-        _row(each, groups[id(each.who)], program_collectives, peak, changed)
+        _row(each, groups[id(each.who)], program_collectives, pricing, changed)
         for each, changed in zip(program_collectives, changes, strict=True)
     ]
 
@@ -162,13 +161,13 @@ def _row(
     collective: analysis.Collective,
     groups: list[list[int]],
     program_collectives: Collectives,
-    peak: Peak | Unavailable,
+    pricing: Pricing,
     changed: reshardings.Resharding | Unavailable,
 ) -> CollectiveMessage:
-    exchange = communication(collective, peak)
+    price, network = pricing.price(collective), pricing.links.network
     axes, inserted_by = collective.axes, collective.inserted_by
     source_from = collective.source_from
-    estimated_s = Unavailable(peak.reason) if isinstance(peak, Unavailable) else exchange.least_s
+    estimated_s = network if isinstance(network, Unavailable) else price.estimated_s
     return CollectiveMessage(
         name=collective.name,
         opcode=collective.opcode,
@@ -185,7 +184,7 @@ def _row(
         operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
         result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
         executions=None if isinstance(collective.executions, Unavailable) else collective.executions,
-        cells=cells_of(COLLECTIVE_COLUMNS, CollectiveRow(collective, [], exchange.link_bytes, estimated_s)),
+        cells=cells_of(COLLECTIVE_COLUMNS, CollectiveRow(collective, [], price.sent_bytes, estimated_s)),
         phases=list(collective.phases),
         source=source_line(collective.origin.frames),
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,

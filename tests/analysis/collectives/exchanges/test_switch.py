@@ -55,8 +55,8 @@ def test_a_ring_without_latency_reaches_the_bus_bandwidth_of_its_links(
 
 
 def test_published_hosts_have_their_makers_speeds_and_no_more_devices_than_are_linked() -> None:
-    assert Switch.published("gpu:h100:8") == Switch(8, 450e9)
-    assert published("gpu:h100:4", latency_s=1e-6) == Switch(4, 450e9, 1e-6)
+    assert Switch.published("gpu:h100:8") == Switch(8, 450e9, 1e-6, reduces=True)
+    assert published("gpu:a100:4", latency_s=2e-6) == Switch(4, 300e9, 2e-6)
     assert published("tpu:v5e:4x4") == Torus.published("tpu:v5e:4x4")
     with pytest.raises(ParameterError, match=r"join only 8 GPUs; the speed between hosts is not published"):
         Switch.published("gpu:h100:2x8")

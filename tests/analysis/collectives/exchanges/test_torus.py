@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import random
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import pytest
@@ -66,6 +67,15 @@ def test_a_route_is_a_shortest_way_along_links_that_are_there(torus: Torus) -> N
             assert len(route) == far[torus.place(receiver)]
 
 
+def mirrored(way: Sequence[Link], x: int) -> list[Link]:
+    """The way that goes around the first axis in the other direction."""
+
+    def place(at: Place) -> Place:
+        return ((2 * x - at[0]) % 4, *at[1:])
+
+    return [(place(a), place(b)) for a, b in way]
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_loads_are_those_of_messages_that_are_walked_one_by_one(algorithm: str) -> None:
     torus = Torus((4, 2), (True, False), 2e9, 3e-6)
@@ -73,19 +83,27 @@ def test_loads_are_those_of_messages_that_are_walked_one_by_one(algorithm: str) 
     collectives = lowered.collectives()
     devices = random.Random(algorithm).sample(range(8), 8)
     loads = collectives.link_loads(0, torus, algorithm, devices=devices)
-    total: collections.Counter[Link] = collections.Counter()
+    total: dict[Link, float] = collections.defaultdict(float)
     seconds = 0.0
     exchanges = [collectives.exchange(0, algorithm, group=group) for group in range(2)]
     for step in range(len(exchanges[0].steps)):
-        here: collections.Counter[Link] = collections.Counter()
+        here: dict[Link, float] = collections.defaultdict(float)
+        hops = 0
         for exchange in exchanges:
             for transfer in exchange.steps[step]:
                 sender, receiver = (devices[exchange.members[end]] for end in (transfer.sender, transfer.receiver))
-                for link in torus.route(sender, receiver):
-                    here[link] += len(transfer.blocks) * round(exchange.block_bytes)
-        total += here
-        seconds += 3e-6 + max(here.values()) / 2e9
-    assert loads.bytes == dict(total)
+                hops = max(hops, len(torus.route(sender, receiver)))
+                x, goal = torus.place(sender)[0], torus.place(receiver)[0]
+                ways = [torus.route(sender, receiver)]
+                if abs(x - goal) == 2:  # half around the ring of 4
+                    ways.append(mirrored(ways[0], x))
+                for way in ways:
+                    for link in way:
+                        here[link] += len(transfer.blocks) * exchange.block_bytes / len(ways)
+        for link, count in here.items():
+            total[link] += count
+        seconds += 3e-6 * hops + max(here.values()) / 2e9
+    assert loads.bytes == pytest.approx(dict(total))
     assert loads.seconds == pytest.approx(seconds)
     assert loads.table().bytes.tolist() == sorted((total[link] for link in torus.links()), reverse=True)
 
@@ -112,8 +130,8 @@ def test_published_speeds_add_up_to_the_makers() -> None:
         whole = Torus((4,) * len(torus.shape), (True,) * len(torus.shape))
         touching = [link for link in whole.links() if (0,) * len(torus.shape) in link]
         assert len(touching) * torus.bytes_per_s == both
-        assert Links.published(f"tpu:{chip.name}", wraps=True) == Links("ring", torus.bytes_per_s)
-    assert Links.published("gpu:h100:8") == Links("switch", 450e9)
+        assert Links.published(f"tpu:{chip.name}", wraps=True) == Links("ring", torus.bytes_per_s, torus.latency_s)
+    assert Links.published("gpu:h100:8") == Links("switch", 450e9, 1e-6)
     assert Links.published("tpu:v5e:2x4").kind == "line"
 
 
