@@ -32,7 +32,7 @@ from inspector.analysis.cost.roofline_groups import Group, GroupedBy, filled_by,
 from inspector.analysis.cost.roofline_plot import roofline_plot
 from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.cost.schedule import Schedule
-from inspector.analysis.cost.schedule_simulation import Bound, KernelWork, Played, intervals, play, uncounted
+from inspector.analysis.cost.schedule_simulation import Bound, Interval, KernelWork, Played, Spent, intervals, play
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.cost import total as cost_of
 from inspector.compilation.target import Target
@@ -176,7 +176,7 @@ def roofline(
     """
     timed, main = _all_timed(module, costs, peak, collectives, target)
     phases = Phases(module)
-    played = play(module, _works(timed))
+    played = play(module.entry, _works(timed))
     points = sorted((_exposed(_point(each, costs, phases, peak), each, played, peak) for each in timed), key=_rank)
     flops = cost_of(module, costs).flops
     return Roofline(peak, main, tuple(points), _total(module, flops, played, points, peak))
@@ -208,9 +208,18 @@ def schedule(
     works = _works(timed)
     reached = _called_from(shown)
     doubts = (part for each in timed if each.kernel.instruction.computation.number in reached for part in each.unknown)
-    return Schedule(
-        shown.name, peak, intervals(works, shown), tuple(dict.fromkeys((*doubts, *uncounted(works, shown))))
-    )
+    played, items = play(shown, works), intervals(works, shown)
+    seconds, _ = _whole_time(played.spent, peak)
+    if seconds > played.spent.seconds:
+        share = Interval(shown.root.name, "device", "memory", played.spent.seconds, seconds, is_wait=True)
+        items = (*items, share)
+    return Schedule(shown.name, peak, items, tuple(dict.fromkeys((*doubts, *played.missing))))
+
+
+def _whole_time(spent: Spent, peak: Peak) -> tuple[float, Bound]:
+    """Returns the time of an execution and its bound. Overlapping copies share the bandwidth of the memory."""
+    memory_s = spent.memory_bytes / peak.memory_bytes_per_s
+    return (memory_s, "memory") if memory_s > spent.seconds else (spent.seconds, spent.bound_by)
 
 
 def _called_from(computation: Computation) -> frozenset[int]:
@@ -311,6 +320,11 @@ class _Timed:
     @property
     def link_s(self) -> float:
         return self.transfer.link_s if self.transfer else 0.0
+
+    @property
+    def is_bound_by_links(self) -> bool:
+        """Whether the links take longer than the rest of the kernel."""
+        return float(self.link_s) >= max(_number(self.parts["compute"]), _number(self.parts["memory"]))
 
     @property
     def parts(self) -> dict[Bound, float | Unavailable]:
@@ -417,9 +431,9 @@ def _exposed(point: Point, timed: _Timed, played: Played, peak: Peak | Unavailab
     if isinstance(peak, Unavailable):
         return dataclasses.replace(point, exposed_s=peak)
     times = 1 if isinstance(point.executions, Unavailable) else point.executions
-    overlap = played.overlaps.get(transfer.starter) if transfer.done else None
+    overlap = played.overlaps.get(transfer.starter if transfer.done else timed.kernel.instruction.name)
     if overlap is None:
-        return dataclasses.replace(point, exposed_s=timed.link_s * times)
+        return dataclasses.replace(point, exposed_s=timed.link_s * times if timed.is_bound_by_links else 0.0)
     doubts = missing(transfer.link_s)
     waits_s = About(overlap.waits_s, doubts) if doubts else overlap.waits_s
     return dataclasses.replace(point, exposed_s=waits_s * times, beside=overlap.beside)
@@ -436,8 +450,7 @@ def _total(
     if isinstance(peak, Unavailable):
         return Point(module.name, "", *amounts, 1, algorithms, peak, peak)
     left_out = (*_unknown(points, "least_s"), *unknown)
-    memory_s = spent.memory_bytes / peak.memory_bytes_per_s  # overlapping copies share the memory bandwidth
-    seconds, bound = max((spent.seconds, spent.bound_by), (memory_s, "memory"), key=lambda each: each[0])
+    seconds, bound = _whole_time(spent, peak)
     if not seconds and left_out:
         none = Unavailable(f"the costs of its kernels are unknown: {About(0, left_out).reason}")
         return Point(module.name, "", *amounts, 1, algorithms, none, none)

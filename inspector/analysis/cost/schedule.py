@@ -60,8 +60,9 @@ class Schedule(Tabular):
 
     @property
     def hidden_s(self) -> float:
-        """Time during which the links are busy and the device does not wait for them, without communication in loops."""
-        return max(0.0, sum(_length(each) for each in self.items if each.lane == "links") - self.exposed_s)
+        """Time during which the links are busy and the device does not wait for them, loops included."""
+        busy = sum(_length(each) for each in self.items if each.lane == "links")
+        return max(0.0, busy - self.exposed_s) + sum(each.hidden_s for each in self.items)
 
     def __repr__(self) -> str:
         name, unknown = f"Schedule of {self.computation} on {self.peak.chip}", About(0.0, self.missing).reason

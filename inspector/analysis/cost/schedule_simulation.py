@@ -2,20 +2,23 @@
 
 An instruction that starts an asynchronous operation returns at once, and the instruction that ends it waits. Started
 operations run in sequence on their stream: communication on the links, copies on the way to or from memory. All other
-instructions run in the order of the schedule.
+instructions run in the order of the schedule. A synchronous exchange waits until the links are free.
+
+While the device waits for the links, the time is charged to the exchange that holds them, not to the one that is waited
+for: a short permute queued behind a long gather is not slow.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from inspector.analysis.collectives.operations import dones
 from inspector.errors import Missing, Unavailable
 from inspector.hlo.execution_counts import unknown_length
 from inspector.hlo.loops import trip_count
-from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.module import Computation, Instruction
 from inspector.hlo.reading.single_instructions import FLOW
 
 Bound = Literal["compute", "memory", "communication", "nothing"]
@@ -45,7 +48,13 @@ class KernelWork:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spent:
-    """The cost of an execution: seconds by resource, including waits, and amounts of work."""
+    """The cost of an execution: seconds by resource, including waits, and amounts of work.
+
+    Attributes:
+      compute_s, memory_s, communication_s: time of the device by the resource that bounds it; they sum to the total.
+      flops, memory_bytes, link_bytes: amounts of work.
+      links_s: time during which exchanges hold the links, exposed or hidden.
+    """
 
     compute_s: float = 0.0
     memory_s: float = 0.0
@@ -53,6 +62,12 @@ class Spent:
     flops: float = 0.0
     memory_bytes: float = 0.0
     link_bytes: float = 0.0
+    links_s: float = 0.0
+
+    @property
+    def hidden_s(self) -> float:
+        """Time during which exchanges hold the links and the device does not wait for them."""
+        return max(0.0, self.links_s - self.communication_s)
 
     @property
     def seconds(self) -> float:
@@ -72,7 +87,7 @@ class Spent:
         return Spent(
             self.compute_s + other.compute_s, self.memory_s + other.memory_s,
             self.communication_s + other.communication_s, self.flops + other.flops,
-            self.memory_bytes + other.memory_bytes, self.link_bytes + other.link_bytes,
+            self.memory_bytes + other.memory_bytes, self.link_bytes + other.link_bytes, self.links_s + other.links_s,
         )  # fmt: skip
 
     def times(self, count: int) -> Spent:
@@ -92,12 +107,11 @@ class Spent:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overlap:
-    """One execution of a collective that is started, and waited for later.
+    """One execution of a collective.
 
     Attributes:
-      waits_s: exposed time, during which the device only waits for its end. With earlier communication on the links,
-        this can be longer than its own time on the links.
-      beside: names of the kernels that run at the same time, in order.
+      waits_s: exposed time: the device waits while this collective holds the links, whatever collective it waits for.
+      beside: names of the kernels that run between its start and its end, in order.
     """
 
     waits_s: float
@@ -111,7 +125,7 @@ class Played:
     Attributes:
       spent: total cost.
       missing: unknown parts of the cost.
-      overlaps: asynchronous collectives, by the name of the instruction that starts them.
+      overlaps: collectives, by the name of the instruction that performs or starts them.
     """
 
     spent: Spent
@@ -129,6 +143,7 @@ class Interval:
       bound_by: the resource that bounds it; for a wait, the resource that the device waits for.
       start_s, end_s: seconds since the start of the computation.
       is_wait: whether the device is idle.
+      hidden_s: communication inside a loop or call that its own kernels hide, in seconds.
     """
 
     name: str
@@ -137,23 +152,24 @@ class Interval:
     start_s: float
     end_s: float
     is_wait: bool = False
+    hidden_s: float = 0.0
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Spent))
 _NOTHING = Spent()
 
 
-def play(module: Module, work: Mapping[str, KernelWork]) -> Played:
-    """Simulates one execution of a module.
+def play(computation: Computation, work: Mapping[str, KernelWork]) -> Played:
+    """Simulates one execution of a computation, such as the entry of a module.
 
     A loop of unknown length runs only its condition, and a conditional runs its cheapest branch.
 
     Args:
-      module: a scheduled module.
+      computation: a computation of a scheduled module.
       work: work of each kernel, by name.
     """
     player = _Player(work)
-    spent = player.play(module.entry)
+    spent = player.play(computation)
     return Played(spent, tuple(dict.fromkeys(player.missing)), player.overlaps)
 
 
@@ -164,11 +180,27 @@ def intervals(work: Mapping[str, KernelWork], computation: Computation) -> tuple
     return tuple(sorted(player.intervals, key=lambda each: (each.start_s, each.end_s)))
 
 
-def uncounted(work: Mapping[str, KernelWork], computation: Computation) -> tuple[Missing, ...]:
-    """Returns the partly counted instructions of a computation: loops of unknown length, and conditionals."""
-    player = _Player(work)
-    player.play(computation)
-    return tuple(dict.fromkeys(player.missing))
+class _Stream:
+    """Operations that run in sequence beside the device, each from the time at which it is started or the last has ended."""
+
+    def __init__(self) -> None:
+        self.free_s = 0.0
+        self._held: list[tuple[float, float, str]] = []
+
+    def start(self, name: str, now_s: float, seconds: float) -> float:
+        """Adds an operation, and returns when it begins."""
+        begun = max(now_s, self.free_s)
+        self.free_s = begun + seconds
+        self._held.append((begun, self.free_s, name))
+        return begun
+
+    def held(self, start_s: float, end_s: float) -> Iterator[tuple[str, float]]:
+        """Yields the operations that run in an interval, with the length of their part of it."""
+        for begun, ended, name in reversed(self._held):
+            if ended <= start_s:
+                return
+            if (part := min(ended, end_s) - max(begun, start_s)) > 0:
+                yield name, part
 
 
 class _Player:
@@ -189,47 +221,62 @@ class _Player:
 
     def _play(self, computation: Computation) -> Spent:
         spent, done_by = _NOTHING, dones(computation)
-        free: dict[Bound, float] = {}  # the time at which each stream has finished all started operations
+        streams: dict[Bound, _Stream] = {"communication": _Stream(), "memory": _Stream()}
         ends: dict[str, tuple[float, Bound]] = {}
-        under_way: dict[str, tuple[str, list[str]]] = {}  # by waiting instruction: the start, and kernels in between
+        beside: dict[str, list[str]] = {}  # by the start of an exchange: kernels until its end
+        under_way: dict[str, str] = {}  # by waiting instruction: the start
+        exposed: dict[str, float] = {}
         is_watched = computation.id == self._watched
+
+        def wait(name: str, end_s: float, stream: Bound) -> Spent:
+            """Waits for a stream, and charges the time to the exchanges that hold the links."""
+            start_s = spent.seconds
+            if end_s <= start_s:
+                return spent
+            if is_watched:
+                self.intervals.append(Interval(name, "device", stream, start_s, end_s, is_wait=True))
+            if stream == "communication":
+                for holder, part in streams[stream].held(start_s, end_s):
+                    exposed[holder] = exposed.get(holder, 0.0) + part
+            return spent.until(end_s, stream)
+
         for instruction in computation.schedule:
-            now, beside, stream, done = self._step(instruction, done_by)
+            name = instruction.name
+            now, async_s, stream, done = self._step(instruction, done_by)
+            if now.communication_s and name in self._work:  # a synchronous exchange
+                spent = wait(name, streams["communication"].free_s, "communication")
+                streams["communication"].start(name, spent.seconds, now.communication_s)
+                exposed[name] = exposed.get(name, 0.0) + now.communication_s
+                beside.setdefault(name, [])
             if is_watched and now.seconds:
-                self._watch_now(instruction.name, now, spent.seconds)
+                self._watch_now(name, now, spent.seconds)
             spent += now
             if now.seconds:
-                for _, meanwhile in under_way.values():
-                    meanwhile.append(instruction.name)
+                for start in under_way.values():
+                    beside[start].append(name)
             if done:
-                begun = max(spent.seconds, free.get(stream, 0.0))
-                free[stream] = begun + beside
-                ends[done] = free[stream], stream
-                if is_watched and beside:
+                begun = streams[stream].start(name, spent.seconds, async_s)
+                ends[done] = begun + async_s, stream
+                if is_watched and async_s:
                     lane: Lane = "links" if stream == "communication" else "copies"
-                    self.intervals.append(Interval(instruction.name, lane, stream, begun, begun + beside))
+                    self.intervals.append(Interval(name, lane, stream, begun, begun + async_s))
                 if stream == "communication":
-                    under_way[done] = instruction.name, []
-            if instruction.name in ends:
-                waited = spent.until(*ends[instruction.name])
-                if is_watched and waited.seconds > spent.seconds:
-                    awaited = ends[instruction.name][1]
-                    wait = Interval(instruction.name, "device", awaited, spent.seconds, waited.seconds, is_wait=True)
-                    self.intervals.append(wait)
-                if instruction.name in under_way:
-                    start, meanwhile = under_way.pop(instruction.name)
-                    self.overlaps[start] = Overlap(waited.seconds - spent.seconds, tuple(meanwhile))
-                spent = waited
-        for stream, end in free.items():
-            spent = spent.until(end, stream)
+                    under_way[done], beside[name] = name, []
+            if name in ends:
+                spent = wait(name, *ends[name])
+                under_way.pop(name, None)
+        for stream, each in streams.items():
+            spent = wait(computation.root.name, each.free_s, stream)
+        self.overlaps |= {name: Overlap(exposed.get(name, 0.0), tuple(names)) for name, names in beside.items()}
         return spent
 
     def _watch_now(self, name: str, now: Spent, start_s: float) -> None:
         """Records the device's work, then the communication that it waits for. All iterations of a loop are one interval."""
         begun = start_s + now.compute_s + now.memory_s
+        hidden_s = 0.0 if name in self._work else now.hidden_s
         if begun > start_s:
             bound: Bound = "compute" if now.compute_s >= now.memory_s else "memory"
-            self.intervals.append(Interval(name, "device", bound, start_s, begun))
+            self.intervals.append(Interval(name, "device", bound, start_s, begun, hidden_s=hidden_s))
         if now.communication_s:
             end_s = start_s + now.seconds
             self.intervals.append(Interval(name, "links", "communication", begun, end_s))
@@ -270,7 +317,8 @@ class _Player:
 
 
 def _now(work: KernelWork) -> Spent:
-    return _spent(work.bound_by, work.seconds, work.flops, work.memory_bytes, work.link_bytes)
+    links_s = work.beside_s + (work.seconds if work.bound_by == "communication" else 0.0)
+    return _spent(work.bound_by, work.seconds, work.flops, work.memory_bytes, work.link_bytes, links_s)
 
 
 def _spent(on: Bound, seconds: float, *amounts: float) -> Spent:

@@ -31,7 +31,7 @@ add {
 
 
 def played(module: Module, work: Mapping[str, KernelWork]) -> tuple[Spent, tuple[Missing, ...], Mapping[str, Overlap]]:
-    found = play(module, work)
+    found = play(module.entry, work)
     return found.spent, found.missing, found.overlaps
 
 
@@ -223,3 +223,89 @@ def test_a_synchronous_exchange_blocks_the_device() -> None:
         Interval("start.1", "device", "communication", 0, 5, is_wait=True),
         Interval("work.1", "device", "compute", 5, 8),
     )
+
+
+def test_a_wait_is_charged_to_the_exchange_that_holds_the_links() -> None:
+    """A short permute queued behind a long gather, and waited for first: the gather is what the device waits for."""
+    text = TWO.replace("  done.1 = f32[8]{0} all-reduce-done(start.1)\n  done.2", "  done.2").replace(
+        "  ROOT after", "  done.1 = f32[8]{0} all-reduce-done(start.1)\n  ROOT after"
+    )
+    work = {
+        "start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 8e6, 42.0, "done.1"),
+        "start.2": KernelWork(0.0, "nothing", 0.0, 0.0, 16e3, 0.5, "done.2"),
+        "work.1": KernelWork(1.0, "compute", 8.0, 64.0),
+        "work.2": KernelWork(1.0, "compute", 8.0, 64.0),
+    }
+    spent, _, overlaps = played(module_of(text), work)
+    assert overlaps["start.1"].waits_s == 40
+    assert overlaps["start.2"].waits_s == 0.5
+    assert spent.communication_s == 40.5
+    assert (spent.links_s, spent.hidden_s) == (42.5, 2.0)
+
+
+def test_a_synchronous_exchange_waits_until_the_links_are_free() -> None:
+    text = TWO.replace("all-reduce-start(work.1)", "all-reduce(work.1)").replace(
+        "all-reduce-done(start.2)", "negate(start.2)"
+    )
+    work = {
+        "start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1"),
+        "work.1": KernelWork(3.0, "compute", 8.0, 64.0),
+        "start.2": KernelWork(2.0, "communication", 0.0, 0.0, 32.0),
+        "work.2": KernelWork(1.0, "compute", 8.0, 64.0),
+    }
+    spent, _, overlaps = played(module_of(text), work)
+    assert spent.seconds == 5 + 2 + 1
+    assert {name: each.waits_s for name, each in overlaps.items()} == {"start.1": 2.0, "start.2": 2.0}
+    found = intervals(work, module_of(text).entry)
+    assert Interval("start.2", "device", "communication", 3, 5, is_wait=True) in found
+    assert sum(each.end_s - each.start_s for each in found if each.lane == "device") == spent.seconds
+
+
+def test_exchanges_that_are_never_awaited_hold_the_links_until_the_end() -> None:
+    text = TWO.replace("all-reduce-done(start.2)", "negate(work.2)").replace("(done.1, done.2)", "(done.1, done.2)")
+    work = {"start.1": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 5.0, "done.1")}
+    spent, _, overlaps = played(module_of(text), work)
+    assert (spent.communication_s, overlaps["start.1"].waits_s) == (5.0, 5.0)
+
+
+LOOP_WITH_EXCHANGE = """HloModule m, is_scheduled=true
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+body {
+  v = f32[8]{0} parameter(0)
+  start = f32[8]{0} all-reduce-start(v), replica_groups={}, to_apply=add
+  work = f32[8]{0} sine(v)
+  done = f32[8]{0} all-reduce-done(start)
+  ROOT sum = f32[8]{0} add(work, done)
+}
+
+condition {
+  v = f32[8]{0} parameter(0)
+  ROOT more = pred[] constant(true)
+}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  ROOT loop = f32[8]{0} while(x), condition=condition, body=body, backend_config={"known_trip_count":{"n":"6"}}
+}
+"""
+
+
+@pytest.mark.parametrize(("work_s", "waits_s"), [(3.0, 1.0), (9.0, 0.0)])
+def test_exchanges_in_a_loop_are_exposed_and_hidden_in_every_round(work_s: float, waits_s: float) -> None:
+    module = module_of(LOOP_WITH_EXCHANGE)
+    work = {
+        "start": KernelWork(0.0, "nothing", 0.0, 0.0, 32.0, 4.0, "done"),
+        "work": KernelWork(work_s, "compute", 8.0, 64.0),
+    }
+    spent, _, overlaps = played(module, work)
+    assert (spent.communication_s, spent.links_s) == (6 * waits_s, 6 * 4.0)
+    assert overlaps == {"start": Overlap(waits_s, ("work",))}  # of one round
+    found = intervals(work, module.entry)
+    assert sum(each.hidden_s for each in found) == 6 * (4.0 - waits_s)
+    assert sum(each.end_s - each.start_s for each in found if each.is_wait) == 6 * waits_s

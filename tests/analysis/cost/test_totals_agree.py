@@ -1,0 +1,176 @@
+"""Totals of the roofline and of the schedule come from one simulation: a fix is never better in one and worse in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import inspector
+from inspector.analysis.collectives.pricing.price import Pricing
+from inspector.analysis.collectives.pricing.target_links import links_of
+from inspector.analysis.cost.peaks import peak_of
+from inspector.analysis.cost.roofline import roofline, schedule
+from inspector.compilation.cost import InstructionCost
+from inspector.compilation.target import Target
+from inspector.errors import Unavailable
+from inspector.hlo.backend_config import collective_algorithm, estimated_cycles
+from inspector.hlo.execution_counts import executions
+from inspector.platforms import Peak
+from inspector.stages.compiled import Compiled
+from tests.absent import needs_tpu
+from tests.modules import module_of
+
+MESH = AbstractMesh((8,), ("data",), axis_types=(AxisType.Auto,))
+TARGET = "tpu:v5e:4x2"  # on which JAX places the devices of a mesh of 8 as a ring
+WHOLE = P()
+CLOCK = 1.5e9  # Hz, of a v5e: 197 Tflop/s over 4 units of 128 x 128
+
+
+def array(*shape: int, spec: P = WHOLE, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(MESH, spec))
+
+
+def compiled(fun: Callable[..., Any], *args: Any) -> Compiled:
+    return inspector.lower(fun if hasattr(fun, "lower") else jax.jit(fun), *args, target=TARGET).compile(target=TARGET)
+
+
+def totals(found: Compiled) -> tuple[float, float, float]:
+    """The time of the roofline, of the schedule, and of libtpu's cycles, which leave out the links and most copies."""
+    roof, course = found.roofline(), found.schedule()
+    assert not isinstance(roof.total.least_s, Unavailable)
+    assert not isinstance(course, Unavailable)
+    assert sum(float(point.exposed_s) for point in roof.points) == pytest.approx(course.exposed_s)  # type: ignore[arg-type]
+    module = found.module()
+    runs = executions(module)
+    cycles = 0.0
+    for each in module.instructions():
+        counted, often = estimated_cycles(each), runs.get(each.computation.name, 1)
+        if not isinstance(counted, Unavailable) and not isinstance(often, Unavailable):
+            cycles += counted * often
+    return float(roof.total.least_s), course.seconds, cycles / CLOCK + course.exposed_s
+
+
+def mlp(x: Any, w: Any) -> Any:
+    return jnp.mean(jax.nn.gelu(x @ w) ** 2)
+
+
+def update(w: Any, g: Any) -> Any:
+    return lax.dynamic_update_slice(w, g, (8, 0))
+
+
+def ring_product(x: Any, w: Any) -> Any:
+    """All-gather matmul, decomposed: multiplies the shard of `w` at hand while the next one arrives."""
+
+    def one(x: Any, w: Any) -> Any:
+        n, place, total = 8, lax.axis_index("data"), None
+        for step in range(n):
+            columns = lax.dynamic_slice_in_dim(x, (place - step) % n * w.shape[0], w.shape[0], 1)
+            total = columns @ w if total is None else total + columns @ w
+            w = lax.ppermute(w, "data", [(j, (j + 1) % n) for j in range(n)]) if step < n - 1 else w
+        return total
+
+    return jax.shard_map(one, mesh=MESH, in_specs=(P("data"), P("data")), out_specs=P("data"))(x, w)
+
+
+def gathered_product(x: Any, w: Any) -> Any:
+    def one(x: Any, w: Any) -> Any:
+        return x @ lax.all_gather(w, "data", tiled=True)
+
+    return jax.shard_map(one, mesh=MESH, in_specs=(P("data"), P("data")), out_specs=P("data"))(x, w)
+
+
+BETTER = {
+    "donation": True,
+    "bfloat16": True,
+    "rematerialization": False,  # takes time and saves memory
+    "resharding": True,
+    "decomposed all-gather product": True,
+}
+
+
+def pairs() -> Mapping[str, Callable[[], tuple[Compiled, Compiled]]]:
+    x32, w32 = array(4096, 1024, spec=P("data")), array(1024, 2048)
+    x16, w16 = array(4096, 1024, spec=P("data"), dtype=jnp.bfloat16), array(1024, 2048, dtype=jnp.bfloat16)
+    long = (
+        array(32768, 8192, spec=P("data"), dtype=jnp.bfloat16),
+        array(8192, 1024, spec=P("data"), dtype=jnp.bfloat16),
+    )
+    big = array(4096, 4096)
+    whole, rows = NamedSharding(MESH, P()), NamedSharding(MESH, P("data"))
+    return {
+        "donation": lambda: (
+            compiled(jax.jit(update), big, array(8, 4096)),
+            compiled(jax.jit(update, donate_argnums=0), big, array(8, 4096)),
+        ),
+        "bfloat16": lambda: (compiled(jax.grad(mlp, 1), x32, w32), compiled(jax.grad(mlp, 1), x16, w16)),
+        "rematerialization": lambda: (
+            compiled(jax.grad(lambda x, w: mlp(jax.nn.gelu(x @ w), w.T), 1), x16, w16),
+            compiled(jax.grad(lambda x, w: mlp(jax.checkpoint(lambda v: jax.nn.gelu(v @ w))(x), w.T), 1), x16, w16),
+        ),
+        "resharding": lambda: (
+            compiled(jax.jit(lambda x: x * 2, out_shardings=whole), x32),
+            compiled(jax.jit(lambda x: x * 2, out_shardings=rows), x32),
+        ),
+        "decomposed all-gather product": lambda: (compiled(gathered_product, *long), compiled(ring_product, *long)),
+    }
+
+
+@needs_tpu
+@pytest.mark.parametrize("fix", list(BETTER))
+def test_roofline_and_schedule_and_cycles_rank_a_fix_alike(fix: str) -> None:
+    before, after = map(totals, pairs()[fix]())
+    roof, course, cycles = (new / old - 1 for old, new in zip(before, after, strict=True))
+    assert course == pytest.approx(roof)
+    assert (roof < -0.01) if BETTER[fix] else (roof > 0.01)
+    assert cycles <= 0 if BETTER[fix] else cycles > 0
+
+
+@needs_tpu
+def test_the_pane_the_roofline_and_the_schedule_have_one_price() -> None:
+    found = compiled(jax.grad(mlp, 1), array(4096, 1024, spec=P("data")), array(1024, 2048))
+    collectives, peak = found.collectives(), peak_of(found.target, found.devices)
+    assert isinstance(peak, Peak)
+    pricing = Pricing(collectives, links_of(peak, found.target, 8))
+    (reduce,) = collectives
+    chosen = collective_algorithm(next(i for i in found.module().instructions() if i.opcode == "all-reduce"))
+    assert reduce.chosen == chosen
+    assert str(chosen) == "UniDirection1DRingStrategy"
+    price = pricing.price(reduce)
+    assert price.busiest_bytes == 2 * 7 / 8 * reduce.operand_bytes / 2  # two colors, two links at a corner
+    (point,) = (p for p in found.roofline().points if p.name == reduce.name)
+    assert point.least_s == price.known_s
+    course = found.schedule()
+    assert not isinstance(course, Unavailable)
+    (interval,) = (each for each in course if each.lane == "links")
+    assert interval.end_s - interval.start_s == pytest.approx(price.known_s)
+    assert point.exposed_s == pytest.approx(course.exposed_s)
+
+
+def test_copies_that_share_the_memory_are_in_both_totals() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY main {
+  x = f32[1048576]{0} parameter(0)
+  start = (f32[1048576]{0:S(1)}, f32[1048576]{0}, u32[]) copy-start(x)
+  work = f32[1048576]{0} sine(x)
+  done = f32[1048576]{0:S(1)} copy-done(start)
+  ROOT r = f32[1048576]{0} add(work, done)
+}"""
+    module = module_of(text)
+    costs = {i.name: InstructionCost(0.0, 0.0, 0.0, 0.0) for i in module.instructions()}
+    peak = peak_of(Target("tpu:v5e:1x1"))
+    assert isinstance(peak, Peak)
+    costs |= {
+        name: InstructionCost(0.0, 0.0, bytes_moved, bytes_moved)
+        for name, bytes_moved in (("start", 4e6), ("work", 8e6), ("r", 4e6))
+    }
+    course, total = schedule(module, costs, peak), roofline(module, costs, peak).total
+    assert float(total.least_s) == course.seconds == pytest.approx(16e6 / peak.memory_bytes_per_s)  # type: ignore[arg-type]
+    assert course.items[-1].is_wait
+    assert course.exposed_s == 0
