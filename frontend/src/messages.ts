@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "retraces" | "pallas";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "profile" | "retraces" | "pallas";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -18,9 +18,9 @@ export type State = "queued" | "running" | "done" | "failed" | "cancelled";
 
 export type Stage = "hlo" | "optimized";
 
-export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "source";
+export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "measured_s" | "source";
 
-export type GroupedBy = "scope" | "line" | "phase" | "opcode" | "roof";
+export type GroupedBy = "line" | "scope" | "opcode" | "phase" | "kernel";
 
 export type BoxKind = "module" | "scope" | "inputs" | "part" | "computation";
 
@@ -112,6 +112,7 @@ export interface VariantMessage {
   pinned: boolean;
   no_run: string;
   supposed: string;
+  profile: number;
 }
 
 export interface VariantRemoved {
@@ -261,6 +262,7 @@ export interface InstructionsRequest {
   column: InstructionColumn;
   is_descending: boolean;
   has_fused: boolean;
+  profile: number;
 }
 
 export interface InstructionRow {
@@ -365,6 +367,7 @@ export interface RooflineRequest {
   variant: number;
   by: "kernel" | "scope" | "line" | "phase" | "opcode" | "roof";
   is_measured: boolean;
+  profile: number;
 }
 
 export interface RooflinePeak {
@@ -977,6 +980,15 @@ export interface RunMessage {
   result: RunResult | null;
 }
 
+export interface Profiling {
+  type: "profiling";
+  variant: number;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+}
+
 export interface OutputDifference {
   path: string;
   count: number;
@@ -1000,6 +1012,33 @@ export interface RunComparison {
   speed: string;
   is_faster: boolean | null;
   rows: OutputDifference[];
+}
+
+export interface ProfileRequest {
+  type: "profile";
+  id: number;
+  variant: number;
+  number: number;
+  by: "instruction" | "kernel" | "scope" | "line" | "phase" | "opcode";
+}
+
+export interface ProfileTableRow {
+  instruction: string;
+  share: number;
+  source: SourceLine | null;
+  cells: TableCell[];
+}
+
+export interface ProfileTable {
+  type: "profile_table";
+  id: number;
+  variant: number;
+  heading: string;
+  notes: string[];
+  columns: TableHead[];
+  rows: ProfileTableRow[];
+  count: number;
+  error: Error | null;
 }
 
 export interface RetraceRow {
@@ -1181,9 +1220,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | RetracesMessage | Kernels | Tuned;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | WatchRetracesRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1213,7 +1252,8 @@ export const PANES: readonly Line[] = [
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "options", title: "Options", place: "dock", topics: ["scan", "build_options", "built", "variant", "notebook_kernel"] },
-  { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "variant", "notebook_kernel"] },
+  { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "profiling", "variant", "notebook_kernel"] },
+  { name: "profile", title: "Profile", place: "dock", topics: ["profile_table", "profiling", "run", "variant", "notebook_kernel"] },
   { name: "retraces", title: "Retraces", place: "dock", topics: ["retraces", "document", "notebook_kernel"] },
   { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
 ];

@@ -20,6 +20,7 @@ import { pane as passes } from "./panes/passes.ts";
 import { pane as code } from "./panes/code.ts";
 import { pane as options } from "./panes/options.ts";
 import { pane as run } from "./panes/run.ts";
+import { pane as profile } from "./panes/profile.ts";
 import { pane as retraces } from "./panes/retraces.ts";
 import { pane as pallas } from "./panes/pallas.ts";
 
@@ -42,6 +43,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   code,
   options,
   run,
+  profile,
   retraces,
   pallas,
 };

@@ -86,6 +86,13 @@ def _source(row: Mapping[str, Any]) -> object:
     return f"{row['source_file']}:{row['source_line']}" + ("" if pd.isna(library) else f" ({library})")
 
 
+def _measured(row: Mapping[str, Any]) -> object:
+    import pandas as pd
+
+    cell = row["measured_s"]
+    return Unavailable("the profile has no event of it") if pd.isna(cell) else cell
+
+
 def _shown(name: str, kind: Kind, title: str, tooltip: str, unit: Unit | None = None) -> TableColumn[Mapping[str, Any]]:
     return TableColumn(name, kind, _cell(name), title, tooltip, unit, ("data_frame", "pane"))
 
@@ -112,6 +119,15 @@ INSTRUCTION_COLUMNS: TableDescription[Mapping[str, Any]] = TableDescription(
     _framed("main_memory_bytes", "float"),
     _framed("counted_in", "text"),
     _shown("executions", "int", "runs", "Runs per execution of the program", "count"),
+    TableColumn(
+        "measured_s",
+        "float",
+        _measured,
+        "measured time",
+        "Measured time in one execution on one device, from a profile",
+        "seconds",
+        ("pane",),
+    ),
     _framed("estimated_cycles", "int"),
     _framed("phase", "text"),
     _framed("library_line", "text"),

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from inspector.api.suitable_targets import platform_of, suitable_target
 from inspector.engines.targets import offered_targets
@@ -16,6 +16,7 @@ from inspector.stages.retraces import RetraceWatch
 from inspector.widgets.work import Work
 
 if TYPE_CHECKING:
+    from inspector.analysis.profile.profile import Profile
     from inspector.api.flag_effects import ScanJob
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from inspector.compilation.request import CompileRequest, RunReply
     from inspector.compilation.target import Target
     from inspector.compilation.tuning import Tuning
+    from inspector.execution.inputs import Input
     from inspector.execution.run import Run
     from inspector.hlo.pallas import ParamField
     from inspector.lowering.axis_env import AxisEnv
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from inspector.stages.lowered import Lowered
     from inspector.stages.observing import Observing
     from inspector.widgets.work import Axes, ScanLimits
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,18 +88,30 @@ class LiveWork(Work):
             return shared_other_jax().submit(with_buffers)
         return default_engine(with_buffers.program, with_buffers.target).submit(with_buffers)
 
-    def run(self, compiled: CompiledProgram, repeat: int) -> _RunJob:
+    def run(self, compiled: CompiledProgram, repeat: int) -> Measuring[Run]:
         """Starts a measurement on the user's arguments."""
-        from inspector.engines.shared_engines import default_engine
-        from inspector.execution.run import choose_inputs, finish, start
+        from inspector.execution.run import finish
+
+        inputs = self._inputs(compiled)
+        return Measuring(_start(compiled, inputs, repeat), lambda reply: finish(compiled, inputs, reply))
+
+    def profile(self, compiled: CompiledProgram, repeat: int) -> Measuring[Profile]:
+        """Starts measuring the time of each kernel on the user's arguments."""
+        from inspector.stages.compiled import as_compiled
+        from inspector.stages.measured import profile_of_run
+
+        job = _start(compiled, self._inputs(compiled), repeat, profiled=True)
+        return Measuring(
+            job, lambda reply: profile_of_run(compiled.module(), as_compiled(compiled).roofline().points, reply)
+        )
+
+    def _inputs(self, compiled: CompiledProgram) -> tuple[Input, ...]:
+        from inspector.execution.run import choose_inputs
         from inspector.lowering.what_if import fitted_arguments
 
         # A variant may be supposed to be of another call than the user's.
         args, kwargs = fitted_arguments(self.fun, self.args, self.kwargs, compiled.program.arguments)
-        inputs = choose_inputs(compiled, args, kwargs)
-        engine = default_engine(compiled.program, compiled.target)
-        job = start(compiled, inputs, engine, repeat=repeat, warmup=2)
-        return _RunJob(job, lambda reply: finish(compiled, inputs, reply))
+        return choose_inputs(compiled, args, kwargs)
 
     def platform(self, target: Target) -> str:
         """Returns the platform that programs for a target are lowered for."""
@@ -159,12 +175,20 @@ def _with_buffers(request: CompileRequest) -> CompileRequest:
     return dataclasses.replace(request, products=request.products | {"buffers"})
 
 
+def _start(compiled: CompiledProgram, inputs: Sequence[Input], repeat: int, *, profiled: bool = False) -> Job[RunReply]:
+    from inspector.engines.shared_engines import default_engine
+    from inspector.execution.run import start
+
+    engine = default_engine(compiled.program, compiled.target)
+    return start(compiled, inputs, engine, repeat=repeat, warmup=2, profiled=profiled)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class _RunJob:
-    """A job of an engine whose reply is converted to a `Run`."""
+class Measuring(Generic[T]):
+    """A job of an engine whose reply is converted: to a `Run`, or to a `Profile`."""
 
     job: Job[RunReply]
-    finish: Callable[[RunReply], Run]
+    finish: Callable[[RunReply], T]
 
     @property
     def stage(self) -> str:
@@ -177,7 +201,7 @@ class _RunJob:
     def cancel(self) -> bool:
         return self.job.cancel()
 
-    def result(self) -> Run:
+    def result(self) -> T:
         return self.finish(self.job.result())
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:

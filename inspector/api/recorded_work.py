@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
+from inspector.analysis.profile.profile import Profile
 from inspector.api.suitable_targets import platform_of
 from inspector.compilation.compiled import CompiledProgram, digest_of
 from inspector.compilation.engine import Job
@@ -22,9 +24,13 @@ from inspector.reports.guarded_engine import Guarded
 from inspector.reports.portable import PortableModules, installed_jax
 from inspector.reports.recompile import Recompiler, runnable
 from inspector.reports.recorded_exploration import RecordedExploration, RecordedVariant
+from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import Lowered, compile_request
+from inspector.stages.measured import profile_of_run
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.work import Axes, Work
+
+T = TypeVar("T")
 
 _WARMUP = 2
 
@@ -123,6 +129,17 @@ class RecordedWork(Work):
                 return job
         return _in_background(lambda: self._measured(compiled, repeat))
 
+    def profile(self, compiled: CompiledProgram, repeat: int) -> Job[Profile]:
+        """Measures the time of each kernel on this machine, with generated inputs."""
+
+        def measured() -> Profile:
+            here = runnable(compiled, self._recompiler)
+            inputs = choose_inputs(here, (), {})
+            run = start(here, inputs, self._recompiler, repeat=repeat, warmup=_WARMUP, profiled=True)
+            return profile_of_run(here.module(), as_compiled(here).roofline().points, run.result())
+
+        return _in_background(measured)
+
     def _measured(self, compiled: CompiledProgram, repeat: int) -> Run:
         here = runnable(compiled, self._recompiler)
         inputs = choose_inputs(here, (), {})
@@ -156,8 +173,8 @@ def _recorded_run(compiled: CompiledProgram, outcome: Outcome) -> Run:
     )
 
 
-def _in_background(work: Callable[[], Run]) -> Job[Run]:
-    job: Job[Run] = Job()
+def _in_background(work: Callable[[], T]) -> Job[T]:
+    job: Job[T] = Job()
 
     def do() -> None:
         job.advance("running")

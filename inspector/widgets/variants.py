@@ -15,15 +15,18 @@ from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.options.options_text import value_text
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
-from inspector.errors import CancelledError, ExecutionError
+from inspector.errors import CancelledError, ExecutionError, Unavailable
 from inspector.stages.compiled import Compiled, as_compiled
 from inspector.support.units import format_seconds
 from inspector.widgets import messages
 
 if TYPE_CHECKING:
+    from inspector.analysis.profile.profile import Profile
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.stages.lowered import Lowered
+
+NOT_PROFILED = Unavailable("the program was not run here", "run it in the pane Run")
 
 OptionsLike = Options | Mapping[str, FlagValue] | str | None
 
@@ -51,6 +54,8 @@ class Variant:
       error: the reason for the rejection, or None.
       name: its difference from the other variants of its Explorer, as in `labels`; "" if it is the only one.
       is_pinned: whether it is shown directly after the baseline and cannot be removed.
+      profile: the measured times of its latest run; Unavailable until it was run.
+      profile_count: the number of profiles so far.
       shown: set once the panes have received everything about it.
     """
 
@@ -64,6 +69,8 @@ class Variant:
     error: Exception | None = None
     name: str = ""
     is_pinned: bool = False
+    profile: Profile | Unavailable = NOT_PROFILED
+    profile_count: int = 0
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
 
     def __repr__(self) -> str:
@@ -163,6 +170,7 @@ class Variant:
             pinned=self.is_pinned,
             no_run=absence if self.target.is_absent or self.target.jax else "",
             supposed=str(self.tuning.what_if),
+            profile=self.profile_count,
         )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from inspector.errors import ExecutionError, ParameterError
 from inspector.stages.lowered import compile_request
 
 if TYPE_CHECKING:
+    from inspector.analysis.profile.profile import Profile
     from inspector.compilation.compiled import CompiledProgram
     from inspector.compilation.engine import Job
     from inspector.compilation.options.options import FlagValue, Options
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from inspector.stages.kernel import Kernel
     from inspector.stages.lowered import Lowered
     from inspector.stages.retraces import RetraceWatch
+
+T_co = TypeVar("T_co", covariant=True)
 
 Axes = Sequence[tuple[str, int]] | None
 """An axis environment as pairs of name and size, or None."""
@@ -67,6 +70,14 @@ class Work(abc.ABC):
     @abc.abstractmethod
     def run(self, compiled: CompiledProgram, repeat: int) -> RunJob:
         """Starts a measurement of a compiled program with a number of executions."""
+
+    def profile(self, compiled: CompiledProgram, repeat: int) -> ProfileJob:  # noqa: ARG002
+        """Starts measuring the time of each kernel of a compiled program with a number of executions.
+
+        Raises:
+          ExecutionError: the program cannot be profiled.
+        """
+        raise ExecutionError("Programs cannot be profiled in this Explorer.")
 
     def request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
         """Returns the argument of `submit`; raises the errors of options and target."""
@@ -162,7 +173,7 @@ class ObserveJob(Protocol):
     def result(self) -> Observed: ...
 
 
-class RunJob(Protocol):
+class Measurement(Protocol[T_co]):
     """A running measurement."""
 
     @property
@@ -170,6 +181,11 @@ class RunJob(Protocol):
     @property
     def elapsed_s(self) -> float: ...
     def cancel(self) -> bool: ...
-    def result(self) -> Run: ...
+    def result(self) -> T_co: ...
     def add_progress_callback(self, callback: Callable[[Any], None]) -> None: ...
     def add_done_callback(self, callback: Callable[[Any], None]) -> None: ...
+
+
+if TYPE_CHECKING:
+    RunJob = Measurement[Run]
+    ProfileJob = Measurement[Profile]

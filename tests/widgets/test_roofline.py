@@ -48,7 +48,7 @@ def explorer(measured: list[Peak]) -> Iterator[Explorer]:
 
 
 def ask(explorer: Explorer, number: int, **changes: Any) -> dict[str, Any]:
-    request = {"type": "roofline", "id": number, "variant": 0, "by": "kernel", "is_measured": False}
+    request = {"type": "roofline", "id": number, "variant": 0, "by": "kernel", "is_measured": False, "profile": 0}
     return Mailbox(explorer).reply("roofline", request | changes)
 
 

@@ -3,13 +3,14 @@
 
 import { fill } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
-import type { Request } from "../state/synced.ts";
+import type { Request, Timed } from "../state/synced.ts";
 import { LinkedPane } from "./linked.ts";
 import { awaited, failure, unfinished } from "./states.ts";
 
 interface Replies {
   roofline: messages.RooflineMessage;
   instruction_table: messages.InstructionTable;
+  profile_table: messages.ProfileTable;
 }
 
 export abstract class CountedPane<T extends keyof Replies> extends LinkedPane {
@@ -18,25 +19,31 @@ export abstract class CountedPane<T extends keyof Replies> extends LinkedPane {
   protected abstract readonly reply: T;
   /** The name of the result in messages, such as "roofline". */
   protected abstract readonly what: string;
+  protected readonly doing: string = "Computing FLOPs and bytes";
   private id = -1;
   private asked = "";
 
   protected abstract wanted(variant: number): Request;
   protected abstract show(reply: Replies[T]): void;
+  /** Returns what a compiled variant shows instead of a result, or null. */
+  protected missing(_variant: Timed<messages.VariantMessage>): HTMLElement | null {
+    return null;
+  }
 
   protected draw(): void {
     const { synced, local } = this.context;
     const { variant } = local;
     this.tools.hidden = variant?.state !== "done";
-    const reason = unfinished(variant, this.what);
+    const reason = unfinished(variant, this.what) ?? (variant && this.missing(variant));
     if (reason || !variant) return this.say(reason!);
     const reply = this.ask(this.wanted(variant.variant));
     if (reply && reply === this.shown) return;
     const isOld = !reply && this.shown?.variant === variant.variant && !synced.isAlone;
     this.element.classList.toggle("insp-counting", isOld);
     if (isOld) return;
-    if (!reply) return this.say(awaited(synced, "Computing FLOPs and bytes", `Not received: ${this.what}`));
-    if (reply.error) return this.say(failure(reply.error, `Failed to compute: ${this.what}`));
+    if (!reply) return this.say(awaited(synced, this.doing, `Not received: ${this.what}`));
+    const error: messages.Error | null = reply.error;
+    if (error) return this.say(failure(error, `Failed to compute: ${this.what}`));
     this.shown = reply;
     this.show(reply);
     this.mark();

@@ -33,6 +33,8 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
   private readonly rows: InstructionRows;
   /** The chosen order. Python sorts, because it has all rows. */
   private readonly sorting = new Sorting<Row>(this.drawing.request);
+  /** Whether the rows have measured times. They are the order when they arrive, unless the user chose another. */
+  private isMeasured = false;
 
   constructor(context: Context) {
     super(context, "instructions");
@@ -43,9 +45,13 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
   }
 
   protected wanted(variant: number): Request {
+    const profile = this.context.local.variant!.profile;
+    if (profile > 0 && !this.isMeasured && this.sorting.by === "bytes_accessed") this.sorting.by = "measured_s";
+    if (!profile && this.sorting.by === "measured_s") this.sorting.by = "bytes_accessed";
+    this.isMeasured = profile > 0;
     const { isDescending: is_descending } = this.sorting;
     const column = this.sorting.by as messages.InstructionColumn;
-    return { type: "instructions", variant, column, is_descending, has_fused: this.which.value === "all" };
+    return { type: "instructions", variant, column, is_descending, has_fused: this.which.value === "all", profile };
   }
 
   protected show(table: messages.InstructionTable): void {
@@ -88,7 +94,8 @@ function cell(head: messages.TableHead, row: Row, content: messages.TableCell): 
   if (head.name === "shape") return h("td", { title: text }, h("code", {}, text));
   if (head.name === "source") return sourceCell(row.source);
   const number = value as number | null;
-  return numberCell(number, () => text, number === null ? note || "unknown" : grouped(number));
+  const title = number === null ? note || "unknown" : head.name === "measured_s" ? `${number} s` : grouped(number);
+  return numberCell(number, () => text, title);
 }
 
 export const pane = (context: Context): Pane => new InstructionsPane(context);

@@ -62,7 +62,8 @@ class RooflinePane extends CountedPane<"roofline"> {
   }
 
   protected wanted(variant: number): Request {
-    return { type: "roofline", variant, by: this.by.value, is_measured: this.isMeasured };
+    const profile = this.context.local.variant!.profile;
+    return { type: "roofline", variant, by: this.by.value, is_measured: this.isMeasured, profile };
   }
 
   protected show(reply: messages.RooflineMessage): void {
@@ -185,7 +186,8 @@ class RooflinePane extends CountedPane<"roofline"> {
   private drawTable(reply: messages.RooflineMessage): void {
     const by = this.shownBy;
     const what = nameOf(by);
-    this.sorting.show(columnsOf(reply.columns, VALUES), "least_s");
+    const isMeasured = reply.columns.some(({ name }) => name === "measured_s");
+    this.sorting.show(columnsOf(reply.columns, VALUES), isMeasured ? "measured_s" : "least_s");
     const rows = this.sorting.sorted(reply.rows);
     const isCut = rows.length < reply.count;
     this.rows.show(

@@ -169,6 +169,23 @@ class RunPane implements Pane {
     return count;
   }
 
+  /** Returns the state of measuring the time of each kernel, which follows a run. */
+  private profiling(): HTMLElement | null {
+    const profiling = this.context.synced.latest("profiling", { variant: this.context.local.active });
+    if (!profiling) return null;
+    if (goesOn(profiling))
+      return h("p", { class: "insp-note" }, spinner(), " Measuring the time of each kernel ", clock(profiling));
+    if (profiling.state === "failed")
+      return h(
+        "p",
+        { class: "insp-note" },
+        `The time of each kernel is unknown: ${profiling.error?.message ?? "failed"}`,
+      );
+    return profiling.state === "done"
+      ? h("p", { class: "insp-note" }, "The pane Profile shows the measured time of each kernel.")
+      : null;
+  }
+
   /** Returns the inputs and outputs of the active variant's run. */
   private detail(): HTMLElement | null {
     const { synced, local } = this.context;
@@ -182,6 +199,7 @@ class RunPane implements Pane {
       "div",
       { class: "insp-run-detail" },
       note && h("p", { class: "insp-note" }, note),
+      this.profiling(),
       comparison && differences(comparison),
       h("div", { class: "insp-run-arrays" }, arrays("Inputs", inputs), arrays("Outputs", outputs)),
     );

@@ -16,6 +16,7 @@ from inspector.support.units import format_seconds
 T = TypeVar("T")
 
 _BOTH: tuple[View, ...] = ("data_frame", "pane")
+NOT_MEASURED = Unavailable("the profile has no event of it")
 _UNIT = (
     "Upper bound of the share of the TPU's matrix unit that matrix products use; the rest is padding to its tiles. The"
     " use in a real run is unknown: it needs the number of cycles"
@@ -29,10 +30,12 @@ class KernelRow:
     Attributes:
       point: the kernel, or the whole program.
       spent_s: sum of the estimated times of all kernels, in seconds; 0 if none is known.
+      measured_s: measured time of one execution of the program on one device, in seconds.
     """
 
     point: Point
     spent_s: float
+    measured_s: float | Unavailable = NOT_MEASURED
 
     @property
     def share(self) -> float | None:
@@ -110,6 +113,10 @@ KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
     TableColumn("opcode", "text", lambda row: row.point.opcode, "opcode", "Kind of instruction", views=_BOTH),
     TableColumn("executions", "int", lambda row: row.point.executions),
     _time(_point),
+    TableColumn(
+        "measured_s", "float", lambda row: row.measured_s, "measured time",
+        "Measured time in one execution on one device, from a profile", "seconds", ("pane",),
+    ),
     _share(lambda row: row.share),
     TableColumn("bound_by", "text", lambda row: row.point.bound_by, "bound by", "The roof that limits it", views=_BOTH),
     TableColumn(

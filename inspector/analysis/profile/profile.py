@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from inspector.analysis.profile.columns import PROFILE_COLUMNS, PROFILE_GROUP_COLUMNS, SharedRow
@@ -88,6 +89,20 @@ class Profile:
         """Median wall-clock duration of an execution under the profiler, in seconds."""
         return self.wall if isinstance(self.wall, Unavailable) else self.wall.median_s
 
+    @property
+    def execution_times(self) -> Mapping[str, float]:
+        """Mean time of each instruction in one execution on one device, in seconds, by name.
+
+        Empty if the number of executions is unknown.
+        """
+        if isinstance(self.executions, Unavailable) or not self.executions or not self.devices:
+            return {}
+        times: dict[str, float] = {}
+        for row in self.rows:
+            if row.opcode:
+                times[row.name] = times.get(row.name, 0.0) + row.total_s / (self.executions * len(self.devices))
+        return times
+
     def table(self) -> pd.DataFrame:
         """Returns a table with one row per instruction and device, those with the most time first.
 
@@ -137,10 +152,11 @@ class Profile:
 
     def plot(self) -> Picture:
         """Plots the kernels with the most time, with their estimated times."""
-        heading = self._heading()
-        return profile_plot(heading, self.groups("kernel"), self.executions, len(self.devices))
+        return profile_plot(self.heading, self.groups("kernel"), self.executions, len(self.devices))
 
-    def _heading(self) -> str:
+    @property
+    def heading(self) -> str:
+        """Program, devices, executions, time in kernels and wall time, as one line of text."""
         where = self.devices[0] if len(self.devices) == 1 else counted(len(self.devices), "device")
         if isinstance(self.executions, Unavailable):
             text = f"{format_seconds(self.total_s)} in kernels"
@@ -155,7 +171,7 @@ class Profile:
     def __repr__(self) -> str:
         slowest = self.groups("kernel")[:1]
         text = "".join(f"; most in {group.name} ({100 * group.share:.0f} %)" for group in slowest)
-        return with_hint(f"<Profile of {self._heading()}{text}>", ".table(), .by('line'), .plot(), .notes")
+        return with_hint(f"<Profile of {self.heading}{text}>", ".table(), .by('line'), .plot(), .notes")
 
     def _repr_html_(self) -> str:
         facts = {f"note {n}": note for n, note in enumerate(self.notes, 1)}

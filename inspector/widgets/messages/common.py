@@ -176,6 +176,7 @@ class VariantMessage(TypedDict):
       pinned: whether it is shown directly after the baseline and cannot be removed.
       no_run: the reason why its program cannot run on this machine; "" if it can.
       supposed: the changes to the call that the variant assumes; "" if it is the program's own call.
+      profile: number of its latest profile, which measured the time of each kernel; 0 if there is none.
     """
 
     type: Literal["variant"]
@@ -194,6 +195,7 @@ class VariantMessage(TypedDict):
     pinned: bool
     no_run: str
     supposed: str
+    profile: int
 
 
 class VariantRemoved(TypedDict):

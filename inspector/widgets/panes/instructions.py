@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inspector.analysis.instructions import INSTRUCTION_COLUMNS
+from inspector.errors import Unavailable
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.described_tables import cells_of, heads_of
@@ -18,7 +19,9 @@ from inspector.widgets.variants import Variant
 if TYPE_CHECKING:
     import pandas as pd
 
-InstructionColumn = Literal["order", "name", "opcode", "shape", "flops", "bytes_accessed", "executions", "source"]
+InstructionColumn = Literal[
+    "order", "name", "opcode", "shape", "flops", "bytes_accessed", "executions", "measured_s", "source"
+]
 
 # More than a user reads. A different sort order shows other rows.
 _SHOWN_ROWS = 400
@@ -33,6 +36,7 @@ class InstructionsRequest(TypedDict):
       column: the column to sort by; "order" for the order of the text.
       is_descending: whether the largest come first.
       has_fused: whether to include instructions inside fusions.
+      profile: the variant's `VariantMessage.profile`, so that a new profile is a new request.
     """
 
     type: Literal["instructions"]
@@ -41,6 +45,7 @@ class InstructionsRequest(TypedDict):
     column: InstructionColumn
     is_descending: bool
     has_fused: bool
+    profile: int
 
 
 class InstructionRow(TypedDict):
@@ -71,38 +76,67 @@ class InstructionsPane(CountedPane):
         module = self.context.module(variant)
         is_large = module is not None and len(module.columns) > _SHOWN_ROWS
         for has_fused in (False, True) if is_whole else (False,):
-            for column in get_args(InstructionColumn) if is_whole else _FIRST_SEEN:
+            for column in _columns(variant) if is_whole else _first_seen(variant):
                 first = column in _LARGEST_FIRST
                 for is_descending in (first,) if is_large or not is_whole else (first, not first):
                     yield InstructionsRequest(
                         type="instructions", id=0, variant=variant.number, column=column, is_descending=is_descending,
-                        has_fused=has_fused,
+                        has_fused=has_fused, profile=variant.profile_count,
                     )  # fmt: skip
 
     def reply(self, request: InstructionsRequest) -> InstructionTable:
         """Returns the requested rows."""
         reply = InstructionTable(
-            type="instruction_table", id=request["id"], variant=request["variant"], columns=heads_of(INSTRUCTION_COLUMNS),
+            type="instruction_table", id=request["id"], variant=request["variant"], columns=[],
             rows=[], total=0, error=None,
         )  # fmt: skip
         try:
             variant = self.context.variant(request["variant"])
+            without = _absent(variant)
+            reply["columns"] = heads_of(INSTRUCTION_COLUMNS, without)
             table = self._table(variant, has_fused=request["has_fused"])
             keys = self.once(
-                variant, (request["column"], request["has_fused"]), lambda: _sort_keys(table, request["column"])
+                variant,
+                (request["column"], request["has_fused"], variant.profile_count),
+                lambda: _sort_keys(table, request["column"]),
             )
             order = np.argsort(-keys if request["is_descending"] else keys, kind="stable")  # unknown values come last
-            reply["rows"] = [_row(row) for row in table.iloc[order[:_SHOWN_ROWS]].to_dict("records")]
+            reply["rows"] = [_row(row, without) for row in table.iloc[order[:_SHOWN_ROWS]].to_dict("records")]
             reply["total"] = len(table)
         except Exception as error:  # the pane shows any error
             reply["error"] = messages.error_of(error)
         return reply
 
     def _table(self, variant: Variant, *, has_fused: bool) -> pd.DataFrame:
-        table: pd.DataFrame = self.once(variant, "table", lambda: variant.compiled_now.instructions())
+        counted: pd.DataFrame = self.once(variant, "table", lambda: variant.compiled_now.instructions())
+        table = self.once(variant, ("measured", variant.profile_count), lambda: _with_times(counted, variant))
         if has_fused:
             return table
-        return self.once(variant, "kernels", lambda: table[table["fusion"].isna()])
+        return self.once(variant, ("kernels", variant.profile_count), lambda: table[table["fusion"].isna()])
+
+
+def _absent(variant: Variant) -> tuple[str, ...]:
+    """Returns the columns that the variant has no values for."""
+    return ("measured_s",) if isinstance(variant.profile, Unavailable) else ()
+
+
+def _columns(variant: Variant) -> tuple[InstructionColumn, ...]:
+    return tuple(name for name in get_args(InstructionColumn) if name not in _absent(variant))
+
+
+def _first_seen(variant: Variant) -> tuple[InstructionColumn, ...]:
+    """Returns the columns that the first view is sorted by, and two that users often choose."""
+    measured: tuple[InstructionColumn, ...] = () if _absent(variant) else ("measured_s",)
+    return (*measured, *_FIRST_SEEN)
+
+
+def _with_times(table: pd.DataFrame, variant: Variant) -> pd.DataFrame:
+    """Returns the table with the measured time of each instruction, in one execution on one device."""
+    import pandas as pd
+
+    profile = variant.profile
+    times = {} if isinstance(profile, Unavailable) else profile.execution_times
+    return table.assign(measured_s=pd.array([times.get(name) for name in table["name"]], "Float64"))
 
 
 def _sort_keys(table: pd.DataFrame, column: InstructionColumn) -> npt.NDArray[np.float64]:
@@ -128,7 +162,7 @@ def _places(texts: pd.Series[Any]) -> npt.NDArray[np.float64]:
     return np.where(codes < 0, np.nan, codes.astype(np.float64))
 
 
-def _row(row: dict[Any, Any]) -> InstructionRow:
+def _row(row: dict[Any, Any], without: tuple[str, ...]) -> InstructionRow:
     import pandas as pd
 
     file, library = row["source_file"], row["library_line"]
@@ -139,5 +173,5 @@ def _row(row: dict[Any, Any]) -> InstructionRow:
         else messages.SourceLine(
             file=display_file(file), line=int(row["source_line"]), library="" if pd.isna(library) else library
         ),
-        cells=cells_of(INSTRUCTION_COLUMNS, row),
+        cells=cells_of(INSTRUCTION_COLUMNS, row, without),
     )

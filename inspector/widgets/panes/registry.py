@@ -26,6 +26,7 @@ from inspector.widgets.panes import (
     outline,
     pallas,
     passes,
+    profile,
     retraces,
     roofline,
     run,
@@ -91,7 +92,8 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("passes", "Passes", "dock", passes.PassesPane, ("passes",), (recorded.PassList, recorded.PassChangeMessage, recorded.Story, recorded.PassGraph), (recorded.PassRequest, recorded.FollowRequest, recorded.PassVariantRequest, recorded.PassGraphRequest), (*_RECORDED, "passes", "pass_change", "story")),
     PaneEntry("code", "Code", "dock", code.CodePane, ("assembly",), (code.CodeList, code.CodeText), (code.CodeRequest,), (*_RECORDED, "code", "code_text")),
     PaneEntry("options", "Options", "dock", options.OptionsPane, (), (options.Scan, options.BuildOptions, options.Built), (options.ScanRequest, options.ScanAddRequest, options.BuildOptionsRequest, options.BuildRequest), ("scan", "build_options", "built", "variant")),
-    PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison), (run.RunRequest,), ("run", "run_comparison", "variant")),
+    PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison, run.Profiling), (run.RunRequest,), ("run", "run_comparison", "profiling", "variant")),
+    PaneEntry("profile", "Profile", "dock", profile.ProfilePane, (), (profile.ProfileTable,), (profile.ProfileRequest,), ("profile_table", "profiling", "run", "variant")),
     PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.RetracesMessage,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
     PaneEntry("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
 )

@@ -7,7 +7,7 @@ from typing import Literal, TypedDict, get_args
 
 from inspector.analysis.cost.measured_peak import measured_peak
 from inspector.analysis.cost.roofline import Roofline
-from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
+from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, NOT_MEASURED, KernelRow
 from inspector.analysis.cost.roofline_groups import Group, GroupedBy
 from inspector.analysis.cost.roofline_point import Point
 from inspector.compilation.compiled import CompiledProgram
@@ -34,6 +34,7 @@ class RooflineRequest(TypedDict):
     Attributes:
       by: rows of the table: kernels, or kernels grouped by a property.
       is_measured: whether to measure the roofs of this machine's CPU if none are published.
+      profile: the variant's `VariantMessage.profile`, so that a new profile is a new request.
     """
 
     type: Literal["roofline"]
@@ -41,6 +42,7 @@ class RooflineRequest(TypedDict):
     variant: int
     by: Literal["kernel", "scope", "line", "phase", "opcode", "roof"]
     is_measured: bool
+    profile: int
 
 
 class RooflinePeak(TypedDict):
@@ -143,7 +145,9 @@ class RooflinePane(CountedPane):
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[RooflineRequest | LineCostsRequest]:
         """Yields the requests for the kernels and the costs of lines; also for all groups if `is_whole`."""
         for by in ("kernel", *get_args(GroupedBy)) if is_whole else ("kernel",):
-            yield RooflineRequest(type="roofline", id=0, variant=variant.number, by=by, is_measured=False)
+            yield RooflineRequest(
+                type="roofline", id=0, variant=variant.number, by=by, is_measured=False, profile=variant.profile_count
+            )
         if variant.number not in self._has_line_costs:
             yield LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False)
 
@@ -188,11 +192,12 @@ class RooflinePane(CountedPane):
                 reply["reason"] = roofs.peak.reason
                 reply["can_measure"] = _can_measure(roofs, variant)
             reply["total"] = _point(KernelRow(roofs.total, roofs.spent_s))
-            kernels = [KernelRow(point, roofs.spent_s) for point in roofs.points]
+            times = {} if isinstance(variant.profile, Unavailable) else variant.profile.execution_times
+            kernels = [KernelRow(p, roofs.spent_s, times.get(p.name, NOT_MEASURED)) for p in roofs.points]
             reply["points"] = [_point(row) for row in kernels[:_SHOWN]]
             if request["by"] == "kernel":
                 reply["count"] = len(kernels)
-                without = _unused([row.point for row in kernels])
+                without = (*_unused([row.point for row in kernels]), *(() if times else ("measured_s",)))
                 reply["columns"] = heads_of(KERNEL_COLUMNS, without)
                 reply["rows"] = [_kernel(row, without) for row in kernels[:_SHOWN]]
             else:

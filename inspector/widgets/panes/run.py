@@ -19,11 +19,12 @@ from inspector.support.units import format_bytes, format_seconds
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.pane import Context, Excerpt, Pane
 from inspector.widgets.variants import Variant
-from inspector.widgets.work import RunJob
 
 if TYPE_CHECKING:
     from inspector.execution import run as measurement
+    from inspector.widgets.work import ProfileJob, RunJob
 
+_MOST_PROFILED = 5  # executions, whose events grow with their number
 _PREVIEW_VALUES = 6
 _PREVIEW_REPLICAS = 16
 _SHOWN_ARRAYS = 40
@@ -86,6 +87,17 @@ class RunMessage(TypedDict):
     result: RunResult | None
 
 
+class Profiling(TypedDict):
+    """The state of measuring the time of each kernel, which follows a run; `VariantMessage.profile` numbers the results."""
+
+    type: Literal["profiling"]
+    variant: int
+    state: messages.State
+    stage: str
+    elapsed_s: float
+    error: messages.Error | None
+
+
 class OutputDifference(TypedDict):
     """The difference between an output and the baseline's output; numbers are None where `unknown` has the reason.
 
@@ -137,6 +149,7 @@ class RunPane(Pane):
         """Creates the pane; nothing is running yet."""
         super().__init__(name, context)
         self._jobs: dict[int, RunJob] = {}
+        self._profiles: dict[int, ProfileJob] = {}
         self._latest: dict[int, Outcome] = {}
         self._comparing = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-comparison")
 
@@ -161,25 +174,27 @@ class RunPane(Pane):
 
     def cancel(self, variant: Variant) -> None:
         """Stops the variant's run."""
-        run = self._jobs.get(variant.number)
-        if run is not None:
-            run.cancel()
+        for job in (self._jobs.get(variant.number), self._profiles.get(variant.number)):
+            if job is not None:
+                job.cancel()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's run."""
         self._latest.pop(variant.number, None)
-        run = self._jobs.pop(variant.number, None)
-        return super().forget(variant) if run is None else run.cancel
+        run, profile = self._jobs.pop(variant.number, None), self._profiles.pop(variant.number, None)
+        job = run or profile  # one follows the other
+        return super().forget(variant) if job is None else job.cancel
 
     def close(self) -> None:
         """Stops all runs."""
         self._comparing.shutdown(wait=False, cancel_futures=True)
         with self.context.lock:
-            runs = tuple(self._jobs.values())
+            jobs = (*self._jobs.values(), *self._profiles.values())
             self._jobs.clear()
+            self._profiles.clear()
             self._latest.clear()
-        for run in runs:
-            run.cancel()
+        for job in jobs:
+            job.cancel()
 
     def _run(self, variant: Variant, repeat: int) -> None:
         try:
@@ -218,6 +233,50 @@ class RunPane(Pane):
             if measured is not None:
                 with contextlib.suppress(RuntimeError):  # closed
                     self._comparing.submit(self._compare, variant, measured)
+                self._profile(variant, min(len(measured.durations_s), _MOST_PROFILED))
+
+    def _profile(self, variant: Variant, repeat: int) -> None:
+        """Starts measuring the time of each kernel. A run's durations are measured before, without the profiler."""
+        number = variant.number
+        try:
+            job = self.context.work().profile(variant.compiled_now, repeat)
+        except Exception as error:  # the pane shows any error
+            self.context.publish(profiling(number, "failed", error=error))
+            return
+        with self.context.lock:
+            is_current = self.context.holds(variant)
+            if is_current:
+                self._profiles[number] = job
+        if not is_current:
+            job.cancel()
+            return
+        self.context.publish(profiling(number, "running", job))
+        job.add_progress_callback(lambda _: self.context.later(lambda: self._advance_profile(variant, job)))
+        job.add_done_callback(lambda _: self.context.aside(lambda: self._show_profile(variant, job)))
+
+    def _advance_profile(self, variant: Variant, job: ProfileJob) -> None:
+        if self._profiles.get(variant.number) is job:
+            self.context.publish(profiling(variant.number, "running", job))
+
+    def _show_profile(self, variant: Variant, job: ProfileJob) -> None:
+        """Joins the events to instructions, which may take seconds. Called on the thread for such tasks."""
+        try:
+            profile = job.result()
+            message = profiling(variant.number, "done", job)
+        except CancelledError:
+            profile, message = None, profiling(variant.number, "cancelled", job)
+        except Exception as error:  # the pane shows any error
+            profile, message = None, profiling(variant.number, "failed", job, error=error)
+        with self.context.lock:
+            if self._profiles.get(variant.number) is not job or not self.context.holds(variant):
+                return
+            del self._profiles[variant.number]
+            if profile is not None:
+                variant.profile = profile
+                variant.profile_count += 1
+        self.context.publish(variant.message())
+        self.context.publish(message)
+        self.context.recorded()
 
     def _compare(self, variant: Variant, run: measurement.Run) -> None:
         """Compares a run with the baseline's, or all others with it if it is the baseline. Called on a separate thread."""
@@ -360,6 +419,20 @@ def _word(value: Any) -> str:
         return str(value)
     number = complex(value) if np.issubdtype(type(value), np.complexfloating) else float(value)
     return f"{number:.5g}"
+
+
+def profiling(
+    variant: int, state: messages.State, job: ProfileJob | None = None, *, error: BaseException | None = None
+) -> Profiling:
+    """Returns the state of a variant's profile."""
+    return Profiling(
+        type="profiling",
+        variant=variant,
+        state=state,
+        stage="" if job is None else job.stage,
+        elapsed_s=0.0 if job is None else job.elapsed_s,
+        error=None if error is None else messages.error_of(error),
+    )
 
 
 def run_message(
