@@ -40,6 +40,7 @@ _NO_CODE = Unavailable(
     "a profile contains no machine code", "compile the function with inspector.lower(f, x).compile()"
 )
 _NOT_COUNTED = Unavailable("a profile contains no operation counts", "instructions() and roofline() count them")
+_NO_STATISTICS = Unavailable("a profile contains no statistics of the compiler")
 _NO_ASSIGNMENT = Unavailable("the profile contains no buffer assignment of this program")
 
 
@@ -84,7 +85,8 @@ class ProfiledProgram:
     @functools.cached_property
     def memory(self) -> Memory | Unavailable:
         """Bytes by memory space and kind, from the buffer assignment."""
-        return assigned_memory(assignment_in(self.hlo_proto), self.platform, _NO_ASSIGNMENT)
+        assignment = assignment_in(self.hlo_proto)
+        return assigned_memory(assignment, self.platform, _NO_STATISTICS) if assignment else _NO_ASSIGNMENT
 
     @property
     @needs_jax("The text of a program in a profile")

@@ -127,6 +127,11 @@ def test_profiles_of_accelerators(name: str, module: str, kernels: int) -> None:
 def test_the_chip_is_known_by_its_memory() -> None:
     recorded = opened(path_of(CONV))
     assert recorded.programs[0].device_kind == "AMD Instinct MI300X"
+    collectives = recorded.programs[0].collectives()
+    assert (collectives.num_replicas, collectives.num_partitions) == (1, 8)
+    memory = recorded.programs[0].memory
+    assert not isinstance(memory, Unavailable)
+    assert memory.generated_code_bytes == Unavailable("a profile contains no statistics of the compiler")
     rows = recorded.programs[0].profile.rows
     assert all(not isinstance(row.estimated_s, Unavailable) for row in rows if row.opcode == "fusion")
     space = xspaces.message()

@@ -13,9 +13,13 @@ import numpy as np
 import pytest
 
 import inspector
+from inspector.analysis.profile.profile import Profile
+from inspector.analysis.profile.rows import ProfileRow
 from inspector.compilation.request import products_of
 from inspector.errors import ExpectationError, ParameterError, TargetError, Unavailable
+from inspector.expectations import time_checks
 from inspector.expectations.baseline_context import Keeping
+from inspector.expectations.limits import Limit
 from inspector.stages.compiled import load_compiled
 from tests.absent import needs_tpu
 from tests.expectations.programs import (
@@ -343,3 +347,17 @@ def test_time_of_a_device_that_is_not_attached_is_an_error() -> None:
     checks = inspector.expect(jnp.sin, jnp.ones(8), target="tpu:v5e:2x2")
     with pytest.raises(TargetError, match="not attached"):
         checks.time(at_most="1 s")
+
+
+def test_time_of_a_kernel_is_that_of_its_slowest_device() -> None:
+    unknown = Unavailable("unknown")
+    rows = tuple(
+        ProfileRow("sine", "sine", "main", f"GPU:{n}", 2, 3.0 + n, 1.0, 2.0, (1.0 + n, 2.0), unknown) for n in range(2)
+    )
+    profile = Profile("f", ("GPU:0", "GPU:1"), rows, 2, unknown, (3.0, 4.0))
+    result = time_checks.check(profile, Limit(None, 1.9), "%sine")
+    assert (result.is_met, result.got) == (False, "2 s (median of 2 executions)")
+    assert result.nearest == "100 ms more than the limit"
+    assert time_checks.check(profile, Limit(None, 2.0), "sine").is_met is True
+    assert time_checks.check(profile, Limit(1.6, None), "sine").is_met is True
+    assert isinstance(time_checks.check(profile, Limit(None, 9.0), None).is_met, Unavailable)

@@ -14,12 +14,13 @@ import inspector
 from inspector._jax.compiling import profiling
 from inspector._jax.compiling.profiling import Recording
 from inspector.analysis.profile.profile import Profile
+from inspector.compilation.request import RunReply
 from inspector.engines.shared_engines import default_engine
 from inspector.errors import ExecutionError, ProfileError, TargetError, Unavailable
 from inspector.execution.profiled_run import run_profiled
 from inspector.stages.compiled import Compiled
 from inspector.stages.measured import profile_of_run
-from tests.xspaces import arrays, looped
+from tests.xspaces import Plane, arrays, looped, message
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +124,19 @@ def test_a_profile_reads_well(profile: Profile) -> None:
     columns = "name opcode computation calls total_s mean_s share device source_file source_line scope estimated_s"
     assert list(profile.table().columns)[:12] == columns.split()
     assert profile.table()["unknown"].str.contains("estimated_s").any(), "no peak of a CPU is published"
+
+
+def test_the_program_with_the_most_events_of_the_instructions(compiled: Compiled) -> None:
+    """Another thread may profile a program with equal names at the same time."""
+    names = [point.name for point in compiled.roofline().points][:3]
+    space = message()
+    plane = Plane(space, "/device:GPU:0")
+    line = plane.line("Stream #1")
+    for number, name in enumerate([*names, names[0]]):
+        program = 7 if number < 3 else 3
+        plane.event(line, f"k{number}", 100 * number, 10, hlo_op=name, program_id=program)
+    reply = RunReply((), (1.0, 2.0), "gpu", (), space.SerializeToString(), (1.0,))
+    profile = profile_of_run(compiled.module(), (), reply)
+    assert {row.name for row in profile.rows} == set(names)
+    assert not isinstance(profile.wall, Unavailable)
+    assert (profile.wall.median_s, profile.wall.overhead, profile.wall.spread_s) == (1.5, 1.5, 0.5)

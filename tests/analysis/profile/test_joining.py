@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from jax.profiler import ProfileData
 
+from inspector.analysis.cost.attribution import Part
 from inspector.analysis.cost.roofline import roofline
 from inspector.analysis.profile.device_events import NO_PROGRAM, device_events
 from inspector.analysis.profile.joining import join, rest
 from inspector.analysis.profile.profile import Profile
+from inspector.analysis.profile.rows import ProfileRow
 from inspector.compilation.cost import costs
 from inspector.errors import ParameterError, Unavailable
 from inspector.hlo.module import Module
 from inspector.hlo.reading.single_instructions import singles
+from inspector.hlo.source import Frame, Origin
 from inspector.profiles.programs import recorded_programs
 from inspector.profiles.xspace import XSpace
 from tests import xspaces
@@ -290,3 +293,50 @@ def test_a_profile_without_events(module: Module) -> None:
     assert profile.by("line").empty
     assert repr(profile).startswith("<Profile of jit_g")
     assert rest(events, []) == ()
+
+
+def test_a_thunk_lasts_until_its_mark_on_any_thread(module: Module) -> None:
+    space = xspaces.message()
+    host = xspaces.Plane(space, "/host:CPU")
+    caller, pool = host.line("caller"), host.line("pool", timestamp_ns=0)
+    facts = {"program_id": 5, "run_id": 9, "device_ordinal": 0}
+    host.event(caller, "cosine", 100, 10, hlo_op="cosine", _p=41, **facts)  # returns before its work ends
+    host.event(caller, "sine", 110, 70, hlo_op="sine", _p=42, **facts)
+    host.event(pool, "end: cosine", 600, 1, _c=41)
+    host.event(caller, "end: sine", 175, 1, _c=42)  # within its event
+    host.event(pool, "StartRegion", 900, 0, _c=41)  # another event of the same work is no mark
+    profile = join(device_events([("", XSpace.from_bytes(space.SerializeToString()))]), module, 5, {})
+    assert {row.name: round(row.total_s * 1e12) for row in profile.rows} == {"cosine": 500, "sine": 70}
+    assert round(profile.busy_s[0] * 1e12) == 500
+    assert any("1.14 times the elapsed time" in note and "several threads" in note for note in profile.notes)
+
+
+def test_a_kernel_named_like_an_instruction_is_none(module: Module) -> None:
+    space = xspaces.message()
+    plane = xspaces.Plane(space, "/device:GPU:0")
+    line = plane.line("Stream #1")
+    plane.event(line, "cosine", 0, 10, program_id=5)
+    plane.event(line, "cosine", 10, 30, hlo_op="cosine", program_id=5)
+    profile = join(device_events([("", XSpace.from_bytes(space.SerializeToString()))]), module, 5, {})
+    assert [(row.name, row.opcode, round(row.total_s * 1e12)) for row in profile.rows] == [
+        ("cosine", "cosine", 30), ("cosine", "", 10),
+    ]  # fmt: skip
+
+
+def test_a_fusions_time_is_split_as_its_estimated_time() -> None:
+    def part(file: str, phase: str, share: float) -> Part:
+        return Part("i", Origin("jit(f)/mul", (Frame(file, 1),)), phase, 1 - share, 0.0, share)
+
+    runs = Unavailable("unknown")
+    parts = (part("a.py", "forward", 0.75), part("b.py", "backward", 0.25))
+    row = ProfileRow("fusion", "fusion", "main", "GPU:0", 2, 8.0, 4.0, 4.0, runs, runs, parts)
+    other = ProfileRow("copy", "", "", "GPU:0", 1, 2.0, 2.0, 2.0, runs, runs)
+    profile = Profile("f", ("GPU:0",), (row, other), runs, runs, (10.0,))
+    lines = [(group.name, group.total_s, group.share, group.kernels) for group in profile.groups("line")]
+    assert lines == [("a.py:1", 6.0, 0.6, 1), ("b.py:1", 2.0, 0.2, 1), (None, 2.0, 0.2, 1)]
+    assert {group.name: group.total_s for group in profile.groups("phase")} == {
+        "forward": 6.0,
+        "backward": 2.0,
+        None: 2.0,
+    }
+    assert profile.groups("line")[0].frames == (Frame("a.py", 1),)
