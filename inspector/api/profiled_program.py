@@ -6,6 +6,8 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import DecodeError
+
 from inspector.analysis.collectives.collectives import Collectives, collectives
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import Roofline, roofline
@@ -15,7 +17,6 @@ from inspector.analysis.profile.device_events import DeviceEvents
 from inspector.analysis.profile.joining import join
 from inspector.analysis.profile.profile import Profile
 from inspector.compilation.caches import readings
-from inspector.compilation.compiled import not_asked_for
 from inspector.compilation.memory import Memory
 from inspector.compilation.options.options import Options
 from inspector.compilation.preview import assigned_memory
@@ -85,8 +86,9 @@ class ProfiledProgram:
     @functools.cached_property
     def memory(self) -> Memory | Unavailable:
         """Bytes by memory space and kind, from the buffer assignment."""
-        assignment = assignment_in(self.hlo_proto)
-        return assigned_memory(assignment, self.platform, _NO_STATISTICS) if assignment else _NO_ASSIGNMENT
+        if not self._assignment:
+            return _NO_ASSIGNMENT
+        return assigned_memory(self._assignment, self.platform, _NO_STATISTICS)
 
     @property
     @needs_jax("The text of a program in a profile")
@@ -94,7 +96,12 @@ class ProfiledProgram:
         """The optimized HLO as text."""
         from inspector._jax.modules.hlo import hlo_text
 
-        return hlo_text(self._module_bytes)
+        try:
+            return hlo_text(self._module_bytes)
+        except Exception as e:  # XLA's error, or text that is not UTF-8
+            raise ModuleError(
+                f"XLA cannot print the optimized HLO of {self.name}, so the profile may be damaged: {e}"
+            ) from e
 
     def instructions(self) -> pd.DataFrame:
         """Returns every instruction with its cost, one row each, as `Compiled.instructions` does."""
@@ -117,7 +124,7 @@ class ProfiledProgram:
 
     def timeline(self) -> Timeline | Unavailable:
         """Returns the contents of each memory over time, if the buffer assignment has heap traces."""
-        if not assignment_in(self.hlo_proto):
+        if not self._assignment:
             return _NO_ASSIGNMENT
         return timeline(self.hlo_proto, self.platform, self._peak)
 
@@ -159,7 +166,6 @@ class ProfiledProgram:
             ) from e
         target = Target("cpu" if self.platform == "cpu" else "attached")
         kind = self.device_kind if isinstance(self.device_kind, str) else self.platform
-        has_buffers = bool(assignment_in(self.hlo_proto))
         compiled = Compiled(
             program=lowered.program,
             options=Options(),
@@ -174,9 +180,17 @@ class ProfiledProgram:
             versions={},
             warnings=("This program was read from a profile. It was not compiled here.", *lowered.notes),
             devices=tuple(f"{kind} {n}" for n in range(lowered.program.device_count)),
-            buffers=Buffers.of(self.hlo_proto) if has_buffers else not_asked_for("buffers"),
+            buffers=Buffers.of(self.hlo_proto) if self._assignment else _NO_ASSIGNMENT,
         )
         return RecordedVariant("profiled", Options(), target, "done", lowered=lowered, program=compiled)
+
+    @property
+    def _assignment(self) -> bytes:
+        """The serialized buffer assignment; b"" if there is none that can be read."""
+        try:
+            return assignment_in(self.hlo_proto)
+        except DecodeError:
+            return b""
 
     @functools.cached_property
     def _module_bytes(self) -> bytes:

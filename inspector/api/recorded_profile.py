@@ -14,7 +14,7 @@ from inspector.analysis.profile.device_kinds import device_kind, platform_of
 from inspector.analysis.profile.joining import join, rest
 from inspector.analysis.profile.rows import OTHER_WORK, ProfileRow
 from inspector.api.profiled_program import ProfiledProgram
-from inspector.errors import ParameterError, ProfileError
+from inspector.errors import ModuleError, ParameterError, ProfileError
 from inspector.hlo.module import Module
 from inspector.profiles.programs import RecordedProgram, recorded_programs
 from inspector.profiles.session_files import host_of, read_file, session_files
@@ -187,6 +187,8 @@ def load_profile(path: str | os.PathLike[str]) -> RecordedProfile:
             " profile while the program runs."
         )
     of_devices = next((space for space in spaces if platform_of(space) != "cpu"), spaces[0])
+    damaged = {key for key, program in recorded.items() if not _is_readable(program)}
+    unreadable = [_unreadable(recorded.pop(key)) for key in sorted(damaged)]
     programs = [_program(program, events, of_devices) for program in recorded.values()]
     return RecordedProfile(
         path=os.fspath(path),
@@ -196,8 +198,24 @@ def load_profile(path: str | os.PathLike[str]) -> RecordedProfile:
         devices=tuple(events.devices[d] for d in sorted(set(events.device.tolist()))),
         programs=tuple(sorted(programs, key=lambda program: (-program.measured_s, program.name, program.id))),
         other=rest(events, [*recorded]),
-        notes=(*(text for space in spaces for text in (*space.errors, *space.warnings)), *_missing(events, recorded)),
+        notes=(
+            *unreadable,
+            *(text for space in spaces for text in (*space.errors, *space.warnings)),
+            *_missing(events, recorded),
+        ),
     )
+
+
+def _is_readable(program: RecordedProgram) -> bool:
+    try:
+        Module.from_proto(program.hlo_proto)
+    except ModuleError:
+        return False
+    return True
+
+
+def _unreadable(program: RecordedProgram) -> str:
+    return f"The HLO of {program.name} in the profile is damaged, so its kernels are listed as other work."
 
 
 def _program(program: RecordedProgram, events: DeviceEvents, space: XSpace) -> ProfiledProgram:

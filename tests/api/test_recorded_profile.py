@@ -183,6 +183,21 @@ def test_programs_without_their_hlo(tmp_path: Path) -> None:
     assert "0 programs" in repr(recorded)
 
 
+def test_a_damaged_module_in_a_profile(tmp_path: Path) -> None:
+    data = xspaces.message(xspaces.on_cpu(2))
+    for plane in data.planes:
+        if plane.name == "/host:metadata":
+            for kind in plane.event_metadata.values():
+                for stat in kind.stats:
+                    if kind.name.startswith("jit_looped") and stat.bytes_value:
+                        stat.bytes_value = stat.bytes_value[: len(stat.bytes_value) // 2]
+    (tmp_path / "x.xplane.pb").write_bytes(data.SerializeToString())
+    recorded = opened(tmp_path / "x.xplane.pb")
+    assert "jit_looped" not in [program.name for program in recorded.programs]
+    assert any("The HLO of jit_looped in the profile is damaged" in note for note in recorded.notes)
+    assert recorded.other_s == recorded.total_s > 0
+
+
 @pytest.mark.parametrize("kind", ["empty", "cut", "host", "folder", "absent", "pipe", "other"])
 def test_what_is_no_profile(kind: str, tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "x.xplane.pb"

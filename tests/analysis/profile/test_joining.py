@@ -299,7 +299,7 @@ def test_a_thunk_lasts_until_its_mark_on_any_thread(module: Module) -> None:
     space = xspaces.message()
     host = xspaces.Plane(space, "/host:CPU")
     caller, pool = host.line("caller"), host.line("pool", timestamp_ns=0)
-    facts = {"program_id": 5, "run_id": 9, "device_ordinal": 0}
+    facts: dict[str, Any] = {"program_id": 5, "run_id": 9, "device_ordinal": 0}
     host.event(caller, "cosine", 100, 10, hlo_op="cosine", _p=41, **facts)  # returns before its work ends
     host.event(caller, "sine", 110, 70, hlo_op="sine", _p=42, **facts)
     host.event(pool, "end: cosine", 600, 1, _c=41)
