@@ -217,8 +217,11 @@ def schedule(
 
 
 def _whole_time(spent: Spent, peak: Peak) -> tuple[float, Bound]:
-    """Returns the time of an execution and its bound. Overlapping copies share the bandwidth of the memory."""
-    memory_s = spent.memory_bytes / peak.memory_bytes_per_s
+    """Returns the time of an execution and its bound.
+
+    Overlapping copies share the bandwidth of the memory. A CPU has none of them, and its caches serve a part of the bytes.
+    """
+    memory_s = 0.0 if peak.caches else spent.memory_bytes / peak.memory_bytes_per_s
     return (memory_s, "memory") if memory_s > spent.seconds else (spent.seconds, spent.bound_by)
 
 

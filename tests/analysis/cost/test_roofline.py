@@ -21,7 +21,7 @@ from inspector.compilation.cost import InstructionCost
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import About, ParameterError, Partial, Unavailable
-from inspector.platforms import TPU, Peak
+from inspector.platforms import TPU, CacheLevel, Peak
 from inspector.stages.compiled import Compiled, instruction_costs
 from inspector.support.units import format_bytes
 from tests.modules import module_of
@@ -86,6 +86,14 @@ def test_the_total_is_the_sum(compiled: Compiled) -> None:
     assert "this test" in axes.get_title(loc="left")
     assert axes.get_xlabel() == "arithmetic intensity (flop/byte)"
     assert axes.get_ylabel() == "attainable flop/s"
+
+
+def test_the_total_counts_the_bytes_that_caches_serve_at_their_rate(compiled: Compiled) -> None:
+    peak = dataclasses.replace(ROOFS, flops_per_s={"f32": 1e12}, caches=(CacheLevel(1 << 20, 1e9),))
+    roof = compiled.roofline(peak)
+    assert {p.limited_by for p in roof.points} <= {"cache", "none"}
+    assert roof.total.least_s == pytest.approx(sum(float(p.least_s) for p in roof.points))
+    assert roof.total.least_s == pytest.approx(roof.total.main_memory_bytes / 1e9)
 
 
 def test_the_total_includes_only_the_cheapest_branch() -> None:
