@@ -604,8 +604,11 @@ export interface Priced {
   variant: number;
   network: string;
   algorithm: string;
+  algorithm_text: string;
   algorithms: string[];
   steps: number;
+  hops: number;
+  latency_s: number;
   busiest_bytes: number;
   most_bytes: number;
   sent_bytes: number;

@@ -31,7 +31,9 @@ def test_a_collective_is_priced_on_a_slice_and_on_a_host(demo: OpenDemo, theme: 
     until(page, exchange, seen.locator("svg"))
     page.get_by_role("button", name="Maximize").last.click()
     facts = seen.locator("dl")
-    expect(facts).to_contain_text("492 ns = 6 steps × 0 s + 24 KiB / 50 GB/s")
+    # Rows of 4 on a 2x4 slice are lines, with one link at their ends.
+    expect(facts).to_contain_text("6.49 µs = 6 hops × 1 µs + 24 KiB / 50 GB/s")
+    expect(facts).to_contain_text("algorithmline")
     expect(facts).to_contain_text("8 of 20")
     assert seen.locator(".insp-link-used").count() == 12
     assert [text.strip() for text in seen.locator(".insp-chip text:first-of-type").all_text_contents()] == list(
@@ -39,22 +41,23 @@ def test_a_collective_is_priced_on_a_slice_and_on_a_host(demo: OpenDemo, theme: 
     )
     seen.get_by_label("Link speed in GB/s").fill("100")
     seen.get_by_label("Latency in µs").fill("1")
-    expect(facts).to_contain_text("6.25 µs = 6 steps × 1 µs + 24 KiB / 100 GB/s")
+    expect(facts).to_contain_text("6.25 µs = 6 hops × 1 µs + 24 KiB / 100 GB/s")
     expect(facts).to_contain_text("entered by you")
     seen.get_by_label("Link speed in GB/s").fill("")
-    expect(facts).to_contain_text("unknown: 6 steps × 1 µs + 24 KiB / an unknown speed")
+    expect(facts).to_contain_text("unknown: 6 hops × 1 µs + 24 KiB / an unknown speed")
     page.screenshot(path=tmp_path / f"torus-{theme}.png")
     seen.get_by_label("Slice or host").select_option("gpu:h100:8")
     rows = seen.locator("tbody tr")
     until(page, exchange, rows)
     assert rows.count() == 8
-    expect(facts).to_contain_text("6.05 µs = 6 steps × 1 µs + 24 KiB / 450 GB/s")
-    seen.get_by_label("Textbook algorithm").select_option("tree")
-    until(page, exchange, facts.get_by_text("4 steps"))
+    expect(facts).to_contain_text("2.05 µs = 2 hops × 1 µs + 20 KiB / 450 GB/s")
+    expect(facts).to_contain_text("reduction in the switches (NVLS)")
+    seen.get_by_label("Algorithm").select_option("tree")
+    until(page, exchange, facts.get_by_text("4 hops"))
     page.screenshot(path=tmp_path / f"switch-{theme}.png")
     page.locator(".insp-collective-list tbody tr").nth(1).click()
-    until(page, exchange, facts.get_by_text("1 step ×"))
-    assert seen.get_by_label("Textbook algorithm").locator("option").all_text_contents() == ["direct"]
+    until(page, exchange, facts.get_by_text("1 hop ×"))
+    assert seen.get_by_label("Algorithm").locator("option").all_text_contents() == ["estimate", "direct"]
     seen.get_by_label("Slice or host").select_option("Other …")
     seen.get_by_label("Other target").fill("tpu:v5e:3x3")
     seen.get_by_label("Other target").press("Enter")

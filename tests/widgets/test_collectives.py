@@ -35,7 +35,7 @@ def row(operation: str, mesh: Mesh | None, count: int, peak: Peak | Unavailable 
     module = Module.from_proto(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
     found = collectives(module, mesh, count, 1)
     target = None if isinstance(peak, Unavailable) else Target("tpu:v5e:2x2")
-    (only,) = rows_of(found, Pricing(found, links_of(peak, target, count)))
+    (only,) = rows_of(found, Pricing(found.devices, links_of(peak, target, count)))
     return only
 
 

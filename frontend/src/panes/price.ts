@@ -1,4 +1,4 @@
-// The cost of a collective on the links of a slice or a host, with a textbook algorithm.
+// The cost of a collective on the links of a slice or a host: the estimate of the roofline, or a textbook algorithm's.
 
 import { fill, h, update } from "../lib/dom.ts";
 import { format, formatRate, formatSeconds, grouped, plural } from "../lib/format.ts";
@@ -10,10 +10,10 @@ import { awaited, failure } from "./states.ts";
 import "../styles/price.css";
 
 const NOTE =
-  "A model: all groups run at the same time and each message takes the shortest path. A step takes the latency plus the bytes on its busiest link divided by the link speed (Hockney 1994). Runtimes do not document which algorithm they use.";
+  "A model, not a measurement: all groups run at the same time and messages take the shortest paths. The time is the latency of the hops plus the bytes on the busiest link divided by the link speed (Hockney 1994). The estimate is the time in the roofline and the schedule: it uses the algorithm that libtpu recorded, otherwise a textbook algorithm on all links of the group.";
 const BUS =
   "Comparable to the link speed for every operation and group size: the bytes that any algorithm must send from a device, divided by the time. These are 2 (n − 1) / n of the bytes of an all-reduce, and (n − 1) / n of the whole array of a gather or scatter (nccl-tests, PERFORMANCE.md).";
-const FIRST = "ring";
+const FIRST = "estimate";
 const OTHER = "Other …";
 const GIGA = 1e9;
 const MICRO = 1e-6;
@@ -30,13 +30,12 @@ export class PriceView {
     hidden: true,
     "aria-label": "Other target",
   });
-  private readonly algorithm = h("select", { class: "insp-select", "aria-label": "Textbook algorithm" });
+  private readonly algorithm = h("select", { class: "insp-select", "aria-label": "Algorithm" });
   private readonly speed = h("input", { type: "number", min: 0, step: "any", "aria-label": "Link speed in GB/s" });
   private readonly latency = h("input", {
     type: "number",
     min: 0,
     step: "any",
-    value: 0,
     "aria-label": "Latency in µs",
   });
   private readonly facts = h("dl", { class: "insp-price-facts" });
@@ -48,6 +47,8 @@ export class PriceView {
   private shown: messages.Priced | null = null;
   /** The network for which the user entered a speed; "" if the published speed is used. */
   private own = "";
+  /** Whether the user entered a latency. */
+  private ownLatency = false;
 
   constructor(private readonly context: Context) {
     this.replies = new Replies(context.synced, "priced");
@@ -62,7 +63,10 @@ export class PriceView {
       this.own = this.shown?.network ?? "";
       this.drawFacts();
     });
-    this.latency.addEventListener("input", () => this.drawFacts());
+    this.latency.addEventListener("input", () => {
+      this.ownLatency = true;
+      this.drawFacts();
+    });
     const head = h(
       "div",
       { class: "insp-price-head" },
@@ -73,7 +77,7 @@ export class PriceView {
       h("label", { class: "insp-field", title: "Speed of a link in one direction" }, "Link speed", this.speed, "GB/s"),
       h(
         "label",
-        { class: "insp-field", title: "Latency of a step, which no vendor publishes" },
+        { class: "insp-field", title: "Latency of a hop from chip to chip: about 1 µs on a TPU (scaling book)" },
         "Latency",
         this.latency,
         "µs",
@@ -118,6 +122,7 @@ export class PriceView {
       this.own = "";
       this.speed.value = reply.bytes_per_s === null ? "" : String(reply.bytes_per_s / GIGA);
     }
+    if (!this.ownLatency) this.latency.value = String(reply.latency_s / MICRO);
     fill(this.body, this.facts, this.picture, h("div", { class: "insp-dim" }, NOTE));
     fill(this.picture, ...networkDrawing(reply));
     this.drawFacts();
@@ -134,12 +139,13 @@ export class PriceView {
     const speed = Number(this.speed.value) * GIGA;
     const latency = Math.max(0, Number(this.latency.value) || 0) * MICRO;
     const isKnown = speed > 0;
-    const seconds = priced.steps * latency + priced.busiest_bytes / speed;
+    const seconds = priced.hops * latency + priced.busiest_bytes / speed;
     update(this.speed, { "aria-invalid": String(this.speed.value !== "" && !isKnown) });
     const bytes = (count: number): string => format(count, "bytes");
-    const formula = `${plural(priced.steps, "step")} × ${formatSeconds(latency)} + ${bytes(priced.busiest_bytes)} / ${isKnown ? formatRate(speed, "B/s") : "an unknown speed"}`;
+    const formula = `${plural(priced.hops, "hop")} × ${formatSeconds(latency)} + ${bytes(priced.busiest_bytes)} / ${isKnown ? formatRate(speed, "B/s") : "an unknown speed"}`;
     const whose = this.own ? "entered by you" : priced.bytes_per_s === null ? priced.source : "published";
     const facts: [string, string, string][] = [
+      ["algorithm", priced.algorithm_text, NOTE],
       ["time", isKnown ? `${formatSeconds(seconds)} = ${formula}` : `unknown: ${formula}`, NOTE],
       ["sent per device", bytes(priced.sent_bytes), "Total of all steps, for the device that sends most"],
       ["received per device", bytes(priced.received_bytes), "Total of all steps, for the device that receives most"],

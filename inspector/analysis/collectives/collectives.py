@@ -25,6 +25,7 @@ from inspector.analysis.collectives.sliced_results import kept_blocks
 from inspector.analysis.collectives.totals import TOTAL_COLUMNS, totals_of
 from inspector.analysis.cost.phases import Phases
 from inspector.compilation.program import NamedAxes
+from inspector.compilation.target import Target
 from inspector.errors import ModuleError, Unavailable
 from inspector.hlo.backend_config import collective_algorithm
 from inspector.hlo.devices.group_mode import GroupMode
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from inspector.analysis.collectives.exchanges.exchange import Exchange
     from inspector.analysis.collectives.exchanges.link_loads import LinkLoads, Network
     from inspector.analysis.collectives.exchanges.links import Links
+    from inspector.analysis.collectives.pricing.price import Price
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -171,6 +173,26 @@ class Collectives(Tabular):
         from inspector.analysis.collectives.exchanges.link_loads import link_loads
 
         return link_loads(self[key], algorithm, network, self.devices_on(network) if devices is None else devices)
+
+    def price(self, key: str | int, target: str | Target) -> Price:
+        """Returns the estimated time of a collective on the links of a target, as the roofline and the schedule count it.
+
+        The algorithm is the one that libtpu recorded in the program, if it was compiled for a TPU; otherwise a textbook's.
+
+        Args:
+          key: name or position of the collective.
+          target: such as "tpu:v5e:4x4" or "gpu:h100:8".
+
+        Raises:
+          TargetError: there is no such target.
+        """
+        from inspector.analysis.collectives.pricing.price import Pricing
+        from inspector.analysis.collectives.pricing.target_links import links_of
+        from inspector.analysis.cost.peaks import peak_of
+
+        on = Target(target)
+        links = links_of(peak_of(on), on, max(self.num_replicas * self.num_partitions, on.device_count or 1))
+        return Pricing(self.devices, links).price(self[key])
 
     def devices_on(self, network: Network) -> tuple[int, ...] | None:
         """Returns the program's device ids by logical id; None if the network lacks some of them or they are unknown."""

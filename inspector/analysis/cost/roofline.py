@@ -274,7 +274,9 @@ def _transfers(
 ) -> dict[str, _Transfer]:
     """Returns the communication by the name of the kernel that performs it, summed over collectives in one kernel."""
     found: dict[str, _Transfer] = {}
-    pricing = Pricing(collectives, links_of(peak, target, collectives.num_replicas * collectives.num_partitions))
+    pricing = Pricing(
+        collectives.devices, links_of(peak, target, collectives.num_replicas * collectives.num_partitions)
+    )
     for operation, collective in zip(operations(module), collectives, strict=True):
         kernel, price = _kernel(module, operation.operation), pricing.price(collective)
         moved, seconds = price.sent_bytes, price.estimated_s

@@ -219,7 +219,7 @@ def _message(
     inside: SplitInstructions | None = None,
 ) -> CollectivesMessage:
     program_collectives = program.stage(stage)
-    pricing = Pricing(program_collectives, links_of(peak, program.target, program.device_count))
+    pricing = Pricing(program_collectives.devices, links_of(peak, program.target, program.device_count))
     return CollectivesMessage(
         type="collectives",
         variant=variant,

@@ -24,6 +24,8 @@ from inspector.hlo.backend_config import collective_algorithm, estimated_cycles
 from inspector.hlo.execution_counts import executions
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
+from inspector.widgets.panes.collective_parts.collective_rows import rows_of
+from inspector.widgets.panes.collective_parts.price import ESTIMATE, PricedProgram, PriceRequest, priced
 from tests.absent import needs_tpu
 from tests.modules import module_of
 
@@ -135,14 +137,26 @@ def test_roofline_and_schedule_and_cycles_rank_a_fix_alike(fix: str) -> None:
 @needs_tpu
 def test_the_pane_the_roofline_and_the_schedule_have_one_price() -> None:
     found = compiled(jax.grad(mlp, 1), array(4096, 1024, spec=P("data")), array(1024, 2048))
-    collectives, peak = found.collectives(), peak_of(found.target, found.devices)
-    assert isinstance(peak, Peak)
-    pricing = Pricing(collectives, links_of(peak, found.target, 8))
+    collectives = found.collectives()
     (reduce,) = collectives
     chosen = collective_algorithm(next(i for i in found.module().instructions() if i.opcode == "all-reduce"))
     assert reduce.chosen == chosen
     assert str(chosen) == "UniDirection1DRingStrategy"
-    price = pricing.price(reduce)
+    price = collectives.price(0, TARGET)
+    program = PricedProgram(collectives, collectives, found.target)
+    in_pane = priced(
+        PriceRequest(
+            type="price", id=1, variant=0, program="optimized", name=reduce.name, network=TARGET, algorithm=ESTIMATE
+        ),
+        program,
+    )
+    assert in_pane["algorithm_text"] == price.algorithm
+    assert in_pane["bytes_per_s"]
+    shown_s = in_pane["hops"] * in_pane["latency_s"] + in_pane["busiest_bytes"] / in_pane["bytes_per_s"]
+    assert shown_s == pytest.approx(price.known_s)
+    pricing = Pricing(collectives.devices, links_of(peak_of(found.target, found.devices), found.target, 8))
+    (row,) = rows_of(collectives, pricing)
+    assert price.known_s in [cell["value"] for cell in row["cells"]]
     assert price.busiest_bytes == 2 * 7 / 8 * reduce.operand_bytes / 2  # two colors, two links at a corner
     (point,) = (p for p in found.roofline().points if p.name == reduce.name)
     assert point.least_s == price.known_s

@@ -10,12 +10,11 @@ reduction in the switches where they can reduce: then a GPU sends and receives (
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from inspector.analysis.collectives.collective import Collective
-from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.collectives.exchanges.links import link_seconds
 from inspector.analysis.collectives.exchanges.switch import HUB, Switch
 from inspector.analysis.collectives.exchanges.torus import Link, Torus
@@ -95,17 +94,18 @@ class Pricing:
     Collectives with the same groups and algorithm use the links in the same way, which is computed once.
     """
 
-    def __init__(self, program: Collectives, links: TargetLinks) -> None:
+    def __init__(self, devices: Sequence[int], links: TargetLinks) -> None:
         """Prepares the prices.
 
         Args:
-          program: the collectives.
+          devices: device ids by logical id (`Collectives.devices`); ids count as they are if there are none, or if the
+            network lacks some.
           links: the links of the target (`target_links.links_of`).
         """
         self.links = links
         network = links.network
-        devices = None if isinstance(network, Unavailable) else program.devices_on(network)
-        self._devices = None if devices is None else np.array(devices, np.int64)
+        is_placed = not isinstance(network, Unavailable) and devices and max(devices) < network.device_count
+        self._devices = np.array(devices, np.int64) if is_placed else None
         self._members: dict[int, tuple[Participation, Members]] = {}
         self._loads: dict[tuple[int, str, int], Load] = {}
 

@@ -55,7 +55,7 @@ def price_on(target: str, found: Collectives) -> Price:
     """The price of the first collective of a program on a target."""
     read = Target(target)
     assert read.device_count is not None
-    return Pricing(found, links_of(peak_of(read), read, read.device_count)).price(found[0])
+    return Pricing(found.devices, links_of(peak_of(read), read, read.device_count)).price(found[0])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -138,15 +138,15 @@ def test_unknown_links_are_named() -> None:
     assert (inside.unknown, inside.algorithm) == ((), "reduction in the switches (NVLS)")
     found = program("all-reduce", 1 << 20, ALL, 8, 8)
     slow = dataclasses.replace(PEAKS["v5e"], interconnect_bytes_per_s=Unavailable("not published"))
-    unknown = Pricing(found, links_of(slow, None, 8)).price(found[0])
+    unknown = Pricing(found.devices, links_of(slow, None, 8)).price(found[0])
     assert float(unknown.seconds) == 0
     assert "over links of unknown speed" in unknown.seconds.reason
-    none = Pricing(found, links_of(Unavailable("no chip"), None, 8)).price(found[0])
+    none = Pricing(found.devices, links_of(Unavailable("no chip"), None, 8)).price(found[0])
     assert (none.sent_bytes, none.known_s) == (2 * 7 / 8 * (1 << 20), 0.0)
-    assumed = Pricing(found, links_of(PEAKS["v5e"], Target("attached"), 8)).price(found[0])
+    assumed = Pricing(found.devices, links_of(PEAKS["v5e"], Target("attached"), 8)).price(found[0])
     assert "on a slice of assumed shape" in assumed.seconds.reason
     own = dataclasses.replace(PEAKS["v5e"], chip="mine")
-    assert "unknown layout" in Pricing(found, links_of(own, None, 8)).price(found[0]).seconds.reason
+    assert "unknown layout" in Pricing(found.devices, links_of(own, None, 8)).price(found[0]).seconds.reason
 
 
 def test_a_group_of_one_sends_nothing() -> None:
@@ -164,7 +164,7 @@ def test_groups_of_65536_devices_take_no_loop_over_devices(opcode: str, groups: 
     torus = Torus((256, 256), (True, True), 50e9, HOP)
     links = dataclasses.replace(links_of(PEAKS["v5e"], Target("tpu:v5e:2x4"), 8), network=torus)
     start = time.process_time()
-    assert Pricing(found, links).price(found[0]).known_s > 0
+    assert Pricing(found.devices, links).price(found[0]).known_s > 0
     assert time.process_time() - start < 1.5
 
 
@@ -175,6 +175,6 @@ def test_pricing_2000_collectives_takes_milliseconds() -> None:
     peak = peak_of(target)
     assert isinstance(peak, Peak)
     start = time.process_time()
-    pricing = Pricing(many, links_of(peak, target, 256))
+    pricing = Pricing(many.devices, links_of(peak, target, 256))
     assert sum(pricing.price(each).known_s for each in many) > 0
     assert time.process_time() - start < 0.3
