@@ -102,13 +102,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "large.xplane.pb")
         path.write_bytes(large)
-        seconds = []
+        seconds, cpu_seconds = [], []
         for _ in range(3):
-            started = time.perf_counter()
+            started, cpu_started = time.perf_counter(), time.process_time()
             opened = load_profile(path)
             seconds.append(time.perf_counter() - started)
+            cpu_seconds.append(time.process_time() - cpu_started)
         calls = sum(program.calls for program in opened.programs)
-    print(f"open {len(large) / 1e6:.0f} MB with {calls:,} device events: {min(seconds):.2f} s (aim 5 s)")
+    print(
+        f"open {len(large) / 1e6:.0f} MB with {calls:,} device events: {min(seconds):.2f} s,"
+        f" {min(cpu_seconds):.2f} s of CPU time (aim 5 s)"
+    )
     space = XSpace.from_bytes(grown(data, thunks=100_000))
     program = next(each for each in recorded_programs(space) if each.name == "jit_layers")
     module, seconds = Module.from_proto(program.hlo_proto), []
