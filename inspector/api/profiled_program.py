@@ -182,7 +182,9 @@ class ProfiledProgram:
             devices=tuple(f"{kind} {n}" for n in range(lowered.program.device_count)),
             buffers=Buffers.of(self.hlo_proto) if self._assignment else _NO_ASSIGNMENT,
         )
-        return RecordedVariant("profiled", Options(), target, "done", lowered=lowered, program=compiled)
+        return RecordedVariant(
+            "profiled", Options(), target, "done", lowered=lowered, program=compiled, profile=self.profile
+        )
 
     @property
     def _assignment(self) -> bytes:

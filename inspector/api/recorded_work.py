@@ -17,7 +17,7 @@ from inspector.compilation.target import Target
 from inspector.compilation.tuning import Tuning
 from inspector.engines.replay_engine import Answer, ReplayEngine
 from inspector.engines.targets import offered_targets
-from inspector.errors import LoweringError, Unavailable
+from inspector.errors import ExecutionError, LoweringError, Unavailable
 from inspector.execution.outcome import Outcome
 from inspector.execution.run import Run, choose_inputs, finish, start
 from inspector.reports.guarded_engine import Guarded
@@ -81,6 +81,7 @@ class RecordedWork(Work):
         self._platforms = {v.target: v.lowered.program.platform for v in variants if v.lowered is not None}
         self._lowered = {(self.platform(v.target), v.tuning): v.lowered or v.error for v in variants}
         self._outcomes = [(v.program, v.outcome) for v in variants if v.program is not None and v.outcome is not None]
+        self._answered: set[str] = set()  # digests of programs whose recorded run was shown, but not a profile of it
         self._recompiler = Guarded(Recompiler(exploration.portable), exploration, allow)
         self._engine = ReplayEngine(filter(None, map(_answer, variants)), lambda *_: self._recompiler)
 
@@ -124,13 +125,21 @@ class RecordedWork(Work):
         for place, (program, outcome) in enumerate(self._outcomes):
             if digest_of(program) == digest_of(compiled):
                 del self._outcomes[place]
+                self._answered.add(digest_of(compiled))
                 job: Job[Run] = Job()
                 job.resolve(_recorded_run(compiled, outcome))
                 return job
         return _in_background(lambda: self._measured(compiled, repeat))
 
     def profile(self, compiled: CompiledProgram, repeat: int) -> Job[Profile]:
-        """Measures the time of each kernel on this machine, with generated inputs."""
+        """Measures the time of each kernel on this machine, with generated inputs.
+
+        Raises:
+          ExecutionError: the run before it was a recorded one, whose profile, if it has one, is shown already.
+        """
+        if (digest := digest_of(compiled)) in self._answered:
+            self._answered.remove(digest)
+            raise ExecutionError("The run was recorded. Run the program again to measure each kernel on this machine.")
 
         def measured() -> Profile:
             here = runnable(compiled, self._recompiler)

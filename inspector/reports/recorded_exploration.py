@@ -12,6 +12,7 @@ from typing import Literal
 
 from inspector import errors
 from inspector.analysis.cost.peaks import kind_of
+from inspector.analysis.profile.profile import Profile
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
@@ -80,6 +81,7 @@ class RecordedVariant:
       program: the compiled program, with all recorded products; None if the compile failed.
       failure: the error of a failed variant.
       outcome: result of its latest run, None if it was not run.
+      profile: measured time of its kernels, None if it was not profiled.
       is_pinned: as in the Explorer.
     """
 
@@ -92,6 +94,7 @@ class RecordedVariant:
     program: CompiledProgram | None = None
     failure: RecordedError | None = None
     outcome: Outcome | None = dataclasses.field(default=None, compare=False)
+    profile: Profile | None = dataclasses.field(default=None, compare=False)
     is_pinned: bool = False
 
     def __post_init__(self) -> None:
@@ -158,10 +161,14 @@ class RecordedExploration:
 
 
 _MOST_OUTPUT_BYTES = 16 << 20
+_MOST_ATTRIBUTED = 2_000  # rows of a profile
 
 
 def within_limit(variants: tuple[RecordedVariant, ...]) -> tuple[RecordedVariant, ...]:
-    """Returns variants with the outputs of their runs, the baseline's first, up to the limit for a file."""
+    """Returns variants with the outputs of their runs, the baseline's first, up to the limit for a file.
+
+    Of a profile with very many rows, only those with the most time have their lines and scopes.
+    """
     left, results = _MOST_OUTPUT_BYTES, []
     for variant in variants:
         outcome = variant.outcome
@@ -169,8 +176,17 @@ def within_limit(variants: tuple[RecordedVariant, ...]) -> tuple[RecordedVariant
             reason = f"they have {format_bytes(outcome.byte_size)}, and a file holds at most {format_bytes(_MOST_OUTPUT_BYTES)} in all"
             outcome = dataclasses.replace(outcome, outputs=Unavailable(reason, "run the program again"))
         left -= 0 if outcome is None else outcome.byte_size
-        results.append(dataclasses.replace(variant, outcome=outcome))
+        results.append(dataclasses.replace(variant, outcome=outcome, profile=_shortened(variant.profile)))
     return tuple(results)
+
+
+def _shortened(profile: Profile | None) -> Profile | None:
+    if profile is None or len(profile.rows) <= _MOST_ATTRIBUTED:
+        return profile
+    rest = (dataclasses.replace(row, parts=row.parts[:0]) for row in profile.rows[_MOST_ATTRIBUTED:])
+    note = f"Only the {_MOST_ATTRIBUTED:,} rows with the most time were saved with their lines and scopes."
+    rows = (*profile.rows[:_MOST_ATTRIBUTED], *rest)
+    return dataclasses.replace(profile, rows=rows, notes=(*profile.notes, note))
 
 
 def _device_kinds(variants: tuple[RecordedVariant, ...]) -> list[str]:

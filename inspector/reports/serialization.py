@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from inspector.analysis.profile.profile import Profile
 from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Program
@@ -35,7 +36,7 @@ LEFT_OUT = Unavailable(
 )
 """The value that replaces an executable."""
 
-_DOCUMENTS = (Program, Lowered, Kernel)
+_DOCUMENTS = (Program, Lowered, Kernel, Profile)
 _DTYPE = re.compile("[a-z][a-z0-9_]*")
 
 

@@ -44,7 +44,7 @@ def test_a_picture_has_its_titles_and_labels_as_text() -> None:
         "parts": "<Picture: dimension 0: a; dimension 1: b>",
     }
     loads = summed.link_loads(0, inspector.Torus((4, 2), (True, False), 1e9))
-    assert f"{loads.name} by ring (textbook) at most 96 B on a link" in repr(loads.plot())
+    assert f"{loads.name} by ring (textbook) at most 48 B on a link" in repr(loads.plot())
     assert repr(Picture()) == "<Picture: without a title>"
 
 

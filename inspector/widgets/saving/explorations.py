@@ -34,6 +34,9 @@ def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
         if each.outcome is not None:
             count = len(each.outcome.durations_s)
             compiles.board.answer(RunRequest(type="run", variant=variant.number, repeat=count))
+        if each.profile is not None:
+            variant.profile, variant.profile_count = each.profile, 1
+            compiles.board.publish(variant.message())
 
 
 def _recorded(variant: Variant, compiles: Compiles) -> RecordedVariant:
@@ -49,6 +52,7 @@ def _recorded(variant: Variant, compiles: Compiles) -> RecordedVariant:
         program=_with_products(variant, compiles) if is_done else None,
         failure=None if failure is None else RecordedError.of(failure),
         outcome=compiles.board.outcome(variant),
+        profile=None if isinstance(variant.profile, Unavailable) else variant.profile,
         is_pinned=variant.is_pinned,
     )
 
