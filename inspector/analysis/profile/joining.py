@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from inspector.analysis.cost.contradiction import contradiction
 from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.profile.device_events import NO_PROGRAM, DeviceEvents
 from inspector.analysis.profile.nesting import busy, own_times, own_times_by_line
@@ -23,6 +24,7 @@ from inspector.hlo.module import Module
 from inspector.hlo.reading.byte_arrays import Numbers
 from inspector.hlo.reading.module_cache import cache_per_module
 from inspector.hlo.reading.single_instructions import FLOW
+from inspector.support.units import counted
 
 _PS = 1e-12
 _PARALLEL = 1.02  # ratio of summed and elapsed time from which a note explains it
@@ -83,7 +85,11 @@ def join(
         executions=count if count else Unavailable("the profile does not show the number of executions"),
         wall=wall,
         busy_s=tuple(_PS * each for each in busy_ps),
-        notes=(*notes, *_notes(devices, float(own_ps.sum()), float(sum(busy_ps)), is_known, own_ps)),
+        notes=(
+            *notes,
+            *_notes(devices, float(own_ps.sum()), float(sum(busy_ps)), is_known, own_ps),
+            *_contradictions(rows),
+        ),
     )
 
 
@@ -209,6 +215,15 @@ def _per_run(
             sums = values.reshape(count, -1).sum(axis=1) if size % count == 0 else None  # in the order of their starts
         found.append(_NO_RUNS if sums is None else tuple((_PS * sums).tolist()))
     return found
+
+
+def _contradictions(rows: Sequence[ProfileRow]) -> list[str]:
+    """Returns a note if kernels were measured faster than their estimates, which are then wrong."""
+    texts = [(row.name, text) for row in rows if (text := contradiction(row.estimated_s, row.run_s))]
+    if not texts:
+        return []
+    name, text = texts[0]
+    return [f"{counted(len(texts), 'kernel')} ran faster than the roofline estimates. {name}: {text}."]
 
 
 def _notes(

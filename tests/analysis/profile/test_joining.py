@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import pickle
 from typing import Any
 
@@ -340,3 +341,21 @@ def test_a_fusions_time_is_split_as_its_estimated_time() -> None:
         None: 2.0,
     }
     assert profile.groups("line")[0].frames == (Frame("a.py", 1),)
+
+
+def test_a_kernel_that_is_faster_than_its_estimate_is_named() -> None:
+    space = XSpace.from_bytes(xspaces.recorded("mi300x_fused_attention"))
+    (program,) = (p for p in recorded_programs(space) if p.name.startswith("jit_loss_fn"))
+    module, events = Module.from_proto(program.hlo_proto), device_events([("", space)])
+    points = points_of(module)
+    slowest = join(events, module, program.id, points).rows[0]
+    assert not isinstance(slowest.run_s, Unavailable)
+
+    def notes(estimate_s: float) -> list[str]:
+        estimated = points | {slowest.name: dataclasses.replace(points[slowest.name], least_s=estimate_s)}
+        profile = join(events, module, program.id, estimated)
+        return [note for note in profile.notes if "ran faster than the roofline estimates" in note]
+
+    assert notes(0.5 * slowest.run_s) == []
+    (note,) = notes(2 * slowest.run_s)
+    assert note.startswith(f"1 kernel ran faster than the roofline estimates. {slowest.name}: measured ")
