@@ -20,7 +20,7 @@ from inspector.reports.serialization import packing, unpacking
 from inspector.support import json_values
 
 FORMAT = "inspector-exploration"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 _MOST_QUOTED = 2_000
 """Characters of an error message about a file, which may quote the file's contents."""
@@ -31,13 +31,12 @@ Step = Mapping[str, Callable[[Any], Any]]
 # From each version to the next: by the name of a dataclass, a function that converts its JSON value to the next version.
 _UPGRADES: Mapping[int, Step] = {
     1: {
-        "CompiledProgram": lambda value: {
-            "_engine" if name == "engine" else name: each for name, each in value.items()
-        },
+        "CompiledProgram": lambda value: _renamed(value, "engine", "_engine"),
         "Lowered": lambda value: _without(value, "tuple_args", "return_tuple"),
         "Exploration": lambda value: _american(value),
         "RecordedExploration": lambda value: _american(value),
-    }
+    },
+    2: {"CompiledProgram": lambda value: _renamed(value, "executable", "_executable")},
 }
 
 
@@ -109,6 +108,12 @@ def upgraded(kind: str, value: Any, version: int) -> Any:
 
 def _without(value: Any, *names: str) -> Any:
     return {name: each for name, each in value.items() if name not in names} if isinstance(value, dict) else value
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {new if name == old else name: each for name, each in value.items()}
 
 
 def _american(value: Any) -> Any:

@@ -108,6 +108,7 @@ def test_untested_lines_are_assigned_to_tests_that_import_the_module() -> None:
         f"tests/engines/workers/test_{name}.py" for name in ("worker_main", "worker_engine", "worker_lane")
     ]
     assert runners.by_name("inspector/hlo/reading/single_instructions.py") == [
+        "tests/analysis/profile/test_joining.py",
         "tests/compilation/test_cost.py",
         "tests/hlo/reading/test_columns.py",
     ]

@@ -154,15 +154,16 @@ def test_an_older_version_is_brought_up_to_date(file: Path, tmp_path: Path, monk
     old = write(tmp_path / "old", {**contents, "manifest.json": json.dumps(manifest).encode()})
     with pytest.raises(ModuleError, match=r"content\.variants\[0\]: RecordedVariant has no field 'name'"):
         bundle.load(old)
-    monkeypatch.setattr(bundle, "FORMAT_VERSION", 4)
-    monkeypatch.setattr(bundle, "_UPGRADES", {2: {"RecordedExploration": renamed}, 3: {}})
+    now = bundle.FORMAT_VERSION
+    monkeypatch.setattr(bundle, "FORMAT_VERSION", now + 2)
+    monkeypatch.setattr(bundle, "_UPGRADES", {now: {"RecordedExploration": renamed}, now + 1: {}})
     assert [v.label for v in bundle.load(old).variants] == ["baseline", "fast", "bad", "tpu"]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format_version": 99}, "has format version 99, but this inspector reads 1 to 2. Update inspector"),
+        ({"format_version": 99}, "has format version 99, but this inspector reads 1 to 3. Update inspector"),
         ({"format_version": True}, "has format version True"),
         ({"format": "x"}, "has the format 'x', expected 'inspector-exploration'"),
         ({"content": None}, "content: expected an object, got None"),
