@@ -52,8 +52,8 @@ class Browser:
     def reply(self, number: int, request: dict[str, Any], kind: str) -> dict[str, Any]:
         """The message, with its buffers, that answers a request about the baseline."""
         self.ask({**request, "id": number, "variant": 0})
-        self.wait_for(lambda m: m["type"] == kind and m["id"] == number)
-        return self.sent[-1]
+        message = self.wait_for(lambda m: m["type"] == kind and m["id"] == number)
+        return next(entry for entry in self.sent if entry["content"] is message)
 
     def _keep(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         plain = {name: value for name, value in content.items() if name != "to"}
@@ -72,7 +72,10 @@ def record(explorer: Any) -> dict[str, Any]:
         browser.wait_for(lambda m, n=number: m["type"] == "graph_costs" and m["variant"] == n)
         graphs[number] = [entry for entry in browser.sent if _is_graph(entry["content"], number)]
         browser.ask({"type": "run", "variant": number, "repeat": 20})
-        runs[number] = browser.wait_for(lambda m, n=number: _has_run(m, n))["result"]
+        run = browser.wait_for(lambda m, n=number: _has_run(m, n))
+        runs[number] = run["result"]
+        if run["state"] == "done":
+            browser.wait_for(lambda m, n=number: _has_profile(m, n))
     return {"messages": messages, "graphs": graphs, "runs": runs}
 
 
@@ -135,6 +138,10 @@ def _is_graph(message: dict[str, Any], variant: int) -> bool:
 
 def _has_run(message: dict[str, Any], variant: int) -> bool:
     return message["type"] == "run" and message["variant"] == variant and message["state"] in ("done", "failed")
+
+
+def _has_profile(message: dict[str, Any], variant: int) -> bool:
+    return message["type"] == "profiling" and message["variant"] == variant and message["state"] in ("done", "failed")
 
 
 def on_targets() -> Any:
