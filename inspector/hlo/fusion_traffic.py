@@ -160,6 +160,11 @@ def _shared(amount: float, by: Mapping[int, float]) -> _Takers:
 
 def _add(takers: _Takers, amount: float, by: Mapping[int, float]) -> None:
     """Adds an amount to consumers in proportion to other amounts."""
+    if len(by) == 1:  # the most common case
+        ((row, part),) = by.items()
+        if amount and part:
+            takers[row] = takers.get(row, 0.0) + amount
+        return
     whole = sum(by.values())
     if amount and whole:
         for row, part in by.items():

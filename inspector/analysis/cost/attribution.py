@@ -91,18 +91,30 @@ def _computed(module: Module, rows: Sequence[int], costs: Mapping[str, Instructi
     """Returns the operations of each fused instruction by row; the transcendentals if there are no others."""
     names = module.columns.names
     counted = [(row, costs[names[row]]) for row in rows]
-    for numbers in (
-        [(row, cost.flops) for row, cost in counted],
-        [(row, cost.transcendentals) for row, cost in counted],
-    ):
-        if known := {row: float(n) for row, n in numbers if not isinstance(n, Unavailable) and n}:
-            return known
-    return {}
+    flops = {row: float(n) for row, cost in counted if not isinstance(n := cost.flops, Unavailable) and n}
+    if flops:
+        return flops
+    return {row: float(n) for row, cost in counted if not isinstance(n := cost.transcendentals, Unavailable) and n}
 
 
 def _moved(kernel: Instruction) -> dict[int, float]:
     """Returns the bytes that each instruction in a fusion reads or writes, by row."""
-    return {row: size for row, size in touched(kernel).by_row.items() if size}
+    module = kernel.module
+    (computation,) = kernel.called_computations
+    if any(module.columns.opcode_texts[row] == "fusion" for row in module.columns.calling[computation.number]):
+        return {row: size for row, size in touched(kernel).by_row.items() if size}
+    # Layers repeat: equal computations move the same bytes in the same places.
+    known, body = _moved_in(module), module.alike.bodies[computation.number]
+    first = computation.rows.start
+    if body not in known:
+        known[body] = tuple((row - first, size) for row, size in touched(kernel).by_row.items() if size)
+    return {first + place: size for place, size in known[body]}
+
+
+@cache_per_module
+def _moved_in(_: Module) -> dict[int, tuple[tuple[int, float], ...]]:
+    """Returns the results of `_moved` so far, by the number of the computation's content, relative to its first row."""
+    return {}
 
 
 def fused(instruction: Instruction) -> Iterator[Instruction]:

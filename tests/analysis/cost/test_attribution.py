@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.analysis.cost.attribution import _moved
 from inspector.analysis.cost.peaks import peak_of
 from inspector.compilation.target import Target
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
+from inspector.hlo.fusion_traffic import touched
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
@@ -107,6 +109,21 @@ def test_rows_of_a_table_are_read_where_they_are_taken() -> None:
     rows = 32 * 64 * 4
     assert groups[taken].main_memory_bytes == pytest.approx(rows + 32 * 4)
     assert groups[scaled].main_memory_bytes == pytest.approx(rows)
+
+
+def test_equal_fusions_of_layers_move_their_own_rows() -> None:
+    def layers(x: Any, table: Any, rows: Any) -> Any:
+        for _ in range(3):
+            x = x + table[rows] * jnp.tanh(x @ x)
+            x = x - x.mean(0, keepdims=True)
+        return x
+
+    _, program = compiled("cpu", layers, of(64, 64), of(5_000, 64), jax.ShapeDtypeStruct((64,), jnp.int32))
+    fusions = [each for each in program.module().entry.instructions if each.opcode == "fusion"]
+    bodies = [program.module().alike.bodies[c.number] for each in fusions for c in each.called_computations]
+    assert len(set(bodies)) < len(bodies), "some fusions are equal"
+    for fusion in fusions:
+        assert _moved(fusion) == {row: size for row, size in touched(fusion).by_row.items() if size}
 
 
 def equinox_program() -> tuple[Any, tuple[Any, ...]]:
