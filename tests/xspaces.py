@@ -45,9 +45,9 @@ def arrays(side: int = 128) -> tuple[np.ndarray, np.ndarray]:
     return values[0], values[1] * 0.1
 
 
-def on_cpu(repeat: int = 3, fun: Callable[..., Any] = looped) -> bytes:
-    """A profile of `looped` in this process."""
-    inputs = arrays()
+def on_cpu(repeat: int = 3, fun: Callable[..., Any] = looped, inputs: tuple[np.ndarray, ...] | None = None) -> bytes:
+    """A profile of `looped`, or another function, in this process."""
+    inputs = arrays() if inputs is None else inputs
     compiled = jax.jit(fun).lower(*inputs).compile()
     jax.block_until_ready(compiled(*inputs))
     with Recording() as recording:

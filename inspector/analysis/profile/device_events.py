@@ -6,9 +6,7 @@
 | TPU | those of the line `XLA Ops` in the plane `/device:TPU:N`, which are named after instructions |
 | CPU | those of the host's threads with `hlo_op`: one per thunk, the unit that XLA's CPU runtime executes |
 
-A thunk may return before its work ends on other threads: of a large convolution, the event lasts 0.05 ms and the work 200 ms.
-XLA then marks the end with an event `end: NAME`, whose statistic `_c` is the thunk's `_p`. So a thunk takes the time from its
-start to this mark.
+A thunk takes the time from its start until its work has ended on all threads (`thunk_ends.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from inspector.analysis.profile.thunk_ends import elapsed_ps
 from inspector.hlo.reading.byte_arrays import Numbers
 from inspector.profiles.stats import StatColumn
 from inspector.profiles.xspace import XPlane, XSpace
@@ -37,7 +36,6 @@ _DERIVED = frozenset({
 """Lines that repeat the work of others."""
 _NAMED = re.compile(r"^%?([\w.\-]+)(?: = |$)")
 _MODULE = re.compile(r"\((\d+)\)$")
-_END = "end: "
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -161,26 +159,9 @@ def _of_threads(plane: XPlane) -> _Part | None:
         return None
     ordinals, _ = _integers(plane.event_stats.get("device_ordinal"), rows)
     distinct, device = np.unique(ordinals, return_inverse=True)
-    return _with_instructions(plane, rows, tuple(f"CPU:{n}" for n in distinct.tolist()), device, _elapsed(plane, rows))
-
-
-def _elapsed(plane: XPlane, rows: Numbers) -> Numbers:
-    """Returns the time from the start of each thunk until its work has ended."""
-    elapsed = plane.duration_ps[rows].copy()
-    produced, consumed = plane.event_stats.get("_p"), plane.event_stats.get("_c")
-    ends = np.array([kind.name.startswith(_END) for kind in plane.kinds] + [False], bool)[plane.kind]
-    if produced is None or consumed is None or not ends.any():
-        return elapsed
-    marks = np.flatnonzero(ends & consumed.has_number)
-    marks = marks[np.argsort(consumed.numbers[marks], kind="stable")]
-    keys = consumed.numbers[marks]
-    ids, has_id = produced.numbers[rows], produced.has_number[rows]
-    at = np.searchsorted(keys, ids)
-    found = has_id & (at < len(keys))
-    found[found] = keys[at[found]] == ids[found]
-    until = plane.start_ps[marks[at[found]]] - plane.start_ps[rows[found]]
-    elapsed[found] = np.maximum(elapsed[found], until)
-    return elapsed
+    return _with_instructions(
+        plane, rows, tuple(f"CPU:{n}" for n in distinct.tolist()), device, elapsed_ps(plane, rows)
+    )
 
 
 def _with_instructions(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from inspector.analysis.cost.contradiction import contradiction
 from inspector.analysis.cost.roofline_point import Point
+from inspector.analysis.profile.dependents import elapsed_until_read_ps
 from inspector.analysis.profile.device_events import NO_PROGRAM, DeviceEvents
 from inspector.analysis.profile.nesting import busy, own_times, own_times_by_line
 from inspector.analysis.profile.profile import NOT_RUN, Profile, WallTimes
@@ -72,6 +73,10 @@ def join(
     known = [instructions.get(text) for text in mine.texts]
     is_known = np.array([each is not None for each in known] + [False], bool)[mine.name] & (mine.program == program)
     is_known &= mine.is_instruction
+    kernels = {
+        text: module.at(each.row) for text, each in zip(mine.texts, known, strict=True) if each and not each.contains
+    }
+    mine = dataclasses.replace(mine, elapsed_ps=elapsed_until_read_ps(mine, kernels))
     own_ps = _own(mine, known, is_known)
     runs, count = _runs(mine, is_known, known, executions)
     rows = _rows(mine, own_ps, is_known, runs, count, module, known, points)

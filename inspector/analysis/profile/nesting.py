@@ -1,7 +1,7 @@
 """Time of events without the events that they contain, so that no time is counted twice.
 
 A `while`, `call` or `conditional` lasts as long as the instructions of the computations that it calls. Its own time is the
-part in which none of these ran.
+part in which none of these ran, and no kernel after it: its event may end late, as that of a thunk (`thunk_ends.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inspector.hlo.reading.byte_arrays import Numbers
 def own_times(
     start: Numbers, elapsed: Numbers, depth: Numbers, contains: npt.NDArray[np.bool_], group: Numbers
 ) -> Numbers:
-    """Returns the time of each event without the time of deeper events that ran meanwhile.
+    """Returns the time of each event; for one that contains others, without their time and that of all kernels meanwhile.
 
     Args:
       start: start of each event.
@@ -29,7 +29,7 @@ def own_times(
         return own
     at = _in_sequence(start, elapsed, group)
     for level in np.unique(depth[contains]).tolist():
-        outer, inner = contains & (depth == level), depth > level
+        outer, inner = contains & (depth == level), (depth > level) | ~contains
         begins, ends, covered = _union(at[inner], at[inner] + elapsed[inner])
         until = _covered(begins, ends, covered, at[outer] + elapsed[outer])
         own[outer] -= until - _covered(begins, ends, covered, at[outer])

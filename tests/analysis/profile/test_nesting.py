@@ -48,8 +48,8 @@ def test_random_events_against_every_picosecond(seed: int) -> None:
     expected = []
     for s, e, d, c, g in zip(start, elapsed, depth, contains, group, strict=True):
         covered = np.zeros(200, bool)
-        for s2, e2, d2, g2 in zip(start, elapsed, depth, group, strict=True):
-            if c and d2 > d and g2 == g:
+        for s2, e2, d2, c2, g2 in zip(start, elapsed, depth, contains, group, strict=True):
+            if c and (d2 > d or not c2) and g2 == g:
                 covered[s2 : s2 + e2] = True
         expected.append(int((~covered[s : s + e]).sum()))
     assert own_times(start, elapsed, depth, contains, group).tolist() == expected
