@@ -420,9 +420,11 @@ export interface LineCostsRequest {
   type: "line_costs";
   variant: number;
   is_measured: boolean;
+  profile: number;
 }
 
 export interface LineCostTotals {
+  measured_s: number | null;
   least_s: number | null;
   flops: number;
   main_memory_bytes: number;
@@ -432,6 +434,7 @@ export interface LineCostTotals {
 export interface LineCostColumns {
   line: number[];
   phase: string[];
+  measured_s: number[];
   least_s: number[];
   flops: number[];
   main_memory_bytes: number[];
@@ -441,6 +444,7 @@ export interface LineCostColumns {
 export interface LineCostsMessage {
   type: "line_costs";
   variant: number;
+  profile: number;
   total: LineCostTotals | null;
   reasons: Record<string, string>;
   can_measure: boolean;
@@ -679,6 +683,19 @@ export interface GraphMessage {
 export interface GraphCosts {
   type: "graph_costs";
   variant: number;
+  error: Error | null;
+}
+
+export interface GraphTimesRequest {
+  type: "graph_times";
+  variant: number;
+  profile: number;
+}
+
+export interface GraphTimes {
+  type: "graph_times";
+  variant: number;
+  profile: number;
   error: Error | null;
 }
 
@@ -1223,9 +1240,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage | Kernels | Tuned;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1251,7 +1268,7 @@ export const PANES: readonly Line[] = [
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerializations", "observed", "priced", "recording", "variant", "document", "notebook_kernel"] },
   { name: "shardings", title: "Shardings", place: "dock", topics: ["sharding_list", "recording", "variant", "document", "notebook_kernel"] },
-  { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
+  { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_times", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },
   { name: "passes", title: "Passes", place: "dock", topics: ["recording", "variant", "passes", "pass_change", "story", "notebook_kernel"] },
   { name: "code", title: "Code", place: "dock", topics: ["recording", "variant", "code", "code_text", "notebook_kernel"] },
   { name: "options", title: "Options", place: "dock", topics: ["scan", "build_options", "built", "variant", "notebook_kernel"] },

@@ -5,6 +5,7 @@ import { LineCosts, shareText } from "../src/lib/linecosts.ts";
 const columns = {
   line: [2, 2, 5, 9, -1],
   phase: ["forward", "backward", "forward", "", ""],
+  measured_s: [3, 1, 2, 0, 4],
   least_s: [1, 2, 0, 0.5, 0.5],
   flops: [10, 30, 0, 40, 20],
   main_memory_bytes: [0, 0, 0, 0, 0],
@@ -43,6 +44,13 @@ test("the costliest come first, of equal ones the first in the text", () => {
     new LineCosts("flops", 100, columns).heaviest(count).map(({ line }) => line);
   assert.deepEqual(lines(5), [2, 9]);
   assert.deepEqual(lines(1), [2]);
+});
+
+test("measured times are seconds, and an older recording has none", () => {
+  const costs = new LineCosts("measured_s", 10, columns);
+  assert.deepEqual([costs.text(costs.of(2)!.amount), costs.of(5)!.amount, costs.lost], ["4 s", 2, 4]);
+  const { measured_s: _, ...older } = columns;
+  assert.equal(new LineCosts("measured_s", 10, older as typeof columns).of(2), null);
 });
 
 test("nothing costs anything", () => {

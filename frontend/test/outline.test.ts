@@ -46,6 +46,7 @@ function costs(amounts: Record<string, number>): LineCosts {
       line: rows.map(([name]) => line(name)),
       phase: rows.map(() => ""),
       flops: rows.map(([, amount]) => amount),
+      measured_s: zeros,
       least_s: zeros,
       main_memory_bytes: zeros,
       peak_bytes: zeros,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from inspector import platforms
 from inspector.analysis.collectives.collectives import Collectives, collectives
-from inspector.analysis.cost.line_costs import OPTIMIZED, LineCosts, line_costs
+from inspector.analysis.cost.line_costs import NO_PROFILE, OPTIMIZED, LineCosts, line_costs
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.graph.instruction_graph import graph
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     import graphviz
 
     from inspector._jax.lowering.observing import Logged, ObserveLimits
+    from inspector.analysis.profile.profile import Profile
     from inspector.execution.collective_values import Observed
     from inspector.stages.observing import Observing
 
@@ -246,14 +247,16 @@ class Lowered(Deferred, Portable):
         """
         return shardings(compiled, self.module(), whole_program(compiled))
 
-    def line_costs(self, compiled: Compiled, peak: Peak | None = None) -> LineCosts:
+    def line_costs(self, compiled: Compiled, peak: Peak | None = None, profile: Profile | None = None) -> LineCosts:
         """Returns the cost of each line of source, jaxpr, StableHLO, HLO and optimized HLO.
 
         Args:
           compiled: the compiled program. With recorded buffers, the memory at the peak is included.
           peak: the roofs for the estimated times; None for the published ones of the target.
+          profile: measured times of the compiled program, as from `Compiled.profile`; None for costs without them.
         """
-        return line_costs_under(self, compiled.roofline(peak), compiled, compiled.timeline())
+        measured = NO_PROFILE if profile is None else profile
+        return line_costs_under(self, compiled.roofline(peak), compiled, compiled.timeline(), measured)
 
     def what_if(
         self,
@@ -458,9 +461,13 @@ def begin_observing(lowered: Lowered, *args: Any, executions: int = 16, **kwargs
 
 
 def line_costs_under(
-    lowered: Lowered, roofline: Roofline, compiled: Compiled, timeline: Timeline | Unavailable
+    lowered: Lowered,
+    roofline: Roofline,
+    compiled: Compiled,
+    timeline: Timeline | Unavailable,
+    profile: Profile | Unavailable,
 ) -> LineCosts:
-    """Returns `Lowered.line_costs` for a known roofline and memory timeline."""
+    """Returns `Lowered.line_costs` for a known roofline, memory timeline and profile."""
     module = compiled.module()
     texts: dict[str, Listing | Unavailable] = {
         "source": lowered.source,
@@ -470,7 +477,7 @@ def line_costs_under(
         OPTIMIZED: hlo_listing(compiled.hlo, module, lowered.root),
     }
     listings = {name: text for name, text in texts.items() if not isinstance(text, Unavailable)}
-    return line_costs(module, listings, roofline, timeline)
+    return line_costs(module, listings, roofline, timeline, profile)
 
 
 def _relowering(lowered: Lowered) -> Relowering:

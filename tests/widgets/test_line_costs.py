@@ -60,7 +60,9 @@ def until(done: Callable[[], bool]) -> None:
 
 
 def ask(explorer: Explorer, **changes: Any) -> None:
-    explorer._app._receive(explorer._app, {"type": "line_costs", "variant": 0, "is_measured": False, **changes}, [])
+    explorer._app._receive(
+        explorer._app, {"type": "line_costs", "variant": 0, "is_measured": False, "profile": 0, **changes}, []
+    )
 
 
 def test_every_text_sums_to_the_total_and_gaps_are_reported(explorer: Explorer, told: Told) -> None:
@@ -69,8 +71,8 @@ def test_every_text_sums_to_the_total_and_gaps_are_reported(explorer: Explorer, 
     ((message, columns),) = told
     assert messages.problem(message, LineCostsMessage) is None
     assert message["error"] is None
-    assert message["total"]["least_s"] is message["total"]["peak_bytes"] is None
-    assert set(message["reasons"]) == {"least_s", "peak_bytes"}
+    assert message["total"]["least_s"] is message["total"]["peak_bytes"] is message["total"]["measured_s"] is None
+    assert set(message["reasons"]) == {"least_s", "peak_bytes", "measured_s"}
     assert message["can_measure"]
     assert set(columns) == {"source", "jaxpr", "stablehlo", "hlo", "optimized"}
     for text in columns.values():

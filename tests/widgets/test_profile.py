@@ -198,3 +198,16 @@ def test_a_saved_page_has_the_profile(work: Profiled, box: Box) -> None:
     (excerpt,) = pane.excerpts(variant)
     assert known.heading in excerpt.title
     assert known.groups("kernel")[0].name in excerpt.text
+
+
+def test_the_stored_output_follows_a_profile(work: Profiled, box: Box) -> None:
+    recorder = box.explorer._recorder
+    recorder._ask_new()
+    run(work, box)
+    until(lambda: work.profiles)
+    work.finish_profile()
+    until(lambda: box.of("profiling", state="done"))
+    recorder._ask_new()
+    replies = [reply.request for each in recorder._replies.values() for reply in each if reply.request is not None]
+    assert {request["profile"] for request in replies if request["type"] in ("instructions", "roofline")} == {1}
+    assert [request["number"] for request in replies if request["type"] == "profile"]

@@ -5,7 +5,7 @@ import type { GraphModel, Metric } from "./model.ts";
 
 /** The change of a cost from another variant. */
 type Change = `change:${Metric}`;
-export type Coloring = "kind" | Party | Metric | "alive" | Change;
+export type Coloring = "kind" | Party | Metric | "measured" | "alive" | Change;
 /** Colorings by category: devices that work together, effects of a pass. */
 type Party = "devices" | "pass";
 
@@ -57,6 +57,7 @@ export function amountOf(model: GraphModel, node: number, coloring: Coloring): n
   const change = changeOf(coloring);
   if (change) return model.change(node, change);
   if (coloring === "alive") return aliveIn(model, node);
+  if (coloring === "measured") return model.measuredTime(node);
   return coloring === "kind" || isParty(coloring) ? NaN : model.cost(node, coloring as Metric).value;
 }
 
@@ -87,7 +88,7 @@ export function textOf(amount: number, coloring: Coloring): string {
   if (change) return amount ? `${amount < 0 ? "−" : "+"}${textOf(Math.abs(amount), change)}` : "no change";
   if (coloring === "bytes") return format(amount, "bytes");
   if (coloring === "flops") return `${format(amount, "count")} FLOPs`;
-  return coloring === "seconds" ? formatSeconds(amount) : plural(amount, "step");
+  return coloring === "seconds" || coloring === "measured" ? formatSeconds(amount) : plural(amount, "step");
 }
 
 /** Returns the intensity of the color from 0 to 1, as a square root, so that small amounts are visible. */

@@ -47,6 +47,7 @@ export class GraphModel {
   /** All nodes, each after its parent. */
   readonly outerFirst: Int32Array;
   private before: Float32Array | null = null;
+  private times: Float32Array | null = null;
   private together: Parties = { texts: [], of: new Map() };
   private costs: { readonly known: Float32Array; readonly partial: Uint8Array } | null = null;
 
@@ -95,6 +96,16 @@ export class GraphModel {
   /** Sets the costs of the same nodes in another variant, in the format of `setCosts`; null removes them. */
   setBefore(known: Float32Array | null): void {
     this.before = known;
+  }
+
+  /** Sets the measured seconds of each node, NaN if unknown; null removes them. */
+  setTimes(times: Float32Array | null): void {
+    this.times = times;
+  }
+
+  /** Returns the measured seconds of a node; NaN if unknown. */
+  measuredTime(node: number): number {
+    return this.times?.[node] ?? NaN;
   }
 
   setParties(parties: Parties): void {

@@ -6,11 +6,17 @@ import { format } from "./format.ts";
 export type Measure = keyof messages.LineCostTotals;
 
 export const MEASURES: readonly { readonly value: Measure; readonly text: string }[] = [
+  { value: "measured_s", text: "Measured time" },
   { value: "least_s", text: "Estimated time" },
   { value: "flops", text: "FLOPs" },
   { value: "main_memory_bytes", text: "Bytes" },
   { value: "peak_bytes", text: "Peak memory" },
 ];
+
+/** Returns whether a measure is computed from estimates, which may leave out kernels of unknown cost. */
+export function isEstimated(measure: Measure): boolean {
+  return measure !== "measured_s" && measure !== "peak_bytes";
+}
 
 /** The cost of one line, in total and by phase of a differentiated program. */
 export interface LineCost {
@@ -34,7 +40,7 @@ export class LineCosts {
   ) {
     let lost = 0;
     columns.line.forEach((line, row) => {
-      const amount = columns[measure][row]!;
+      const amount = columns[measure]?.[row] ?? 0; // older recordings lack measured times
       if (!amount) return;
       if (line < 0) return void (lost += amount);
       const known = this.byLine.get(line);
@@ -83,7 +89,13 @@ export class LineCosts {
   }
 }
 
-const UNITS = { least_s: "seconds", flops: "count", main_memory_bytes: "bytes", peak_bytes: "bytes" } as const;
+const UNITS = {
+  measured_s: "seconds",
+  least_s: "seconds",
+  flops: "count",
+  main_memory_bytes: "bytes",
+  peak_bytes: "bytes",
+} as const;
 
 /** `0.123` -> `12 %`. Small shares are shown as `<0.1 %`, not 0. */
 export function shareText(share: number): string {

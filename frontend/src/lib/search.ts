@@ -24,6 +24,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   flops: "flops",
   bytes: "main_memory_bytes",
   time: "least_s",
+  measured: "measured_s",
   peak: "peak_bytes",
 };
 const SCALES: Readonly<Record<string, number>> = {
@@ -53,7 +54,7 @@ export function parseQuery(text: string): Query {
   const least: { measure: Measure; amount: number }[] = [];
   for (const part of text.split(/\s+/).filter(Boolean)) {
     const name = /^(op|scope|file|users):(.+)$/.exec(part);
-    const limit = /^(flops|bytes|time|peak)>=?([\d.]+)([a-zµ]*)$/i.exec(part);
+    const limit = /^(flops|bytes|time|measured|peak)>=?([\d.]+)([a-zµ]*)$/i.exec(part);
     const scale = limit && SCALES[limit[3]!.toLowerCase()];
     if (name) named[name[1] as keyof typeof named] = name[2]!;
     else if (limit && scale !== undefined && scale !== null)

@@ -103,7 +103,7 @@ class CollectivesPane implements Pane {
 
   private drawTable(found: messages.CollectivesMessage): void {
     this.drawn = found;
-    this.sorting.show(columnsOf(found.columns, VALUES));
+    this.sorting.show(columnsOf(found.columns, VALUES), "measured_s");
     this.drawRows(found);
     const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
     const note = found.note && h("div", { class: "insp-note" }, found.note);

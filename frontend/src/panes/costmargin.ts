@@ -4,9 +4,10 @@
 import { textButton, toolButton } from "../lib/controls.ts";
 import { setCosts } from "../lib/costgutter.ts";
 import { fill, h } from "../lib/dom.ts";
-import { type LineCosts, MEASURES } from "../lib/linecosts.ts";
+import { isEstimated, type LineCosts, MEASURES } from "../lib/linecosts.ts";
 import { openMenu } from "../lib/menu.ts";
 import type { Context } from "./pane.ts";
+import { notRunnable, runButton } from "./runbutton.ts";
 import type { Shown } from "./shown.ts";
 
 const LISTED = 16;
@@ -54,23 +55,32 @@ export class CostMargin {
       ];
     }
     if (reply.error) return [dim(`${name}: ${reply.error.message}`)];
+    if (local.measure === "measured_s" && local.costs.awaitsTimes(variant)) return [dim(`${name}: computing …`)];
     if (!costs) return this.absence(name, variant, reply.reasons[local.measure!] ?? "unknown");
     const heaviest = textButton("Heaviest lines", "Lines with the highest cost", () =>
       this.openHeaviest(costs, heaviest),
     );
     const lost = costs.lost ? `${costs.share(costs.lost)} belongs to no line of this text` : "";
-    const parts = [lost, reply.unknown && `approximate: ${reply.unknown}`].filter(Boolean).join("; ");
-    return [h("b", {}, `${name}: ${costs.text(costs.total)}`), dim(parts), heaviest];
+    const unknown = isEstimated(costs.measure) && reply.unknown;
+    const parts = [lost, unknown && `approximate: ${unknown}`].filter(Boolean).join("; ");
+    const title = costs.measure === "measured_s" ? "Mean of one execution on one device" : "";
+    return [h("b", { title }, `${name}: ${costs.text(costs.total)}`), dim(parts), heaviest];
   }
 
   private absence(name: string, variant: number, reason: string): HTMLElement[] {
     const { local, synced } = this.context;
+    const known = synced.variants.get(variant)!;
+    if (local.measure === "measured_s" && !known.profile) {
+      const why = notRunnable(this.context, known) || "run the program to measure it";
+      const words = h("span", { class: "insp-dim", title: why }, `${name}: ${why}`);
+      return notRunnable(this.context, known) ? [words] : [words, runButton(this.context, known)];
+    }
     const button =
       local.measure === "peak_bytes"
         ? textButton("Record", "Compile again and record XLA's buffer assignment", () =>
             synced.send({ type: "record", variant, product: "buffers" }),
           )
-        : local.costs.reply(variant)!.can_measure
+        : local.measure === "least_s" && local.costs.reply(variant)!.can_measure
           ? textButton(
               "Measure this machine",
               "Times a matrix product and a copy with NumPy, which takes about a second",

@@ -288,6 +288,7 @@ class GraphPane extends LinkedPane {
       said(bytes, (value) => `${format(value, "bytes")} accessed`),
       said(flops, (value) => `${format(value, "count")} FLOPs`),
       said(seconds, (value) => `${formatSeconds(value)} at the roof`),
+      !Number.isNaN(model.measuredTime(node)) && `${formatSeconds(model.measuredTime(node))} measured`,
       span && `live for ${plural(span[1] - span[0], "step")} from ${span[0]}`,
     ];
     fill(this.words, h("b", {}, model.title(node)), ` ${facts.filter(Boolean).join(" · ")}`);

@@ -12,6 +12,7 @@ const COLORINGS: readonly { readonly value: Coloring; readonly text: string }[] 
   { value: "kind", text: "By kind" },
   { value: "bytes", text: "By bytes accessed" },
   { value: "flops", text: "By FLOPs" },
+  { value: "measured", text: "By measured time" },
   { value: "seconds", text: "By estimated time" },
   { value: "alive", text: "By live range" },
   { value: "devices", text: "By devices" },
@@ -25,6 +26,15 @@ const OF_PASS: readonly { readonly value: Coloring; readonly text: string }[] = 
   { value: "pass", text: "By effect of the pass" },
   ...COLORINGS.filter(({ value }) => value === "kind" || value === "alive"),
 ];
+
+/** Names of amounts in the legend. */
+const NAMES: Partial<Record<Coloring, string>> = {
+  bytes: "Bytes accessed",
+  flops: "FLOPs",
+  seconds: "Estimated time",
+  measured: "Measured time",
+  alive: "Live range",
+};
 
 export class GraphColors {
   readonly coloring = h("select", {
@@ -40,6 +50,7 @@ export class GraphColors {
   /** The chosen colorings for graphs of variants and for graphs between passes. */
   private readonly values: Record<"variant" | "pass", Coloring> = { variant: "kind", pass: "pass" };
   private of: "variant" | "pass" = "variant";
+  private waitsForTimes = false;
 
   /** @param chosen is called when the user has chosen another coloring. */
   constructor(
@@ -70,6 +81,7 @@ export class GraphColors {
     const [known, partial] = costs && !costs.error ? this.context.synced.parts(costs) : [];
     if (known && partial && !model.hasCosts) model.setCosts(new Float32Array(known), new Uint8Array(partial));
     this.takeBefore(variant);
+    this.takeTimes(variant);
     this.takeDevices(variant);
     this.coloring.title = costs?.error ? `No costs: ${costs.error.message}` : "Node color";
     this.draw();
@@ -101,22 +113,29 @@ export class GraphColors {
       return fill(this.legend, ...(present.size ? texts.map(key) : [none]));
     }
     const costs = this.context.synced.latest("graph_costs", { variant: this.variant });
-    const waits = coloring !== "alive" && !costs;
+    const waits = coloring === "measured" ? this.waitsForTimes : coloring !== "alive" && !costs;
     const missing = waits ? "computing …" : this.missing(coloring, costs?.error?.message ?? "");
     if (changeOf(coloring) && most > 0) {
       const end = (amount: number): HTMLElement => h("span", {}, textOf(amount, coloring));
       return fill(this.legend, end(-most), h("span", { class: "insp-g-scale insp-g-both" }), end(most));
     }
     if (!(most > 0)) return fill(this.legend, h("span", { class: "insp-dim" }, missing));
-    fill(this.legend, h("span", {}, "0"), h("span", { class: "insp-g-scale" }), h("span", {}, textOf(most, coloring)));
+    const end = h("span", {}, textOf(most, coloring));
+    fill(this.legend, h("span", {}, `${NAMES[coloring] ?? ""} 0`), h("span", { class: "insp-g-scale" }), end);
   }
 
   private missing(coloring: Coloring, error: string): string {
     const { unscheduled } = this.model!.table;
     if (changeOf(coloring)) return this.withoutChange();
     if (coloring === "alive") return unscheduled || "no live ranges";
+    if (coloring === "measured") return this.withoutTimes();
     if (error) return `unknown: ${error}`;
     return coloring === "seconds" ? "No published roofs for this chip; see Roofline" : "None in this graph";
+  }
+
+  private withoutTimes(): string {
+    const error = this.context.synced.latest("graph_times", { variant: this.variant })?.error;
+    return error ? `unknown: ${error.message}` : "The profile shows no time of these nodes";
   }
 
   private withoutChange(): string {
@@ -127,6 +146,30 @@ export class GraphColors {
     return before.error ? `unknown: ${before.error.message}` : "no changes";
   }
 
+  /** Requests and adds the measured times of a profiled variant. Without a profile, the choice is disabled. */
+  private takeTimes(variant: number): void {
+    const { synced } = this.context;
+    const profile = synced.variants.get(variant)?.profile ?? 0;
+    const found = synced.latest("graph_times", { variant });
+    const [times] = found && !found.error ? synced.parts(found) : [];
+    this.model!.setTimes(profile > 0 && times ? new Float32Array(times) : null);
+    this.waitsForTimes = profile > 0 && found?.profile !== profile && !synced.isAlone;
+    this.enable("measured", profile > 0, "not run");
+    const key = `${variant}/${profile}/times`;
+    if (profile === 0 || found?.profile === profile || this.asked.has(key)) return;
+    this.asked.add(key);
+    synced.send({ type: "graph_times", variant, profile });
+  }
+
+  /** Enables or disables a choice. A disabled one shows the reason, and the kinds are chosen instead of it. */
+  private enable(value: Coloring, isEnabled: boolean, reason: string): void {
+    const option = this.coloring.querySelector<HTMLOptionElement>(`option[value=${value}]`)!;
+    const { text } = COLORINGS.find((each) => each.value === value)!;
+    option.disabled = !isEnabled;
+    option.textContent = isEnabled ? text : `${text} (${reason})`;
+    if (!isEnabled && this.coloring.value === value) this.coloring.value = this.values.variant = "kind";
+  }
+
   /** Adds the device groups of the collectives. Without collectives, the choice is disabled and gives the reason. */
   private takeDevices(variant: number): void {
     const found = this.context.synced.latest("collectives", { variant, program: "optimized" });
@@ -135,11 +178,7 @@ export class GraphColors {
       this.collectives.set(model, found);
       model.setParties(partiesOf(model, found.rows));
     }
-    const option = this.coloring.querySelector<HTMLOptionElement>("option[value=devices]")!;
-    option.disabled = !found?.rows.length;
-    const { text } = COLORINGS.find(({ value }) => value === "devices")!;
-    option.textContent = option.disabled ? `${text} (no collectives)` : text;
-    if (option.disabled && this.coloring.value === "devices") this.coloring.value = this.values.variant = "kind";
+    this.enable("devices", Boolean(found?.rows.length), "no collectives");
   }
 
   /** Requests the costs in the reference variant once a coloring needs them. */

@@ -4,7 +4,7 @@ import { fill, h } from "../lib/dom.ts";
 import type { Computation } from "../lib/computations.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { grouped, plural } from "../lib/format.ts";
-import { type LineCosts, type Measure, MEASURES } from "../lib/linecosts.ts";
+import { isEstimated, type LineCosts, type Measure, MEASURES } from "../lib/linecosts.ts";
 import { type Branch, Outline } from "../lib/outline.ts";
 import { opcodeOf } from "../lib/tokens.ts";
 import { type TreeRow, type TreeSource, VirtualTree } from "../lib/virtualtree.ts";
@@ -111,11 +111,16 @@ class OutlinePane extends LinkedPane implements TreeSource {
     return this.order.value === TEXT_ORDER ? null : (this.order.value as Measure);
   }
 
-  /** Returns the costs by the chosen measure; by default, by bytes if the estimated time is unknown. */
+  /** Returns the costs by the chosen measure; by default, by measured time, else estimated time, else bytes. */
   private costs(document: TextDocument, variant: number): LineCosts | null {
     const { costs } = this.context.local;
-    const isUnknown = this.measure === "least_s" && costs.reply(variant)?.reasons["least_s"] !== undefined;
-    if (isUnknown && !this.isChosen) this.order.value = "main_memory_bytes";
+    const reply = costs.reply(variant);
+    if (!this.isChosen) {
+      const isUnknown = reply?.reasons["least_s"] !== undefined;
+      const isMeasured = reply !== null && (reply.total?.measured_s ?? null) !== null;
+      const measure: Measure = isMeasured ? "measured_s" : isUnknown ? "main_memory_bytes" : "least_s";
+      this.order.value = measure;
+    }
     return this.measure && costs.of(document, variant, this.measure);
   }
 
@@ -126,7 +131,9 @@ class OutlinePane extends LinkedPane implements TreeSource {
     const { costs } = this.shown!;
     const text = MEASURES.find(({ value }) => value === this.measure)!.text;
     const reply = local.costs.reply(variant);
-    const left = this.measure === "peak_bytes" ? "" : (reply?.unknown ?? "");
+    if (this.measure === "measured_s" && local.costs.awaitsTimes(variant))
+      return `${instructions}. ${text}: computing …`;
+    const left = isEstimated(this.measure) ? (reply?.unknown ?? "") : "";
     if (costs && left) return `${instructions}. ${text}: ${costs.total ? `≈ ${costs.text(costs.total)}, ` : ""}${left}`;
     if (costs) return `${instructions}. ${text}: ${costs.text(costs.total)}`;
     const isDone = synced.variants.get(variant)?.state === "done";

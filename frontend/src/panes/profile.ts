@@ -1,6 +1,6 @@
 // The measured time of each kernel of the active variant, after a run.
 
-import { type Choice, Switcher, textButton } from "../lib/controls.ts";
+import { type Choice, Switcher } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
 import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -11,6 +11,7 @@ import { goesOn, type Request, type Timed } from "../state/synced.ts";
 import { CountedPane } from "./counted.ts";
 import { InstructionRows, shareCell, sourceCell } from "./instructionrows.ts";
 import type { Context, Pane } from "./pane.ts";
+import { notRunnable, runButton } from "./runbutton.ts";
 import { empty, failure, loading } from "./states.ts";
 import "../styles/instructions.css";
 import "../styles/profile.css";
@@ -18,7 +19,6 @@ import "../styles/profile.css";
 type By = messages.ProfileRequest["by"];
 type Row = messages.ProfileTableRow;
 
-const EXECUTIONS = 20;
 const BY: Choice<By>[] = [
   { value: "instruction", text: "Instructions", title: "Each instruction on each device" },
   { value: "kernel", text: "Kernels", title: "Each kernel, summed over devices" },
@@ -69,11 +69,9 @@ class ProfilePane extends CountedPane<"profile_table"> {
     if (profiling && goesOn(profiling)) return loading("Measuring each kernel", profiling);
     if (variant.profile > 0) return null;
     if (profiling?.state === "failed") return failure(profiling.error, "The kernels could not be measured");
-    const reason = synced.remedy || variant.no_run;
+    const reason = notRunnable(this.context, variant);
     if (reason) return empty("No measured times", reason);
-    const button = textButton("Run", `Runs the program ${EXECUTIONS} times, and then with JAX's profiler`, () =>
-      synced.send({ type: "run", variant: variant.variant, repeat: EXECUTIONS }),
-    );
+    const button = runButton(this.context, variant);
     return empty("Not measured yet", "Run the program to measure the time of each kernel.", button);
   }
 

@@ -9,22 +9,34 @@ import type { Message, Synced } from "./synced.ts";
 type Columns = Readonly<Record<string, messages.LineCostColumns>>;
 
 export class Costs {
-  private readonly asked = new Set<number>();
+  /** The number of the profile in the latest request of each variant. */
+  private readonly asked = new Map<number, number>();
   private readonly columns = new WeakMap<object, Columns>();
   private readonly made = new WeakMap<object, Map<string, LineCosts>>();
 
   constructor(private readonly synced: Synced) {}
 
-  /** Returns the costs of a variant, requesting them once it is compiled. Python sends more after more is recorded. */
+  /**
+   * Returns the costs of a variant, requesting them once it is compiled and again once it is profiled. Python sends more
+   * after more is recorded.
+   */
   reply(variant: number): Message<"line_costs"> | null {
-    const isDone = this.synced.variants.get(variant)?.state === "done";
-    if (isDone && !this.asked.has(variant)) this.ask(variant, false);
+    const known = this.synced.variants.get(variant);
+    if (known?.state === "done" && this.asked.get(variant) !== profileOf(known)) this.ask(variant, false);
     return this.synced.latest("line_costs", { variant });
   }
 
+  /** Returns whether the measured times of a profiled variant are on their way. */
+  awaitsTimes(variant: number): boolean {
+    const known = this.synced.variants.get(variant);
+    const reply = this.synced.latest("line_costs", { variant });
+    return known !== undefined && reply !== null && profileOf(reply) !== profileOf(known) && !this.synced.isAlone;
+  }
+
   ask(variant: number, isMeasured: boolean): void {
-    this.asked.add(variant);
-    this.synced.send({ type: "line_costs", variant, is_measured: isMeasured });
+    const profile = profileOf(this.synced.variants.get(variant)!);
+    this.asked.set(variant, profile);
+    this.synced.send({ type: "line_costs", variant, is_measured: isMeasured, profile });
   }
 
   /** Returns the costs of a line in words, a row for each known measure. */
@@ -59,4 +71,9 @@ export class Costs {
     made.set(key, costs);
     return costs;
   }
+}
+
+/** Returns the number of the profile in a message; 0 for none, also in older recordings. */
+function profileOf({ profile }: messages.VariantMessage | messages.LineCostsMessage): number {
+  return profile ?? 0;
 }

@@ -55,8 +55,8 @@ export class Local {
   wrap = false;
   /** Whether locations and metadata at the ends of lines are shown. */
   details = false;
-  /** The measure of the costs shown beside lines; null for none. */
-  measure: Measure | null = null;
+  /** The measure that the user chose for the costs beside lines, null for none; undefined before a choice. */
+  private chosenMeasure: Measure | null | undefined = undefined;
   readonly costs: Costs;
   readonly passes: ChosenPasses;
   selection: Anchor | null = null;
@@ -138,8 +138,14 @@ export class Local {
     this.signal.emit("details");
   }
 
+  /** The measure of the costs shown beside lines; null for none. By default, the measured time of a profiled variant. */
+  get measure(): Measure | null {
+    if (this.chosenMeasure !== undefined) return this.chosenMeasure;
+    return (this.variant?.profile ?? 0) > 0 ? "measured_s" : null;
+  }
+
   setMeasure(measure: Measure | null): void {
-    this.measure = measure;
+    this.chosenMeasure = measure;
     this.signal.emit("measure");
   }
 

@@ -33,7 +33,7 @@ type Listener = (content: unknown, buffers: DataView[]) => void;
 /**
  * Requests without a notice if there is no reply: the user did not ask for them, or the pane shows a message itself.
  */
-const QUIET: readonly messages.FromBrowser["type"][] = ["select", "line_costs", "graph", "graph_before"];
+const QUIET: readonly messages.FromBrowser["type"][] = ["select", "line_costs", "graph", "graph_times", "graph_before"];
 
 export class RecordedModel implements Model {
   private readonly listeners = new Set<Listener>();

@@ -25,12 +25,14 @@ class CollectiveRow:
       groups: its ids as lists, for data frames. Other views show the form in which the module stores them.
       sent_bytes: lower bound of the bytes that one device sends per execution, for the pane.
       estimated_s: estimated time of one execution in seconds (`analysis/collectives/pricing/price.py`), for the pane.
+      measured_s: measured time of all executions in seconds (`analysis/profile/collective_times.py`), for the pane.
     """
 
     collective: Collective
     groups: list[list[int]] | Unavailable | None = None
     sent_bytes: float | Unavailable | None = None
     estimated_s: float | Unavailable | None = None
+    measured_s: float | Unavailable | None = None
 
     @property
     def frame(self) -> Frame | None:
@@ -94,6 +96,11 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
         "sent_bytes", "float", lambda row: row.of_all_runs(row.sent_bytes), "sent bytes",
         "Lower bound of the bytes that one device sends or receives, for all runs; for one run if their number is unknown",
         "bytes", ("pane",),
+    ),
+    TableColumn(
+        "measured_s", "float", lambda row: row.measured_s, "measured time",
+        "Time in one execution of the program on one device, for all runs; start and done are added",
+        "seconds", ("pane",),
     ),
     TableColumn(
         "estimated_s", "float", lambda row: row.of_all_runs(row.estimated_s), "estimated time",

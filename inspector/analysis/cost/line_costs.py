@@ -1,7 +1,7 @@
-"""The cost of each line of a program's texts: estimated time, operations and bytes of the kernels compiled from it.
+"""The cost of each line of a program's texts: measured and estimated time, operations and bytes of its kernels.
 
-A fusion's time at the roof (`analysis/cost/roofline.py`), bytes and operations belong to the lines of the instructions
-fused into it (`analysis/cost/attribution.py`). In the optimized HLO, all of them belong to the kernel's line. A line of
+A fusion's times, bytes and operations (`analysis/cost/roofline.py`, `analysis/profile/`) belong to the lines of the
+instructions fused into it (`analysis/cost/attribution.py`). In the optimized HLO, all of them belong to the kernel's line. A line of
 another text has the costs of its operation. If several lines belong to one operation, they share its costs equally, so
 the lines of every text have the same sum.
 """
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
     from inspector.analysis.cost.roofline import Roofline
     from inspector.analysis.memory.timeline import Timeline
+    from inspector.analysis.profile.profile import Profile
 
 OPTIMIZED = "optimized"
+NO_PROFILE = Unavailable("the costs were computed without a profile", "Compiled.profile(*inputs) measures one")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,12 +45,14 @@ class Amounts:
       flops: operations.
       main_memory_bytes: bytes read from and written to main memory.
       peak_bytes: temporaries that are alive at peak memory, in bytes.
+      measured_s: mean measured time in one execution on one device, in seconds.
     """
 
     least_s: float = 0.0
     flops: float = 0.0
     main_memory_bytes: float = 0.0
     peak_bytes: float = 0.0
+    measured_s: float = 0.0
 
     def __add__(self, other: Amounts) -> Amounts:
         return Amounts(*(a + b for a, b in zip(self.values, other.values, strict=True)))
@@ -58,9 +62,9 @@ class Amounts:
         return Amounts(*(value * share for value in self.values))
 
     @property
-    def values(self) -> tuple[float, float, float, float]:
+    def values(self) -> tuple[float, float, float, float, float]:
         """The numbers, in the order of the attributes."""
-        return self.least_s, self.flops, self.main_memory_bytes, self.peak_bytes
+        return self.least_s, self.flops, self.main_memory_bytes, self.peak_bytes, self.measured_s
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,13 +98,15 @@ class LineCosts:
       total: sum over all lines, and over costs that belong to no line.
       least_s: True if estimated times are known; otherwise the reason.
       peak: True if `peak_bytes` are known; otherwise the reason.
-      unknown: kernels with unknown costs.
+      measured: True if measured times are known; otherwise the reason.
+      unknown: kernels with unknown estimates.
     """
 
     listings: Mapping[str, Listing]
     total: Amounts
     least_s: bool | Unavailable
     peak: bool | Unavailable
+    measured: bool | Unavailable
     unknown: tuple[Missing, ...]
     _pieces: _Pieces = dataclasses.field(repr=False)
 
@@ -133,7 +139,7 @@ class LineCosts:
           line: the line number that the text shows; missing for costs that belong to no line.
           text: the line.
           phase: as in `Compiled.instructions`.
-          least_s, flops, main_memory_bytes, peak_bytes: see `Amounts`. Times and peak are missing if unknown.
+          least_s, flops, main_memory_bytes, peak_bytes, measured_s: see `Amounts`. Times and peak are missing if unknown.
 
         Args:
           text: name of the text, one of `listings`; None for the first one, which is the source if it is known.
@@ -147,9 +153,22 @@ class LineCosts:
         lines = listing.text.split("\n")
         return make_table(_COLUMNS, (self._row(cost, listing, lines) for cost in costs))
 
+    def known(self, amounts: Amounts) -> tuple[float | Unavailable, ...]:
+        """Returns amounts in the order of `Amounts.values`, with the reasons of those that are unknown."""
+        least_s, flops, moved, peak, measured_s = amounts.values
+        return (
+            self.least_s if isinstance(self.least_s, Unavailable) else least_s,
+            flops,
+            moved,
+            self.peak if isinstance(self.peak, Unavailable) else peak,
+            self.measured if isinstance(self.measured, Unavailable) else measured_s,
+        )
+
     def _row(self, cost: LineCost, listing: Listing, lines: Sequence[str]) -> tuple[object, ...]:
-        least_s, flops, moved, peak = cost.amounts.values
-        known = least_s if self.least_s is True else None, flops, moved, peak if self.peak is True else None
+        least_s, flops, moved, peak, measured_s = (
+            None if isinstance(n, Unavailable) else n for n in self.known(cost.amounts)
+        )
+        known = least_s, flops, moved, peak, measured_s
         if cost.line is None:
             return None, None, cost.phase, *known
         return listing.labels[cost.line] if listing.labels else cost.line + 1, lines[cost.line], cost.phase, *known
@@ -160,7 +179,7 @@ class LineCosts:
 
 _COLUMNS: Mapping[str, Kind] = {
     "line": "int", "text": "text", "phase": "text", "least_s": "float", "flops": "float", "main_memory_bytes": "float",
-    "peak_bytes": "float",
+    "peak_bytes": "float", "measured_s": "float",
 }  # fmt: skip
 
 
@@ -169,6 +188,7 @@ def line_costs(
     listings: Mapping[str, Listing],
     roofline: Roofline,
     timeline: Timeline | Unavailable,
+    profile: Profile | Unavailable = NO_PROFILE,
 ) -> LineCosts:
     """Returns the costs of the lines of a program's texts.
 
@@ -177,6 +197,7 @@ def line_costs(
       listings: texts by name, including "optimized" for the optimized HLO.
       roofline: roofline of the module.
       timeline: memory timeline of the module, or the reason why it is unknown.
+      profile: measured times of the module, or the reason why they are unknown.
     """
     spent: dict[tuple[str, str], Amounts] = collections.defaultdict(Amounts)
     doubts: list[Missing] = []
@@ -194,12 +215,16 @@ def line_costs(
             )
     for life in () if isinstance(timeline, Unavailable) else _at_peak(timeline):
         spent[life[0], life[0]] += Amounts(peak_bytes=life[1])
+    measured = profile if isinstance(profile, Unavailable) else profile.executions
+    for place, seconds in () if isinstance(profile, Unavailable) else profile.execution_parts.items():
+        spent[place] += Amounts(measured_s=seconds)
     total = functools.reduce(Amounts.__add__, spent.values(), Amounts())
     return LineCosts(
         listings,
         total,
         roofline.peak if isinstance(roofline.peak, Unavailable) else True,
         timeline if isinstance(timeline, Unavailable) else True,
+        measured if isinstance(measured, Unavailable) else True,
         tuple(dict.fromkeys(doubts)),
         _pieces(module, listings[OPTIMIZED], {place: each for place, each in spent.items() if any(each.values)}),
     )

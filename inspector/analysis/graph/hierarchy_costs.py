@@ -82,6 +82,20 @@ def hierarchy_costs(
     return HierarchyCosts(flops, moved, _times(hierarchy, module, points, levels, fused | np.isnan(runs)))
 
 
+def measured_times(hierarchy: Hierarchy, module: Module, times: Mapping[str, float]) -> Floats:
+    """Returns the measured time of each node in seconds, NaN for nodes without any.
+
+    Args:
+      hierarchy: the hierarchy.
+      module: the module of the hierarchy.
+      times: measured time of each instruction by name, without those that it calls (`Profile.execution_times`).
+    """
+    columns = module.columns
+    own = np.array([times.get(name, np.nan) for name in columns.names], np.float64)
+    boxes = np.append(columns.opcode_is(FLOW.__contains__), np.ones(len(hierarchy.boxes), bool))
+    return _summed(hierarchy, Sums(own, np.zeros(len(own), bool)), _levels(hierarchy.parents), boxes).known
+
+
 def _runs(module: Module) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Returns for each instruction the number of executions, NaN if unknown, and whether it is fused."""
     where = places(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import statistics
 from collections.abc import Mapping
@@ -95,12 +96,26 @@ class Profile:
 
         Empty if the number of executions is unknown.
         """
+        times: dict[str, float] = collections.defaultdict(float)
+        for (name, _), seconds in self.execution_parts.items():
+            if name:
+                times[name] += seconds
+        return dict(times)
+
+    @property
+    def execution_parts(self) -> Mapping[tuple[str, str], float]:
+        """Parts of the times in `execution_times`, in seconds, by the instruction and by the fused instruction that causes them.
+
+        The fused instruction is "" if it is unknown. Work that belongs to no instruction is at ("", ""). Empty if the number
+        of executions is unknown.
+        """
+        times: dict[tuple[str, str], float] = collections.defaultdict(float)
         if isinstance(self.executions, Unavailable) or not self.executions or not self.devices:
-            return {}
-        times: dict[str, float] = {}
+            return times
         for row in self.rows:
-            if row.opcode:
-                times[row.name] = times.get(row.name, 0.0) + row.total_s / (self.executions * len(self.devices))
+            name = row.name if row.opcode else ""
+            for inside, seconds in [(part.instruction, s) for part, s in row.shares] or [("", row.total_s)]:
+                times[name, inside] += seconds / (self.executions * len(self.devices))
         return times
 
     def table(self) -> pd.DataFrame:

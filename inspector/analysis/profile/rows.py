@@ -83,6 +83,11 @@ class ProfileRow:
         """Phase in a differentiated program; None if unknown."""
         return self.parts[0].phase if self.parts else None
 
+    @property
+    def shares(self) -> tuple[tuple[Part, float], ...]:
+        """Seconds of `total_s` that each part causes; () if its parts are unknown."""
+        return tuple((part, self.total_s * part.least_s) for part in self.parts if part.least_s)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProfileGroup:
@@ -150,9 +155,8 @@ def _shares(row: ProfileRow, by: GroupedBy) -> Iterator[tuple[str | None, float,
     elif by == "opcode" or not row.parts:
         yield (row.opcode or OTHER_WORK) if by == "opcode" else None, row.total_s, row.origin
     else:
-        for part in row.parts:
-            if part.least_s:
-                yield _NAMES[by](part), row.total_s * part.least_s, part.origin
+        for part, seconds in row.shares:
+            yield _NAMES[by](part), seconds, part.origin
 
 
 def _line(part: Part) -> str | None:

@@ -27,7 +27,13 @@ from inspector.stages.compiled import whole_program
 from inspector.widgets import messages
 from inspector.widgets.cells import source_line
 from inspector.widgets.described_tables import heads_of
-from inspector.widgets.panes.collective_parts.collective_rows import CollectiveMessage, MeshMessage, mesh_of, rows_of
+from inspector.widgets.panes.collective_parts.collective_rows import (
+    CollectiveMessage,
+    MeshMessage,
+    mesh_of,
+    rows_of,
+    without,
+)
 from inspector.widgets.panes.collective_parts.observed import ObserveRequest
 from inspector.widgets.panes.collective_parts.observing import Observing
 from inspector.widgets.panes.collective_parts.price import (
@@ -128,6 +134,7 @@ class CollectivesPane(CountedPane):
         super().__init__(name, context)
         self._observing = Observing(context)
         self._programs: dict[int, PricedProgram] = {}
+        self._inside: dict[int, SplitInstructions] = {}
 
     def answer(self, request: ObserveRequest | PriceRequest) -> None:
         """Estimates the cost of a collective, or runs the function."""
@@ -152,6 +159,7 @@ class CollectivesPane(CountedPane):
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's observation."""
         self._programs.pop(variant.number, None)
+        self._inside.pop(variant.number, None)
         rest, stop = super().forget(variant), self._observing.forget(variant)
         return lambda: (rest(), stop())
 
@@ -159,6 +167,7 @@ class CollectivesPane(CountedPane):
         """Stops all observations."""
         super().close()
         self._programs.clear()
+        self._inside.clear()
         self._observing.close()
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
@@ -178,18 +187,29 @@ class CollectivesPane(CountedPane):
         with self.context.lock:
             if self.context.holds(variant):
                 self._programs[variant.number] = known
-        yield _message(variant.number, "hlo", known, peak)
-        yield _message(variant.number, "optimized", known, peak, WholeArrays(module, shardings(program)))
+        yield _message(variant, "hlo", known, peak)
+        yield _message(variant, "optimized", known, peak, WholeArrays(module, shardings(program)))
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """Returns the reason for each collective that the partitioner inserted, once its input module is recorded."""
-        known, whole = self._programs.get(variant.number), whole_program(compiled)
-        if known is not None and whole is not None:
+        whole = whole_program(compiled)
+        if whole is not None:
+            with self.context.lock:
+                if self.context.holds(variant):
+                    self._inside[variant.number] = SplitInstructions(whole, placed_mesh(compiled))
+            yield from self._again(variant, compiled)
+
+    def profiled(self, variant: Variant) -> Iterator[Entry]:
+        """Returns the measured time of each collective."""
+        yield from self._again(variant, variant.compiled_now)
+
+    def _again(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
+        """Returns the collectives after optimization with everything that is known about them."""
+        known = self._programs.get(variant.number)
+        if known is not None:
             arrays = WholeArrays(compiled.module(), shardings(compiled))
-            inside = SplitInstructions(whole, placed_mesh(compiled))
-            yield _message(
-                variant.number, "optimized", known, peak_of(compiled.target, compiled.devices), arrays, inside
-            )
+            peak, inside = peak_of(compiled.target, compiled.devices), self._inside.get(variant.number)
+            yield _message(variant, "optimized", known, peak, arrays, inside)
 
     def compiled(self, variant: Variant, compiled: CompiledProgram) -> Iterator[Entry]:
         """Returns the full rematerializations that XLA warned about."""
@@ -211,23 +231,24 @@ def _resharding(each: reshardings.Resharding) -> ReshardingMessage:
 
 
 def _message(
-    variant: int,
+    variant: Variant,
     stage: messages.Stage,
     program: PricedProgram,
     peak: Peak | Unavailable,
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,
 ) -> CollectivesMessage:
-    program_collectives = program.stage(stage)
+    program_collectives, profile = program.stage(stage), variant.profile
+    times = profile.execution_times if stage == "optimized" and not isinstance(profile, Unavailable) else None
     pricing = Pricing(program_collectives.devices, links_of(peak, program.target, program.device_count))
     return CollectivesMessage(
         type="collectives",
-        variant=variant,
+        variant=variant.number,
         program=stage,
         mesh=mesh_of(program_collectives.mesh),
         note="" if len(program_collectives) else _why_none(program_collectives, stage),
-        columns=heads_of(COLLECTIVE_COLUMNS),
-        rows=rows_of(program_collectives, pricing, arrays, inside),
+        columns=heads_of(COLLECTIVE_COLUMNS, without(times)),
+        rows=rows_of(program_collectives, pricing, arrays, inside, times),
         exchanges=list(_exchanges(program_collectives)),
         networks=list(networks_for(program)) if len(program_collectives) else [],
     )

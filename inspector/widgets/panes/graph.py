@@ -16,7 +16,8 @@ from inspector.analysis.graph.boxes import BoxKind
 from inspector.analysis.graph.counterparts import counterparts
 from inspector.analysis.graph.flow import LiveSpans, spans
 from inspector.analysis.graph.hierarchy import Hierarchy, hierarchy
-from inspector.analysis.graph.hierarchy_costs import HierarchyCosts, hierarchy_costs
+from inspector.analysis.graph.hierarchy_costs import HierarchyCosts, hierarchy_costs, measured_times
+from inspector.analysis.profile.profile import Profile
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from inspector.stages.compiled import instruction_costs
@@ -85,6 +86,33 @@ class GraphCosts(TypedDict):
     error: messages.Error | None
 
 
+class GraphTimesRequest(TypedDict):
+    """Requests the measured times of a graph's nodes; nothing is sent twice.
+
+    Attributes:
+      profile: the variant's `VariantMessage.profile`, so that a new profile is a new request.
+    """
+
+    type: Literal["graph_times"]
+    variant: int
+    profile: int
+
+
+class GraphTimes(TypedDict):
+    """The measured times of a graph's nodes, or an error.
+
+    One buffer, compressed with gzip: float32 seconds of the nodes in one execution on one device, NaN for nodes without measured time.
+
+    Attributes:
+      profile: the number of the profile, as `VariantMessage.profile`.
+    """
+
+    type: Literal["graph_times"]
+    variant: int
+    profile: int
+    error: messages.Error | None
+
+
 class GraphBeforeRequest(TypedDict):
     """Requests the costs of a graph's nodes in another variant; nothing is sent twice."""
 
@@ -109,18 +137,24 @@ class GraphBefore(TypedDict):
 class GraphPane(CountedPane):
     """Sends the graph of each variant and its costs."""
 
-    def answer(self, request: GraphRequest | GraphBeforeRequest) -> None:
+    def answer(self, request: GraphRequest | GraphTimesRequest | GraphBeforeRequest) -> None:
         """Sends data that was not sent before; the app stores it for browsers that connect later."""
         with contextlib.suppress(RuntimeError):  # closed
             if request["type"] == "graph_before":
                 both = request["variant"], request["baseline"]
                 self._counting.submit(lambda: self._send_before(*both))
+            elif request["type"] == "graph_times":
+                self._counting.submit(lambda: self._send_times(request["variant"]))
             else:
                 self._counting.submit(lambda: self._send(request["variant"]))
 
-    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[GraphRequest | GraphBeforeRequest]:
-        """Yields the requests for the graph, and for the comparison with the baseline if `is_whole`."""
+    def recordable(
+        self, variant: Variant, *, is_whole: bool
+    ) -> Iterator[GraphRequest | GraphTimesRequest | GraphBeforeRequest]:
+        """Yields the requests for the graph and its measured times, and for the comparison with the baseline if `is_whole`."""
         yield GraphRequest(type="graph", variant=variant.number)
+        if variant.profile_count:
+            yield GraphTimesRequest(type="graph_times", variant=variant.number, profile=variant.profile_count)
         if is_whole and (baseline := self.context.variants()[0]) is not variant and baseline.state == "done":
             yield GraphBeforeRequest(type="graph_before", variant=variant.number, baseline=baseline.number)
 
@@ -162,6 +196,24 @@ class GraphPane(CountedPane):
         module, compiled = self._module(variant), variant.compiled_now
         tree, points = hierarchy(module), compiled.roofline().points
         return tree, hierarchy_costs(tree, module, instruction_costs(compiled), points)
+
+    def _send_times(self, number: int) -> None:
+        with contextlib.suppress(ValueError):  # removed
+            variant = self.context.variant(number)
+            profile, count = variant.profile, variant.profile_count
+            if not isinstance(profile, Unavailable):
+                self.once(variant, ("times", count), lambda: self._times(variant, profile, count))
+
+    def _times(self, variant: Variant, profile: Profile, count: int) -> bool:
+        error, buffers = None, list[bytes]()
+        try:
+            module = self._module(variant)
+            buffers = [numbers("<f4", measured_times(hierarchy(module), module, profile.execution_times))]
+        except Exception as reason:  # the pane shows any error
+            error = messages.error_of(reason)
+        message = GraphTimes(type="graph_times", variant=variant.number, profile=count, error=error)
+        self.context.publish(PackedMessage(message, buffers))
+        return True
 
     def _send_before(self, number: int, baseline: int) -> None:
         with contextlib.suppress(ValueError):  # one was removed

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Literal, TypedDict
 
-from inspector.analysis.cost.line_costs import LineCosts
+from inspector.analysis.cost.line_costs import Amounts, LineCosts
 from inspector.errors import About, Unavailable
 from inspector.widgets import messages
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.framework.pane import PackedMessage
+
+_NAMES = tuple(field.name for field in dataclasses.fields(Amounts))
 
 
 class LineCostsRequest(TypedDict):
@@ -17,21 +20,25 @@ class LineCostsRequest(TypedDict):
 
     Attributes:
       is_measured: whether to measure the roofs of this machine's CPU if none are published.
+      profile: the variant's `VariantMessage.profile`, so that a new profile is a new request.
     """
 
     type: Literal["line_costs"]
     variant: int
     is_measured: bool
+    profile: int
 
 
 class LineCostTotals(TypedDict):
     """The costs of the whole program; None where `LineCostsMessage.reasons` has the reason.
 
     Attributes:
+      measured_s: mean measured time of one execution on one device, in seconds.
       least_s: the kernels' times at the roof, in sequence, in seconds.
       peak_bytes: peak memory of temporaries.
     """
 
+    measured_s: float | None
     least_s: float | None
     flops: float
     main_memory_bytes: float
@@ -48,6 +55,7 @@ class LineCostColumns(TypedDict):
 
     line: list[int]
     phase: list[str]
+    measured_s: list[float]
     least_s: list[float]
     flops: list[float]
     main_memory_bytes: list[float]
@@ -58,13 +66,15 @@ class LineCostsMessage(TypedDict):
     """The costs of a variant's lines, or an error. One buffer: `LineCostColumns` by text, as gzip-compressed JSON.
 
     Attributes:
-      reasons: the reasons why there is no time or no memory at the peak.
+      profile: the number of the profile that the measured times come from, as `VariantMessage.profile`; 0 for none.
+      reasons: the reasons why there is no measured time, no estimated time or no memory at the peak.
       can_measure: whether this machine's CPU can be measured for the time.
-      unknown: the costs that the numbers do not include; "" for none.
+      unknown: the costs that the estimates do not include; "" for none.
     """
 
     type: Literal["line_costs"]
     variant: int
+    profile: int
     total: LineCostTotals | None
     reasons: dict[str, str]
     can_measure: bool
@@ -72,19 +82,20 @@ class LineCostsMessage(TypedDict):
     error: messages.Error | None
 
 
-def message_of(variant: int, line_costs: LineCosts, *, can_measure: bool) -> PackedMessage:
-    """Returns the costs as a message."""
-    reasons = {"least_s": line_costs.least_s, "peak_bytes": line_costs.peak}
-    least_s, flops, moved, peak = line_costs.total.values
+def message_of(variant: int, profile: int, line_costs: LineCosts, *, can_measure: bool) -> PackedMessage:
+    """Returns the costs, with the times of a variant's profile by its number, as a message."""
+    amounts = dict(zip(_NAMES, line_costs.known(line_costs.total), strict=True))
+    known = {name: None if isinstance(each, Unavailable) else each for name, each in amounts.items()}
     total = LineCostTotals(
-        least_s=least_s if line_costs.least_s is True else None,
-        flops=flops,
-        main_memory_bytes=moved,
-        peak_bytes=peak if line_costs.peak is True else None,
+        measured_s=known["measured_s"],
+        least_s=known["least_s"],
+        flops=line_costs.total.flops,
+        main_memory_bytes=line_costs.total.main_memory_bytes,
+        peak_bytes=known["peak_bytes"],
     )
     message = LineCostsMessage(
-        type="line_costs", variant=variant, total=total,
-        reasons={name: why.reason for name, why in reasons.items() if isinstance(why, Unavailable)},
+        type="line_costs", variant=variant, profile=profile, total=total,
+        reasons={name: why.reason for name, why in amounts.items() if isinstance(why, Unavailable)},
         can_measure=can_measure, unknown=About(0, line_costs.unknown).reason if line_costs.unknown else "", error=None,
     )  # fmt: skip
     return PackedMessage(
@@ -92,10 +103,10 @@ def message_of(variant: int, line_costs: LineCosts, *, can_measure: bool) -> Pac
     )
 
 
-def failed(variant: int, error: BaseException) -> PackedMessage:
+def failed(variant: int, profile: int, error: BaseException) -> PackedMessage:
     """Returns the message for costs that are not available, with the error."""
     message = LineCostsMessage(
-        type="line_costs", variant=variant, total=None, reasons={}, can_measure=False,
+        type="line_costs", variant=variant, profile=profile, total=None, reasons={}, can_measure=False,
         unknown="", error=messages.error_of(error),
     )  # fmt: skip
     return PackedMessage(message, [packed("{}")])
@@ -103,12 +114,14 @@ def failed(variant: int, error: BaseException) -> PackedMessage:
 
 def _columns(line_costs: LineCosts, text: str) -> LineCostColumns:
     costs = line_costs.on(text)
-    least_s, flops, moved, peak = zip(*(cost.amounts.values for cost in costs), strict=True) if costs else ((),) * 4
+    values = zip(*(cost.amounts.values for cost in costs), strict=True) if costs else [()] * len(_NAMES)
+    columns = {name: list(each) for name, each in zip(_NAMES, values, strict=True)}
     return LineCostColumns(
         line=[-1 if cost.line is None else cost.line for cost in costs],
         phase=[cost.phase or "" for cost in costs],
-        least_s=list(least_s),
-        flops=list(flops),
-        main_memory_bytes=list(moved),
-        peak_bytes=list(peak),
+        measured_s=columns["measured_s"],
+        least_s=columns["least_s"],
+        flops=columns["flops"],
+        main_memory_bytes=columns["main_memory_bytes"],
+        peak_bytes=columns["peak_bytes"],
     )

@@ -136,7 +136,8 @@ class RooflinePane(CountedPane):
         super().__init__(name, context)
         self._measured: Peak | None = None
         self._recorded: dict[int, CompiledProgram] = {}
-        self._has_line_costs: set[int] = set()
+        self._with_line_costs: dict[int, int] = {}
+        """The number of the profile in the costs of lines that were requested, by variant; 0 for none."""
 
     def reply(self, request: RooflineRequest | LineCostsRequest) -> RooflineMessage | PackedMessage:
         """Returns the roofline, or the costs of the lines of the texts."""
@@ -148,36 +149,37 @@ class RooflinePane(CountedPane):
             yield RooflineRequest(
                 type="roofline", id=0, variant=variant.number, by=by, is_measured=False, profile=variant.profile_count
             )
-        if variant.number not in self._has_line_costs:
-            yield LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False)
+        if self._with_line_costs.get(variant.number) != variant.profile_count:
+            yield _request(variant)
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Stores the variant's buffers for the memory at the peak, and updates the costs of lines if they were requested."""
         with self.context.lock:
             if self.context.holds(variant):
                 self._recorded[variant.number] = compiled
-        if variant.number in self._has_line_costs:
-            self.answer(LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False))
+        if variant.number in self._with_line_costs:
+            self.answer(_request(variant))
         return ()
 
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant's buffers as well."""
         self._recorded.pop(variant.number, None)
-        self._has_line_costs.discard(variant.number)
+        self._with_line_costs.pop(variant.number, None)
         return super().forget(variant)
 
     def _line_costs(self, request: LineCostsRequest) -> PackedMessage:
         try:
             variant = self.context.variant(request["variant"])
             assert variant.lowered is not None, "a compiled variant was lowered"
-            self._has_line_costs.add(variant.number)
+            profile, count = variant.profile, variant.profile_count
+            self._with_line_costs[variant.number] = count
             lowered, recorded = variant.lowered, self._recorded.get(variant.number)
             roofs = self._roofs(variant, request["is_measured"] or self._measured is not None)
             compiled = variant.compiled_now if recorded is None else as_compiled(recorded)
-            costs = line_costs_under(lowered, roofs, variant.compiled_now, compiled.timeline())
-            return message_of(variant.number, costs, can_measure=_can_measure(roofs, variant))
+            costs = line_costs_under(lowered, roofs, variant.compiled_now, compiled.timeline(), profile)
+            return message_of(variant.number, count, costs, can_measure=_can_measure(roofs, variant))
         except Exception as error:  # the panes show any error
-            return failed(request["variant"], error)
+            return failed(request["variant"], request["profile"], error)
 
     def _roofline(self, request: RooflineRequest) -> RooflineMessage:
         reply = RooflineMessage(
@@ -217,6 +219,10 @@ class RooflinePane(CountedPane):
             return published
         self._measured = self._measured or measured_peak()
         return self.once(variant, "measured", lambda: variant.compiled_now.roofline(self._measured))
+
+
+def _request(variant: Variant) -> LineCostsRequest:
+    return LineCostsRequest(type="line_costs", variant=variant.number, is_measured=False, profile=variant.profile_count)
 
 
 def _can_measure(roofs: Roofline, variant: Variant) -> bool:

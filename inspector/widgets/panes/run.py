@@ -274,7 +274,8 @@ class RunPane(Pane):
             if profile is not None:
                 variant.profile = profile
                 variant.profile_count += 1
-        self.context.publish(variant.message())
+        if profile is not None:
+            self.context.profiled(variant)
         self.context.publish(message)
         self.context.recorded()
 

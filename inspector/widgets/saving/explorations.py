@@ -36,7 +36,7 @@ def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
             compiles.board.answer(RunRequest(type="run", variant=variant.number, repeat=count))
         if each.profile is not None:
             variant.profile, variant.profile_count = each.profile, 1
-            compiles.board.publish(variant.message())
+            compiles.board.show_profile(variant)
 
 
 def _recorded(variant: Variant, compiles: Compiles) -> RecordedVariant:

@@ -60,7 +60,7 @@ class Recorder:
         self._asking = threading.Lock()
         self._more = threading.Event()
         self._replies: dict[int, list[SentMessage]] = {}
-        self._recorded: dict[int, Sequence[str]] = {}
+        self._recorded: dict[int, tuple[Sequence[str], int]] = {}
         self._collectives: dict[int, str] = {}
         self._is_closed = False
         _open.add(self)
@@ -181,7 +181,7 @@ class Recorder:
         """Requests the replies that the notebook stores for each variant, and again when more data was recorded for it."""
         board = self._compiles.board
         for variant in self._done:
-            recorded = board.products(variant)
+            recorded = board.products(variant), variant.profile_count
             if self._recorded.get(variant.number) != recorded and board.rows_of(variant) <= _MOST_ROWS:
                 self._recorded[variant.number] = recorded
                 self._replies[variant.number] = self._ask([variant], is_whole=False)

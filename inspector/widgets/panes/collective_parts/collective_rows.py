@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 from inspector.analysis.collectives import collective as analysis
@@ -10,6 +11,7 @@ from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.collectives.columns import COLLECTIVE_COLUMNS, CollectiveRow
 from inspector.analysis.collectives.participation import Participation
 from inspector.analysis.collectives.pricing.price import Pricing
+from inspector.analysis.profile.collective_times import collective_time
 from inspector.analysis.sharding import reshardings
 from inspector.analysis.sharding.needed_by import SplitInstructions
 from inspector.analysis.sharding.whole_arrays import WholeArrays
@@ -127,6 +129,7 @@ def rows_of(
     pricing: Pricing,
     arrays: WholeArrays | None = None,
     inside: SplitInstructions | None = None,
+    times: Mapping[str, float] | None = None,
 ) -> list[CollectiveMessage]:
     """Returns all collectives, in order.
 
@@ -135,13 +138,19 @@ def rows_of(
       pricing: the prices of these collectives on the target's links.
       arrays: arrays at the ends of the program.
       inside: instructions of the module that the partitioner received.
+      times: measured time of each instruction (`Profile.execution_times`); None without a profile.
     """
     groups = {key: _groups(who) for key, who in {id(one.who): one.who for one in program_collectives}.items()}
     changes = [reshardings.resharding(each, arrays, inside) for each in program_collectives]
     return [
-        _row(each, groups[id(each.who)], program_collectives, pricing, changed)
+        _row(each, groups[id(each.who)], program_collectives, pricing, changed, times)
         for each, changed in zip(program_collectives, changes, strict=True)
     ]
+
+
+def without(times: Mapping[str, float] | None) -> tuple[str, ...]:
+    """Returns the columns that the table leaves out: the measured times without a profile."""
+    return ("measured_s",) if times is None else ()
 
 
 def mesh_of(mesh: hlo.Mesh | None) -> MeshMessage | None:
@@ -163,11 +172,14 @@ def _row(
     program_collectives: Collectives,
     pricing: Pricing,
     changed: reshardings.Resharding | Unavailable,
+    times: Mapping[str, float] | None,
 ) -> CollectiveMessage:
     price, network = pricing.price(collective), pricing.links.network
     axes, inserted_by = collective.axes, collective.inserted_by
     source_from = collective.source_from
     estimated_s = network if isinstance(network, Unavailable) else price.estimated_s
+    measured_s = None if times is None else collective_time(collective, times)
+    row = CollectiveRow(collective, [], price.sent_bytes, estimated_s, measured_s)
     return CollectiveMessage(
         name=collective.name,
         opcode=collective.opcode,
@@ -184,7 +196,7 @@ def _row(
         operand_shapes=[str(s.without_layout()) for s in collective.operand_shapes],
         result_shapes=[str(s.without_layout()) for s in collective.result_shapes],
         executions=None if isinstance(collective.executions, Unavailable) else collective.executions,
-        cells=cells_of(COLLECTIVE_COLUMNS, CollectiveRow(collective, [], price.sent_bytes, estimated_s)),
+        cells=cells_of(COLLECTIVE_COLUMNS, row, without(times)),
         phases=list(collective.phases),
         source=source_line(collective.origin.frames),
         source_from=source_from.reason if isinstance(source_from, Unavailable) else source_from,

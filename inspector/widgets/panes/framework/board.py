@@ -171,6 +171,12 @@ class Board:
         """
         self._products.start(variant, product)
 
+    def show_profile(self, variant: Variant) -> None:
+        """Publishes the number of a variant's profile, and the panes that show its times without a request."""
+        self.publish(variant.message())
+        for pane in self._needing("profiled"):
+            self._context.later(functools.partial(self._show_times, pane, variant))
+
     def products(self, variant: Variant) -> tuple[str, ...]:
         """Returns the products that were recorded for a variant by separate compiles."""
         return self._products.shown(variant)
@@ -250,6 +256,10 @@ class Board:
     def _show_text(self, pane: Pane, lowered: Lowered, baseline: Variant) -> None:
         if baseline in self._variants:  # not lowered again in the meantime
             self.publish_all(pane.lowered(lowered, None))
+
+    def _show_times(self, pane: Pane, variant: Variant) -> None:
+        if variant in self._variants:
+            self.publish_all(pane.profiled(variant))
 
     def _fill(self, variant: Variant, compiled: CompiledProgram) -> None:
         if variant.number not in self._modules:

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from inspector.widgets.variants import Variant, Variants
     from inspector.widgets.work import Work
 
-Need = Literal["lowered", "kernels", "program", "preview", "compiled", "passes", "assembly", "buffers", "failed"]
+Need = Literal[
+    "lowered", "kernels", "program", "preview", "compiled", "passes", "assembly", "buffers", "profiled", "failed"
+]
 """The lowered program, its Pallas kernels (without any, the pane is not offered), the optimized HLO, the other results
-before code generation, the complete result, recorded products (`inspector.compilation.request.PRODUCTS`) and the error of a failure."""
+before code generation, the complete result, recorded products (`inspector.compilation.request.PRODUCTS`), measured times and the
+error of a failure."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Publisher(Protocol):
 
     def publish(self, entry: Entry) -> None: ...
     def module(self, variant: Variant) -> Module | None: ...
+    def show_profile(self, variant: Variant) -> None: ...
 
 
 class Context:
@@ -128,6 +132,10 @@ class Context:
         """Starts a variant; raises the errors of lowering."""
         return self._compiles.tune(options, target, tuning)
 
+    def profiled(self, variant: Variant) -> None:
+        """Reports that a variant has a new profile, so that panes show its times."""
+        self._publisher.show_profile(variant)
+
     def recorded(self) -> None:
         """Reports that new data of a variant was recorded, so that the notebook's stored output is updated."""
         self._compiles.refresh()
@@ -167,6 +175,10 @@ class Pane:
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Shows a compile with the product that the pane needs, after the browser requested the recording."""
+        raise NotImplementedError
+
+    def profiled(self, variant: Variant) -> Iterable[Entry]:
+        """Shows the measured times of a variant, `Variant.profile`."""
         raise NotImplementedError
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
