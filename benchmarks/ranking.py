@@ -10,6 +10,7 @@ were looked at while the rates were chosen; `OTHERS` were not.
 from __future__ import annotations
 
 import argparse
+import importlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -85,7 +86,7 @@ def _adam() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _equinox() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    import equinox as eqx
+    eqx: Any = importlib.import_module("equinox")
 
     weights, rest = eqx.partition(eqx.nn.MLP(64, 64, 512, 4, key=jax.random.key(0)), eqx.is_array)
 
@@ -96,7 +97,7 @@ def _equinox() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _diffrax() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    import diffrax
+    diffrax: Any = importlib.import_module("diffrax")
 
     def solve(y: Any, w: Any) -> Any:
         term = diffrax.ODETerm(lambda _, y, __: jnp.tanh(y @ w))
@@ -171,10 +172,10 @@ def _lstm() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _flax() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    from flax import linen as nn
+    nn: Any = importlib.import_module("flax.linen")
 
-    class Net(nn.Module):
-        @nn.compact
+    class Net(nn.Module):  # type: ignore[misc]
+        @nn.compact  # type: ignore[untyped-decorator]
         def __call__(self, x: Any) -> Any:
             for features in (32, 64):
                 x = nn.avg_pool(nn.gelu(nn.Conv(features, (3, 3))(x)), (2, 2), (2, 2))
@@ -186,7 +187,7 @@ def _flax() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _optax() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    import optax
+    optax: Any = importlib.import_module("optax")
 
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.lamb(1e-3))
     weights = {"a": f32(1024, 512), "b": f32(512, 2048), "c": f32(2048)}
@@ -200,9 +201,9 @@ def _optax() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _numpyro() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    import numpyro
-    import numpyro.distributions as dist
-    from numpyro.infer.util import log_density
+    numpyro: Any = importlib.import_module("numpyro")
+    dist: Any = importlib.import_module("numpyro.distributions")
+    log_density = importlib.import_module("numpyro.infer.util").log_density
 
     def model(x: Any, y: Any) -> None:
         w = numpyro.sample("w", dist.Normal(jnp.zeros(200), 1.0).to_event(1))
