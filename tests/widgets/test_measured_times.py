@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import gzip
 import json
 from collections.abc import Iterator, Mapping
@@ -156,6 +157,33 @@ def test_collectives_have_a_column_of_measured_times(explorer: Explorer, profile
     assert "measured_s" not in [head["name"] for head in before["columns"]]
     (row,) = after["rows"]
     assert row["cells"][names.index("measured_s")]["value"] == pytest.approx(times[row["name"]])
+
+
+def test_a_new_profile_reaches_the_collectives(explorer: Explorer, profile: Profile) -> None:
+    box = Box(explorer)
+    explorer.baseline.profile = dataclasses.replace(profile, executions=6)
+    box.all.clear()
+    try:
+        explorer._compiles.board.show_profile(explorer.baseline)
+        message = box.wait_for("collectives", program="optimized")
+    finally:
+        explorer.baseline.profile = profile
+        explorer._compiles.board.show_profile(explorer.baseline)
+    names = [head["name"] for head in message["columns"]]
+    (row,) = message["rows"]
+    assert row["cells"][names.index("measured_s")]["value"] == pytest.approx(each_execution(profile)[row["name"]] / 2)
+
+
+def test_other_work_belongs_to_no_line(explorer: Explorer, profile: Profile) -> None:
+    lowered, compiled = explorer.baseline.lowered, explorer.baseline.compiled
+    assert lowered is not None
+    copy = dataclasses.replace(profile.rows[0], opcode="", parts=(), total_s=6.0)
+    costs = lowered.line_costs(compiled, profile=dataclasses.replace(profile, rows=(*profile.rows, copy)))
+    before = lowered.line_costs(compiled, profile=profile)
+    for text in costs.listings:
+        (nowhere,) = [cost for cost in costs.on(text) if cost.line is None and cost.phase is None]
+        known = sum(cost.amounts.measured_s for cost in before.on(text) if cost.line is None and cost.phase is None)
+        assert nowhere.amounts.measured_s - known == pytest.approx(6.0 / 3 / DEVICES), text
 
 
 PAIR = """HloModule m, replica_count=2
