@@ -58,10 +58,7 @@ class Run:
     @property
     def iqr_s(self) -> float:
         """Interquartile range of the durations, in seconds; 0 for a single one."""
-        if len(self.durations_s) < 2:
-            return 0.0
-        low, _, high = statistics.quantiles(self.durations_s, n=4, method="inclusive")
-        return high - low
+        return interquartile_range(self.durations_s)
 
     @property
     def result(self) -> Any | Unavailable:
@@ -115,6 +112,14 @@ class Run:
             },
         }
         return described(repr(self), facts)
+
+
+def interquartile_range(values: Sequence[float]) -> float:
+    """Returns the interquartile range; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return high - low
 
 
 def run(

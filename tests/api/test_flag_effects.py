@@ -18,7 +18,7 @@ import inspector
 from inspector.analysis.diff.fingerprint import fingerprint
 from inspector.api import flag_effects
 from inspector.api.flag_effects import OUTCOMES, FlagEffect, ScanJob, boolean_flags, flag_effect, left_out, scan
-from inspector.api.flag_effects.effect import DELTAS, Outcome, rank
+from inspector.api.flag_effects.effect import DELTAS, EFFECT_COLUMNS, Outcome, rank, with_times
 from inspector.api.flag_effects.order import in_order, subjects
 from inspector.compilation.engine import Job
 from inspector.compilation.preview import Preview
@@ -210,6 +210,51 @@ def test_effects_are_ranked_by_time_then_communication_memory_and_code() -> None
     assert sorted(shuffled, key=rank) == expected != shuffled
 
 
+def test_measured_times_rank_first_unless_they_are_noise() -> None:
+    base = [1.0 + 0.01 * n for n in range(20)]
+    slower, noisy = [each + 0.5 for each in base], [each + 0.001 for each in base]
+    ranked = [
+        with_times(effect("slower", estimated_s=-1e-6), slower, base),
+        with_times(effect("noisy", estimated_s=-5e-6), noisy, base),
+        with_times(effect("failed", estimated_s=1e-6), Unavailable("the run failed"), base),
+    ]
+    shuffled = [ranked[n] for n in (2, 1, 0)]
+    assert sorted(shuffled, key=rank) == ranked
+    table = EFFECT_COLUMNS.data_frame(ranked)
+    assert list(table["delta_measured_s"][:2]) == [pytest.approx(0.5), 0]
+    assert table["measured_s"][0] == pytest.approx(1.595)
+    assert table["measured_spread_s"][0] == pytest.approx(0.095)
+    assert table["measured_s"].isna().tolist() == [False, False, True]
+    assert "the run failed" in table["unknown"][2]
+    assert EFFECT_COLUMNS.data_frame([effect("a", "nothing")])["measured_s"].isna().all()
+
+
+def test_programs_that_differ_run_in_turns_with_the_baseline() -> None:
+    x = jax.ShapeDtypeStruct((1 << 21,), jnp.float32)
+    lowered = inspector.lower(lambda x: ((x * 3 + 1) * x - 2) * (x + 4) * (x - 5) + x * x * 7, x)
+    values = {PASSES: ["fusion"], "xla_dump_hlo_as_text": [True]}
+    job = scan(lowered, values, target="cpu:1", measure=True, repeat=10, show_progress=False)
+    table = job.result(300).set_index("flag")
+    unfused, dump = table.loc[PASSES], table.loc["xla_dump_hlo_as_text"]
+    assert unfused["measured_s"] > unfused["delta_measured_s"] > 0, (
+        "elementwise operations that are not fused are slower"
+    )
+    assert unfused["measured_spread_s"] >= 0
+    assert dump["outcome"] == "nothing"
+    assert dump["delta_measured_s"] == 0
+    assert "that of the baseline" in dump["unknown"]
+    assert job.ranked[0].flag == PASSES
+
+
+def test_what_cannot_be_measured_is_an_error_before_any_compile(lowered: Lowered) -> None:
+    with pytest.raises(TargetError, match="can only be compiled for"):
+        flag_effect(lowered, PASSES, [FUSION], target="gpu:h100:1", measure=True)
+    with pytest.raises(ParameterError, match="repeat=2: expected a number of executions, at least 6"):
+        scan(lowered, [KILLER], target="cpu", measure=True, repeat=2)
+    with pytest.raises(OptionError, match="measure"):
+        scan(lowered, [KILLER], target="cpu", measure=1)  # type: ignore[arg-type]
+
+
 def test_differences_in_time_are_those_of_the_rooflines() -> None:
     x = jax.ShapeDtypeStruct((512, 512), jnp.bfloat16)
     lowered = inspector.lower(lambda x, y: jnp.tanh(x @ y) * y, x, x, target="gpu:h100:1")
@@ -280,7 +325,7 @@ def test_cancel_and_resume(lowered: Lowered, engine: WorkerEngine) -> None:
     assert list(table["flag"]) == ["xla_dump_hlo_as_text"]
     assert [*table.columns] == [
         "flag", "value", "outcome", "hlo", "memory", "cost", "code", "headline", "instructions", "changed_instructions",
-        *(f"delta_{name}" for name in DELTAS), "compile_s", "error", "warnings", "unknown",
+        *(f"delta_{name}" for name in DELTAS), "measured_s", "measured_spread_s", "compile_s", "error", "warnings", "unknown",
     ]  # fmt: skip
     assert job.cancel()
     assert scripted.stopped.is_set()

@@ -21,19 +21,29 @@ from inspector.api.flag_effects.order import in_order
 from inspector.api.flag_effects.trials import Trial, trials
 from inspector.api.flag_effects.trials import boolean_flags as boolean_flags
 from inspector.api.flag_effects.trials import left_out as left_out
-from inspector.api.flag_effects.variants import Laboratory, OverError, ScanLimits, check_isolated, cores
+from inspector.api.flag_effects.variants import (
+    Laboratory,
+    OverError,
+    ScanLimits,
+    check_isolated,
+    check_runnable,
+    cores,
+)
 from inspector.api.progress import Quiet, background_progress
 from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.engines.choice import chosen_engine
-from inspector.errors import OptionError, check_bool
+from inspector.errors import OptionError, ParameterError, check_bool
 from inspector.platforms import Peak
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered
+from inspector.support.notebook import short
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_FEWEST_EXECUTIONS = 6  # of which `execution/comparison.py` computes a confidence interval
 
 
 def flag_effect(
@@ -46,6 +56,8 @@ def flag_effect(
     engine: EngineLike | None = None,
     time_limit_s: float | None = 60.0,
     peak: Peak | None = None,
+    measure: bool = False,
+    repeat: int = 20,
 ) -> pd.DataFrame:
     """Compiles a program with each value of a flag and reports the changes.
 
@@ -59,6 +71,10 @@ def flag_effect(
       time_limit_s: seconds after which a compile is stopped; None for no limit.
       peak: the roofs of estimated times; None for the published ones of the target. For a CPU, pass
         `inspector.measured_peak()`.
+      measure: run the programs that differ, in turns with the baseline, and add the columns `measured_s`,
+        `measured_spread_s` (interquartile range) and `delta_measured_s`, which is 0 unless the 95% confidence intervals of
+        both medians are apart. Inputs are generated.
+      repeat: measured executions of each program, at least 6.
 
     Returns:
       One row per value, in order, with the columns of `ScanJob.table`.
@@ -66,17 +82,19 @@ def flag_effect(
     Raises:
       UnknownFlagError, FlagTypeError: an invalid flag or value; nothing is compiled.
       OptionError: no values for a flag whose type has too many to try, or `values` is not a list.
-      ParameterError: `lowered` is not a `Lowered`.
+      ParameterError: `lowered` is not a `Lowered`, or `repeat` is not a number of executions.
+      TargetError: the program should be measured, and the target is not attached.
       CompilationError: the baseline cannot be compiled.
     """
     check_lowered(lowered)
     check_time_limit(time_limit_s)
     base = Options.of(options)
     tried = trials({flag: values} if values is not None else [flag], base)
-    limits = ScanLimits(has_code=True, trial_s=time_limit_s)
+    executions = _executions(Target.parse(target), measure, repeat)
+    limits = ScanLimits(has_code=True, trial_s=time_limit_s, executions=executions)
     laboratory = Laboratory(lowered, Target.parse(target), base, chosen_engine(engine), limits, peak=peak)
     try:
-        return EFFECT_COLUMNS.data_frame(laboratory.effect(name, value) for name, value in tried)
+        return EFFECT_COLUMNS.data_frame(laboratory.measured([laboratory.effect(*trial) for trial in tried]))
     finally:
         laboratory.close()
 
@@ -93,6 +111,8 @@ def scan(
     machine_code: bool = False,
     show_progress: bool = True,
     peak: Peak | None = None,
+    measure: bool = False,
+    repeat: int = 20,
 ) -> ScanJob:
     """Finds the flags that matter for a program: tries each in the background, on several cores.
 
@@ -115,6 +135,8 @@ def scan(
         and `xla_gpu_ftz`. Otherwise such flags are "unknown".
       show_progress: show the bar in a notebook.
       peak: as for `flag_effect`.
+      measure: as for `flag_effect`, after all compiles; the rows are then sorted by measured time first. Implies `machine_code`.
+      repeat: as for `flag_effect`.
 
     Returns:
       The job: `table()` has the rows so far, `result()` waits for all of them, `cancel()` stops it, `resume()` continues.
@@ -123,8 +145,8 @@ def scan(
       UnknownFlagError, FlagTypeError: an invalid flag or value; nothing is compiled.
       OptionError: a flag whose type has too many values to try, or `flags` names no flag; or a boolean that is not one.
       ValueError: an invalid time limit.
-      ParameterError: `lowered` is not a `Lowered`.
-      TargetError: no worker can compile the program, and in this process a flag that crashes XLA would end the process.
+      ParameterError: `lowered` is not a `Lowered`, or `repeat` is not a number of executions.
+      TargetError: the program should be measured, and the target is not attached; or no worker can compile the program, and in this process a flag that crashes XLA would end the process.
     """
     check_lowered(lowered)
     check_time_limit(time_limit_s)
@@ -136,13 +158,29 @@ def scan(
     tried = trials(names if isinstance(names, Iterable) and not isinstance(names, str) else [names], base)
     if engine is None:
         check_isolated(lowered.program, Target.parse(target))
-    limits = ScanLimits(machine_code, time_limit_s, "auto" if trial_limit_s is None else trial_limit_s)
+    executions = _executions(Target.parse(target), measure, repeat)
+    has_code = machine_code or executions > 0
+    limits = ScanLimits(has_code, time_limit_s, "auto" if trial_limit_s is None else trial_limit_s, executions)
     return ScanJob(
         _Scan(
             lowered, Target.parse(target), base, chosen_engine(engine), limits, tried,
             is_ordered=flags is not None, has_bar=show_progress, peak=peak,
         )
     )  # fmt: skip
+
+
+def _executions(target: Target, measure: bool, repeat: int) -> int:
+    """Returns the number of measured executions, 0 for none, after checks."""
+    check_bool("measure", measure, OptionError)
+    count: Any = repeat  # a user's, whatever the annotation says
+    if isinstance(count, bool) or not isinstance(count, int) or count < _FEWEST_EXECUTIONS:
+        raise ParameterError(
+            f"repeat={short(repeat)}: expected a number of executions, at least {_FEWEST_EXECUTIONS}. Fewer cannot separate a"
+            " difference from noise."
+        )
+    if measure:
+        check_runnable(target)
+    return repeat if measure else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -218,15 +256,15 @@ class ScanJob(Job["pd.DataFrame"]):
     def table(self) -> pd.DataFrame:
         """Returns the effects so far, the most important first.
 
-        They are sorted by the difference in estimated time, then in exposed communication, peak memory and code size. Values
-        that change nothing follow, then failures.
+        They are sorted by the difference in measured time, if it was measured, then in estimated time, exposed communication,
+        peak memory and code size. Values that change nothing follow, then failures.
 
         Returns:
           One row per value tried, and after the time limit one per value that was not: `flag`, `value`, `outcome` (one of
           `OUTCOMES`), `hlo, memory, cost, code` (True if changed), `headline` (the structural change), `instructions` (the
-          change in instruction counts), `changed_instructions`, then the differences from the baseline `estimated_s, exposed_s,
-          peak_bytes, temp_bytes, generated_code_bytes, flops, bytes_accessed, kernels, collectives` (executed kernels and
-          collectives), each prefixed with `delta_`, and `compile_s`, `error`, `warnings`. Unknown numbers are missing, with the
+          change in instruction counts), `changed_instructions`, then the differences from the baseline `measured_s, estimated_s,
+          exposed_s, peak_bytes, temp_bytes, generated_code_bytes, flops, bytes_accessed, kernels, collectives` (executed kernels and
+          collectives), each prefixed with `delta_`, `measured_s`, `measured_spread_s` (missing unless measured), `compile_s`, `error`, `warnings`. Unknown numbers are missing, with the
           reason in `unknown`.
         """
         return EFFECT_COLUMNS.data_frame(self.rows)
@@ -271,6 +309,11 @@ class ScanJob(Job["pd.DataFrame"]):
             thread.join()
         if self._error is not None:
             raise self._error
+        if self._request.limits.executions:
+            self.advance("measuring")
+            effects = self._laboratory.measured(self.effects)
+            with self._lock:
+                self._effects = effects
 
     def _try_some(self, waiting: Iterator[tuple[int, Trial]]) -> None:
         """Tries values that no other thread tries, until none is left."""

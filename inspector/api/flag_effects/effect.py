@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import FlagValue
 from inspector.compilation.preview import Preview
 from inspector.errors import Partial, Unavailable
+from inspector.execution.comparison import speed
+from inspector.execution.run import interquartile_range
 from inspector.platforms import Peak
 from inspector.stages.estimates import Estimate, estimate
 from inspector.support.columns import TableColumn, TableDescription
@@ -32,16 +35,27 @@ were compared.
 """
 
 DELTAS = (
-    "estimated_s", "exposed_s", "peak_bytes", "temp_bytes", "generated_code_bytes", "flops", "bytes_accessed", "kernels",
+    "measured_s", "estimated_s", "exposed_s", "peak_bytes", "temp_bytes", "generated_code_bytes", "flops", "bytes_accessed", "kernels",
     "collectives",
 )  # fmt: skip
-"""Numbers of which a row has the difference to the baseline: estimated times, `Memory`, `Cost`, and what the device executes."""
+"""Numbers of which a row has the difference to the baseline: times, `Memory`, `Cost`, and what the device executes."""
 
-RANKED_BY = ("estimated_s", "exposed_s", "peak_bytes", "generated_code_bytes", "bytes_accessed", "flops", "temp_bytes")
+RANKED_BY = (
+    "measured_s",
+    "estimated_s",
+    "exposed_s",
+    "peak_bytes",
+    "generated_code_bytes",
+    "bytes_accessed",
+    "flops",
+    "temp_bytes",
+)
 """The order of importance of differences."""
 
 _NOT_COMPILED = Unavailable("it could not be compiled")
 _NO_CODE_TIME = Unavailable("it was not compiled to machine code", "use flag_effect or scan(machine_code=True)")
+_SAME = Unavailable("the compiled program is that of the baseline")
+_EARLIER = Unavailable("it was compiled before the scan was resumed", "scan this flag again")
 _NOT_TRIED = Unavailable("it was not tried", "continue with ScanJob.resume()")
 
 Found = CompiledProgram | Preview
@@ -62,6 +76,8 @@ class FlagEffect:
         configuration changed.
       deltas: differences from the baseline by the names in `DELTAS`; empty for a failure.
       compile_s: XLA's compile time in seconds, if it compiled to machine code.
+      measured_s: median measured duration of an execution, in seconds; None if no measurement was requested.
+      measured_spread_s: interquartile range of these durations, in seconds; None as for `measured_s`.
       error: the error; "" for none.
       warnings: warnings of this compile that the baseline lacks, e.g. about an unknown pass name.
     """
@@ -78,6 +94,8 @@ class FlagEffect:
     changed_instructions: int = 0
     deltas: Mapping[str, float | Unavailable] = dataclasses.field(default_factory=dict)
     compile_s: float | Unavailable = _NOT_COMPILED
+    measured_s: float | Unavailable | None = None
+    measured_spread_s: float | Unavailable | None = None
     error: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -155,6 +173,53 @@ def compare(
         compile_s=_compile_s(program),
         warnings=tuple(warning for warning in warnings if warning not in baseline.warnings),
     )
+
+
+def is_measurable(effect: FlagEffect) -> bool:
+    """Reports whether a value gave a program that may differ from the baseline's."""
+    return effect.outcome in (*_ASPECT_OUTCOMES, "unknown")
+
+
+def with_times(
+    effect: FlagEffect, durations_s: Sequence[float] | Unavailable, baseline_s: Sequence[float] | Unavailable
+) -> FlagEffect:
+    """Returns an effect with measured times.
+
+    The difference from the baseline is 0 if the 95% confidence intervals of both medians overlap.
+
+    Args:
+      effect: the effect.
+      durations_s: durations of the executions with the flag, in seconds.
+      baseline_s: durations of those without it, measured in turns with the others.
+    """
+    if isinstance(durations_s, Unavailable):
+        absent = durations_s
+        deltas = {**effect.deltas, "measured_s": absent}
+        return dataclasses.replace(effect, measured_s=absent, measured_spread_s=absent, deltas=deltas)
+    median = statistics.median(durations_s)
+    return dataclasses.replace(
+        effect,
+        measured_s=median,
+        measured_spread_s=interquartile_range(durations_s),
+        deltas={**effect.deltas, "measured_s": _measured_delta(durations_s, baseline_s)},
+    )
+
+
+def unmeasured(effect: FlagEffect) -> FlagEffect:
+    """Returns an effect whose program was not measured, with the reason: it is the baseline's, or it is not available."""
+    if effect.outcome == "nothing":
+        deltas = {**effect.deltas, "measured_s": 0.0}
+        return dataclasses.replace(effect, measured_s=_SAME, measured_spread_s=_SAME, deltas=deltas)
+    return with_times(effect, _EARLIER if is_measurable(effect) else _absence(effect), ())
+
+
+def _measured_delta(durations_s: Sequence[float], baseline_s: Sequence[float] | Unavailable) -> float | Unavailable:
+    if isinstance(baseline_s, Unavailable):
+        return baseline_s
+    compared = speed(durations_s, baseline_s)
+    if isinstance(compared, Unavailable):
+        return compared
+    return statistics.median(durations_s) - statistics.median(baseline_s) if compared.is_known else 0.0
 
 
 def _outcome(changed: Mapping[str, bool | Unavailable]) -> Outcome:
@@ -236,8 +301,8 @@ def _changed(aspect: str) -> TableColumn[FlagEffect]:
 
 
 def _delta(name: str) -> TableColumn[FlagEffect]:
-    def value(effect: FlagEffect) -> float | Unavailable:
-        return effect.deltas.get(name, _absence(effect))
+    def value(effect: FlagEffect) -> float | Unavailable | None:
+        return effect.deltas.get(name, None if name == "measured_s" else _absence(effect))
 
     if name not in _TITLES:
         return TableColumn(f"delta_{name}", "float", value)
@@ -248,8 +313,10 @@ def _delta(name: str) -> TableColumn[FlagEffect]:
     )  # fmt: skip
 
 
-def _change_text(change: float | Unavailable, unit: Unit) -> str:
+def _change_text(change: float | Unavailable | None, unit: Unit) -> str:
     """Formats a difference: "+2 ms", "=" for none, "≈ " before an estimate with unknown parts."""
+    if change is None:
+        return ""
     if isinstance(change, Unavailable):
         return "unknown"
     about = "≈ " if isinstance(change, Partial) else ""
@@ -277,6 +344,8 @@ EFFECT_COLUMNS: TableDescription[FlagEffect] = TableDescription(
     TableColumn("headline", "text", lambda effect: effect.headline, "difference", views=("data_frame", "command_line")),
     TableColumn("instructions", "text", lambda effect: effect.instructions),
     TableColumn("changed_instructions", "int", lambda effect: effect.changed_instructions),
+    TableColumn("measured_s", "float", lambda effect: effect.measured_s),
+    TableColumn("measured_spread_s", "float", lambda effect: effect.measured_spread_s),
     TableColumn("compile_s", "float", lambda effect: effect.compile_s),
     TableColumn("error", "text", lambda effect: effect.error),
     TableColumn("warnings", "text", lambda effect: "\n".join(effect.warnings)),

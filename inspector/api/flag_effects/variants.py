@@ -10,11 +10,21 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from inspector.analysis.diff.fingerprint import fingerprint, reliable
-from inspector.api.flag_effects.effect import Baseline, FailedEffect, FlagEffect, Found, compare, failed
+from inspector.api.flag_effects.effect import (
+    Baseline,
+    FailedEffect,
+    FlagEffect,
+    Found,
+    compare,
+    failed,
+    is_measurable,
+    unmeasured,
+    with_times,
+)
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import TRIES, Engine, Job
 from inspector.compilation.options.options import FlagValue, Options
@@ -22,6 +32,7 @@ from inspector.compilation.program import Program
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
 from inspector.engines.assemble import request_warnings
+from inspector.engines.choice import engine_for
 from inspector.errors import (
     CancelledError,
     InspectorError,
@@ -30,6 +41,7 @@ from inspector.errors import (
     WorkerDiedError,
     WorkerLostError,
 )
+from inspector.execution.interleaved import run_interleaved
 from inspector.hlo.module import Module
 from inspector.platforms import Peak
 from inspector.stages.estimates import estimate
@@ -50,11 +62,13 @@ class ScanLimits:
       has_code: compile to machine code; otherwise compiles stop when the optimized HLO is known and counted.
       total_s: time limit of all compiles in seconds, None for none.
       trial_s: time limit of each compile in seconds; "auto" for a multiple of the baseline's time, None for none.
+      executions: number of measured executions of each program; 0 to measure none. Needs `has_code`.
     """
 
     has_code: bool
     total_s: float | None = None
     trial_s: float | Literal["auto"] | None = "auto"
+    executions: int = 0
 
 
 class OverError(Exception):
@@ -103,6 +117,8 @@ class Laboratory:
         self._trial_s = None if limits.trial_s == "auto" else limits.trial_s
         self._lock = threading.Lock()
         self._jobs: set[Job[CompiledProgram]] = set()
+        self._compiled: dict[tuple[str, str], CompiledProgram] = {}
+        """Programs to measure, by flag and value."""
         self._stopped = False
 
     @property
@@ -155,7 +171,42 @@ class Laboratory:
         result = self._attempt(options)
         if isinstance(result, FailedEffect):
             return failed(flag, value, result)
-        return compare(flag, value, self._baseline, result, self._warnings(result, options))
+        effect = compare(flag, value, self._baseline, result, self._warnings(result, options))
+        if self._limits.executions and is_measurable(effect) and isinstance(result, CompiledProgram):
+            with self._lock:
+                self._compiled[flag, str(value)] = result
+        return effect
+
+    def measured(self, effects: Sequence[FlagEffect]) -> list[FlagEffect]:
+        """Returns effects with measured times, if these are requested. No compile may run meanwhile.
+
+        The baseline and the programs that differ from it run in turns.
+
+        Raises:
+          CancelledError: `stop` was called.
+        """
+        if not self._limits.executions or self._baseline is None:
+            return list(effects)
+        base = self._baseline.program
+        assert isinstance(base, CompiledProgram), "measured programs are compiled to machine code"
+        engine = engine_for(self._user_engine, base.program, base.target)
+        found = run_interleaved(
+            [base, *self._compiled.values()], engine, repeat=self._limits.executions, is_over=self._is_over
+        )
+        times = dict(zip(self._compiled, found[1:], strict=True))
+        return [
+            with_times(each, times[each.flag, str(each.value)], found[0])
+            if (each.flag, str(each.value)) in times
+            else each
+            if each.measured_s is not None
+            else unmeasured(each)
+            for each in effects
+        ]
+
+    def _is_over(self) -> bool:
+        if self._stopped:
+            raise CancelledError("The scan was canceled.")
+        return time.monotonic() >= self._until
 
     def stop(self) -> None:
         """Cancels the running compiles. May be called from any thread."""
@@ -257,6 +308,19 @@ class Laboratory:
         ):  # the code is not asked for, but that there can be none is worth knowing
             job.result(_GRACE_S)
         return preview
+
+
+def check_runnable(target: Target) -> None:
+    """Refuses to measure programs that cannot run.
+
+    Raises:
+      TargetError: the target's device is not attached.
+    """
+    if target.is_absent or target.jax:
+        raise TargetError(
+            f"measure=True runs the program, but {target} can only be compiled for. Use an attached device or cpu:N, or"
+            " measure=False to rank by the estimated time."
+        )
 
 
 def check_isolated(program: Program, target: Target) -> None:
