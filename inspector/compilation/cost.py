@@ -226,6 +226,12 @@ def _read(operand: int) -> str:
     return f"{_BYTES}{operand}{{}}"
 
 
+@functools.cache
+def _written(result: int) -> str:
+    """Returns XLA's name for the bytes that are written to an array of a tuple."""
+    return f"{_BYTES}out{{{result}}}"
+
+
 def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
     """Returns the cost of one execution of the module."""
     names = module.columns.names
@@ -395,6 +401,11 @@ def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None
     if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU
         moved_by_all = counts.get(_BYTES, 0.0) if touched_bytes is None else touched_bytes
         return moved_by_all, moved_by_all
+    if instruction.shape.is_tuple and instruction.opcode == "fusion":  # XLA also counts the bytes of each result
+        parts = {_written(n): each for n, each in enumerate(instruction.shape.tuple_shapes)}
+        if parts.keys() <= counts.keys():
+            del shapes[f"{_BYTES}out{{}}"]
+            shapes |= parts
     moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}
     if instruction.opcode == "copy-start":  # its result contains the operand again
         shapes[f"{_BYTES}out{{}}"] = instruction.shape.tuple_shapes[0]

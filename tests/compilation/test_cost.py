@@ -272,6 +272,34 @@ def test_vector_memory_is_not_main_memory() -> None:
     assert whole.main_memory_bytes == whole.bytes_accessed
 
 
+TWO_MEMORIES = """HloModule two_memories
+
+inside {
+  stack = f32[16,1024,1024]{2,1,0:T(8,128)S(1)} parameter(0)
+  x = f32[1024,1024]{1,0:T(8,128)} parameter(1)
+  zero = s32[] constant(0)
+  row = f32[1,1024,1024]{2,1,0:T(8,128)S(1)} parameter(2)
+  changed = f32[16,1024,1024]{2,1,0:T(8,128)S(1)} dynamic-update-slice(stack, row, zero, zero, zero)
+  negated = f32[1024,1024]{1,0:T(8,128)} negate(x)
+  ROOT both = (f32[16,1024,1024]{2,1,0:T(8,128)S(1)}, f32[1024,1024]{1,0:T(8,128)}) tuple(changed, negated)
+}
+
+ENTRY main {
+  stack = f32[16,1024,1024]{2,1,0:T(8,128)S(1)} parameter(0)
+  x = f32[1024,1024]{1,0:T(8,128)} parameter(1)
+  row = f32[1,1024,1024]{2,1,0:T(8,128)S(1)} parameter(2)
+  ROOT f = (f32[16,1024,1024]{2,1,0:T(8,128)S(1)}, f32[1024,1024]{1,0:T(8,128)}) fusion(stack, x, row), kind=kLoop, calls=inside
+}
+"""
+
+
+def test_each_result_of_a_fusion_is_written_to_its_memory() -> None:
+    cost = counted(module_of(TWO_MEMORIES))["f"]
+    # x and its negation; the slice and the array that it replaces a part of are in vector memory
+    assert cost.main_memory_bytes == pytest.approx(2 * 1024 * 1024 * 4, rel=0.01)
+    assert cost.bytes_accessed == pytest.approx(4 * 1024 * 1024 * 4, rel=0.01)
+
+
 FUSED = """HloModule fused
 
 inside {

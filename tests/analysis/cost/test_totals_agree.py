@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
-from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
@@ -23,20 +23,15 @@ from inspector.errors import Unavailable
 from inspector.hlo.backend_config import collective_algorithm, estimated_cycles
 from inspector.hlo.execution_counts import executions
 from inspector.platforms import Peak
-from inspector.stages.compiled import Compiled
+from inspector.stages.compiled import Compiled, instruction_costs
 from inspector.widgets.panes.collective_parts.collective_rows import rows_of
 from inspector.widgets.panes.collective_parts.price import ESTIMATE, PricedProgram, PriceRequest, priced
 from tests.absent import needs_tpu
+from tests.analysis.cost.fixes import MESH, Build, array, fixes
 from tests.modules import module_of
 
-MESH = AbstractMesh((8,), ("data",), axis_types=(AxisType.Auto,))
 TARGET = "tpu:v5e:4x2"  # on which JAX places the devices of a mesh of 8 as a ring
-WHOLE = P()
 CLOCK = 1.5e9  # Hz, of a v5e: 197 Tflop/s over 4 units of 128 x 128
-
-
-def array(*shape: int, spec: P = WHOLE, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(MESH, spec))
 
 
 def compiled(fun: Callable[..., Any], *args: Any) -> Compiled:
@@ -132,6 +127,67 @@ def test_roofline_and_schedule_and_cycles_rank_a_fix_alike(fix: str) -> None:
     assert course == pytest.approx(roof)
     assert (roof < -0.01) if BETTER[fix] else (roof > 0.01)
     assert cycles <= 0 if BETTER[fix] else cycles > 0
+
+
+def by_cycles(found: Compiled) -> float:
+    """The seconds of libtpu's cycles, of copies, for which it estimates none, and of waits for links."""
+    module, costs, shown = found.module(), instruction_costs(found), found.schedule()
+    peak = peak_of(found.target, found.devices)
+    assert isinstance(peak, Peak)
+    assert not isinstance(peak.clock, Unavailable)
+    assert not isinstance(shown, Unavailable)
+    runs, seconds = executions(module), shown.exposed_s
+    for each in module.instructions():
+        often = runs.get(each.computation.name, 1)
+        if isinstance(often, Unavailable):
+            continue
+        cycles = estimated_cycles(each)
+        if not isinstance(cycles, Unavailable):
+            seconds += often * cycles / peak.clock.per_s
+        elif each.opcode == "copy-start":
+            moved = costs[each.name].main_memory_bytes
+            assert not isinstance(moved, Unavailable)
+            seconds += often * moved / peak.memory_bytes_per_s
+    return seconds
+
+
+FIXES = [
+    pytest.param(target, pair, id=f"{target}-{kind}-{name}")
+    for target in ("tpu:v5e:4x2", "tpu:v6e:4x2")
+    for kind, pairs_of in fixes().items()
+    for name, pair in pairs_of.items()
+]
+
+
+@needs_tpu
+@pytest.mark.slow
+@pytest.mark.parametrize(("target", "pair"), FIXES)
+def test_totals_of_a_fix_move_the_same_way(target: str, pair: tuple[Build, Build]) -> None:
+    before, after = (build(target) for build in pair)
+    roofs = [float(each.roofline().total.least_s) for each in (before, after)]  # type: ignore[arg-type]
+    courses = [each.schedule() for each in (before, after)]
+    assert [each.seconds for each in courses] == pytest.approx(roofs)  # type: ignore[union-attr]
+    roof, cycles = roofs[1] / roofs[0] - 1, by_cycles(after) / by_cycles(before) - 1
+    assert abs(roof) > 0.002
+    assert roof * cycles > 0
+
+
+@needs_tpu
+@pytest.mark.parametrize("target", ["tpu:v5e:1x1", "tpu:v6e:1x1"])
+def test_fills_take_the_time_of_writing_them(target: str) -> None:
+    def fills(x: Any) -> Any:
+        wide = lax.dynamic_update_slice(jnp.zeros((4096, 2048)), x, (8, 0))
+        return jnp.zeros((4096, 2048)), lax.iota(jnp.int32, 1 << 23), wide, jnp.full((8192, 2048), 2, jnp.bfloat16)
+
+    x = jax.ShapeDtypeStruct((8, 2048), jnp.float32)
+    found = inspector.lower(fills, x, target=target).compile(target=target)
+    peak = peak_of(found.target, found.devices)
+    assert isinstance(peak, Peak)
+    points = found.roofline().points
+    assert {point.opcode for point in points} == {"broadcast", "iota", "pad"}
+    written_s = (32 << 20) / peak.memory_bytes_per_s
+    assert all(written_s <= float(point.least_s) < 12 * written_s for point in points)  # libtpu's cycles for bfloat16
+    assert by_cycles(found) == pytest.approx(float(found.roofline().total.least_s))  # type: ignore[arg-type]
 
 
 @needs_tpu
