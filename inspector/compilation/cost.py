@@ -44,6 +44,7 @@ Number = float | Unavailable
 _BYTES, _OPERATIONS = "bytes accessed", ("flops", "transcendentals")
 _POINTER_BYTES = 8
 _UNTILED = 8 * 128
+_HOST = 5  # memory space (xla/layout.h)
 _NAMES_SHOWN = 3
 
 # Custom calls that only mark something for the compiler: the device does nothing for them.
@@ -106,9 +107,11 @@ class InstructionCost(Cost):
     Attributes:
       main_memory_bytes: the part of `bytes_accessed` in the main memory: on TPUs, without values
         in vector memory.
+      host_bytes: the part of `bytes_accessed` in the memory of the host, which a device reaches over PCIe.
     """
 
     main_memory_bytes: float | Unavailable
+    host_bytes: float | Unavailable = 0.0
 
 
 _NUMBERS = tuple(field.name for field in dataclasses.fields(InstructionCost))
@@ -378,9 +381,9 @@ def _single_cost(
             return InstructionCost(declared["flops"], declared["transcendentals"], moved, moved)
         unknown = Unavailable(f"XLA reports no cost for a call to {instruction.custom_call_target!r}")
         return InstructionCost(unknown, unknown, unknown, unknown)
-    moved, main = _bytes(instruction, counts, touched_bytes)
+    moved, main, host = _bytes(instruction, counts, touched_bytes)
     flops, transcendentals = _fused(calls, operations, counts.get("transcendentals", 0.0))
-    return InstructionCost(flops, transcendentals, moved, main)
+    return InstructionCost(flops, transcendentals, moved, main, host)
 
 
 def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -> tuple[float, float]:
@@ -392,15 +395,25 @@ def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -
     return partial(flops, (*missing(flops), *unknown), (flops,)), AtLeast(transcendentals, unknown)
 
 
-def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None) -> tuple[float, float]:
-    """Returns the bytes accessed, with tiled arrays in whole tiles, and the part of them in the main memory."""
+def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None) -> tuple[float, float, float]:
+    """Returns the bytes accessed, with tiled arrays in whole tiles, and the parts of them in the main and the host's memory."""
     operands = instruction.operands
     shapes = {_read(n): operand.shape for n, operand in enumerate(operands)}
     shapes[f"{_BYTES}out{{}}"] = instruction.shape
     leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
     if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU
         moved_by_all = counts.get(_BYTES, 0.0) if touched_bytes is None else touched_bytes
-        return moved_by_all, moved_by_all
+        if not any(map(_in_host_memory, leaves)):
+            return moved_by_all, moved_by_all, 0.0
+        host = (
+            _copied(instruction, _in_host_memory)
+            if instruction.opcode == "copy-start"
+            else sum(
+                counts[name] * _part_in(shape, _in_host_memory) for name, shape in shapes.items() if name in counts
+            )
+        )
+        host = 0.0 if instruction.opcode == "copy-done" else min(float(host), moved_by_all)
+        return moved_by_all, moved_by_all - host, host
     if instruction.shape.is_tuple and instruction.opcode == "fusion":  # XLA also counts the bytes of each result
         parts = {_written(n): each for n, each in enumerate(instruction.shape.tuple_shapes)}
         if parts.keys() <= counts.keys():
@@ -408,22 +421,35 @@ def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None
             shapes |= parts
     moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}
     if instruction.opcode == "copy-start":  # its result contains the operand again
-        shapes[f"{_BYTES}out{{}}"] = instruction.shape.tuple_shapes[0]
-        copied = [leaf for shape in shapes.values() for leaf in shape.leaves if _in_main_memory(leaf)]
-        main = float(sum(map(_tpu_bytes, copied)))
+        main, host = _copied(instruction, _in_main_memory), _copied(instruction, _in_host_memory)
+    elif instruction.opcode == "copy-done":
+        main = host = 0.0
     else:
-        main = sum(value * _main_part(shapes[name]) for name, value in moved.items())
-    return sum(moved.values()), 0.0 if instruction.opcode == "copy-done" else main
+        main, host = (
+            sum(value * _part_in(shapes[name], is_in) for name, value in moved.items())
+            for is_in in (_in_main_memory, _in_host_memory)
+        )
+    return sum(moved.values()), main, host
 
 
-def _main_part(shape: Shape) -> float:
-    """Returns the fraction of a value in the main memory."""
-    main = sum(_tpu_bytes(leaf) for leaf in shape.leaves if _in_main_memory(leaf))
-    return main / max(1, sum(map(_tpu_bytes, shape.leaves)))
+def _copied(start: Instruction, is_in: Callable[[Shape], bool]) -> float:
+    """Returns the bytes that a copy-start reads from and writes to a memory."""
+    ends = (start.shape.tuple_shapes[0], *(operand.shape for operand in start.operands))
+    return float(sum(_tpu_bytes(leaf) for shape in ends for leaf in shape.leaves if is_in(leaf)))
+
+
+def _part_in(shape: Shape, is_in: Callable[[Shape], bool]) -> float:
+    """Returns the fraction of a value that is in a memory."""
+    inside = sum(_tpu_bytes(leaf) for leaf in shape.leaves if is_in(leaf))
+    return inside / max(1, sum(map(_tpu_bytes, shape.leaves))) if inside else 0.0
 
 
 def _in_main_memory(leaf: Shape) -> bool:
     return leaf.layout is None or leaf.layout.memory_space == 0
+
+
+def _in_host_memory(leaf: Shape) -> bool:
+    return leaf.layout is not None and leaf.layout.memory_space == _HOST
 
 
 def _padded(counted: float, shape: Shape) -> float:

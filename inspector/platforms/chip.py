@@ -68,6 +68,7 @@ class Peak:
       clock: cycles per second that the compiler's estimates (`hlo.backend_config.estimated_cycles`) refer to.
       caches: a CPU's caches, smallest first; () for other chips.
       links_from: the publication of the links; "" if it is `source`.
+      host: bytes per second in one direction between the chip and the memory of its host.
     """
 
     chip: str
@@ -87,6 +88,7 @@ class Peak:
     clock: Rate | Unavailable = NO_CLOCK
     caches: tuple[CacheLevel, ...] = ()
     links_from: str = ""
+    host: Rate | Unavailable = NOT_PUBLISHED
 
     @property
     def links_source(self) -> str:

@@ -16,7 +16,7 @@ jax-ml.github.io/scaling-book/tpus: 45 GB/s in one direction of each of the 6 li
 import dataclasses
 from collections.abc import Mapping
 
-from inspector.platforms.chip import GIB, MIB, TERA, Chip, Peak, Rate, Vmem
+from inspector.platforms.chip import GIB, GIGA, MIB, TERA, Chip, Peak, Rate, Vmem
 from inspector.platforms.platform import SCRATCH, Platform
 from inspector.platforms.topologies import Slices
 
@@ -27,6 +27,7 @@ _REGISTER = 8 * 128  # values of 4 bytes
 _ALUS = 4  # for each value
 _ACCESSES = 3 + 1  # registers loaded from and stored to vector memory in a cycle
 _SCALING_BOOK = "https://jax-ml.github.io/scaling-book/tpus"
+_HOST_GIGA, _HOST_GIGA_V6E = 15, 32  # of a chip, in one direction
 _BOOK = f"{_SCALING_BOOK}, appendix"
 
 
@@ -54,6 +55,7 @@ def _peak(
         vector=Rate(registers * _ALUS, f"{per_cycle.format(f'{_ALUS} ALUs')}; {_BOOK}"),
         transcendental=Rate(registers, f"{per_cycle.format('1 unit')}, assumed: no source has the number of units"),
         vmem=Rate(registers * _ACCESSES * 4, f"{per_cycle.format(f'4 bytes x {_ACCESSES} registers')}; {_BOOK}"),
+        host=Rate((_HOST_GIGA_V6E if chip == "v6e" else _HOST_GIGA) * GIGA, f"PCIe of a chip; {_SCALING_BOOK}"),
         clock=Rate(clock, f"bf16 peak / ({cores} x {_MATRIX_UNITS} x {side}² multipliers x 2 FLOPs); {source}"),
     )
 

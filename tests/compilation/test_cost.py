@@ -300,6 +300,29 @@ def test_each_result_of_a_fusion_is_written_to_its_memory() -> None:
     assert cost.bytes_accessed == pytest.approx(4 * 1024 * 1024 * 4, rel=0.01)
 
 
+ON_HOST = """HloModule on_host
+
+ENTRY main {{
+  x = f32[1024,1024]{{1,0{tiles}S(5)}} parameter(0)
+  start = (f32[1024,1024]{{1,0{tiles}}}, f32[1024,1024]{{1,0{tiles}S(5)}}, u32[]) copy-start(x)
+  here = f32[1024,1024]{{1,0{tiles}}} copy-done(start)
+  sine = f32[1024,1024]{{1,0{tiles}}} sine(here)
+  ROOT back = f32[1024,1024]{{1,0{tiles}S(5)}} copy(sine)
+}}
+"""
+
+
+@pytest.mark.parametrize("tiles", ["", ":T(8,128)"])
+def test_the_memory_of_the_host_is_not_main_memory(tiles: str) -> None:
+    size = 1024 * 1024 * 4
+    found = counted(module_of(ON_HOST.format(tiles=tiles or ":")))
+    assert [found[name].host_bytes for name in ("start", "here", "sine", "back")] == [size, 0, 0, size]
+    assert found["back"].main_memory_bytes == size
+    assert found["sine"].main_memory_bytes == 2 * size
+    if tiles:
+        assert found["start"].main_memory_bytes == size
+
+
 FUSED = """HloModule fused
 
 inside {

@@ -8,6 +8,7 @@ Every view that shows the time of a kernel uses this module. The units work at t
   all bytes of the kernel fit into.
 - On TPUs, registers are loaded from and stored to VMEM, wherever the operands and results are. Asynchronous copies
   bypass the registers.
+- PCIe transfers the operands and results in the memory of the host, in one direction at a time.
 - On TPUs, the compiler estimates the cycles of most kernels, including overhead that the other times lack. They replace
   the operations of a reduce-window, which XLA counts for each element of a window, and which take fewer steps.
 
@@ -31,12 +32,12 @@ from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak, Rate
 
 Unit = Literal[
-    "matrix unit", "vector unit", "transcendental unit", "main memory", "cache", "VMEM", "compiler's cycles", "links", "none"
+    "matrix unit", "vector unit", "transcendental unit", "main memory", "cache", "VMEM", "PCIe", "compiler's cycles", "links", "none"
 ]  # fmt: skip
 """A limit of a kernel's time; "none" for a kernel that neither computes nor moves data."""
 
 _COMPUTING: tuple[Unit, ...] = ("matrix unit", "vector unit", "transcendental unit")
-_MOVING: tuple[Unit, ...] = ("main memory", "cache", "VMEM")
+_MOVING: tuple[Unit, ...] = ("main memory", "cache", "VMEM", "PCIe")
 _CYCLES: Unit = "compiler's cycles"
 
 
@@ -179,7 +180,13 @@ def _moved(kernel: Instruction, cost: InstructionCost, peak: Peak, units: dict[U
     bypasses_registers = kernel.opcode.endswith("-start")
     if not bypasses_registers and not isinstance(everywhere, Unavailable) and (rate := _per_s(peak.vmem)):
         units["VMEM"] = float(everywhere) / rate
-    return _with_doubts(max(units.get(unit, 0.0) for unit in _MOVING), missing(moved))
+    doubts, on_host = [*missing(moved)], cost.host_bytes
+    if not isinstance(on_host, Unavailable) and on_host:
+        if rate := _per_s(peak.host):
+            units["PCIe"] = float(on_host) / rate
+        else:
+            doubts.append(Missing(kernel.name, "copy to or from the host", "counted without PCIe"))
+    return _with_doubts(max(units.get(unit, 0.0) for unit in _MOVING), doubts)
 
 
 def _by_cycles(kernel: Instruction, peak: Peak) -> float:
@@ -191,7 +198,12 @@ def _by_cycles(kernel: Instruction, peak: Peak) -> float:
 
 def _source(unit: Unit, peak: Peak) -> str:
     """Returns the source of a unit's rate."""
-    rates = {"transcendental unit": peak.transcendental, "VMEM": peak.vmem, "vector unit": peak.vector}
+    rates = {
+        "transcendental unit": peak.transcendental,
+        "VMEM": peak.vmem,
+        "vector unit": peak.vector,
+        "PCIe": peak.host,
+    }
     if unit == _CYCLES:
         return f"estimated_cycles of libtpu at {_text(peak.clock)}"
     if unit == "none":

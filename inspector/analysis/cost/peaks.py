@@ -72,4 +72,5 @@ def _shared(peak: Peak, devices: int) -> Peak:
         vector=share(peak.vector),
         transcendental=share(peak.transcendental),
         vmem=share(peak.vmem),
+        host=share(peak.host),
     )

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import inspector
 from inspector.analysis.cost.dot_algorithms import products
@@ -103,6 +104,35 @@ def test_a_cpu_serves_small_kernels_from_a_cache() -> None:
     for moved, unit, seconds in ((32.0, "cache", 0.5), (33.0, "cache", 33 / 16), (129.0, "main memory", 12.9)):
         time = time_of(module_of(TEXT), InstructionCost(0.0, 0.0, moved, moved), peak=peak)
         assert (time.unit, time.seconds) == (unit, seconds)
+
+
+def test_copies_to_the_host_take_the_time_of_pcie() -> None:
+    cost = InstructionCost(0.0, 0.0, 20.0, 10.0, host_bytes=10.0)
+    time = time_of(module_of(TEXT), cost, peak=dataclasses.replace(ROOFS, host=Rate(2.0, "slot")))
+    assert (time.unit, time.seconds, time.source, time.memory_s) == ("PCIe", 5.0, "slot", 5.0)
+    unknown = time_of(module_of(TEXT), cost)
+    assert isinstance(unknown.seconds, About)
+    assert float(unknown.seconds) == 1.0
+    assert [part.name for part in unknown.seconds.missing] == ["tanh"]
+
+
+@needs_tpu
+def test_offloading_takes_longer_than_the_main_memory() -> None:
+    mesh = AbstractMesh((1,), ("d",), axis_types=(AxisType.Auto,))
+
+    def offloaded(x: Any) -> Any:
+        return jax.device_put(jnp.sin(jax.device_put(x, jax.memory.Space.Device)), jax.memory.Space.Host)
+
+    there = NamedSharding(mesh, PartitionSpec(), memory_kind="pinned_host")
+    x = jax.ShapeDtypeStruct((4096, 4096), jnp.float32, sharding=there)
+    found = inspector.lower(offloaded, x, target="tpu:v5e:1x1").compile(target="tpu:v5e:1x1")
+    roof = found.roofline()
+    copies = [point for point in roof.points if point.limited_by == "PCIe"]
+    assert [point.least_s for point in copies] == [pytest.approx((64 << 20) / 15e9)] * 2
+    assert float(roof.total.least_s) > 2 * (64 << 20) / 15e9  # type: ignore[arg-type]
+    shown = found.schedule()
+    assert not isinstance(shown, Unavailable)
+    assert shown.seconds == pytest.approx(roof.total.least_s)
 
 
 def test_unknown_parts_are_named_for_each_kernel() -> None:
