@@ -23,7 +23,7 @@ from inspector.errors import Unavailable
 from inspector.hlo.backend_config import collective_algorithm, estimated_cycles
 from inspector.hlo.execution_counts import executions
 from inspector.platforms import Peak
-from inspector.stages.compiled import Compiled, instruction_costs
+from inspector.stages.compiled import Compiled
 from inspector.widgets.panes.collective_parts.collective_rows import rows_of
 from inspector.widgets.panes.collective_parts.price import ESTIMATE, PricedProgram, PriceRequest, priced
 from tests.absent import needs_tpu
@@ -130,24 +130,19 @@ def test_roofline_and_schedule_and_cycles_rank_a_fix_alike(fix: str) -> None:
 
 
 def by_cycles(found: Compiled) -> float:
-    """The seconds of libtpu's cycles, of copies, for which it estimates none, and of waits for links."""
-    module, costs, shown = found.module(), instruction_costs(found), found.schedule()
-    peak = peak_of(found.target, found.devices)
+    """The seconds of libtpu's cycles, and of waits for links and for copies, for which it estimates no cycles."""
+    module, shown, peak = found.module(), found.schedule(), peak_of(found.target, found.devices)
     assert isinstance(peak, Peak)
     assert not isinstance(peak.clock, Unavailable)
     assert not isinstance(shown, Unavailable)
-    runs, seconds = executions(module), shown.exposed_s
+    runs = executions(module)
+    seconds = shown.exposed_s + sum(
+        each.end_s - each.start_s for each in shown if each.is_wait and each.bound_by == "memory"
+    )
     for each in module.instructions():
-        often = runs.get(each.computation.name, 1)
-        if isinstance(often, Unavailable):
-            continue
-        cycles = estimated_cycles(each)
-        if not isinstance(cycles, Unavailable):
+        often, cycles = runs.get(each.computation.name, 1), estimated_cycles(each)
+        if not isinstance(often, Unavailable) and not isinstance(cycles, Unavailable):
             seconds += often * cycles / peak.clock.per_s
-        elif each.opcode == "copy-start":
-            moved = costs[each.name].main_memory_bytes
-            assert not isinstance(moved, Unavailable)
-            seconds += often * moved / peak.memory_bytes_per_s
     return seconds
 
 
