@@ -64,6 +64,16 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
         "opcode", "text", lambda row: row.collective.opcode, "opcode", "Kind of collective",
         views=("data_frame", "command_line", "check", "page"),
     ),
+    TableColumn(
+        "measured_s", "float", lambda row: row.measured_s, "measured time",
+        "Time in one execution of the program on one device, for all runs; start and done are added",
+        "seconds", ("pane",),
+    ),
+    TableColumn(
+        "estimated_s", "float", lambda row: row.of_all_runs(row.estimated_s), "estimated time",
+        "On the links of the target with about 1 µs per hop, for all runs; for one run if their number is unknown",
+        "seconds", ("pane",),
+    ),
     TableColumn("computation", "text", lambda row: row.collective.computation),
     TableColumn("context", "text", lambda row: " > ".join(row.collective.context)),
     TableColumn(
@@ -96,16 +106,6 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
         "sent_bytes", "float", lambda row: row.of_all_runs(row.sent_bytes), "sent bytes",
         "Lower bound of the bytes that one device sends or receives, for all runs; for one run if their number is unknown",
         "bytes", ("pane",),
-    ),
-    TableColumn(
-        "measured_s", "float", lambda row: row.measured_s, "measured time",
-        "Time in one execution of the program on one device, for all runs; start and done are added",
-        "seconds", ("pane",),
-    ),
-    TableColumn(
-        "estimated_s", "float", lambda row: row.of_all_runs(row.estimated_s), "estimated time",
-        "On the links of the target with about 1 µs per hop, for all runs; for one run if their number is unknown",
-        "seconds", ("pane",),
     ),
     TableColumn(
         "inserted_by", "text", lambda row: row.collective.inserted_by, "inserted by",
