@@ -64,6 +64,8 @@ class Peak:
       matrix_unit: multipliers along each side of the square matrix unit; 0 if not published.
       vector: operations per second outside of matrix products.
       transcendental: exponentials, logarithms, square roots and similar functions per second.
+      transforms: operations of Fourier transforms per second, 5 N log2 N for N complex elements; Unavailable to use the
+        rate of the vector unit.
       vmem: bytes per second between a TPU's vector memory and its registers.
       clock: cycles per second that the compiler's estimates (`hlo.backend_config.estimated_cycles`) refer to.
       caches: a CPU's caches, smallest first; () for other chips.
@@ -89,6 +91,7 @@ class Peak:
     caches: tuple[CacheLevel, ...] = ()
     links_from: str = ""
     host: Rate | Unavailable = NOT_PUBLISHED
+    transforms: Rate | Unavailable = NOT_PUBLISHED
 
     @property
     def links_source(self) -> str:

@@ -4,6 +4,7 @@ Every view that shows the time of a kernel uses this module. The units work at t
 
 - The matrix unit computes the products, at the peak of their arithmetic (`analysis/cost/dot_algorithms.py`).
 - The vector unit computes all other operations, and the transcendental unit the functions that XLA counts as transcendentals.
+- Fourier transforms have a rate of their own on CPUs, because their data access is irregular.
 - The main memory transfers the operands and results that are in it. A CPU serves a kernel from the smallest cache that
   all bytes of the kernel fit into.
 - On TPUs, registers are loaded from and stored to VMEM, wherever the operands and results are. Asynchronous copies
@@ -32,11 +33,11 @@ from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak, Rate
 
 Unit = Literal[
-    "matrix unit", "vector unit", "transcendental unit", "main memory", "cache", "VMEM", "PCIe", "compiler's cycles", "links", "none"
+    "matrix unit", "vector unit", "transcendental unit", "Fourier transforms", "main memory", "cache", "VMEM", "PCIe", "compiler's cycles", "links", "none"
 ]  # fmt: skip
 """A limit of a kernel's time; "none" for a kernel that neither computes nor moves data."""
 
-_COMPUTING: tuple[Unit, ...] = ("matrix unit", "vector unit", "transcendental unit")
+_COMPUTING: tuple[Unit, ...] = ("matrix unit", "vector unit", "transcendental unit", "Fourier transforms")
 _MOVING: tuple[Unit, ...] = ("main memory", "cache", "VMEM", "PCIe")
 _CYCLES: Unit = "compiler's cycles"
 
@@ -156,7 +157,10 @@ def _computed(
         rest -= 0.0 if isinstance(flops, Unavailable) else float(flops)
     if products:
         units["matrix unit"] = sum(float(f) * a.passes / peak.flops_per_s[a.peak_name] for a, f in known)
-    if rest > 0:
+    transforms = _per_s(peak.transforms)
+    if rest > 0 and kernel.opcode == "fft" and transforms:
+        units["Fourier transforms"] = rest / transforms
+    elif rest > 0:
         units["vector unit"] = rest / (_per_s(peak.vector) or max(peak.flops_per_s.values()))
     doubts = [*missing(whole)]
     if not isinstance(functions, Unavailable) and functions and (rate := _per_s(peak.transcendental)):
@@ -200,6 +204,7 @@ def _source(unit: Unit, peak: Peak) -> str:
     """Returns the source of a unit's rate."""
     rates = {
         "transcendental unit": peak.transcendental,
+        "Fourier transforms": peak.transforms,
         "VMEM": peak.vmem,
         "vector unit": peak.vector,
         "PCIe": peak.host,

@@ -10,6 +10,7 @@ import concurrent.futures
 import contextlib
 import hashlib
 import json
+import math
 import os
 import platform
 import time
@@ -29,20 +30,21 @@ _SIDE = 256  # of a product of one core
 _CACHED = (256 * KIB, MIB, 4 * MIB, 16 * MIB)  # working sets of a core, in caches of usual sizes
 _MEMORY = 64 * MIB  # of a core, larger than most caches
 _IN_CACHE = 64 * KIB  # of a core, for arithmetic
+_POINTS = 1024  # of each Fourier transform
 _CALLS = 16  # in a run, of operations that take microseconds
 _FEWEST = 3
 _RUNS_S = 0.15
-"""Least time of all runs of one of the rates. There are sixteen, so a measurement takes about two and a half seconds."""
+"""Least time of all runs of one of the rates. There are eighteen, so a measurement takes about three seconds."""
 
-_FORMAT = 4
+_FORMAT = 5
 _MAX_BYTES = 1 << 16
-_NAMES = ("f32", "memory", "transcendental")
+_NAMES = ("f32", "memory", "transcendental", "transforms")
 
 
 def measured_peak(clock: Callable[[], float] | None = None, *, again: bool = False) -> Peak:
     """Returns the roofs of this machine's CPU, measured with NumPy.
 
-    The rates are matrix products of `f32`, transcendentals, and copies in caches and in the main memory.
+    The rates are matrix products of `f32`, transcendentals, Fourier transforms, and copies in caches and in the main memory.
     The first call takes about three seconds. The result is stored in the user's cache folder, for this processor and number
     of usable cores, and returned by all later calls.
 
@@ -80,6 +82,7 @@ def _peak(rates: Mapping[str, float], cores: int) -> Peak:
         source,
         vector=Rate(rates["f32"] / 2, f"half of the FLOP/s of products, whose instructions do two each; {source}"),
         transcendental=Rate(rates["transcendental"], f"exp of a vector in a cache; {source}"),
+        transforms=Rate(rates["transforms"], f"transforms of {_POINTS:,} complex values; {source}"),
         vmem=Unavailable("a CPU has none"),
         caches=tuple(CacheLevel(size * cores, rates[f"copy {size}"]) for size in _CACHED),
     )
@@ -107,6 +110,8 @@ def _measured(clock: Callable[[], float], cores: int) -> dict[str, float]:
         for size in _CACHED:
             rates[f"copy {size}"] = rate(np.copyto, size, size, _CALLS)
         rates["memory"] = rate(np.copyto, _MEMORY, _MEMORY, 1)
+        count = _IN_CACHE // 8  # complex values
+        rates["transforms"] = rate(_transform, 2 * _IN_CACHE, 5 * count * math.log2(_POINTS), 1)
         rates["transcendental"] = rate(_exponential, 2 * _IN_CACHE, _IN_CACHE // 4, _CALLS)
     return rates
 
@@ -124,6 +129,10 @@ def _square(source: Any, result: Any) -> None:
 
 def _exponential(source: Any, result: Any) -> None:
     np.exp(source, out=result)
+
+
+def _transform(source: Any, result: Any) -> None:
+    result.view(np.complex64).reshape(-1, _POINTS)[:] = np.fft.fft(source.view(np.complex64).reshape(-1, _POINTS))
 
 
 def _best_s(clock: Callable[[], float], work: Callable[[], object]) -> float:

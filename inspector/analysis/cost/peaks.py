@@ -73,4 +73,5 @@ def _shared(peak: Peak, devices: int) -> Peak:
         transcendental=share(peak.transcendental),
         vmem=share(peak.vmem),
         host=share(peak.host),
+        transforms=share(peak.transforms),
     )

@@ -106,6 +106,18 @@ def test_a_cpu_serves_small_kernels_from_a_cache() -> None:
         assert (time.unit, time.seconds) == (unit, seconds)
 
 
+def test_fourier_transforms_of_a_cpu_have_a_rate_of_their_own() -> None:
+    text = """HloModule m, is_scheduled=true
+ENTRY e { x = c64[8]{0} parameter(0)
+  ROOT fft = c64[8]{0} fft(x), fft_type=FFT, fft_length={8} }
+"""
+    cost, measured = InstructionCost(120.0, 0.0, 8.0, 8.0), Rate(20.0, "transforms")
+    time = time_of(module_of(text), cost, "fft", dataclasses.replace(ROOFS, transforms=measured))
+    assert (time.unit, time.seconds, time.source) == ("Fourier transforms", 6.0, "transforms")
+    assert time_of(module_of(text), cost, "fft").unit == "vector unit"
+    assert time_of(module_of(TEXT), cost, peak=dataclasses.replace(ROOFS, transforms=measured)).unit == "vector unit"
+
+
 def test_copies_to_the_host_take_the_time_of_pcie() -> None:
     cost = InstructionCost(0.0, 0.0, 20.0, 10.0, host_bytes=10.0)
     time = time_of(module_of(TEXT), cost, peak=dataclasses.replace(ROOFS, host=Rate(2.0, "slot")))

@@ -35,7 +35,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     speeds: list[float] = []
 
     def measure(clock: object, cores: int) -> dict[str, float]:
-        names = ("f32", "memory", "transcendental", *(f"copy {size}" for size in module._CACHED))
+        names = ("f32", "memory", "transcendental", "transforms", *(f"copy {size}" for size in module._CACHED))
         return dict.fromkeys(names, speeds.pop(0) * 1e9)
 
     monkeypatch.setattr(module, "_measured", measure)
@@ -53,6 +53,8 @@ def test_a_rate_is_work_over_the_time_of_the_fastest_run() -> None:
     assert isinstance(peak.transcendental, Rate)
     assert peak.vector.per_s == 2048**3
     assert peak.transcendental.per_s == 2 * 16 * 16 * 1024
+    assert isinstance(peak.transforms, Rate)
+    assert peak.transforms.per_s == 2 * 5 * 8192 * 10  # 8 transforms of 1,024 points on each core
     assert peak.source == "measured on this machine with NumPy, on 2 cores"
     for name in ("memory_bytes", "vmem_bytes", "interconnect_bytes_per_s", "clock", "vmem"):
         assert isinstance(getattr(peak, name), Unavailable)
