@@ -1,43 +1,77 @@
-"""`load`: opens saved explorations and programs, and profiles."""
+"""`load`: opens saved explorations and programs, profiles, and modules."""
 
 from __future__ import annotations
 
 import os
 
 from inspector.api.exploration import Exploration
+from inspector.api.opened_program import OpenedProgram
 from inspector.api.recorded_profile import RecordedProfile, load_profile
 from inspector.compilation.files import manifest, saved_compiled
+from inspector.compilation.target import Target
 from inspector.errors import ModuleError
 from inspector.profiles.session_files import is_profile
 from inspector.reports import bundle
 from inspector.stages.compiled import Compiled, load_compiled
+from inspector.stages.lowered import Lowered
+from inspector.support import files
+
+_ZIP = b"PK"
 
 
-def load(path: str | os.PathLike[str]) -> Exploration | Compiled | RecordedProfile:
-    """Opens a file that `Explorer.save` or `Compiled.save` wrote, or a profile of `jax.profiler`. Nothing in it is executed.
+def load(
+    path: str | os.PathLike[str], *, target: str | Target | None = None
+) -> Exploration | Compiled | RecordedProfile | OpenedProgram | Lowered:
+    """Opens a file that `Explorer.save` or `Compiled.save` wrote, a profile of `jax.profiler`, or a module.
 
-    It also works where JAX is not installed: the content can then be shown, but not compiled or run.
+    Nothing in it is executed or compiled. Saved files and profiles also open where JAX is not installed: the content can then
+    be shown, but not compiled or run.
 
     Args:
       path: path of the file; for a profile, also the folder of `jax.profiler.trace(folder)`, of which the newest session is
-        read.
+        read; for a module, HLO (text, or a serialized HloModuleProto or HloProto) or StableHLO (text, bytecode or portable
+        artifact).
+      target: the target of an HLO module, such as "tpu:v5e:2x4", for estimated times; None if unknown.
 
     Returns:
-      An `Exploration`, which a notebook shows as an Explorer; a `Compiled`; or a `RecordedProfile` with its programs.
+      An `Exploration`, which a notebook shows as an Explorer; a `Compiled`; a `RecordedProfile` with its programs; an
+      `OpenedProgram` for HLO; or a `Lowered` for StableHLO.
 
     Raises:
       FileNotFoundError: no such file.
       ModuleError: not such a file, damaged, or of a newer version; for a profile, a `ProfileError`.
+      TargetError: an unknown target.
     """
     if is_profile(path):
         return load_profile(path)
     name = repr(os.fspath(path))
+    with files.open_regular(path) as file:
+        is_archive = file.read(len(_ZIP)) == _ZIP
+    if not is_archive:
+        return _module(path, name, target)
     try:
         format_ = manifest.format_of(path)
     except ModuleError as e:
         raise ModuleError(
-            f"{name} is not an .inspector file: {e}. Expected one that Explorer.save or Compiled.save wrote, or a profile: a .xplane.pb file or its folder."
+            f"{name} is not an .inspector file: {e}. Expected one that Explorer.save or Compiled.save wrote, a profile (a .xplane.pb"
+            " file or its folder), or HLO or StableHLO."
         ) from e
     if format_ == saved_compiled.FORMAT:
         return load_compiled(path)
     return Exploration.of(bundle.load(path))
+
+
+def _module(path: str | os.PathLike[str], name: str, target: str | Target | None) -> OpenedProgram | Lowered:
+    from inspector.lowering.languages import language_of
+    from inspector.lowering.lower import lower
+    from inspector.lowering.module_files import read_module
+
+    try:
+        module = read_module(path)
+        if language_of(module) == "StableHLO":
+            return lower(path, target=target)
+        return OpenedProgram.of(module, target=target, source=os.fspath(path))
+    except ModuleError as e:
+        raise ModuleError(
+            f"Cannot open {name}: {e}\nExpected HLO or StableHLO, an .inspector file, or a profile: a .xplane.pb file or its folder."
+        ) from e

@@ -80,7 +80,7 @@ class Ledger:
         """
         self._path = path
         versions = [f"{name}={metadata.version(name)}" for name in ("jax", "jaxlib")]
-        self._common = hashlib.sha256("\n".join([*versions, lowered.program.platform, lowered.stablehlo]).encode())
+        self._common = hashlib.sha256("\n".join([*versions, lowered.program.platform, str(lowered.stablehlo)]).encode())
         self._common.update(xla.jax_options().SerializeToString(deterministic=True))
         self._results: dict[str, VariantResult] = {}
         self._read_bytes = 0

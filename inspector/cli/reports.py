@@ -127,6 +127,7 @@ def replay(
     Exits with status 1 if a program that compiled in the recording does not compile.
     """
     prepare("cpu")
+    from inspector.api.exploration import Exploration
     from inspector.api.load import load
     from inspector.api.recorded_profile import RecordedProfile
     from inspector.compilation.compiled import CompiledProgram
@@ -140,6 +141,8 @@ def replay(
             f"{file} is a profile, whose optimized HLO XLA cannot compile again. To show it: inspector profile {file}."
         )
     exploration = exploration_of(recording) if isinstance(recording, CompiledProgram) else recording
+    if not isinstance(exploration, Exploration):
+        raise click.UsageError(f"{file} is not a recording. To compile a module: inspector compile {file}.")
     by = f" with JAX {jax}, which is installed on first use" if jax else ""
     with working(f"compiling {counted(len(exploration.variants), 'variant')}{by}"):
         done = exploration.replay(jax, allow=allow)

@@ -98,8 +98,12 @@ class CompiledProgram(Deferred):
     def __repr__(self) -> str:
         memory = "" if isinstance(self.memory, Unavailable) else f", peak {format_bytes(self.memory.peak_bytes)}"
         flops = "" if isinstance(self.cost, Unavailable) else f", {format_count(self.cost.flops, 'flop')}"
-        seconds = format_seconds(self.timings.get("compile_s", 0.0))
-        text = f"<Compiled {self.program.name} for {self.target}, {self.options}: compiled in {seconds}{memory}{flops}>"
+        seconds = (
+            f"compiled in {format_seconds(self.timings['compile_s'])}"
+            if "compile_s" in self.timings
+            else "not compiled here"
+        )
+        text = f"<Compiled {self.program.name} for {self.target}, {self.options}: {seconds}{memory}{flops}>"
         return with_hint(text, ".hlo, .memory, .cost, .instructions(), .roofline(), .run(*args)")
 
     def _repr_html_(self) -> str:
@@ -121,7 +125,7 @@ class CompiledProgram(Deferred):
                 "bytes accessed": _number(self.cost.bytes_accessed, "B"),
             }
         )
-        compiled_in = {"compile time": format_seconds(self.timings.get("compile_s", 0.0))}
+        compiled_in = {"compile time": format_seconds(s)} if (s := self.timings.get("compile_s")) is not None else {}
         warnings = {f"warning {i}": warning for i, warning in enumerate(self.warnings, 1)}
         return described(repr(self), {**numbers, **costs, **compiled_in, **warnings})
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from inspector import platforms
 from inspector.compilation.options.options import Options
-from inspector.errors import OptionError
+from inspector.errors import ModuleError, OptionError, Unavailable
 from inspector.hlo.devices.mesh import Mesh
 from inspector.support.cross_process import TRAVELS, Portable
 from inspector.support.units import format_array, format_bytes, format_list
@@ -107,7 +107,7 @@ class Program(Portable):
 
     Attributes:
       name: the module's name.
-      module: StableHLO as MLIR bytecode, with source locations.
+      module: StableHLO as MLIR bytecode, with source locations; b"" for a program that was opened without it.
       arguments: the array arguments.
       results: the array results.
       options: build options that the lowering implies (number of replicas and partitions,
@@ -120,6 +120,8 @@ class Program(Portable):
       device_ids: JAX's ids of the devices that the function names, one for each partition, in their order; None if it names
         none, as with an `AbstractMesh` or an axis environment. Targets that have these devices compile for them.
       is_optimized: True for a module that a compiler has optimized; XLA cannot compile most of them again.
+      no_stablehlo: the reason why the program has no StableHLO, so that it cannot be compiled; None if it has.
+      hlo_digest: SHA-256 of its HLO in hex, which identifies a program without StableHLO; otherwise "".
       callbacks: the host callbacks, for an engine in this process.
       binding: converts the arguments of a call to the program's arrays, or None. Callbacks and binding stay in the process
         and are not compared.
@@ -136,6 +138,8 @@ class Program(Portable):
     named_axes: tuple[NamedAxes, ...] = ()
     device_ids: tuple[int, ...] | None = None
     is_optimized: bool = dataclasses.field(default=False, compare=False, repr=False, metadata=TRAVELS)
+    no_stablehlo: Unavailable | None = None
+    hlo_digest: str = ""
     callbacks: object = dataclasses.field(default=None, compare=False, repr=False)
     binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
 
@@ -155,14 +159,26 @@ class Program(Portable):
 
     def __repr__(self) -> str:
         mesh = f", {self.mesh}" if self.mesh else ""
-        return f"<Program {self.signature} for {self.platform}{mesh}, {format_bytes(len(self.module))} of StableHLO>"
+        size = f"{format_bytes(len(self.module))} of StableHLO" if self.no_stablehlo is None else "without StableHLO"
+        return f"<Program {self.signature} for {self.platform}{mesh}, {size}>"
 
     @property
     def device_count(self) -> int:
         """Devices that one execution needs: replicas times partitions."""
         return (self.options.num_replicas or 1) * (self.options.num_partitions or 1)
 
+    def check_compilable(self) -> None:
+        """Checks that the program can be compiled.
+
+        Raises:
+          ModuleError: it has no StableHLO; with the reason and the remedy.
+        """
+        reason = self.no_stablehlo
+        if reason is not None:
+            remedy = f" {reason.remedy[:1].upper()}{reason.remedy[1:].rstrip('.')}." if reason.remedy else ""
+            raise ModuleError(f"{self.name} cannot be compiled: {reason.reason.rstrip('.')}.{remedy}")
+
     @property
     def digest(self) -> str:
-        """SHA-256 of the module's bytes, in hex."""
-        return hashlib.sha256(self.module).hexdigest()
+        """SHA-256 of the module's bytes, in hex; that of its HLO if it has no StableHLO."""
+        return self.hlo_digest or hashlib.sha256(self.module).hexdigest()

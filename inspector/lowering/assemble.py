@@ -29,7 +29,7 @@ def assemble(
     out_shape: Any = None, overrides: Overrides | None = None, notes: tuple[str, ...] = (),
 ) -> Lowered:  # fmt: skip
     """Builds a `Lowered` from a program, its module, and its jaxpr and function if known. Its texts are deferred."""
-    root, forms = _root(program, fun, contents.facts.scope), contents.forms
+    root, forms = root_of(program, fun, contents.facts.scope), contents.forms
     kernels: tuple[Kernel, ...] = ()
     if jaxpr is not None:
         program = dataclasses.replace(program, named_axes=_named_axes(program, jaxpr))
@@ -43,7 +43,7 @@ def assemble(
         Lowered,
         {
             "source": source,
-            "jaxpr_listing": lambda _: _NO_JAXPR if jaxpr is None else jaxpr_listing(jaxpr, root),
+            "jaxpr_listing": lambda _: NO_JAXPR if jaxpr is None else jaxpr_listing(jaxpr, root),
             "stablehlo_listing": lambda _: read_located_text(forms.located, root),
             "hlo": lambda _: forms.hlo,
             "hlo_proto": lambda _: forms.hlo_proto,
@@ -56,7 +56,8 @@ def assemble(
     )
 
 
-_NO_JAXPR = Unavailable("the program was given after tracing, so it has no jaxpr", "lower the function itself")
+NO_JAXPR = Unavailable("the program was given after tracing, so it has no jaxpr", "lower the function itself")
+"""The jaxpr of a program that was given as StableHLO or HLO."""
 
 
 def _named_axes(program: Program, jaxpr: JaxprFacts) -> tuple[NamedAxes, ...]:
@@ -65,7 +66,14 @@ def _named_axes(program: Program, jaxpr: JaxprFacts) -> tuple[NamedAxes, ...]:
     return tuple(NamedAxes(c.primitive, c.file, c.line, c.axes) for c in jaxpr.collectives)
 
 
-def _root(program: Program, fun: Any, scope: str) -> Root:
+def root_of(program: Program, fun: Any, scope: str) -> Root:
+    """Returns the frame where a program begins.
+
+    Args:
+      program: the program.
+      fun: its function, None if unknown.
+      scope: the first part of its operation names, "" if unknown.
+    """
     stack = traceback.walk_stack(sys._getframe())  # noqa: SLF001 - the documented way to walk one's own stack
     callers = frozenset((frame.f_code.co_filename, line) for frame, line in stack)
     file, lines = definition(fun) or ("", (0, 0))

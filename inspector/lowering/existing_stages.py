@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -20,26 +19,26 @@ from inspector._jax.lowering.observing import observed_call
 from inspector._jax.lowering.pallas_overrides import with_changes
 from inspector._jax.lowering.traced import JaxprFacts, MeshFacts
 from inspector._jax.modules import isolated_reading, stablehlo
+from inspector._jax.modules.hlo import SourceHlo
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program, Result
-from inspector.errors import LoweringError, ParameterError
+from inspector.errors import LoweringError, ModuleError, ParameterError, Unavailable
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.pallas import MAX_STEPS
 from inspector.lowering.arguments import argument_names, result_name
 from inspector.lowering.assemble import assemble
 from inspector.lowering.bindings import Call, StageBinding
+from inspector.lowering.hlo_only import without_stablehlo
 from inspector.lowering.languages import hlo_module, language_of
+from inspector.lowering.module_files import read_module
 from inspector.lowering.module_settings import Settled, settle
 from inspector.lowering.pallas import Overrides
 from inspector.lowering.what_if import changed_call
 from inspector.stages.lowered import Lowered, relowering_of, what_if_of
-from inspector.support import deferred, files
+from inspector.support import deferred
 from inspector.support.notebook import short
-
-MAX_MODULE_BYTES = 2 << 30
-"""The size limit of a protobuf message, and so of an XLA module, in bytes."""
 
 
 def check_opened(value: Any) -> None:
@@ -101,6 +100,8 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides) -> Lowe
             f"A {type(value).__name__} comes without its function, so it cannot be lowered for another call."
             " Pass the function and its arguments."
         )
+    if isinstance(value, CompiledProgram) and value.program.no_stablehlo is not None:
+        return _open_hlo(value)
     if isinstance(value, (Program, CompiledProgram)):
         return _open_program(value if isinstance(value, Program) else value.program, platform)
     if isinstance(value, Lowered):
@@ -110,7 +111,7 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides) -> Lowe
         return _open_exported(value, platform)
     if hasattr(value, "as_serialized_hlo_module_proto"):
         return _open_module(value.as_serialized_hlo_module_proto(), "HLO", platform)
-    module = _read(value)
+    module = read_module(value)
     language = language_of(module)
     return _open_module(
         hlo_module(module) if language == "HLO" and isinstance(module, bytes) else module, language, platform
@@ -137,38 +138,24 @@ def _call_of(facts: stages.LoweredFacts) -> Call:
     return Call(paths, StageBinding(facts.name, facts.in_tree, facts.out_shape))
 
 
-def _read(source: Any) -> bytes | str:
-    if isinstance(source, (bytes, bytearray)):
-        return _text_if_utf8(bytes(source))
-    if isinstance(source, os.PathLike) or (
-        isinstance(source, str) and "\n" not in source and os.path.exists(source)  # noqa: PTH110 - False for a long text
-    ):
-        try:
-            return _text_if_utf8(files.read(source, MAX_MODULE_BYTES))
-        except OSError as e:
-            raise ParameterError(
-                f"Cannot read {os.fspath(source)!r}: {e.strerror or e}. Expected a file with StableHLO or HLO, as text or"
-                " bytes."
-            ) from e
-    return str(source)
-
-
-def _text_if_utf8(data: bytes) -> bytes | str:
-    # MLIR bytecode begins with `ML\xefR`, and a proto has field tags (0x1a for its computations). No text has these bytes.
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return data
-    return data if _NO_TEXT.search(text) else text
-
-
-_NO_TEXT = re.compile("[\0-\x08\x0e-\x1f]")
-
-
 def _open_program(program: Program, platform: str | None) -> Lowered:
     """Opens a program that was lowered before, possibly in another process, with its arguments and results."""
     _check_platform(program, platform)
+    program.check_compilable()
     return assemble(program, isolated_reading.read(program.module, "StableHLO"), None, None)
+
+
+def _open_hlo(compiled: CompiledProgram) -> Lowered:
+    """Opens a compiled program that has no StableHLO."""
+    assert compiled.program.no_stablehlo is not None, "as the caller checked"
+    source = SourceHlo(compiled.hlo.partition("\n")[0], compiled.hlo_proto)
+    lowered = without_stablehlo(source, compiled.hlo, compiled.program.platform, compiled.program.no_stablehlo)
+    return deferred.replace(lowered, program=compiled.program)
+
+
+def _not_convertible(error: ModuleError) -> Unavailable:
+    reason = str(error).removesuffix(f"\n{stablehlo.EXPECTED['HLO']}").rstrip(".")
+    return Unavailable(reason[:1].lower() + reason[1:], "all panes and analyses that need no compile are available")
 
 
 def _check_platform(program: Program, platform: str | None) -> None:
@@ -180,7 +167,14 @@ def _check_platform(program: Program, platform: str | None) -> None:
 
 def _open_module(module: bytes | str, language: isolated_reading.Language, platform: str | None) -> Lowered:
     platform = platforms.named(platform or attached_devices.attached_platform()).name
-    settled = settle(isolated_reading.read(module, language), platform)
+    try:
+        contents = isolated_reading.read(module, language)
+    except ModuleError as e:
+        if language != "HLO":
+            raise
+        read = isolated_reading.read_hlo(module)  # raises the error of a module that cannot be read either
+        return without_stablehlo(read.source, read.text, platform, _not_convertible(e))
+    settled = settle(contents, platform)
     return assemble(_module_program(settled, platform), settled.contents, None, None, notes=settled.notes)
 
 

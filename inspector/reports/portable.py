@@ -52,7 +52,7 @@ def portable_modules(programs: Iterable[Program], known: PortableModules) -> Por
         elif program.digest not in modules:
             artifact: bytes | Unavailable
             try:
-                artifact = stablehlo.portable(program.module)
+                artifact = program.no_stablehlo or stablehlo.portable(program.module)
             except ModuleError as e:
                 artifact = Unavailable(str(e))
             modules[program.digest] = PortableModule(installed_jax(), artifact)
@@ -69,6 +69,7 @@ def ported(program: Program, portable: PortableModules) -> Program:
     """
     from inspector._jax.modules import isolated_reading
 
+    program.check_compilable()
     installed = installed_jax()
     form = portable.get(
         program.digest, PortableModule("unknown", Unavailable("the file has no portable form of the module"))

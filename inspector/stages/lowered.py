@@ -98,8 +98,8 @@ class Lowered(Deferred, Portable):
       program: the module with its arguments and results: the part that engines compile.
       source: the user's Python source of the module.
       jaxpr_listing: the jaxpr with the origin of each line.
-      stablehlo_listing: StableHLO with the origin of each line, without long constants.
-      hlo: HLO before optimization, with metadata.
+      stablehlo_listing: StableHLO with the origin of each line, without long constants; Unavailable for HLO that has none.
+      hlo: HLO before optimization, with metadata; for a program that was opened after its compile, the module that was opened.
       hlo_proto: the same module as a serialized `xla.HloModuleProto`.
       root: the frame of the Python stack where the program begins. Listings omit the frames above it.
       out_shape: the result's pytree with shapes and dtypes as leaves, or None for a module without one. It contains the user's
@@ -113,7 +113,7 @@ class Lowered(Deferred, Portable):
     program: Program
     source: Listing | Unavailable
     jaxpr_listing: Listing | Unavailable
-    stablehlo_listing: Listing
+    stablehlo_listing: Listing | Unavailable
     hlo: str
     hlo_proto: bytes = dataclasses.field(compare=False, metadata=TRAVELS)  # XLA renumbers instructions each time
     root: Root = dataclasses.field(default_factory=Root)
@@ -135,8 +135,10 @@ class Lowered(Deferred, Portable):
 
     @property
     @needs_jax("The StableHLO text of a module")
-    def stablehlo(self) -> str:
-        """The complete StableHLO module as MLIR text, including all constants."""
+    def stablehlo(self) -> str | Unavailable:
+        """The complete StableHLO module as MLIR text, including all constants; Unavailable for HLO that has none."""
+        if self.program.no_stablehlo is not None:
+            return self.program.no_stablehlo
         from inspector._jax.modules import isolated_reading
 
         return isolated_reading.full_text(self.program.module)
@@ -398,11 +400,14 @@ def compile_request(
       LoweringError: the program cannot be lowered for the target's platform.
       OptionError, UnknownFlagError, FlagTypeError: an invalid option.
       TargetError: an unknown target.
+      ModuleError: the program has no StableHLO.
     """
     checked = Options.of(options)
     checked.check()
     parsed = Target.parse(target)
-    return CompileRequest(lowered_for(lowered, parsed).program, checked, parsed, products_of(products))
+    program = lowered_for(lowered, parsed).program
+    program.check_compilable()
+    return CompileRequest(program, checked, parsed, products_of(products))
 
 
 @needs_jax("Compiling")

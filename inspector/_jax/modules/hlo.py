@@ -32,21 +32,45 @@ class SourceHlo:
     proto: bytes
 
 
-def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, SourceHlo]:
-    """Converts HLO text or a serialized HloModuleProto to MLIR bytecode; also returns the HLO module itself.
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadHlo:
+    """An HLO module as XLA reads it.
+
+    Attributes:
+      source: its header and its proto.
+      text: XLA's text of it, with metadata.
+    """
+
+    source: SourceHlo
+    text: str
+
+
+def read_hlo(module: bytes | str) -> ReadHlo:
+    """Reads HLO text or a serialized HloModuleProto.
 
     Only for `reader_process.py`: malformed HLO can abort the process.
 
     Raises:
-      ModuleError: XLA cannot read or convert it; with XLA's message, or with the operation that StableHLO lacks.
+      ModuleError: XLA cannot read it; with XLA's message.
     """
     try:
-        hlo = _parse_hlo(module)
-        header = hlo.to_string().partition("\n")[0]
-        proto = bytes(hlo.as_serialized_hlo_module_proto())
+        parsed = _parse_hlo(module)
+        text = parsed.to_string()
+        return ReadHlo(SourceHlo(text.partition("\n")[0], bytes(parsed.as_serialized_hlo_module_proto())), text)
     except Exception as e:
         raise ModuleError(f"Cannot read the HLO module: {e}\n{stablehlo.EXPECTED['HLO']}") from e
-    if _CRASHES in hlo.to_string():
+
+
+def hlo_to_stablehlo(hlo: ReadHlo) -> bytes:
+    """Converts an HLO module to MLIR bytecode.
+
+    Only for `reader_process.py`: the conversion can abort the process.
+
+    Raises:
+      ModuleError: XLA cannot convert it; with XLA's message, or with the operation that StableHLO lacks.
+    """
+    header, proto = hlo.source.header, hlo.source.proto
+    if _CRASHES in hlo.text:
         raise ModuleError(
             f"The HLO module has a dot with algorithm={_CRASHES}, which crashes the conversion to StableHLO."
             " Use another algorithm, or pass the Python function itself."
@@ -61,9 +85,9 @@ def hlo_to_stablehlo(module: bytes | str) -> tuple[bytes, SourceHlo]:
     except Exception as e:
         remedy = f" {OPTIMIZED}" if "is_scheduled=true" in header else ""
         raise ModuleError(
-            f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo)}{remedy}"
+            f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo.text)}{remedy}"
         ) from e
-    return stablehlo.to_bytecode(parsed), SourceHlo(header, proto)
+    return stablehlo.to_bytecode(parsed)
 
 
 def hlo_to_proto(text: str) -> bytes:
@@ -90,7 +114,7 @@ _CRASHES = "dot_bf16_bf16_f32_x9"
 _UNKNOWN_OPERATION = re.compile(r'error: "([^"]*)": unregistered operation .mhlo\.unknown')
 
 
-def _reason(error: Exception, hlo: Any) -> str:
+def _reason(error: Exception, hlo: str) -> str:
     """Returns MLIR's message without the advice for StableHLO files, or the instruction that StableHLO lacks."""
     text = (
         str(error)
@@ -101,7 +125,7 @@ def _reason(error: Exception, hlo: Any) -> str:
     if unknown is None:
         return text.removeprefix("Unable to parse module assembly:\n")
     name = unknown[1]
-    line = re.search(rf"%{re.escape(name)} = .*? ([a-z][a-z0-9-]*)\(", str(hlo.to_string()))
+    line = re.search(rf"%{re.escape(name)} = .*? ([a-z][a-z0-9-]*)\(", hlo)
     return f"StableHLO has no operation for the instruction {name}{f' ({line[1]})' if line else ''}."
 
 

@@ -14,14 +14,14 @@ import subprocess
 from typing import Any, Literal
 
 from inspector._jax.modules import stablehlo
-from inspector._jax.modules.hlo import SourceHlo
+from inspector._jax.modules.hlo import ReadHlo, SourceHlo
 from inspector._jax.modules.module_contents import Contents, ModuleForms
 from inspector._jax.modules.stablehlo import EXPECTED, ModuleFacts
 from inspector.errors import ModuleError, of_resources
 from inspector.support import subprocesses
 
 Language = Literal["HLO", "StableHLO"]
-Wanted = Literal["forms", "text", "proto"]
+Wanted = Literal["forms", "text", "proto", "hlo"]
 
 _LIMIT_S = 600
 _LARGE_BYTES = 4 << 20  # printing such a module takes about as long as starting a process
@@ -43,6 +43,19 @@ def read(module: bytes | str, language: Language) -> Contents:
     forms = ModuleForms(located.decode(), hlo.decode(), hlo_proto)
     source = SourceHlo(head["header"], given_proto) if language == "HLO" else None
     return Contents(bytecode, _facts(head["facts"]), forms, source)
+
+
+def read_hlo(module: bytes | str) -> ReadHlo:
+    """Reads an HLO module in a separate process, without converting it to StableHLO.
+
+    Args:
+      module: HLO as text or a serialized HloModuleProto.
+
+    Raises:
+      ModuleError: XLA cannot read it, with its message.
+    """
+    head, (proto, text) = _ask(module, "HLO", "hlo")
+    return ReadHlo(SourceHlo(head["header"], proto), text.decode())
 
 
 def full_text(module: bytes) -> str:

@@ -2,7 +2,7 @@
 
 Writes to stdout one line of JSON (`{"facts": {..}, "sizes": [..]}` or `{"error": ..}`), followed by the bytes of the
 MLIR bytecode, its text with locations, the HLO text and proto, and the proto of the original HLO module; or by the whole
-text or the proto alone. The time, memory and output of the process are limited in proportion to the size of the module, so
+text, the proto alone, or the proto and text of the original HLO module. The time, memory and output of the process are limited in proportion to the size of the module, so
 that a small module cannot cost the caller much, whatever it represents.
 """
 
@@ -58,6 +58,9 @@ def _answered(
         if wanted == "proto":
             assert isinstance(module, str), "HLO"
             return {}, [hlo.hlo_to_proto(module)]
+        if wanted == "hlo":
+            opened = hlo.read_hlo(module)
+            return {"header": opened.source.header}, [opened.source.proto, opened.text.encode()]
         return _read(module, language, size)
     except ModuleError as e:
         return {"error": _cut(str(e))}, []
@@ -71,7 +74,8 @@ def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str,
 
     source, hlo_source = module, hlo.SourceHlo("", b"")
     if language == "HLO":
-        source, hlo_source = hlo.hlo_to_stablehlo(module)
+        opened = hlo.read_hlo(module)
+        source, hlo_source = hlo.hlo_to_stablehlo(opened), opened.source
     bytecode = stablehlo.to_bytecode(stablehlo.parse_stablehlo(source))
     parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
     facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)

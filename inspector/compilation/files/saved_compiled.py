@@ -52,6 +52,8 @@ class _Program:
     host_callbacks: bool
     named_axes: tuple[NamedAxes, ...] = ()
     device_ids: tuple[int, ...] | None = None
+    no_stablehlo: Unavailable | None = None
+    hlo_digest: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -173,6 +175,8 @@ def _saved(compiled: CompiledProgram) -> _Saved:
             host_callbacks=program.host_callbacks,
             named_axes=program.named_axes,
             device_ids=program.device_ids,
+            no_stablehlo=program.no_stablehlo,
+            hlo_digest=program.hlo_digest,
         ),
         options=compiled.options.to_json(),
         target=str(compiled.target),
@@ -202,6 +206,8 @@ def _compiled(saved: _Saved, blobs: Mapping[str, bytes]) -> CompiledProgram:
             host_callbacks=about.host_callbacks,
             named_axes=about.named_axes,
             device_ids=about.device_ids,
+            no_stablehlo=about.no_stablehlo,
+            hlo_digest=about.hlo_digest,
         ),
         options=Options.from_json(saved.options),
         target=Target.parse(saved.target),

@@ -78,9 +78,13 @@ def plain_compile(request: CompileRequest, config: Mapping[str, Any], devices: S
       request: the request.
       config: the result of `_jax.configuration.read_config`.
       devices: the devices of an ahead-of-time compile; None for the client's own.
+
+    Raises:
+      ModuleError: the program has no StableHLO.
     """
     from inspector.compilation.options import options_proto
 
+    request.program.check_compilable()
     build_options = request.build_options
     options = json.loads(build_options.to_json())
     options["flags"] = options_proto.overrides(build_options.flags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.stages.lowered import Lowered
 from inspector.widgets.panes.framework.text import TextPane
@@ -12,6 +13,6 @@ class StableHloPane(TextPane):
 
     language = "mlir"
 
-    def listing(self, lowered: Lowered) -> Listing:
-        """Returns the text as MLIR prints it."""
+    def listing(self, lowered: Lowered) -> Listing | Unavailable:
+        """Returns the text as MLIR prints it; Unavailable for HLO without StableHLO."""
         return lowered.stablehlo_listing
