@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,12 @@ from inspector.support import packages
 from inspector.support.tracebacks import without_own_frames
 
 if TYPE_CHECKING:
+    from inspector.api.exploration import Exploration
     from inspector.compilation.options.options import FlagValue, Options
     from inspector.compilation.target import Target
     from inspector.lowering.axis_env import AxisEnv
     from inspector.lowering.pallas import CompilerParams
+    from inspector.stages.lowered import Lowered
     from inspector.widgets.explorer import Explorer
 
 
@@ -62,7 +65,7 @@ def explore(
       height_px: initial height of the panes in CSS pixels.
       compiler_params: compiler parameters for Pallas kernels, in the form that `inspector.lower` accepts.
       interpret: run Pallas kernels in JAX's interpreter, for example on a CPU.
-      keywords: further keyword arguments of the function.
+      keywords: further keyword arguments of the function; for a file, `module` and `function` as in `inspector.load`.
 
     Returns:
       The Explorer, a widget. Everything that it shows is also available as Python values.
@@ -81,13 +84,18 @@ def explore(
     begin_workers()  # first: the first start takes a second, as long as everything below, imports included
 
     from inspector.api.live_work import LiveWork
+    from inspector.api.opened_file import is_module_source, opened_without_compile
     from inspector.api.suitable_targets import platform_of, suitable_target
     from inspector.compilation.target import Target
     from inspector.compilation.tuning import AS_IT_IS, Tuning
+    from inspector.errors import ModuleError
     from inspector.lowering.keywords import function_keywords
     from inspector.widgets.explorer import Explorer
     from inspector.widgets.variants import variants_of
 
+    file_choice: dict[str, Any] = (
+        {} if callable(fun) else {n: keywords.pop(n) for n in ("module", "function") if n in keywords}
+    )
     named = function_keywords(fun, args, kwargs, keywords, explore)
     wanted = variants_of(compare, target)
     targets = [Target.parse(text) for text in (target, *(text for _, text in wanted if text is not None))]
@@ -95,7 +103,16 @@ def explore(
         _warm(each)
     tuning = Tuning.of(compiler_params, interpret=interpret, chip=Target.parse(target).chip)
     work = LiveWork(fun, args, named, static_argnums, static_argnames, donate_argnums)
-    lowered = work.lower_for(axis_env, Target.parse(target).platform, tuning)
+    work = dataclasses.replace(work, choice=file_choice)
+    lowered = None
+    try:
+        lowered = work.lower_for(axis_env, Target.parse(target).platform, tuning)
+    except ModuleError:
+        if not is_module_source(fun):
+            raise
+    if lowered is None or (is_module_source(fun) and _is_only_shown(lowered)):
+        reason = None if lowered is None else lowered.program.no_stablehlo
+        return _explored(opened_without_compile(fun, target, file_choice, reason), options, wanted, height_px)
     explorer = Explorer(
         lowered,
         work,
@@ -109,6 +126,22 @@ def explore(
     for more_options, more_target in wanted:
         explorer.add(more_options, None if more_target is None else suitable_target(lowered, more_target))
     return explorer
+
+
+def _is_only_shown(lowered: Lowered) -> bool:
+    """Reports whether a module is shown without compiling: it is optimized already, or has no StableHLO."""
+    return lowered.program.is_optimized or lowered.program.no_stablehlo is not None
+
+
+def _explored(opened: Exploration, options: Any, wanted: list[tuple[Any, Any]], height_px: int) -> Explorer:
+    """Returns the Explorer of a file that is shown without compiling.
+
+    Raises:
+      ModuleError: options or further variants need a compile.
+    """
+    if options or wanted:
+        opened.lowered.program.check_compilable()
+    return opened.explorer(height_px)
 
 
 def _warm(target: Target) -> None:

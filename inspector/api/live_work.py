@@ -47,6 +47,7 @@ class LiveWork(Work):
       static_argnums: positions of static arguments.
       static_argnames: names of static arguments.
       donate_argnums: positions of donated arguments.
+      choice: the `module` and `function` of a file.
     """
 
     fun: Any
@@ -55,6 +56,7 @@ class LiveWork(Work):
     static_argnums: int | Iterable[int] = ()
     static_argnames: str | Iterable[str] = ()
     donate_argnums: int | Iterable[int] = ()
+    choice: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def targets(self) -> Sequence[str]:
@@ -71,7 +73,7 @@ class LiveWork(Work):
         return lower(
             self.fun, *self.args, kwargs=self.kwargs, axis_env=axes, static_argnums=self.static_argnums,
             static_argnames=self.static_argnames, donate_argnums=self.donate_argnums, platform=platform,
-            compiler_params=tuning.as_dict(), interpret=tuning.interpret, chip=tuning.chip, what_if=tuning.what_if,
+            compiler_params=tuning.as_dict(), interpret=tuning.interpret, chip=tuning.chip, what_if=tuning.what_if, **self.choice,
         )  # fmt: skip
 
     def lower(self, axes: Axes, platform: str, tuning: Tuning) -> Lowered:

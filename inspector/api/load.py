@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from inspector.api.exploration import Exploration
+from inspector.api.opened_file import OpenedFile, open_file
 from inspector.api.opened_program import OpenedProgram
 from inspector.api.recorded_profile import RecordedProfile, load_profile
 from inspector.compilation.files import manifest, saved_compiled
@@ -20,8 +23,12 @@ _ZIP = b"PK"
 
 
 def load(
-    path: str | os.PathLike[str], *, target: str | Target | None = None
-) -> Exploration | Compiled | RecordedProfile | OpenedProgram | Lowered:
+    path: str | os.PathLike[str],
+    *,
+    target: str | Target | None = None,
+    module: str | int | None = None,
+    function: str | None = None,
+) -> Exploration | Compiled | RecordedProfile | OpenedProgram | OpenedFile | Lowered:
     """Opens a file that `Explorer.save` or `Compiled.save` wrote, a profile of `jax.profiler`, or a module.
 
     Nothing in it is executed or compiled. Saved files and profiles also open where JAX is not installed: the content can then
@@ -32,10 +39,12 @@ def load(
         read; for a module, HLO (text, or a serialized HloModuleProto or HloProto) or StableHLO (text, bytecode or portable
         artifact).
       target: the target of an HLO module, such as "tpu:v5e:2x4", for estimated times; None if unknown.
+      module: name or number of the module, from 1, in a file with several.
+      function: name of the function of a StableHLO module that has no `main`, or several public functions.
 
     Returns:
       An `Exploration`, which a notebook shows as an Explorer; a `Compiled`; a `RecordedProfile` with its programs; an
-      `OpenedProgram` for HLO; or a `Lowered` for StableHLO.
+      `OpenedProgram` for HLO; a `Lowered` for StableHLO; or an `OpenedFile` for several modules.
 
     Raises:
       FileNotFoundError: no such file.
@@ -48,7 +57,7 @@ def load(
     with files.open_regular(path) as file:
         is_archive = file.read(len(_ZIP)) == _ZIP
     if not is_archive:
-        return _module(path, name, target)
+        return _module(path, name, target, {"module": module, "function": function})
     try:
         format_ = manifest.format_of(path)
     except ModuleError as e:
@@ -61,17 +70,13 @@ def load(
     return Exploration.of(bundle.load(path))
 
 
-def _module(path: str | os.PathLike[str], name: str, target: str | Target | None) -> OpenedProgram | Lowered:
-    from inspector.lowering.languages import language_of
-    from inspector.lowering.lower import lower
-    from inspector.lowering.module_files import read_module
-
+def _module(
+    path: str | os.PathLike[str], name: str, target: str | Target | None, choice: Mapping[str, Any]
+) -> OpenedProgram | OpenedFile | Lowered:
     try:
-        module = read_module(path)
-        if language_of(module) == "StableHLO":
-            return lower(path, target=target)
-        return OpenedProgram.of(module, target=target, source=os.fspath(path))
+        opened = open_file(path, target=target, **choice)
+        return opened[0] if len(opened) == 1 else opened
     except ModuleError as e:
         raise ModuleError(
-            f"Cannot open {name}: {e}\nExpected HLO or StableHLO, an .inspector file, or a profile: a .xplane.pb file or its folder."
+            f"{name} is not an .inspector file, a profile or a module: {e}\nExpected HLO or StableHLO, an .inspector file, or a profile: a .xplane.pb file or its folder."
         ) from e

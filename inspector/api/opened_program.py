@@ -271,7 +271,7 @@ class OpenedProgram:
         text, header = self._read
         devices = devices_for(self.num_replicas, self.num_partitions, self.mesh, per_device=self.is_optimized)
         return without_stablehlo(
-            SourceHlo(header, self._module_bytes), text, self.platform, self._no_stablehlo, devices=devices,
+            SourceHlo(header, self.hlo_module_bytes), text, self.platform, self._no_stablehlo, devices=devices,
             notes=self.notes,
         )  # fmt: skip
 
@@ -286,7 +286,7 @@ class OpenedProgram:
             target=self.target,
             _engine="file",
             hlo=self.hlo,
-            hlo_proto=self._module_bytes,
+            hlo_proto=self.hlo_module_bytes,
             memory=self.memory,
             cost=self._reason("cost", _NOT_COUNTED),
             timings={},
@@ -332,6 +332,10 @@ class OpenedProgram:
             label, self.options, self.target, "done", lowered=self.lowered, program=self.compiled, profile=profile
         )
 
+    def with_reason(self, no_stablehlo: Unavailable) -> OpenedProgram:
+        """Returns the same program with another reason why it cannot be compiled."""
+        return dataclasses.replace(self, _no_stablehlo=no_stablehlo)
+
     def _ipython_display_(self, **kwargs: Any) -> None:
         """Shows the Explorer in a cell; called by IPython."""
         self.explorer()._ipython_display_(**kwargs)
@@ -345,7 +349,7 @@ class OpenedProgram:
         if self._text is not None:
             return self._text, self._header
         try:
-            read = isolated_reading.read_hlo(self._module_bytes)
+            read = isolated_reading.read_hlo(self.hlo_module_bytes)
         except ModuleError as e:
             raise ModuleError(f"XLA cannot print the HLO of {self.name}, so it may be damaged: {e}") from e
         return read.text, read.source.header
@@ -359,7 +363,8 @@ class OpenedProgram:
             return b""
 
     @functools.cached_property
-    def _module_bytes(self) -> bytes:
+    def hlo_module_bytes(self) -> bytes:
+        """The serialized `xla.HloModuleProto`."""
         from inspector.hlo.reading.module_message import decoded
 
         return bytes(decoded(self.hlo_proto).SerializeToString())

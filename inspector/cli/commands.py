@@ -93,7 +93,7 @@ def inspector() -> None:
     \b
     A PROGRAM is one of
       package.module:function     script.py:function     notebook.ipynb:function
-      a file with HLO or StableHLO, or an .inspector file
+      a file with HLO or StableHLO (text or binary, also gzipped; - for stdin), or an .inspector file
     For a function, give --args, such as --args 'f32[32,64], {"w": bf16[64]}', or --args-from with the
     name of a function that returns the arguments.
 

@@ -33,7 +33,6 @@ _BY = ("line", "scope", "opcode", "phase", "kernel")
 @click.option("--repeat", default=5, show_default=True, type=click.IntRange(1), help="Profiled executions.")
 @click.option("--by", type=click.Choice(_BY), help="Sum times by this property.")
 @click.option("--top", default=30, show_default=True, type=click.IntRange(1), help="Printed rows; --json prints all.")
-@click.option("--module", "name", default="", metavar="NAME", help="For a recorded profile: the program to show.")
 @takes_json
 def profile(
     request: ProgramRequest,
@@ -42,7 +41,6 @@ def profile(
     repeat: int,
     by: GroupedBy | None,
     top: int,
-    name: str,
     as_json: bool,
 ) -> None:
     """Measure the time of each kernel, or show a recorded profile.
@@ -58,7 +56,7 @@ def profile(
 
     prepare(target)
     if Path(request.program).exists() and is_profile(request.program):
-        _print_recorded(request.program, name, by, top, as_json=as_json)
+        _print_recorded(request.program, request.module, by, top, as_json=as_json)
         return
     source = open_program(request)
     program = compiled(source, target, flags)

@@ -39,6 +39,8 @@ class ProgramRequest:
       static, donate: names of static arguments; positions of donated arguments.
       axes: axes of the axis environment, `name=size`.
       cell: number of a notebook cell; 0 for the last one that defines the function.
+      module: name or number of a module in a file with several; "" for the only one.
+      function: name of the function of a StableHLO file; "" for `main` or the only public one.
     """
 
     program: str
@@ -48,6 +50,13 @@ class ProgramRequest:
     donate: tuple[int, ...] = ()
     axes: tuple[str, ...] = ()
     cell: int = 0
+    module: str = ""
+    function: str = ""
+
+    @property
+    def choice(self) -> dict[str, str]:
+        """The chosen part of a file, as keyword arguments of `lower`."""
+        return {name: value for name, value in (("module", self.module), ("function", self.function)) if value}
 
     def with_others(self, programs: Sequence[str]) -> list[ProgramRequest]:
         """Returns this program and others; their functions get the same arguments."""
@@ -71,12 +80,20 @@ def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--donate", multiple=True, type=int, metavar="POSITION", help="Position of a donated argument.")
     @click.option("--axis", "axes", multiple=True, metavar="NAME=SIZE", help="Axis of the axis environment.")
     @click.option("--cell", default=0, metavar="NUMBER", help="For a notebook: run the code cells up to this one.")
+    @click.option(
+        "--module",
+        default="",
+        metavar="NAME",
+        help="For a file or profile with several modules: name or number of one.",
+    )
+    @click.option("--function", default="", metavar="NAME", help="For a StableHLO file: function to use as main.")
     @functools.wraps(command)
     def taking(
         program: str, args: str, args_from: str, static: tuple[str, ...], donate: tuple[int, ...], axes: tuple[str, ...],
-        cell: int, **rest: Any,
+        cell: int, module: str, function: str, **rest: Any,
     ) -> Any:  # fmt: skip
-        return command(request=ProgramRequest(program, args, args_from, static, donate, axes, cell), **rest)
+        request = ProgramRequest(program, args, args_from, static, donate, axes, cell, module, function)
+        return command(request=request, **rest)
 
     return taking
 
@@ -130,11 +147,17 @@ class ProgramInput:
     request: ProgramRequest
 
     @property
+    def is_file(self) -> bool:
+        """Whether it is a file with HLO or StableHLO, or the contents of one."""
+        return isinstance(self.fun, (str, bytes, Path))
+
+    @property
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments for `lower`, `explore` and `expect`, without those that were not given."""
         known = {
             "kwargs": self.kwargs, "static_argnames": self.request.static, "donate_argnums": self.request.donate,
             "axis_env": [_axis(text) for text in self.request.axes],
+            **(self.request.choice if self.is_file else {}),
         }  # fmt: skip
         return {name: value for name, value in known.items() if value}
 
@@ -175,6 +198,10 @@ def open_program(request: ProgramRequest) -> ProgramInput:
 
         names = _names(place, name, request.cell)
     fun = _member(names, place, name)
+    if request.choice:
+        raise click.UsageError(
+            f"--{next(iter(request.choice))} is for files with HLO or StableHLO, not for a function."
+        )
     return ProgramInput(fun, *_arguments(request, fun, names), request)
 
 
@@ -186,8 +213,7 @@ def lowered(source: ProgramInput, target: str = "attached") -> Lowered:
         return source.fun.lowered  # was saved with all its texts, which need no JAX
     from inspector.lowering.lower import lower
 
-    is_file = isinstance(source.fun, (str, bytes, Path))
-    on = target if callable(source.fun) or is_file else None  # a saved program is already lowered
+    on = target if callable(source.fun) or source.is_file else None  # a saved program is already lowered
     fun = source.fun.lowered if isinstance(source.fun, Exploration) else source.fun
     with working("lowering"):
         program = lower(fun, *source.args, target=on, **source.keywords)
@@ -196,6 +222,29 @@ def lowered(source: ProgramInput, target: str = "attached") -> Lowered:
     for note in program.notes:
         click.echo(f"note: {note}", err=True)
     return program
+
+
+def _lowered_or_none(source: ProgramInput, target: str) -> Lowered | None:
+    """Lowers the program; None for a file that can only be shown.
+
+    Raises:
+      ModuleError: the file cannot be read.
+    """
+    from inspector.api.opened_file import open_file
+    from inspector.errors import ModuleError
+
+    try:
+        return lowered(source, target)
+    except ModuleError:
+        if not source.is_file or len(opened := open_file(source.fun, **source.request.choice)) > 1:
+            raise
+        if not getattr(opened[0], "is_optimized", False):
+            raise
+        return None
+
+
+def _is_only_shown(program: Lowered) -> bool:
+    return program.program.is_optimized or program.program.no_stablehlo is not None
 
 
 def _check_platform(source: ProgramInput, program: Lowered, target: str) -> None:
@@ -229,7 +278,14 @@ def compiled(
         from inspector.stages.compiled import as_compiled
 
         return as_compiled(saved)
-    program = lowered(source, target)
+    program = _lowered_or_none(source, target)
+    if program is None or (source.is_file and not flags and not products and _is_only_shown(program)):
+        from inspector.api.opened_file import opened_without_compile
+
+        reason = None if program is None else program.program.no_stablehlo
+        shown = opened_without_compile(source.fun, target, source.request.choice, reason).baseline.compiled
+        click.echo(f"note: {shown.warnings[0]}", err=True)
+        return shown
     with working(f"compiling for {target}"):
         return program.compile(options_text(flags), target, products=products)
 
@@ -237,6 +293,10 @@ def compiled(
 def _opened(request: ProgramRequest) -> Any:
     from inspector.profiles.session_files import is_profile
 
+    if request.program == "-":
+        from inspector.lowering.module_files import MAX_MODULE_BYTES, read_module
+
+        return read_module(sys.stdin.buffer.read(MAX_MODULE_BYTES))
     path = Path(request.program)
     if path.exists() and is_profile(path):
         return _of_profile(path)

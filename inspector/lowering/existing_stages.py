@@ -24,21 +24,23 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program, Result
-from inspector.errors import LoweringError, ModuleError, ParameterError, Unavailable
+from inspector.errors import LoweringError, ModuleError, ParameterError
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.pallas import MAX_STEPS
 from inspector.lowering.arguments import argument_names, result_name
 from inspector.lowering.assemble import assemble
 from inspector.lowering.bindings import Call, StageBinding
-from inspector.lowering.hlo_only import without_stablehlo
-from inspector.lowering.languages import hlo_module, language_of
-from inspector.lowering.module_files import read_module
+from inspector.lowering.hlo_only import not_convertible, without_stablehlo
+from inspector.lowering.languages import hlo_module
+from inspector.lowering.module_files import Choice, chosen_module, read_module
 from inspector.lowering.module_settings import Settled, settle
 from inspector.lowering.pallas import Overrides
 from inspector.lowering.what_if import changed_call
 from inspector.stages.lowered import Lowered, relowering_of, what_if_of
 from inspector.support import deferred
 from inspector.support.notebook import short
+
+_WHOLE = Choice()
 
 
 def check_opened(value: Any) -> None:
@@ -79,8 +81,15 @@ def _functions_of(value: Any) -> list[str]:
     return [name for name in names if callable(getattr(value, name, None))]
 
 
-def open_lowered(value: Any, platform: str | None, overrides: Overrides) -> Lowered:
-    """Opens a value that is not a function. The value must have passed `check_opened`."""
+def open_lowered(value: Any, platform: str | None, overrides: Overrides, choice: Choice = _WHOLE) -> Lowered:
+    """Opens a value that is not a function. The value must have passed `check_opened`.
+
+    Args:
+      value: the value.
+      platform: the platform to lower for; None for the attached one.
+      overrides: changes to the call and to Pallas kernels.
+      choice: the module and function of a file to open.
+    """
     if isinstance(value, Lowered) and overrides.what_if and (again := relowering_of(value)) is not None:
         overrides.refuse("a Lowered is lowered already, and so are its kernels")
         what_if = what_if_of(value).merge(overrides.what_if)
@@ -111,11 +120,9 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides) -> Lowe
         return _open_exported(value, platform)
     if hasattr(value, "as_serialized_hlo_module_proto"):
         return _open_module(value.as_serialized_hlo_module_proto(), "HLO", platform)
-    module = read_module(value)
-    language = language_of(module)
-    return _open_module(
-        hlo_module(module) if language == "HLO" and isinstance(module, bytes) else module, language, platform
-    )
+    module = chosen_module(read_module(value), choice)
+    data = hlo_module(module.data) if module.language == "HLO" and isinstance(module.data, bytes) else module.data
+    return _open_module(data, module.language, platform, choice.function)
 
 
 def _open_stage(lowered: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
@@ -153,11 +160,6 @@ def _open_hlo(compiled: CompiledProgram) -> Lowered:
     return deferred.replace(lowered, program=compiled.program)
 
 
-def _not_convertible(error: ModuleError) -> Unavailable:
-    reason = str(error).removesuffix(f"\n{stablehlo.EXPECTED['HLO']}").rstrip(".")
-    return Unavailable(reason[:1].lower() + reason[1:], "all panes and analyses that need no compile are available")
-
-
 def _check_platform(program: Program, platform: str | None) -> None:
     if platform not in (None, program.platform):
         raise ParameterError(
@@ -165,15 +167,17 @@ def _check_platform(program: Program, platform: str | None) -> None:
         )
 
 
-def _open_module(module: bytes | str, language: isolated_reading.Language, platform: str | None) -> Lowered:
+def _open_module(
+    module: bytes | str, language: isolated_reading.Language, platform: str | None, function: str | None = None
+) -> Lowered:
     platform = platforms.named(platform or attached_devices.attached_platform()).name
     try:
-        contents = isolated_reading.read(module, language)
+        contents = isolated_reading.read(module, language, function)
     except ModuleError as e:
         if language != "HLO":
             raise
         read = isolated_reading.read_hlo(module)  # raises the error of a module that cannot be read either
-        return without_stablehlo(read.source, read.text, platform, _not_convertible(e))
+        return without_stablehlo(read.source, read.text, platform, not_convertible(e, read.source))
     settled = settle(contents, platform)
     return assemble(_module_program(settled, platform), settled.contents, None, None, notes=settled.notes)
 

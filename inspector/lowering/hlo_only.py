@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from inspector._jax.modules import isolated_reading, stablehlo
 from inspector._jax.modules.hlo import SourceHlo
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program, Result
@@ -18,6 +19,7 @@ from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.devices.shardy_meshes import shardy_meshes
 from inspector.hlo.header import header_attributes, header_count
 from inspector.hlo.module import Module
+from inspector.hlo.reading.single_instructions import singles
 from inspector.hlo.shape import HLO_TYPES, Shape
 from inspector.lowering.assemble import NO_JAXPR, root_of
 from inspector.lowering.listings import source_listing
@@ -108,6 +110,32 @@ def without_stablehlo(
         root=root_of(program, None, ""),
         notes=(*devices.notes, *notes),
     )
+
+
+def not_convertible(error: ModuleError, source: SourceHlo) -> Unavailable:
+    """Returns the reason why a module has no StableHLO.
+
+    Args:
+      error: the error of its conversion.
+      source: the module that XLA has read.
+    """
+    reason = str(error).removesuffix(f"\n{stablehlo.EXPECTED['HLO']}").rstrip(".")
+    if isinstance(error, isolated_reading.ReaderDiedError):
+        culprit = _crashing(Module.from_proto(source.proto))
+        reason = f"XLA crashes when it converts {culprit} to StableHLO" if culprit else reason
+    if reason.startswith(("The ", "Cannot ")):
+        reason = reason[0].lower() + reason[1:]
+    return Unavailable(reason, "all panes and analyses that need no compile are available")
+
+
+def _crashing(module: Module) -> str:
+    """Returns the operation and name of an instruction whose conversion to StableHLO crashes XLA; "" if none does alone."""
+    parts = singles(module)
+    index = isolated_reading.find_crash([part.module for part in parts])
+    if index is None:
+        return ""
+    instruction = module.at(int(module.alike.first[parts[index].kinds[0]]))
+    return f"the {instruction.opcode} {instruction.name}"
 
 
 def _several(count: int | None) -> int | None:

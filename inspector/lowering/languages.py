@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 
 from inspector._jax.modules.isolated_reading import Language
-from inspector.errors import ModuleError, ParameterError
+from inspector.errors import ModuleError
 from inspector.hlo.reading.module_message import decoded
-from inspector.support.units import format_list
 
-_EXPECTED = (
+EXPECTED = (
     "Expected HLO (text, or a serialized HloModuleProto or HloProto) or StableHLO (MLIR text, MLIR bytecode or a portable"
     " artifact)."
 )
+"""The end of messages on inputs that are no module."""
 _MLIR_BYTECODE = b"ML\xefR"
 _SHOWN = 60  # characters of an unrecognized text that a message quotes
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 _HLO_LINE = re.compile(r"^\s*(HloModule|ENTRY)\b", re.MULTILINE)
-_HEADER = re.compile(r"^\s*HloModule\s+([^\s,]+)", re.MULTILINE)
 _HLO_INSTRUCTION = re.compile(
     r"^\s*(ROOT\s+)?%?[\w.-]+\s*=\s*(\(.*\)|\w+\[[\d,<=?]*\](\{.*?\})?)\s+[\w-]+\(", re.MULTILINE
 )
@@ -26,36 +25,14 @@ _HLO_NAME = re.compile(r"\s*%[\w.-]+\s*(\(|=\s*\w+\[)")
 _MLIR = re.compile(r'\bmodule\b|\bfunc\.func\b|\bstablehlo\.|\bmhlo\.|^\s*[#!][\w.]+\s*=|"\w+\.\w+"\(', re.MULTILINE)
 
 
-def language_of(module: bytes | str) -> Language:
-    """Returns the language of a module.
-
-    Raises:
-      ModuleError: it is empty, or text in neither language.
-      ParameterError: the text can only be the path of a file that does not exist.
-    """
-    text = _COMMENT.sub("", module) if isinstance(module, str) else module
-    if not text.strip():
-        raise ModuleError(f"The module is empty. {_EXPECTED}")
+def likely_language(module: bytes | str) -> Language | None:
+    """Returns the language that a module shows signs of; None for text without any."""
     if isinstance(module, bytes):
         return "StableHLO" if module.startswith(_MLIR_BYTECODE) else "HLO"
-    assert isinstance(text, str), "as the module"
-    _check_single(text)
+    text = _COMMENT.sub("", module)
     if _HLO_LINE.search(text) or _HLO_INSTRUCTION.search(text) or _HLO_NAME.match(text):
         return "HLO"
-    if _MLIR.search(text):
-        return "StableHLO"
-    if "\n" not in module.strip():
-        raise ParameterError(f"{_cut(module)} is neither a file nor a module. {_EXPECTED}")
-    raise ModuleError(f"The text is neither HLO nor StableHLO: it begins with {_cut(text.strip())}. {_EXPECTED}")
-
-
-def _check_single(text: str) -> None:
-    names = _HEADER.findall(text)
-    if len(names) > 1:
-        raise ModuleError(
-            f"The text has {len(names)} HLO modules ({format_list(names)}). Expected one module. Save each to its own file: it"
-            " extends from its HloModule line to the next."
-        )
+    return "StableHLO" if _MLIR.search(text) else None
 
 
 def hlo_module(data: bytes) -> bytes:
@@ -68,10 +45,11 @@ def hlo_module(data: bytes) -> bytes:
         return bytes(decoded(data).SerializeToString())
     except ModuleError as e:
         raise ModuleError(
-            f"Cannot read {len(data)} bytes as a module: they are neither text, MLIR bytecode nor an HLO module. {_EXPECTED}"
+            f"Cannot read {len(data)} bytes as a module: they are neither text, MLIR bytecode nor an HLO module. {EXPECTED}"
         ) from e
 
 
-def _cut(text: str) -> str:
+def first_line(text: str) -> str:
+    """Returns the first line of a text for messages, shortened."""
     first = text.splitlines()[0] if text else ""
     return repr(first if len(first) <= _SHOWN else f"{first[:_SHOWN]}...")

@@ -23,6 +23,7 @@ from inspector.lowering.bindings import PartialBinding
 from inspector.lowering.calls import Marks, PlainCall, settled
 from inspector.lowering.existing_stages import check_opened, from_traced, open_lowered
 from inspector.lowering.keywords import function_keywords
+from inspector.lowering.module_files import Choice
 from inspector.lowering.pallas import CompilerParams, Overrides
 from inspector.lowering.replicas import lower_replicas
 from inspector.lowering.what_if import changed_arguments
@@ -78,7 +79,8 @@ def lower(
       chip: the chip that Pallas kernels see as their device if no device of the platform is attached, such as
         "v6e" or "h100"; "" for that of the target, or the platform's default chip.
       what_if: hypothetical changes to the call; `Lowered.what_if` creates them.
-      keywords: further keyword arguments of the function.
+      keywords: further keyword arguments of the function. For a file or text with several modules, `module` is the name or
+        number of one, and for StableHLO with several functions, `function` is the name of one.
 
     Raises:
       ArgumentError: an argument is not an array.
@@ -90,6 +92,7 @@ def lower(
       OptionError: compiler_params has an unknown kernel or field, or an invalid value.
     """
     stages.hide_own_frames()
+    choice = Choice() if callable(fun) else Choice.taken_from(keywords)
     named = function_keywords(fun, args, kwargs, keywords, lower)
     platform, chip = _platform_and_chip(target, platform, chip)
     inner = jitted_calls.innermost(fun)
@@ -121,7 +124,7 @@ def lower(
 
     def lower_for(args: Sequence[Any], named: Mapping[str, Any], platform: str | None, overrides: Overrides) -> Lowered:
         if not is_function:
-            return open_lowered(fun, platform, overrides)
+            return open_lowered(fun, platform, overrides, choice)
         if overrides.what_if.changes_arguments:
             args, named = changed_arguments(fun, args, named, overrides.what_if)
         with mapped_errors(fun, axis_env), overrides.device():

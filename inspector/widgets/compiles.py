@@ -111,10 +111,16 @@ class Compiles:
         if self._is_closed:
             raise ClosedError("This Explorer is closed. Call explore() again, or get its results before close().")
 
-    def start(self, options: Options, target: Target, tuning: Tuning) -> Variant:
+    def start(self, options: Options, target: Target, tuning: Tuning, opened: Lowered | None = None) -> Variant:
         """Starts a variant. If a variant with an equal request exists and did not fail or get canceled, returns that one.
 
         A program that cannot be lowered becomes a failed variant.
+
+        Args:
+          options: the options.
+          target: the target.
+          tuning: the tuning.
+          opened: the program of this variant, if it is another one than the baseline's, such as another module of a file.
         """
         while True:
             with self._lock:
@@ -122,13 +128,13 @@ class Compiles:
                 lowerings, work = self.lowerings, self.work
             tuning = lowerings.adapted(target, tuning)
             try:
-                lowered = lowerings.get(target, tuning)
+                lowered = opened or lowerings.get(target, tuning)
             except Exception as error:  # user code can raise anything
                 with self._lock:
                     self.check_open()
                     return self._register(_Start(options, target, tuning, error=error))
             request = work.request(lowered, options, target)
-            if (existing := self._equal(request.options, request.target, tuning)) is not None:
+            if (existing := self._equal(request.options, request.target, tuning, opened)) is not None:
                 self.board.publish(messages.Existing(type="existing", variant=existing.number))
                 return existing
             job = work.submit(request)
@@ -140,10 +146,11 @@ class Compiles:
         self.board.follow(variant, job, self._refresh)
         return variant
 
-    def _equal(self, options: Options, target: Target, tuning: Tuning) -> Variant | None:
+    def _equal(self, options: Options, target: Target, tuning: Tuning, opened: Lowered | None) -> Variant | None:
         """Returns the variant with an equal request, or None if there is none or it failed or was canceled."""
         for variant in self.variants:
             is_equal = (variant.options, variant.target, variant.tuning) == (options, target, tuning)
+            is_equal &= opened is None or variant.lowered is opened
             if is_equal and variant.state not in ("failed", "cancelled"):
                 return variant
         return None

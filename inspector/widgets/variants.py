@@ -79,7 +79,7 @@ class Variant:
     @property
     def label(self) -> str:
         """A short description: the difference of its options from the baseline's, or its target if the options are equal."""
-        return self.name or _text(self, _options_text(self))
+        return self.name or _text(self, _options_text(self), is_module=False)
 
     @property
     def compiled(self) -> Compiled:
@@ -241,21 +241,30 @@ def labels(variants: Sequence[Variant]) -> list[str]:
         return []
     differences = [_difference(variant, variants[0]) for variant in variants]
     shared = set[str].intersection(*map(set, differences[1:])) if len(differences) > 2 else set[str]()
+    are_modules = _are_modules(variants)
     names: list[str] = []
     counts: collections.Counter[tuple[str, Target]] = collections.Counter()
     for variant, parts in zip(variants, differences, strict=True):
         own = sorted(parts, key=shared.__contains__)
         more = [f"and {len(own) - _PARTS} more"] if len(own) > _PARTS else []
-        label = _text(variant, _options_text(variant) if variant.is_baseline else " ".join([*own[:_PARTS], *more]))
+        text = _options_text(variant) if variant.is_baseline else " ".join([*own[:_PARTS], *more])
+        label = _text(variant, text, is_module=are_modules)
         counts[label, variant.target] += 1
         number = counts[label, variant.target]
         names.append(label if number == 1 else f"{label} ({number})")
     return names
 
 
-def _text(variant: Variant, options: str) -> str:
+def _are_modules(variants: Sequence[Variant]) -> bool:
+    """Reports whether the variants are different modules of one file."""
+    programs = [variant.lowered.program for variant in variants if variant.lowered is not None]
+    return len({program.hlo_digest for program in programs} - {""}) > 1
+
+
+def _text(variant: Variant, options: str, *, is_module: bool) -> str:
     """Returns options and tuning as text, or a substitute for a variant that has neither."""
-    text = f"{options} {variant.tuning}".strip()
+    name = variant.lowered.name if is_module and variant.lowered is not None else ""
+    text = f"{name} {options} {variant.tuning}".strip()
     return text or ("baseline" if variant.is_baseline else str(variant.target))
 
 

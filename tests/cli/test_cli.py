@@ -688,3 +688,29 @@ def test_a_profile_of_a_function(run: Run) -> None:
 def test_a_profile_of_a_target_that_cannot_run(run: Run) -> None:
     result = run("profile", "step.py:step", "--args-from", "make_args", "-t", "tpu:v5e:2x2", status=2)
     assert "tpu:v5e:2x2 is not attached" in result.stderr
+
+
+TWO_MODULES = "\n".join(
+    f"HloModule {name}\n\nENTRY e {{\n  p = f32[4]{{0}} parameter(0)\n  ROOT n = f32[4]{{0}} {opcode}(p)\n}}\n"
+    for name, opcode in (("first", "negate"), ("second", "exponential"))
+)
+
+
+def test_one_module_of_a_file_and_of_stdin(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.hlo").write_text(TWO_MODULES)
+    form = ("--form", "hlo", "-t", "cpu")
+    assert "exponential" in run("lower", "two.hlo", "--module", "second", *form).stdout
+    assert "1 first, 2 second" in run("lower", "two.hlo", *form, status=2).stderr
+    given = CliRunner().invoke(commands, ["lower", "-", "--module", "1", *form], input=TWO_MODULES)
+    assert given.exit_code == 0
+    assert "negate" in given.stdout
+    refused = run("lower", "step.py:step", "--module", "1", "--args-from", "make_args", status=2)
+    assert "--module is for files" in refused.stderr
+
+
+def test_optimized_hlo_is_shown_and_not_compiled_again(run: Run, tmp_path: Path) -> None:
+    text = TWO_MODULES.partition("HloModule second")[0].replace("HloModule first", "HloModule first, is_scheduled=true")
+    (tmp_path / "m.hlo").write_text(text)
+    done = run("compile", "m.hlo", "-t", "cpu")
+    assert "It was not compiled here" in done.stderr
+    assert "first(arg0: float32[4]) for cpu" in done.stdout

@@ -17,8 +17,8 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import ParameterError, Unavailable
-from inspector.lowering.existing_stages import _read
 from inspector.lowering.languages import language_of
+from inspector.lowering.module_files import read_module
 from inspector.stages.lowered import Lowered
 
 X = jax.ShapeDtypeStruct((4, 3), jnp.float32)
@@ -107,18 +107,18 @@ def test_bytes_of_a_text_are_the_text(tmp_path: Path) -> None:
     path = tmp_path / "module.hlo"
     path.write_bytes(text.encode())
     assert (
-        _read(text.encode())
-        == _read(bytearray(text.encode()))
-        == _read(path)
-        == _read(str(path))
-        == _read(text)
+        read_module(text.encode())
+        == read_module(bytearray(text.encode()))
+        == read_module(path)
+        == read_module(str(path))
+        == read_module(text)
         == text
     )
     for form in ("bytecode", "proto"):
         module = FORMS[form](inspector.lower(jnp.sin, X))
-        assert _read(module) == module
+        assert read_module(module) == module
     # Nor is a proto that is UTF-8 by chance.
-    assert _read(b"\n\x01e\x12\x01e") == b"\n\x01e\x12\x01e"
+    assert read_module(b"\n\x01e\x12\x01e") == b"\n\x01e\x12\x01e"
 
 
 def test_hlo_may_begin_with_an_empty_line() -> None:

@@ -105,7 +105,7 @@ def test_the_algorithm_of_a_dot_is_preserved(form: str, algorithm: str) -> None:
 def test_an_algorithm_that_ends_its_converter_is_refused() -> None:
     body = "  ROOT d = f32[8,8]{1,0} dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={1}, algorithm=dot_bf16_bf16_f32_x9"
     with pytest.raises(ModuleError, match=r"algorithm=dot_bf16_bf16_f32_x9.* Use another algorithm"):
-        inspector.lower(hlo(body))
+        inspector.lower(hlo(body)).compile(target="cpu")
 
 
 def test_layouts_of_the_entry_are_compiled() -> None:
@@ -272,4 +272,4 @@ def test_an_operation_without_stablehlo_is_named() -> None:
     with pytest.raises(
         ModuleError, match=r"HLO module cannot be converted .*no operation for the instruction d \(scaled-dot\)"
     ):
-        inspector.lower(text)
+        inspector.lower(text).compile(target="cpu")

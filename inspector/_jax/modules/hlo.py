@@ -105,9 +105,28 @@ def hlo_to_proto(text: str) -> bytes:
 
 
 def _parse_hlo(module: bytes | str) -> Any:
-    if isinstance(module, str):
+    if not isinstance(module, str):
+        return _hlo.HloModule.from_serialized_hlo_module_proto(module)
+    if _HEADER.search(module):
         return _hlo.hlo_module_from_text(module)
-    return _hlo.HloModule.from_serialized_hlo_module_proto(module)
+    # XLA itself reads computations and single instructions without a header, but not a computation with a signature or
+    # several instructions. What is added stays on the first line, so that line numbers stay right.
+    failures = []
+    for before, after in (("", ""), ("HloModule module ", ""), ("HloModule module ENTRY entry { ", "\n}")):
+        try:
+            return _hlo.hlo_module_from_text(f"{before}{module}{after}")
+        except Exception as e:
+            failures.append(e)
+    raise max(failures, key=_place)  # that of the attempt that read most
+
+
+_HEADER = re.compile(r"^\s*HloModule\b", re.MULTILINE)
+_PLACE = re.compile(r"was parsing (\d+):(\d+)")
+
+
+def _place(error: Exception) -> tuple[int, int]:
+    match = _PLACE.search(str(error))
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 _CRASHES = "dot_bf16_bf16_f32_x9"

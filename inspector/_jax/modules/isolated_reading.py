@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from inspector._jax.modules import stablehlo
@@ -20,25 +21,39 @@ from inspector._jax.modules.stablehlo import EXPECTED, ModuleFacts
 from inspector.errors import ModuleError, of_resources
 from inspector.support import subprocesses
 
+
+class ReaderDiedError(ModuleError):
+    """The module ended the process that read it.
+
+    Attributes:
+      how: how the process ended, such as "was killed by SIGSEGV".
+    """
+
+    def __init__(self, message: str, how: str) -> None:
+        super().__init__(message)
+        self.how = how
+
+
 Language = Literal["HLO", "StableHLO"]
-Wanted = Literal["forms", "text", "proto", "hlo"]
+Wanted = Literal["forms", "text", "proto", "hlo", "crash"]
 
 _LIMIT_S = 600
 _LARGE_BYTES = 4 << 20  # printing such a module takes about as long as starting a process
 _MAIN = "from inspector._jax.modules.reader_process import main; main(*sys.argv[1:])"
 
 
-def read(module: bytes | str, language: Language) -> Contents:
+def read(module: bytes | str, language: Language, function: str | None = None) -> Contents:
     """Reads a module in a separate process.
 
     Args:
       module: HLO as text or a serialized HloModuleProto; StableHLO as text, bytecode or portable artifact.
       language: language of the module.
+      function: name of the function of a StableHLO module that becomes its `main`; None for `main` or the only public one.
 
     Raises:
       ModuleError: XLA or MLIR cannot read it, with its message; or the module is too large when written out.
     """
-    head, blobs = _ask(module, language, "forms")
+    head, blobs = _ask(module, language, "forms", function or "")
     bytecode, located, hlo, hlo_proto, given_proto = blobs
     forms = ModuleForms(located.decode(), hlo.decode(), hlo_proto)
     source = SourceHlo(head["header"], given_proto) if language == "HLO" else None
@@ -56,6 +71,18 @@ def read_hlo(module: bytes | str) -> ReadHlo:
     """
     head, (proto, text) = _ask(module, "HLO", "hlo")
     return ReadHlo(SourceHlo(head["header"], proto), text.decode())
+
+
+def find_crash(modules: Sequence[bytes]) -> int | None:
+    """Returns the index of the first HLO module whose conversion to StableHLO and back ends its process; None if there is none.
+
+    Args:
+      modules: serialized HloModuleProtos, which XLA reads one by one in a separate process.
+    """
+    data = json.dumps([len(module) for module in modules]).encode() + b"\n" + b"".join(modules)
+    child = _started(data, ("HLO", "bytes", "crash", ""))
+    begun = child.stdout.count(b"\n")
+    return begun - 1 if child.returncode != 0 and begun else None
 
 
 def full_text(module: bytes) -> str:
@@ -82,11 +109,26 @@ def hlo_proto(text: str) -> bytes:
     return proto
 
 
-def _ask(module: bytes | str, language: Language, wanted: Wanted) -> tuple[dict[str, Any], list[bytes]]:
+def _ask(
+    module: bytes | str, language: Language, wanted: Wanted, function: str = ""
+) -> tuple[dict[str, Any], list[bytes]]:
     form, data = ("text", module.encode(errors="surrogatepass")) if isinstance(module, str) else ("bytes", module)
+    child = _started(data, (language, form, wanted, function))
+    if child.returncode != 0 or not child.stdout:
+        how = _how(child.returncode)
+        reason = _error_text(child.stderr.decode(errors="replace").strip()) or _likely_cause(child.returncode, data)
+        raise ReaderDiedError(
+            f"Cannot read the {language} module: its reader {how}: {reason}\n{EXPECTED[language]}", how
+        )
+    return _split_answer(child.stdout)
+
+
+def _started(data: bytes, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+    """Runs a reader until it ends."""
+    language = arguments[0]
     try:
-        child = subprocess.run(
-            subprocesses.python(_MAIN, str(os.getpid()), language, form, wanted),
+        return subprocess.run(
+            subprocesses.python(_MAIN, str(os.getpid()), *arguments),
             env=subprocesses.environ(),
             input=data,
             capture_output=True,
@@ -97,11 +139,6 @@ def _ask(module: bytes | str, language: Language, wanted: Wanted) -> tuple[dict[
         raise of_resources(e, f"starting a reader of the {language} module") or e from e
     except subprocess.TimeoutExpired as e:
         raise ModuleError(f"The {language} module was not read within {_LIMIT_S} s, so its reader was stopped.") from e
-    if child.returncode != 0 or not child.stdout:
-        how = _how(child.returncode)
-        reason = _error_text(child.stderr.decode(errors="replace").strip()) or _likely_cause(child.returncode, data)
-        raise ModuleError(f"Cannot read the {language} module: its reader {how}: {reason}\n{EXPECTED[language]}")
-    return _split_answer(child.stdout)
 
 
 def _split_answer(answer: bytes) -> tuple[dict[str, Any], list[bytes]]:

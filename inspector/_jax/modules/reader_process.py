@@ -8,11 +8,12 @@ that a small module cannot cost the caller much, whatever it represents.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from inspector._jax.compiling import child_process
 from inspector.errors import ModuleError
@@ -29,7 +30,7 @@ _MEMORY_BYTES, _MEMORY_BYTES_EACH = 4 << 30, 500
 _CPU_S, _CPU_S_EACH = 60, 60e-6
 
 
-def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted: Wanted) -> None:
+def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted: Wanted, function: str = "") -> None:
     """Reads the module for the process with the id `parent`."""
     child_process.die_with(int(parent))
     child_process.leave_no_core_file()
@@ -39,15 +40,31 @@ def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted
     data = sys.stdin.buffer.read()
     size = len(data)
     child_process.need_less(_MEMORY_BYTES + _MEMORY_BYTES_EACH * size, _CPU_S + int(_CPU_S_EACH * size))
-    head, blobs = _answered(data.decode(errors="surrogatepass") if form == "text" else data, language, wanted, size)
+    if wanted == "crash":
+        _convert_each(data, answer)
+        os._exit(0)
+    module = data.decode(errors="surrogatepass") if form == "text" else data
+    head, blobs = _answered(module, language, wanted, size, function)
     answer.write(json.dumps({**head, "sizes": [len(blob) for blob in blobs]}).encode() + b"\n")
     answer.writelines(blobs)
     answer.flush()
     os._exit(0)  # skips freeing the memory, which can be slow; the answer is written
 
 
+def _convert_each(data: bytes, answer: BinaryIO) -> None:
+    """Converts HLO modules one by one, and writes a line before each, so that a crash shows its module."""
+    end = data.index(b"\n")
+    place = end + 1
+    for size in json.loads(data[:end]):
+        answer.write(b"\n")
+        answer.flush()
+        with contextlib.suppress(Exception):  # an error is no crash
+            _read(data[place : place + size], "HLO", size)
+        place += size
+
+
 def _answered(
-    module: bytes | str, language: Language, wanted: Wanted, size: int
+    module: bytes | str, language: Language, wanted: Wanted, size: int, function: str = ""
 ) -> tuple[dict[str, object], list[bytes]]:
     from inspector._jax.modules import hlo, stablehlo  # deferred: output of jaxlib's import must go to stderr
 
@@ -61,7 +78,7 @@ def _answered(
         if wanted == "hlo":
             opened = hlo.read_hlo(module)
             return {"header": opened.source.header}, [opened.source.proto, opened.text.encode()]
-        return _read(module, language, size)
+        return _read(module, language, size, function)
     except ModuleError as e:
         return {"error": _cut(str(e))}, []
     except Exception as e:
@@ -69,14 +86,19 @@ def _answered(
         return {"error": f"Cannot read the {language} module: {error}\n{stablehlo.EXPECTED[language]}"}, []
 
 
-def _read(module: bytes | str, language: Language, size: int) -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import hlo, module_contents, stablehlo
+def _read(
+    module: bytes | str, language: Language, size: int, function: str = ""
+) -> tuple[dict[str, object], list[bytes]]:
+    from inspector._jax.modules import entry_functions, hlo, module_contents, stablehlo
 
     source, hlo_source = module, hlo.SourceHlo("", b"")
     if language == "HLO":
         opened = hlo.read_hlo(module)
         source, hlo_source = hlo.hlo_to_stablehlo(opened), opened.source
-    bytecode = stablehlo.to_bytecode(stablehlo.parse_stablehlo(source))
+    given = stablehlo.parse_stablehlo(source)
+    if language == "StableHLO":
+        entry_functions.choose(given, function)
+    bytecode = stablehlo.to_bytecode(given)
     parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
     facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)
     uses_shardy = facts.uses_shardy or stablehlo.carries_shardy(parsed)

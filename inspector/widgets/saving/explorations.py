@@ -26,7 +26,11 @@ def record(variants: Sequence[Variant], compiles: Compiles) -> RecordedExplorati
 def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
     """Starts the recorded variants, except the baseline, which exists already, and shows their runs."""
     for number, each in enumerate(recorded):
-        variant = compiles.variants[0] if number == 0 else compiles.start(each.options, each.target, each.tuning)
+        # Without StableHLO, each variant is a module of its own.
+        opened = each.lowered if each.lowered is not None and each.lowered.program.no_stablehlo is not None else None
+        variant = (
+            compiles.variants[0] if number == 0 else compiles.start(each.options, each.target, each.tuning, opened)
+        )
         if each.is_pinned and not variant.is_baseline:
             compiles.pin(variant, True)
         if variant.state != "done":

@@ -1,0 +1,194 @@
+"""Files with modules: several modules, no header, gzip, and functions of other names."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector.api.opened_file import OpenedFile
+from inspector.api.opened_program import OpenedProgram
+from inspector.errors import ModuleError, ParameterError
+from inspector.lowering import module_files
+from inspector.lowering.module_files import Choice, chosen_module, modules_in, read_module
+from inspector.stages.lowered import Lowered
+
+TWO = """// two modules, as LIT files have them
+HloModule first
+
+ENTRY a {
+  p = f32[4]{0} parameter(0)
+  ROOT n = f32[4]{0} negate(p)
+}
+
+// -----
+
+HloModule second
+
+ENTRY b {
+  p = f32[4]{0} parameter(0)
+  ROOT n = f32[4]{0} exponential(p)
+}
+"""
+SUM = "%sum (a: f32[], b: f32[]) -> f32[] {\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n  ROOT %r = f32[] add(%a, %b)\n}\n"
+REDUCE = """
+ENTRY e {
+  x = f32[8]{0} parameter(0)
+  z = f32[] constant(0)
+  ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=%sum
+}
+"""
+PREDICT = """module @net {
+  func.func public @predict(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %0 = stablehlo.tanh %x : tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+}
+"""
+THREE = """module @nets {
+  func.func public @first(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = func.call @shared(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  func.func public @second(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.sine %x : tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func private @shared(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.tanh %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+"""
+
+
+def opcodes(lowered: Lowered) -> set[str]:
+    return {i.opcode for computation in lowered.module().computations for i in computation.instructions}
+
+
+@pytest.mark.parametrize(
+    ("text", "opcode"),
+    [
+        (SUM, "add"),
+        ("%x = f32[4]{0} parameter(0)\nROOT %y = f32[4]{0} negate(%x)\n", "negate"),
+        (f"// a comment first\n/* another */\n{SUM}", "add"),
+        (SUM + REDUCE, "reduce"),
+        ("f32[4] negate(f32[4] %x)", "negate"),
+    ],
+)  # fmt: skip
+def test_text_without_a_header(text: str, opcode: str) -> None:
+    assert opcode in opcodes(inspector.lower(text, platform="cpu"))
+
+
+def test_line_numbers_are_those_of_the_file() -> None:
+    with pytest.raises(ModuleError, match=r"was parsing 4:\d+.*Unknown opcode: adds"):
+        inspector.lower(SUM.replace("add(", "adds("), platform="cpu")
+    broken = TWO.replace("exponential", "exponentials")
+    with pytest.raises(ModuleError, match=r"was parsing 15:\d+.*exponentials"):
+        inspector.lower(broken, module="second", platform="cpu")
+
+
+def test_several_modules_are_listed_and_chosen(tmp_path: Path) -> None:
+    file = tmp_path / "two.hlo"
+    file.write_text(TWO)
+    with pytest.raises(ModuleError, match=r'The file has 2 modules: 1 first, 2 second\. Choose one: module="first"'):
+        inspector.lower(file)
+    for name, opcode in (("first", "negate"), (1, "negate"), ("second", "exponential"), ("2", "exponential")):
+        lowered = inspector.lower(file, module=name, platform="cpu")
+        assert opcode in opcodes(lowered)
+    with pytest.raises(ModuleError, match=r"no module 'third'\. Its modules: 1 first, 2 second"):
+        inspector.lower(file, module="third")
+    with pytest.raises(ParameterError, match="module must be the name or number"):
+        inspector.lower(file, module=1.5)
+    opened = inspector.load(file)
+    assert isinstance(opened, OpenedFile)
+    assert opened.names == ("first", "second")
+    assert [type(program) for program in opened] == [OpenedProgram, OpenedProgram]
+    assert "exponential" in opened["second"].hlo
+    with pytest.raises(ParameterError, match="no module 'third'"):
+        opened["third"]
+    chosen = inspector.load(file, module="second")
+    assert isinstance(chosen, OpenedProgram)
+    assert chosen.name == "second"
+
+
+def test_the_explorer_offers_the_modules_of_a_file() -> None:
+    explorer = inspector.explore(TWO)
+    try:
+        assert [variant.label for variant in explorer.variants] == ["first", "second"]
+        assert "exponential" in explorer.variants[1].compiled.hlo
+        with pytest.raises(
+            ModuleError, match=r'other modules of its file\. Choose it with module="first" to compile it'
+        ):
+            explorer.add("--xla_cpu_enable_fast_math=true")
+    finally:
+        explorer.close()
+
+
+def test_equal_names_are_chosen_by_number() -> None:
+    text = TWO.replace("HloModule second", "HloModule first")
+    with pytest.raises(ModuleError, match=r"2 modules 'first'\. Choose one by number"):
+        chosen_module(text, Choice("first"))
+    assert "exponential" in str(chosen_module(text, Choice(2)).data)
+
+
+def test_a_separator_in_one_module_is_a_comment() -> None:
+    text = TWO.partition("// -----")[0].replace("HloModule first\n", "").replace("  ROOT", "// ------\n  ROOT")
+    assert len(modules_in(text)) == 1
+    assert "negate" in opcodes(inspector.lower(text, platform="cpu"))
+
+
+def test_gzip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered = inspector.lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32))
+    for name, data in (("m.hlo.gz", lowered.hlo.encode()), ("m.pb.gz", lowered.hlo_proto)):
+        file = tmp_path / name
+        file.write_bytes(gzip.compress(data))
+        assert "sine" in opcodes(inspector.lower(file, platform="cpu"))
+    whole = gzip.compress(TWO.encode())
+    with pytest.raises(ModuleError, match="gzip file is truncated"):
+        read_module(whole[:-20])
+    with pytest.raises(ModuleError, match="gzip file is damaged"):
+        read_module(whole[:12] + b"\xff" * 40)
+    monkeypatch.setattr(module_files, "_UNPACKED_BYTES", 1 << 20)
+    with pytest.raises(ModuleError, match="when unpacked"):
+        read_module(gzip.compress(bytes(1 << 26)))
+
+
+def test_the_only_public_function_is_the_program() -> None:
+    lowered = inspector.lower(PREDICT, platform="cpu")
+    assert (lowered.name, [a.shape for a in lowered.inputs]) == ("net", [(4, 8)])
+    assert "tanh" in lowered.compile(target="cpu").hlo
+
+
+def test_a_function_is_chosen_by_name() -> None:
+    with pytest.raises(
+        ModuleError, match=r'2 public functions\. Choose one: function="first"\. Its functions: first, second'
+    ):
+        inspector.lower(THREE)
+    first = inspector.lower(THREE, function="first", platform="cpu")
+    assert "tanh" in opcodes(first)
+    assert [a.shape for a in first.inputs] == [(4,)]
+    assert "sine" in opcodes(inspector.lower(THREE, function="second", platform="cpu"))
+    with pytest.raises(ModuleError, match="no function 'third'"):
+        inspector.lower(THREE, function="third")
+    with_main = THREE.replace("@first", "@main")
+    assert [a.shape for a in inspector.lower(with_main, platform="cpu").inputs] == [(4,)]
+    assert [a.shape for a in inspector.lower(with_main, function="second", platform="cpu").inputs] == [(8,)]
+
+
+def test_a_crash_of_the_converter_names_its_operation() -> None:
+    values = ", ".join(["input", "output", "io", "ss", "oo", "rs"])
+    text = (
+        "HloModule m\n\nENTRY e {\n  input = f32[8,4]{1,0} parameter(0)\n  output = f32[8,4]{1,0} parameter(1)\n"
+        + "".join(f"  {name} = s32[4]{{0}} parameter({n})\n" for n, name in enumerate(("io", "ss", "oo", "rs"), 2))
+        + f"  ROOT r = f32[8,4]{{1,0}} ragged-all-to-all({values}), replica_groups={{{{0,1,2,3}}}}\n}}\n"
+    )
+    lowered = inspector.lower(text, platform="cpu")
+    if lowered.program.no_stablehlo is None:
+        pytest.skip("this XLA converts it")
+    assert "XLA crashes when it converts the ragged-all-to-all r to StableHLO" in lowered.program.no_stablehlo.reason
+    assert len(lowered.collectives()) == 1
