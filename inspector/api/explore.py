@@ -65,7 +65,7 @@ def explore(
       height_px: initial height of the panes in CSS pixels.
       compiler_params: compiler parameters for Pallas kernels, in the form that `inspector.lower` accepts.
       interpret: run Pallas kernels in JAX's interpreter, for example on a CPU.
-      keywords: further keyword arguments of the function; for a file, `module` and `function` as in `inspector.load`.
+      keywords: further keyword arguments of the function; for a file, `module`, `function` and `refine` as in `inspector.load`.
 
     Returns:
       The Explorer, a widget. Everything that it shows is also available as Python values.
@@ -94,7 +94,7 @@ def explore(
     from inspector.widgets.variants import variants_of
 
     file_choice: dict[str, Any] = (
-        {} if callable(fun) else {n: keywords.pop(n) for n in ("module", "function") if n in keywords}
+        {} if callable(fun) else {n: keywords.pop(n) for n in ("module", "function", "refine") if n in keywords}
     )
     named = function_keywords(fun, args, kwargs, keywords, explore)
     wanted = variants_of(compare, target)

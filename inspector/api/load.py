@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inspector.api.exploration import Exploration
@@ -28,6 +28,7 @@ def load(
     target: str | Target | None = None,
     module: str | int | None = None,
     function: str | None = None,
+    refine: Mapping[str, Sequence[int]] | None = None,
 ) -> Exploration | Compiled | RecordedProfile | OpenedProgram | OpenedFile | Lowered:
     """Opens a file that `Explorer.save` or `Compiled.save` wrote, a profile of `jax.profiler`, or a module.
 
@@ -41,6 +42,7 @@ def load(
       target: the target of an HLO module, such as "tpu:v5e:2x4", for estimated times; None if unknown.
       module: name or number of the module, from 1, in a file with several.
       function: name of the function of a StableHLO module that has no `main`, or several public functions.
+      refine: shapes of the arguments of a StableHLO module with dynamic shapes, such as {"arg0": (8, 128)}.
 
     Returns:
       An `Exploration`, which a notebook shows as an Explorer; a `Compiled`; a `RecordedProfile` with its programs; an
@@ -57,7 +59,7 @@ def load(
     with files.open_regular(path) as file:
         is_archive = file.read(len(_ZIP)) == _ZIP
     if not is_archive:
-        return _module(path, name, target, {"module": module, "function": function})
+        return _module(path, name, target, {"module": module, "function": function, "refine": refine})
     try:
         format_ = manifest.format_of(path)
     except ModuleError as e:

@@ -16,7 +16,7 @@ from inspector.support.units import counted
 
 if TYPE_CHECKING:
     from inspector.api.exploration import Exploration
-    from inspector.lowering.module_files import ModuleText
+    from inspector.lowering.module_files import Choice, ModuleText
     from inspector.widgets.explorer import Explorer
 
 _MOST_SHOWN = 12  # modules in an Explorer: XLA reads each in its own process
@@ -31,13 +31,11 @@ class OpenedFile(Sequence[OpenedProgram | Lowered]):
       names: names of the modules in their order; "" for a module without a name.
     """
 
-    def __init__(
-        self, modules: Sequence[ModuleText], source: str, target: str | Target | None, function: str | None
-    ) -> None:
+    def __init__(self, modules: Sequence[ModuleText], source: str, target: str | Target | None, choice: Choice) -> None:
         """Opens nothing yet; arguments as for `open_file`."""
         self.source = source
         self.names = tuple(module.name for module in modules)
-        self._modules, self._target, self._function = tuple(modules), target, function
+        self._modules, self._target, self._choice = tuple(modules), target, choice
         self._opened: dict[int, OpenedProgram | Lowered] = {}
 
     def __len__(self) -> int:
@@ -101,8 +99,10 @@ class OpenedFile(Sequence[OpenedProgram | Lowered]):
         from inspector.lowering.lower import lower
 
         if module.language == "StableHLO":
-            chosen: dict[str, Any] = {} if self._function is None else {"function": self._function}
-            return lower(module.data, target=self._target, **chosen)
+            # Only a file with one module may have modules in it.
+            inner = self._choice.module if len(self) == 1 and module.name != self._choice.module else None
+            chosen = {"module": inner, "function": self._choice.function, "refine": self._choice.refine}
+            return lower(module.data, target=self._target, **chosen)  # type: ignore[arg-type]
         several = {} if len(self) == 1 else {"no_stablehlo": _several(module.name)}
         return OpenedProgram.of(module.data, target=self._target, source=self.source, **several)  # type: ignore[arg-type]
 
@@ -127,6 +127,7 @@ def open_file(
     target: str | Target | None = None,
     module: str | int | None = None,
     function: str | None = None,
+    refine: Mapping[str, Sequence[int]] | None = None,
 ) -> OpenedFile:
     """Opens the modules of a file; arguments and errors as for `inspector.load`.
 
@@ -135,13 +136,14 @@ def open_file(
       target: the target of HLO modules.
       module: name or number of one module; None for all.
       function: name of the function of a StableHLO module.
+      refine: shapes of the arguments of a StableHLO module with dynamic shapes.
     """
     from inspector.lowering.module_files import Choice, chosen_module, modules_in, read_module
 
     contents = read_module(source)
-    choice = Choice.taken_from({"module": module, "function": function})
+    choice = Choice.taken_from({"module": module, "function": function, "refine": refine})
     modules = modules_in(contents) if module is None else (chosen_module(contents, choice),)
-    return OpenedFile(modules, _path_of(source), target, function)
+    return OpenedFile(modules, _path_of(source), target, choice)
 
 
 def opened_without_compile(

@@ -54,7 +54,7 @@ class ProgramRequest:
     function: str = ""
 
     @property
-    def choice(self) -> dict[str, str]:
+    def choice(self) -> dict[str, Any]:
         """The chosen part of a file, as keyword arguments of `lower`."""
         return {name: value for name, value in (("module", self.module), ("function", self.function)) if value}
 

@@ -122,7 +122,7 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides, choice:
         return _open_module(value.as_serialized_hlo_module_proto(), "HLO", platform)
     module = chosen_module(read_module(value), choice)
     data = hlo_module(module.data) if module.language == "HLO" and isinstance(module.data, bytes) else module.data
-    return _open_module(data, module.language, platform, choice.function)
+    return _open_module(data, module.language, platform, choice)
 
 
 def _open_stage(lowered: stages.Lowered, platform: str | None, overrides: Overrides) -> Lowered:
@@ -168,11 +168,11 @@ def _check_platform(program: Program, platform: str | None) -> None:
 
 
 def _open_module(
-    module: bytes | str, language: isolated_reading.Language, platform: str | None, function: str | None = None
+    module: bytes | str, language: isolated_reading.Language, platform: str | None, choice: Choice = _WHOLE
 ) -> Lowered:
     platform = platforms.named(platform or attached_devices.attached_platform()).name
     try:
-        contents = isolated_reading.read(module, language, function)
+        contents = isolated_reading.read(module, language, choice.entry if language == "StableHLO" else None)
     except ModuleError as e:
         if language != "HLO":
             raise

@@ -80,7 +80,8 @@ def lower(
         "v6e" or "h100"; "" for that of the target, or the platform's default chip.
       what_if: hypothetical changes to the call; `Lowered.what_if` creates them.
       keywords: further keyword arguments of the function. For a file or text with several modules, `module` is the name or
-        number of one, and for StableHLO with several functions, `function` is the name of one.
+        number of one, and for StableHLO with several functions, `function` is the name of one, and
+        `refine` has the shapes of arguments with dynamic shapes, such as {"arg0": (8, 128)}.
 
     Raises:
       ArgumentError: an argument is not an array.

@@ -7,12 +7,14 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from inspector._jax.modules import isolated_reading
+from inspector._jax.modules.entry_functions import Entry
 from inspector._jax.modules.isolated_reading import Language
 from inspector.errors import ModuleError, ParameterError
+from inspector.hlo.reading.text_proto import from_text_proto, is_text_proto
 from inspector.lowering.languages import EXPECTED, first_line, likely_language
 from inspector.support import files
 from inspector.support.notebook import short
@@ -39,14 +41,21 @@ class Choice:
     Attributes:
       module: name or number of the module, from 1; None for the only one.
       function: name of the function of a StableHLO module; None for its only public one, or `main`.
+      refine: shapes of the arguments of a StableHLO module with dynamic shapes, such as {"arg0": (8, 128)}.
     """
 
     module: str | int | None = None
     function: str | None = None
+    refine: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def entry(self) -> Entry:
+        """The program in a StableHLO module."""
+        return Entry(self.function or "", str(self.module or ""), self.refine)
 
     @classmethod
     def taken_from(cls, keywords: MutableMapping[str, Any]) -> Choice:
-        """Removes `module` and `function` from keyword arguments, and returns them.
+        """Removes `module`, `function` and `refine` from keyword arguments, and returns them.
 
         Raises:
           ParameterError: another type of value.
@@ -56,7 +65,12 @@ class Choice:
             raise ParameterError(f"module must be the name or number of a module in the file, got {short(module)}.")
         if not isinstance(function, (str, type(None))):
             raise ParameterError(f"function must be the name of a function in the module, got {short(function)}.")
-        return cls(module, function)
+        refine = keywords.pop("refine", None) or {}
+        if not isinstance(refine, Mapping) or not all(_is_shape(shape) for shape in refine.values()):
+            raise ParameterError(
+                f'refine must have a shape for each argument, such as {{"arg0": (8, 128)}}, got {short(refine)}.'
+            )
+        return cls(module, function, {str(name): tuple(map(int, shape)) for name, shape in refine.items()})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,6 +122,8 @@ def modules_in(contents: bytes | str) -> tuple[ModuleText, ...]:
       ModuleError: the file is empty, or text in neither language.
       ParameterError: the text can only be the path of a file that does not exist.
     """
+    if isinstance(contents, str) and is_text_proto(contents):
+        contents = from_text_proto(contents)
     if isinstance(contents, bytes):
         return (ModuleText("", contents, likely_language(contents) or "HLO"),)
     parts = _parts(contents)
@@ -135,6 +151,8 @@ def chosen_module(contents: bytes | str, choice: Choice) -> ModuleText:
                 f"The file has {len(modules)} modules: {listed(modules)}. Choose one: module={_first(modules)}."
             )
         return modules[0]
+    if len(modules) == 1 and modules[0].language == "StableHLO":
+        return modules[0]  # it may contain modules, which MLIR must read
     by_number = dict(enumerate(modules, 1))
     number = int(wanted) if isinstance(wanted, int) or wanted.isdecimal() else 0
     named = [module for module in modules if module.name == str(wanted)]
@@ -145,6 +163,10 @@ def chosen_module(contents: bytes | str, choice: Choice) -> ModuleText:
     if not named and number not in by_number:
         raise ModuleError(f"The file has no module {short(wanted)}. Its modules: {listed(modules)}.")
     return named[0] if named else by_number[number]
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, (tuple, list)) and all(isinstance(size, int) and size >= 0 for size in shape)
 
 
 def listed(modules: tuple[ModuleText, ...]) -> str:

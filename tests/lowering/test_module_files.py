@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
+from google.protobuf import text_format
 
 import inspector
 from inspector.api.opened_file import OpenedFile
@@ -16,6 +18,7 @@ from inspector.errors import ModuleError, ParameterError
 from inspector.lowering import module_files
 from inspector.lowering.module_files import Choice, chosen_module, modules_in, read_module
 from inspector.stages.lowered import Lowered
+from inspector.toolchain.schema import installed_schema
 
 TWO = """// two modules, as LIT files have them
 HloModule first
@@ -192,3 +195,51 @@ def test_a_crash_of_the_converter_names_its_operation() -> None:
         pytest.skip("this XLA converts it")
     assert "XLA crashes when it converts the ragged-all-to-all r to StableHLO" in lowered.program.no_stablehlo.reason
     assert len(lowered.collectives()) == 1
+
+
+def test_modules_in_a_module() -> None:
+    text = "\n".join(
+        f"module @{name} {{ func.func @main(%x: tensor<{size}xf32>) -> tensor<{size}xf32> {{ return %x : tensor<{size}xf32> }} }}"
+        for name, size in (("a", 4), ("b", 8))
+    )
+    with pytest.raises(ModuleError, match=r'The file has 2 modules: 1 a, 2 b\. Choose one: module="a"'):
+        inspector.lower(text)
+    for wanted in ("b", 2):
+        assert [a.shape for a in inspector.lower(text, module=wanted, platform="cpu").inputs] == [(8,)]
+
+
+def test_dynamic_shapes_are_refined() -> None:
+    text = "func.func @main(%a: tensor<?x4xf32>) -> tensor<?x4xf32> { %0 = stablehlo.tanh %a : tensor<?x4xf32>\n return %0 : tensor<?x4xf32> }"
+    with pytest.raises(ModuleError, match=r'arg0: tensor<\?x4xf32>\. Give their shapes: refine=\{"arg0": \(8, 4\)\}'):
+        inspector.lower(text)
+    refined = inspector.lower(text, refine={"arg0": (16, 4)}, platform="cpu")
+    assert refined.outputs[0].shape == (16, 4)
+    with pytest.raises(ModuleError, match="does not match"):
+        inspector.lower(text, refine={"arg0": (16, 5)})
+    with pytest.raises(ParameterError, match="refine must have a shape"):
+        inspector.lower(text, refine=3)
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ('"ttir.relu"(%a) : (tensor<4xf32>) -> tensor<4xf32>', "'ttir' of tt-mlir"),
+        ("enzyme.thing %a : tensor<4xf32>", "'enzyme' of Enzyme"),
+    ],
+)
+def test_dialects_of_other_projects_are_named(operation: str, words: str) -> None:
+    text = (
+        f"func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n  %0 = {operation}\n  return %0 : tensor<4xf32>\n}}"
+    )
+    with pytest.raises(ModuleError, match=f"the dialect {words}, which JAX does not include"):
+        inspector.lower(text)
+
+
+def test_protobuf_text_format() -> None:
+    message: Any = installed_schema().message("xla.HloProto")()
+    lowered = inspector.lower(jnp.sin, jax.ShapeDtypeStruct((4,), jnp.float32))
+    message.hlo_module.ParseFromString(lowered.hlo_proto)
+    text = f"# a comment\n{text_format.MessageToString(message)}"
+    assert "sine" in opcodes(inspector.lower(text, platform="cpu"))
+    with pytest.raises(ModuleError, match=r"protobuf's text format: 3:"):
+        inspector.lower("# a comment\nhlo_module {\n  nonsense: 3\n}\n")

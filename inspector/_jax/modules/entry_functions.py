@@ -2,13 +2,16 @@
 
 Imports jaxlib but not JAX, because `reader_process.py` must start quickly.
 
-Private JAX: `jaxlib.mlir` (StableHLO).
+Private JAX: `jaxlib.mlir` (StableHLO), `jaxlib._jax.mlir` (refinement).
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+from jaxlib import _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
@@ -19,23 +22,119 @@ _PRIVATE = "private"
 _SHOWN = 20
 
 
-def choose(module: ir.Module, name: str = "") -> None:
-    """Makes a function the public `main` of a module; all other functions become private.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """The program in a StableHLO module.
+
+    Attributes:
+      function: name of the function; "" for `main`, or else the only public function.
+      module: name of a nested module; "" for the module itself, or the only nested one.
+      shapes: shapes of arguments with dynamic dimensions, by number or by name ("arg0").
+    """
+
+    function: str = ""
+    module: str = ""
+    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+
+
+def chosen(module: ir.Module, entry: Entry | None = None) -> ir.Module:
+    """Returns a module with the program as its public `main`; all other functions are private.
 
     Args:
-      module: the module, which is changed.
-      name: name of the function; "" for `main`, or else the only public function.
+      module: the module, which may be changed.
+      entry: the program; None for `main`.
 
     Raises:
-      ModuleError: there is no such function, or the choice is not clear; the message lists the functions.
+      ModuleError: there is no such function, or the choice is not clear, or shapes are missing; the message lists the
+        functions or arguments.
     """
+    entry = entry or Entry()
+    module = _innermost(module, entry.module)
     functions = {
         _text(op.operation.attributes["sym_name"]): op.operation
         for op in module.body.operations
         if op.operation.name == "func.func"
     }
-    if not name and _MAIN in functions:
-        return
+    if entry.function or _MAIN not in functions:
+        _make_main(module, functions, entry.function)
+    return _with_shapes(module, entry.shapes)
+
+
+def _innermost(module: ir.Module, name: str) -> ir.Module:
+    """Returns the chosen one of nested modules; the module itself if it has functions."""
+    operations = [op.operation for op in module.body.operations]
+    nested = [op for op in operations if op.name == "builtin.module"]
+    if not nested or any(op.name == "func.func" for op in operations):
+        return module
+    names = [_text(op.attributes["sym_name"]) if "sym_name" in op.attributes else "" for op in nested]
+    matches = [op for n, (op, own) in enumerate(zip(nested, names, strict=True), 1) if name in (own, str(n))]
+    if not name and len(nested) == 1:
+        matches = nested
+    if len(matches) != 1:
+        listed = ", ".join(f"{n} {own}".strip() for n, own in enumerate(names, 1))
+        raise ModuleError(f'The file has {len(nested)} modules: {listed}. Choose one: module="{names[0] or 1}".')
+    with module.context:
+        inner = ir.Module.parse(str(matches[0].get_asm(enable_debug_info=True)))
+    return _innermost(inner, "")
+
+
+def _with_shapes(module: ir.Module, shapes: Mapping[str, tuple[int, ...]]) -> ir.Module:
+    """Returns a module whose arguments have static shapes, and with them all values."""
+    main = next(op.operation for op in module.body.operations if stablehlo.is_main(op.operation))
+    types = list(stablehlo.function_type(main).inputs)
+    dynamic = {n: type_ for n, type_ in enumerate(types) if _is_dynamic(type_)}
+    given = {key.removeprefix("arg"): tuple(shape) for key, shape in shapes.items()}
+    unknown = [key for key in given if not key.isdecimal() or int(key) not in dynamic]
+    missing = [n for n in dynamic if str(n) not in given]
+    if unknown or missing:
+        raise ModuleError(
+            f"{f'There is no dynamic argument {unknown[0]}. ' if unknown else ''}{_listed_arguments(dynamic)}"
+        )
+    if not dynamic:
+        return module
+    with module.context, ir.Location.unknown():
+        for n, type_ in dynamic.items():
+            ranked, shape = ir.RankedTensorType(type_), given[str(n)]
+            fits = len(shape) == ranked.rank and all(
+                ranked.is_dynamic_dim(d) or ranked.get_dim_size(d) == size for d, size in enumerate(shape)
+            )
+            if not fits:
+                raise ModuleError(f"arg{n} is {type_}, and its shape in refine is {list(shape)}, which does not match.")
+            types[n] = ir.RankedTensorType.get(list(shape), ranked.element_type)
+            main.regions[0].blocks[0].arguments[n].set_type(types[n])
+        results = list(stablehlo.function_type(main).results)
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
+    try:
+        refined = _jax.mlir.refine_polymorphic_shapes(
+            stablehlo.to_bytecode(module), enable_shape_assertions=False, validate_static_shapes=True
+        )
+    except Exception as e:
+        raise ModuleError(f"The shapes in refine do not determine all shapes of the module: {e}") from e
+    return stablehlo.parse_stablehlo(bytes(refined))
+
+
+def _listed_arguments(dynamic: Mapping[int, Any]) -> str:
+    if not dynamic:
+        return "All arguments of the function have static shapes, so it takes no refine."
+    listed = ", ".join(f"arg{n}: {type_}" for n, type_ in dynamic.items())
+    example = ", ".join(f'"arg{n}": {_example(type_)}' for n, type_ in dynamic.items())
+    return f"The function has arguments with dynamic shapes: {listed}. Give their shapes: refine={{{example}}}."
+
+
+def _example(type_: Any) -> str:
+    ranked = ir.RankedTensorType(type_)
+    sizes = [str(8 if ranked.is_dynamic_dim(d) else ranked.get_dim_size(d)) for d in range(ranked.rank)]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def _is_dynamic(type_: Any) -> bool:
+    try:
+        return not ir.RankedTensorType(type_).has_static_shape
+    except ValueError:  # a token or an unranked tensor
+        return False
+
+
+def _make_main(module: ir.Module, functions: dict[str, Any], name: str) -> None:
     chosen = name.removeprefix("@") or _only(functions)
     if chosen not in functions:
         raise ModuleError(f"The StableHLO module has no function {chosen!r}. {_listed(functions)}")

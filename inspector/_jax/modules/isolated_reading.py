@@ -7,6 +7,7 @@ that a `Lowered` holds, so that this process reads nothing itself. The code of t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from inspector._jax.modules import stablehlo
+from inspector._jax.modules.entry_functions import Entry
 from inspector._jax.modules.hlo import ReadHlo, SourceHlo
 from inspector._jax.modules.module_contents import Contents, ModuleForms
 from inspector._jax.modules.stablehlo import EXPECTED, ModuleFacts
@@ -42,18 +44,18 @@ _LARGE_BYTES = 4 << 20  # printing such a module takes about as long as starting
 _MAIN = "from inspector._jax.modules.reader_process import main; main(*sys.argv[1:])"
 
 
-def read(module: bytes | str, language: Language, function: str | None = None) -> Contents:
+def read(module: bytes | str, language: Language, entry: Entry | None = None) -> Contents:
     """Reads a module in a separate process.
 
     Args:
       module: HLO as text or a serialized HloModuleProto; StableHLO as text, bytecode or portable artifact.
       language: language of the module.
-      function: name of the function of a StableHLO module that becomes its `main`; None for `main` or the only public one.
+      entry: the program in a StableHLO module; None for `main`, or the only public function.
 
     Raises:
       ModuleError: XLA or MLIR cannot read it, with its message; or the module is too large when written out.
     """
-    head, blobs = _ask(module, language, "forms", function or "")
+    head, blobs = _ask(module, language, "forms", json.dumps(dataclasses.asdict(entry)) if entry else "")
     bytecode, located, hlo, hlo_proto, given_proto = blobs
     forms = ModuleForms(located.decode(), hlo.decode(), hlo_proto)
     source = SourceHlo(head["header"], given_proto) if language == "HLO" else None
@@ -110,10 +112,10 @@ def hlo_proto(text: str) -> bytes:
 
 
 def _ask(
-    module: bytes | str, language: Language, wanted: Wanted, function: str = ""
+    module: bytes | str, language: Language, wanted: Wanted, entry: str = ""
 ) -> tuple[dict[str, Any], list[bytes]]:
     form, data = ("text", module.encode(errors="surrogatepass")) if isinstance(module, str) else ("bytes", module)
-    child = _started(data, (language, form, wanted, function))
+    child = _started(data, (language, form, wanted, entry))
     if child.returncode != 0 or not child.stdout:
         how = _how(child.returncode)
         reason = _error_text(child.stderr.decode(errors="replace").strip()) or _likely_cause(child.returncode, data)

@@ -30,7 +30,7 @@ _MEMORY_BYTES, _MEMORY_BYTES_EACH = 4 << 30, 500
 _CPU_S, _CPU_S_EACH = 60, 60e-6
 
 
-def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted: Wanted, function: str = "") -> None:
+def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted: Wanted, entry: str = "") -> None:
     """Reads the module for the process with the id `parent`."""
     child_process.die_with(int(parent))
     child_process.leave_no_core_file()
@@ -44,7 +44,7 @@ def main(parent: str, language: Language, form: Literal["text", "bytes"], wanted
         _convert_each(data, answer)
         os._exit(0)
     module = data.decode(errors="surrogatepass") if form == "text" else data
-    head, blobs = _answered(module, language, wanted, size, function)
+    head, blobs = _answered(module, language, wanted, size, entry)
     answer.write(json.dumps({**head, "sizes": [len(blob) for blob in blobs]}).encode() + b"\n")
     answer.writelines(blobs)
     answer.flush()
@@ -64,7 +64,7 @@ def _convert_each(data: bytes, answer: BinaryIO) -> None:
 
 
 def _answered(
-    module: bytes | str, language: Language, wanted: Wanted, size: int, function: str = ""
+    module: bytes | str, language: Language, wanted: Wanted, size: int, entry: str = ""
 ) -> tuple[dict[str, object], list[bytes]]:
     from inspector._jax.modules import hlo, stablehlo  # deferred: output of jaxlib's import must go to stderr
 
@@ -78,7 +78,7 @@ def _answered(
         if wanted == "hlo":
             opened = hlo.read_hlo(module)
             return {"header": opened.source.header}, [opened.source.proto, opened.text.encode()]
-        return _read(module, language, size, function)
+        return _read(module, language, size, entry)
     except ModuleError as e:
         return {"error": _cut(str(e))}, []
     except Exception as e:
@@ -86,9 +86,7 @@ def _answered(
         return {"error": f"Cannot read the {language} module: {error}\n{stablehlo.EXPECTED[language]}"}, []
 
 
-def _read(
-    module: bytes | str, language: Language, size: int, function: str = ""
-) -> tuple[dict[str, object], list[bytes]]:
+def _read(module: bytes | str, language: Language, size: int, entry: str = "") -> tuple[dict[str, object], list[bytes]]:
     from inspector._jax.modules import entry_functions, hlo, module_contents, stablehlo
 
     source, hlo_source = module, hlo.SourceHlo("", b"")
@@ -97,7 +95,7 @@ def _read(
         source, hlo_source = hlo.hlo_to_stablehlo(opened), opened.source
     given = stablehlo.parse_stablehlo(source)
     if language == "StableHLO":
-        entry_functions.choose(given, function)
+        given = entry_functions.chosen(given, entry_functions.Entry(**json.loads(entry or "{}")))
     bytecode = stablehlo.to_bytecode(given)
     parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
     facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)

@@ -16,6 +16,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _sdyMpmd, _stablehlo
 
+from inspector._jax.modules import foreign_dialects
 from inspector.errors import ModuleError
 
 EXPECTED = {
@@ -81,7 +82,10 @@ def parse_stablehlo(module: bytes | str) -> ir.Module:
                 return _stablehlo.deserialize_portable_artifact(context, module)
             return ir.Module.parse(module)
     except Exception as e:
-        raise ModuleError(f"Cannot read the StableHLO module: {e}\n{EXPECTED['StableHLO']}") from e
+        foreign = foreign_dialects.explanation(module, str(e))
+        raise ModuleError(
+            f"Cannot read the StableHLO module: {foreign}{' ' if foreign else ''}{e}\n{EXPECTED['StableHLO']}"
+        ) from e
 
 
 def _context() -> ir.Context:
