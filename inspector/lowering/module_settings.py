@@ -25,6 +25,7 @@ from inspector.hlo.shape import Shape
 from inspector.support.units import counted, format_list
 
 _PROPAGATION = "allow_spmd_sharding_propagation_to"
+_RESULT_SHARDING = "xla.sdy.FuncResultSharding"
 _HOST_MEMORY_SPACE = 5
 _UNNAMED_LOSSES = 8
 
@@ -93,17 +94,34 @@ def settle(contents: module_contents.Contents, platform: str) -> Settled:
         notes += _losses(module, Module.from_proto(contents.forms.hlo_proto), per_device)
     if platform == platforms.TPU.name:
         notes += _chosen_layouts(parameters, results)
+    propagated = [header_booleans(header, f"{_PROPAGATION}_{end}") for end in ("parameters", "output")]
+    if source is not None and facts.uses_shardy and not per_device and propagated == [None, None]:
+        propagated = _unstated_propagation(module)
+        notes.append(
+            "the module does not state which shardings XLA may choose: those of arguments and results without one"
+        )
     options = Options(
         num_replicas=counts.num_replicas,
         num_partitions=counts.num_partitions,
         use_spmd_partitioning=True,
         use_shardy_partitioner=facts.uses_shardy and not per_device,
-        allow_spmd_sharding_propagation_to_parameters=header_booleans(header, f"{_PROPAGATION}_parameters"),
-        allow_spmd_sharding_propagation_to_output=header_booleans(header, f"{_PROPAGATION}_output"),
+        allow_spmd_sharding_propagation_to_parameters=propagated[0],
+        allow_spmd_sharding_propagation_to_output=propagated[1],
     )
     mesh = next((Mesh(n, s, "partition", d) for n, s, d in facts.meshes if math.prod(s) == counts.num_partitions), None)
     is_optimized = source is not None and (_is_scheduled(module) or "fusion" in module.columns.opcodes.values)
     return Settled(contents, options, mesh, frozenset((*donors, *aliased)), is_optimized, tuple(notes))
+
+
+def _unstated_propagation(module: Module) -> list[tuple[bool, ...] | None]:
+    """Returns for each parameter and result whether XLA may choose its sharding, as JAX does: those without one."""
+    parameters = tuple(
+        not parameter.proto.HasField("sharding")
+        for parameter in module.entry.parameters
+        for _ in _leaves(parameter.proto.shape)
+    )
+    stated = bool(module.calls_to((_RESULT_SHARDING,)))
+    return [parameters, tuple(not stated for _ in _leaves(module.entry.root.proto.shape))]
 
 
 def _check_layout(module: Module, stated: Any) -> None:

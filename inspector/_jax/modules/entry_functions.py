@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from jaxlib import _jax  # type: ignore[attr-defined]
+from jaxlib import _jax
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo

@@ -1,0 +1,95 @@
+"""Programs written in each form, opened again and compiled: the same optimized HLO."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import inspector
+from inspector._jax.modules import stablehlo
+from inspector.lowering.lower import lower
+from inspector.stages.lowered import Lowered
+
+FORMS: dict[str, Callable[[Lowered], bytes | str]] = {
+    "HLO text": lambda lowered: lowered.hlo,
+    "proto": lambda lowered: lowered.hlo_proto,
+    "StableHLO text": lambda lowered: str(lowered.stablehlo),
+    "bytecode": lambda lowered: lowered.program.module,
+    "portable artifact": lambda lowered: stablehlo.portable(lowered.program.module),
+}
+F32 = jnp.float32
+
+
+def array(*shape: int, dtype: Any = F32) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def layers(w: jax.Array, x: jax.Array) -> jax.Array:
+    y: jax.Array = jax.lax.scan(lambda y, each: (jnp.tanh(y @ each), None), x, w)[0]
+    return y.sum()
+
+
+def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    scores = jnp.einsum("bqd,bkd->bqk", q, k, preferred_element_type=F32)
+    y: jax.Array = jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(scores).astype(v.dtype), v)
+    return y
+
+
+def branches(n: jax.Array, x: jax.Array) -> jax.Array:
+    y: jax.Array = jax.lax.switch(n, [jnp.sin, jnp.cos, lambda y: y * 2], x)
+    return y
+
+
+def sharded() -> Lowered:
+    mesh = jax.sharding.AbstractMesh((2, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    w = jax.ShapeDtypeStruct((64, 128), F32, sharding=NamedSharding(mesh, PartitionSpec(None, "model")))
+    x = jax.ShapeDtypeStruct((32, 64), F32, sharding=NamedSharding(mesh, PartitionSpec("data", None)))
+    return lower(jax.grad(lambda w, x: jnp.sum(jnp.tanh(x @ w) ** 2), argnums=1), w, x, platform="cpu")
+
+
+PROGRAMS: dict[str, Callable[[], Lowered]] = {
+    "donated": lambda: lower(lambda w, x: w + x, array(8, 8), array(8, 8), donate_argnums=0, platform="cpu"),
+    "scan gradient": lambda: lower(jax.grad(layers), array(3, 16, 16), array(4, 16), platform="cpu"),
+    "attention": lambda: lower(attention, *[array(2, 8, 16, dtype=jnp.bfloat16)] * 3, platform="cpu"),
+    "switch": lambda: lower(branches, array(dtype=jnp.int32), array(8), platform="cpu"),
+    "sort": lambda: lower(lambda x: jax.lax.sort_key_val(x, x * 2), array(4, 64), platform="cpu"),
+    "convolution": lambda: lower(
+        lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME"),
+        array(2, 3, 16, 16),
+        array(4, 3, 3, 3),
+        platform="cpu",
+    ),
+    "random": lambda: lower(lambda k: jax.random.normal(k, (8,)), array(2, dtype=jnp.uint32), platform="cpu"),
+    "sharded": sharded,
+}
+QUICK = ("donated", "sharded")
+
+
+def comparable(hlo: str) -> str:
+    """Returns optimized HLO without names, metadata and the tables behind it, which differ between equal programs."""
+    text = re.sub(r", metadata=\{[^}]*\}", "", hlo.partition("\n\n")[2])
+    names: dict[str, str] = {}
+    text = re.sub(r"%[\w.-]+", lambda match: names.setdefault(match[0], f"%{len(names)}"), text)
+    lines = [line for line in text.split("\n") if line.startswith(("  ", "%", "ENTRY", "}"))]
+    return re.sub(r"\(\w[\w.\[\]']*: |, \w[\w.\[\]']*: ", "(", "\n".join(lines))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in PROGRAMS])
+def test_every_form_compiles_to_the_same(name: str, form: str) -> None:
+    lowered = PROGRAMS[name]()
+    target = f"cpu:{lowered.program.device_count}"
+    again = inspector.lower(FORMS[form](lowered), platform="cpu")
+    assert [(a.shape, a.dtype, a.donated) for a in again.inputs] == [
+        (a.shape, a.dtype, a.donated) for a in lowered.inputs
+    ]
+    assert again.program.device_count == lowered.program.device_count
+    ours, theirs = lowered.compile(target=target), again.compile(target=target)
+    assert comparable(theirs.hlo) == comparable(ours.hlo)
+    assert [c.axes for c in theirs.collectives()] == [c.axes for c in ours.collectives()]
