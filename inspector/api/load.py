@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inspector.api.dump import Dump, load_dump
 from inspector.api.exploration import Exploration
 from inspector.api.opened_file import OpenedFile, open_file
 from inspector.api.opened_program import OpenedProgram
 from inspector.api.recorded_profile import RecordedProfile, load_profile
+from inspector.compilation.dumps.folder import is_dump
 from inspector.compilation.files import manifest, saved_compiled
 from inspector.compilation.target import Target
 from inspector.errors import ModuleError
@@ -29,30 +31,32 @@ def load(
     module: str | int | None = None,
     function: str | None = None,
     refine: Mapping[str, Sequence[int]] | None = None,
-) -> Exploration | Compiled | RecordedProfile | OpenedProgram | OpenedFile | Lowered:
-    """Opens a file that `Explorer.save` or `Compiled.save` wrote, a profile of `jax.profiler`, or a module.
+) -> Exploration | Compiled | RecordedProfile | Dump | OpenedProgram | OpenedFile | Lowered:
+    """Opens a file that `Explorer.save` or `Compiled.save` wrote, a profile of `jax.profiler`, a dump of XLA, or a module.
 
     Nothing in it is executed or compiled. Saved files and profiles also open where JAX is not installed: the content can then
     be shown, but not compiled or run.
 
     Args:
       path: path of the file; for a profile, also the folder of `jax.profiler.trace(folder)`, of which the newest session is
-        read; for a module, HLO (text, or a serialized HloModuleProto or HloProto) or StableHLO (text, bytecode or portable
-        artifact).
+        read; for a dump, the folder of `--xla_dump_to`; for a module, HLO (text, or a serialized HloModuleProto or HloProto)
+        or StableHLO (text, bytecode or portable artifact).
       target: the target of an HLO module, such as "tpu:v5e:2x4", for estimated times; None if unknown.
       module: name or number of the module, from 1, in a file with several.
       function: name of the function of a StableHLO module that has no `main`, or several public functions.
       refine: shapes of the arguments of a StableHLO module with dynamic shapes, such as {"arg0": (8, 128)}.
 
     Returns:
-      An `Exploration`, which a notebook shows as an Explorer; a `Compiled`; a `RecordedProfile` with its programs; an
-      `OpenedProgram` for HLO; a `Lowered` for StableHLO; or an `OpenedFile` for several modules.
+      An `Exploration`, which a notebook shows as an Explorer; a `Compiled`; a `RecordedProfile` with its programs; a
+      `Dump` with its modules; an `OpenedProgram` for HLO; a `Lowered` for StableHLO; or an `OpenedFile` for several modules.
 
     Raises:
       FileNotFoundError: no such file.
       ModuleError: not such a file, damaged, or of a newer version; for a profile, a `ProfileError`.
       TargetError: an unknown target.
     """
+    if is_dump(path):
+        return load_dump(path)
     if is_profile(path):
         return load_profile(path)
     name = repr(os.fspath(path))

@@ -11,6 +11,7 @@ import click
 from inspector.cli.cache import cache
 from inspector.cli.compare import compare
 from inspector.cli.doctor import doctor
+from inspector.cli.dump import dump
 from inspector.cli.expect import expect
 from inspector.cli.profile import profile
 from inspector.cli.programs import collectives, compile_, lower
@@ -94,6 +95,7 @@ def inspector() -> None:
     A PROGRAM is one of
       package.module:function     script.py:function     notebook.ipynb:function
       a file with HLO or StableHLO (text or binary, also gzipped; - for stdin), or an .inspector file
+      a folder of --xla_dump_to, or folder:module
     For a function, give --args, such as --args 'f32[32,64], {"w": bf16[64]}', or --args-from with the
     name of a function that returns the arguments.
 
@@ -105,6 +107,6 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, compare, collectives, profile, report, replay, expect, scan, targets, options, doctor, cache,
+    explore, lower, compile_, compare, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache,
 ):  # fmt: skip
     inspector.add_command(_command)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from inspector.cli.dump import are_dumps, compare_folders
 from inspector.cli.explorers import exploration_of
 from inspector.cli.output import print_json, records, table
 from inspector.cli.pages import takes_html, write_page
@@ -46,7 +47,12 @@ def compare(
       inspector compare step.py:step --args 'f32[8]' -X xla_cpu_enable_fast_math=true
       inspector compare step.py:step step.py:faster --args 'f32[8]'
       inspector compare before.inspector after.inspector
+      inspector compare dump_before/ dump_after/     folders of --xla_dump_to, by module
     """
+    if len(others) == 1 and not targets and not variants and page is None and are_dumps(request.program, others[0]):
+        if compare_folders(request.program, others[0], as_json=as_json) and exit_code:
+            raise SystemExit(1)
+        return
     from inspector.stages.estimates import compare as side_by_side
 
     prepare(*targets)

@@ -193,6 +193,8 @@ def open_program(request: ProgramRequest) -> ProgramInput:
     place, colon, name = request.program.rpartition(":")
     if Path(request.program).exists() or not colon:
         return ProgramInput(_opened(request), (), {}, request)
+    if Path(place).is_dir():
+        return ProgramInput(_of_dump(Path(place), name), (), {}, request)
     with working(f"importing {place}"):
         import jax  # noqa: F401 - the installed JAX, before a file with that name next to the script is imported
 
@@ -291,6 +293,7 @@ def compiled(
 
 
 def _opened(request: ProgramRequest) -> Any:
+    from inspector.compilation.dumps.folder import is_dump
     from inspector.profiles.session_files import is_profile
 
     if request.program == "-":
@@ -298,6 +301,8 @@ def _opened(request: ProgramRequest) -> Any:
 
         return read_module(sys.stdin.buffer.read(MAX_MODULE_BYTES))
     path = Path(request.program)
+    if path.exists() and is_dump(path):
+        return _of_dump(path, "")
     if path.exists() and is_profile(path):
         return _of_profile(path)
     if path.suffix in (".py", ".ipynb"):
@@ -305,13 +310,22 @@ def _opened(request: ProgramRequest) -> Any:
     if not path.is_file():
         raise click.UsageError(
             f"{request.program!r} is neither a file nor a function. Expected a file with HLO or StableHLO, an .inspector file,"
-            " a profile, or package.module:function, script.py:function, notebook.ipynb:function."
+            " a profile, a folder of --xla_dump_to (folder:module for one of its modules), or package.module:function, script.py:function, notebook.ipynb:function."
         )
     if path.suffix == ".inspector":
         from inspector.api.load import load
 
         return load(path)
     return path
+
+
+def _of_dump(path: Path, name: str) -> Exploration:
+    """Returns a module of a dump folder; the largest one for the name ""."""
+    from inspector.api.dump import load_dump
+
+    with working(f"reading {path}"):
+        dump = load_dump(path)
+        return (dump[name] if name else dump.largest).exploration
 
 
 def _of_profile(path: Path) -> Exploration:

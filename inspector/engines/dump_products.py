@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +15,9 @@ from inspector import platforms
 from inspector.compilation.compiled import incomplete
 from inspector.compilation.records.assembly_record import AssemblyRecorder
 from inspector.compilation.records.buffers import Buffers
-from inspector.compilation.records.dump_names import START, SnapshotName, module_file, snapshot_name
+from inspector.compilation.records.dump_names import module_file, snapshot_name
 from inspector.compilation.records.final_text import final_text
+from inspector.compilation.records.pass_chain import chain
 from inspector.compilation.records.pass_metadata import timed_passes
 from inspector.compilation.records.pass_record import Snapshot, TimedPass, record_passes
 from inspector.compilation.records.phases import Span
@@ -160,7 +161,7 @@ class _PassFiles:
             self._optimized[file.name] = file.read_bytes()
 
     def read(self, module: str, span: Span | None, hlo: str) -> bytes | Unavailable:
-        snapshots = _chain([s for s in self._snapshots if s.name.module.startswith(module)])
+        snapshots = chain([s for s in self._snapshots if s.name.module.startswith(module)])
         if not snapshots:
             return Unavailable(f"the compiler wrote no snapshot of {module!r}")
         number = snapshots[0].name.number
@@ -178,28 +179,6 @@ class _PassFiles:
             return passes if isinstance(passes, Unavailable) else [TimedPass(*each) for each in passes]
         text = self._metadata.get(f"module_{number:04}{_METADATA}")
         return Unavailable("the compiler wrote no times of its passes") if text is None else timed_passes(text)
-
-
-def _chain(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """Returns the snapshots of the module itself. A dump may also have others: XLA compiles kernels to try them out.
-
-    Takes the module number with the most snapshots, and others that continue it: libtpu's `xprecision-rewriter`, which
-    replaces complex numbers, makes another module whose first snapshot is in the middle of a pipeline.
-    """
-    parts: dict[int, list[Snapshot]] = {}
-    for snapshot in sorted(snapshots, key=lambda s: (s.name.number, s.name.order)):
-        parts.setdefault(snapshot.name.number, []).append(snapshot)
-    chain = max(parts.values(), key=len, default=[])
-    for part in reversed(parts.values()):
-        chain = [*part, *chain] if _continues(part[-1].name, chain[0].name) else chain
-    for part in parts.values():
-        chain = [*chain, *part] if _continues(chain[-1].name, part[0].name) else chain
-    return chain
-
-
-def _continues(last: SnapshotName, first: SnapshotName) -> bool:
-    is_later = last.number < first.number and last.module == first.module
-    return is_later and last.pipeline == first.pipeline and first.order == 0 and first.after != START
 
 
 class _BufferFiles:

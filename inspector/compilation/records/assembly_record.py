@@ -45,15 +45,33 @@ class AssemblyRecorder:
 
     def see(self, file: Path) -> None:
         """Records a file if it contains code."""
-        for kind in self._platform.code:
-            if file.name.endswith(kind.end) and kind.start in file.name:
-                self._files[file.name] = (kind, file.read_bytes())
-        parts = tpu_file(file.name) if self._platform is TPU else None
+        if self.reads(file.name):
+            self.take(file.name, file.read_bytes())
+
+    def reads(self, name: str) -> bool:
+        """Reports whether a file contains code, by its name."""
+        return self._kind(name) is not None or (self._platform is TPU and tpu_file(name) is not None)
+
+    def take(self, name: str, data: bytes) -> None:
+        """Records the contents of a file that `reads` accepts."""
+        kind = self._kind(name)
+        if kind is not None:
+            self._files[name] = (kind, data)
+        parts = tpu_file(name) if self._platform is TPU else None
         if parts is not None:
-            self._tpu_codes.take(parts, file.read_bytes())
+            self._tpu_codes.take(parts, data)
+
+    def _kind(self, name: str) -> CodeFile | None:
+        kinds = (kind for kind in self._platform.code if name.endswith(kind.end) and kind.start in name)
+        return next(kinds, None)
 
     def read(self, module: str, executable: bytes | Unavailable) -> bytes | Unavailable:
-        """Returns the recorded code, encoded.
+        """Returns the recorded code, encoded; arguments as for `assembly`."""
+        known = self.assembly(module, executable)
+        return known if isinstance(known, Unavailable) else known.to_bytes()
+
+    def assembly(self, module: str, executable: bytes | Unavailable) -> Assembly | Unavailable:
+        """Returns the recorded code.
 
         Args:
           module: name of the module in the dump.
@@ -69,7 +87,7 @@ class AssemblyRecorder:
                 codes += sorted(sass, key=lambda code: code.kernel)
         if not codes:
             return _NO_LLO if self._platform is TPU else Unavailable(f"the compiler wrote no code of {module!r}")
-        return Assembly(tuple(codes), note).to_bytes()
+        return Assembly(tuple(codes), note)
 
     def _codes(self, module: str) -> list[Code]:
         files = [(kind, module_file(name, module), data) for name, (kind, data) in self._files.items()]

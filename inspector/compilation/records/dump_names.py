@@ -51,8 +51,13 @@ class SnapshotName:
 
 def snapshot_name(file_name: str) -> SnapshotName | None:
     """Returns the parts of a snapshot's name; None for another file."""
-    words = file_name.removesuffix(".txt").split(".")
-    if not file_name.endswith(".txt") or not file_name.startswith(_MODULE):
+    return snapshot_parts(file_name.removesuffix(".txt")) if file_name.endswith(".txt") else None
+
+
+def snapshot_parts(stem: str) -> SnapshotName | None:
+    """Returns the parts of a snapshot's name without its suffix, such as ".txt" or ".hlo.pb"; None for another file."""
+    words = stem.split(".")
+    if not stem.startswith(_MODULE):
         return None
     number = words[0].removeprefix(_MODULE)
     order = next((i for i, w in enumerate(words[2:], 2) if _is_number(w) and len(w) == _ORDER_DIGITS), None)

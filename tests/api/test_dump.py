@@ -1,0 +1,296 @@
+"""Dump folders: those that XLA wrote here, partial ones, and damaged ones."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import inspector
+from inspector.api.dump import Dump
+from inspector.api.dumped_module import DumpedModule
+from inspector.api.opened_program import OpenedProgram
+from inspector.cli.commands import inspector as command
+from inspector.compilation.memory import Memory
+from inspector.compilation.records.passes import Passes
+from inspector.errors import InspectorError, ModuleError, ParameterError, Unavailable
+from tests.conftest import RunPython
+
+_SCRIPT = """
+import jax, jax.numpy as jnp
+x = jnp.ones((64, 64))
+def f(x, w): return jnp.tanh(x @ w).sum()
+def g(x): return {g}
+jax.jit(f)(x, x).block_until_ready()
+jax.jit(g)(x).block_until_ready()
+"""
+_FLAGS = {
+    "text": "--xla_dump_hlo_as_text",
+    "proto": "--xla_dump_hlo_as_proto",
+    "gzip": "--xla_dump_hlo_as_proto --xla_dump_compress_protos",
+    "both": "--xla_dump_hlo_as_text --xla_dump_hlo_as_proto --xla_dump_emitter_re=^llvm$",
+    "long": "--xla_dump_hlo_as_text --xla_dump_hlo_as_long_text",
+}
+
+
+def write_dump(run: RunPython, folder: Path, form: str, g: str = "jnp.sin(x) * 2") -> Path:
+    flags = f"--xla_dump_to={folder} --xla_dump_hlo_pass_re=.* {_FLAGS[form]} --xla_force_host_platform_device_count=8"
+    done = run(_SCRIPT.format(g=g), {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"})
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(one_device_python: RunPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dump(one_device_python, tmp_path_factory.mktemp("dump") / "both", "both")
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    shutil.copytree(folder, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def load(path: Path) -> Dump:
+    dump = inspector.load(path)
+    assert isinstance(dump, Dump)
+    return dump
+
+
+def opened(program: OpenedProgram | Unavailable) -> OpenedProgram:
+    assert isinstance(program, OpenedProgram), program
+    return program
+
+
+def check_chain(passes: Passes | Unavailable, module: DumpedModule) -> None:
+    """Each pass begins with the text that the one before it left; the first with the module before optimization."""
+    assert isinstance(passes, Passes), passes
+    assert passes.changed
+    text = passes[0].before_index
+    for each in passes:
+        if not each.inner:
+            assert each.before_index == text
+        text = each.after_index
+    names = {i.name for i in opened(module.before).module().instructions()}
+    assert all(name in passes[0].before for name in names)
+    assert opened(module.after).module().entry.root.name in passes[-1].after
+
+
+def test_every_part_of_a_dump_opens(folder: Path) -> None:
+    dump = load(folder)
+    assert {"jit_f", "jit_g"} <= {module.name for module in dump}
+    module = dump["f"]
+    assert opened(module.before).is_optimized is False
+    assert opened(module.after).is_optimized is True
+    check_chain(module.passes, module)
+    assert not isinstance(module.flags, Unavailable)
+    assert module.flags.options.flags["xla_dump_to"] == str(folder)
+    assert not isinstance(dump["g"].assembly, Unavailable)
+    assert {"LLVM IR", "assembly"} <= set(dump["g"].assembly.stages)
+    assert set(module.missing) <= {"pass times", "assembly"}
+    rows = {row["name"]: row for row in dump.table().to_dict("records")}
+    assert rows["jit_f"]["snapshots"] == module.snapshot_count > 0
+
+
+def test_memory_equals_that_of_the_live_compile(folder: Path) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    shape = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+
+    def f(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jnp.tanh(x @ w).sum()
+
+    live = inspector.lower(f, shape, shape).compile(target="cpu").memory
+    dumped = load(folder)["f"].memory
+    assert isinstance(live, Memory)
+    assert isinstance(dumped, Memory)
+    assert dumped.spaces == live.spaces
+
+
+@pytest.mark.parametrize("form", ["text", "proto", "gzip", "long"])
+def test_dumps_in_every_form_open(form: str, one_device_python: RunPython, tmp_path: Path) -> None:
+    module = load(write_dump(one_device_python, tmp_path / form, form))["jit_f"]
+    check_chain(module.passes, module)
+    assert isinstance(module.memory, Memory) == (form in ("proto", "gzip"))
+    if form in ("text", "long"):
+        assert isinstance(module.memory, Unavailable)
+        assert "xla_dump_hlo_as_proto" in module.memory.remedy
+
+
+def test_an_explorer_shows_the_passes_and_the_program_before(folder: Path) -> None:
+    (variant,) = load(folder)["f"].exploration.variants
+    assert variant.program is not None
+    assert variant.lowered is not None
+    assert isinstance(variant.program.passes, Passes)
+    assert "stablehlo.dot_general" in str(variant.lowered.stablehlo)
+
+
+def test_a_dump_with_only_texts_of_one_stage_opens(copy: Path) -> None:
+    for file in copy.iterdir():
+        if file.is_dir():
+            shutil.rmtree(file)
+        elif not file.name.endswith("jit_f.cpu_after_optimizations.txt"):
+            file.unlink()
+    (module,) = load(copy)
+    assert opened(module.after).is_optimized
+    assert isinstance(module.before, Unavailable)
+    assert isinstance(module.passes, Unavailable)
+    assert "xla_dump_hlo_pass_re" in module.passes.remedy
+    assert {"before", "memory", "passes"} <= set(module.missing)
+
+
+def test_cut_off_and_deleted_snapshots_are_reported(copy: Path) -> None:
+    module = load(copy)["f"]
+    texts = sorted(p for p in copy.glob("*jit_f.00*.txt"))
+    texts[3].write_bytes(texts[3].read_bytes()[:-20])
+    for form in ("txt", "hlo.pb"):
+        texts[5].with_name(texts[5].name.removesuffix("txt") + form).unlink()
+    passes = load(copy)["f"].passes
+    assert isinstance(passes, Passes)
+    assert texts[3].name in passes.note
+    assert "lacks 1 snapshot, such as number 0005" in passes.note
+    assert len(passes) <= len(module.passes)  # type: ignore[arg-type]
+
+
+def test_a_damaged_proto_is_replaced_by_the_text(copy: Path) -> None:
+    (proto,) = copy.glob("*jit_f.cpu_after_optimizations.hlo.pb")
+    proto.write_bytes(proto.read_bytes()[:50])
+    after = opened(load(copy)["f"].after)
+    assert after.source.endswith(".txt")
+    assert any("not read" in note for note in after.notes)
+
+
+def test_links_pipes_and_folders_are_not_read(copy: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("HloModule secret\n}")
+    (copy / "module_0900.jit_s.before_optimizations.txt").symlink_to(secret)
+    os.mkfifo(copy / "module_0901.jit_p.before_optimizations.txt")
+    (copy / "module_0902.jit_d.before_optimizations.txt").mkdir()
+    (copy / "module_0903.a\nb.before_optimizations.txt").write_text("HloModule x\n")
+    dump = load(copy)
+    assert "jit_s" not in {module.name for module in dump}
+    assert "jit_p" not in {module.name for module in dump}
+    assert "2 entries" in dump.notes[0]
+    assert isinstance(dump["a\nb"].before, Unavailable)
+
+
+def test_a_folder_without_modules_has_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ModuleError, match="no profile"):
+        inspector.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        inspector.load(tmp_path / "absent")
+
+
+def test_an_unknown_module_lists_the_modules(folder: Path) -> None:
+    with pytest.raises(ParameterError, match="jit_f"):
+        load(folder)["nothing"]
+
+
+def test_ten_thousand_files_open_in_seconds(copy: Path) -> None:
+    text = b"HloModule jit_h\n\nENTRY e {\n}\n"
+    for number in range(1000, 1100):
+        for order in range(100):
+            (copy / f"module_{number}.jit_h.{order:04}.fusion.after_dce.before_cse.txt").write_bytes(text)
+    start = time.process_time()
+    dump = load(copy)
+    assert len(dump.table()) >= 102
+    assert time.process_time() - start < 5
+
+
+@pytest.fixture(scope="module")
+def other(one_device_python: RunPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dump(one_device_python, tmp_path_factory.mktemp("dump") / "other", "both", "jnp.cos(x @ x) + 1")
+
+
+def test_two_dumps_compare_by_module(folder: Path, other: Path) -> None:
+    comparison = load(folder).compare(load(other))
+    assert comparison[0].name == "jit_g"  # the only module that changed comes first
+    rows = {row["name"]: row for row in comparison.table().to_dict("records")}
+    assert rows["jit_g"]["changed"] > 0
+    assert rows["jit_f"]["changed"] == 0
+    assert rows["jit_f"]["peak_bytes_a"] == rows["jit_f"]["peak_bytes_b"] > 0
+    pipelines = comparison["jit_g"].pipelines()
+    assert (pipelines["index_a"].notna() & pipelines["index_b"].notna()).any()
+    assert list(pipelines["index_a"].dropna()) == sorted(pipelines["index_a"].dropna())
+    assert not load(folder).compare(load(folder))
+    assert comparison
+
+
+def test_the_command_line_lists_and_compares_dumps(folder: Path, other: Path, tmp_path: Path) -> None:
+    listed = CliRunner().invoke(command, ["dump", str(folder)])
+    assert listed.exit_code == 0, listed.output
+    assert "jit_g" in listed.output
+    shown = CliRunner().invoke(command, ["dump", str(folder), "--module", "jit_f", "--passes"])
+    assert "changed the module" in shown.output
+    differ = CliRunner().invoke(command, ["compare", str(folder), str(other), "--exit-code"])
+    assert differ.exit_code == 1
+    assert "jit_g" in differ.output
+    page = tmp_path / "page.html"
+    written = CliRunner().invoke(command, ["report", f"{folder}:jit_g", "--html", str(page)])
+    assert written.exit_code == 0, written.output
+    assert "jit_g" in page.read_text()
+
+
+def mutants(folder: Path, place: Path, count: int) -> Iterator[Path]:
+    """Yields copies of a dump with files deleted, cut off, swapped, overwritten and renamed."""
+    for number in range(count):
+        chance = random.Random(number)
+        copy = place / str(number)
+        shutil.copytree(folder, copy)
+        files = sorted(p for p in copy.rglob("*") if p.is_file())
+        for file in chance.sample(files, chance.randint(1, len(files) // 2)):
+            kind = chance.randrange(6)
+            data = file.read_bytes()
+            if kind == 0:
+                file.unlink()
+            elif kind == 1:
+                file.write_bytes(data[: chance.randint(0, len(data))])
+            elif kind == 2:
+                file.write_bytes(chance.choice(files).read_bytes() if chance.choice(files).exists() else b"")
+            elif kind == 3:
+                file.write_bytes(chance.randbytes(chance.randint(0, 4000)))
+            elif kind == 4:
+                place_ = chance.randrange(len(data) + 1)
+                file.write_bytes(data[:place_] + chance.randbytes(8) + data[place_ + 8 :])
+            else:
+                letters = "".join(chance.choice("._ab0\n\t é") for _ in range(chance.randint(1, 200)))
+                file.rename(file.with_name(f"module_{chance.randint(0, 10**6)}.{letters}{file.suffix}"[:120]))
+        yield copy
+        shutil.rmtree(copy)
+
+
+def survey(path: Path, *, opens: bool) -> None:
+    """Reads everything in a dump; only inspector's own errors may occur, and only when it is listed."""
+    try:
+        dump = inspector.load(path)
+    except InspectorError:
+        return
+    assert isinstance(dump, Dump)
+    dump.table()
+    repr(dump)
+    for module in dump.modules[:4]:
+        repr(module)
+        repr(module.missing)
+        assert isinstance(module.flags, Unavailable) or repr(module.flags)
+        assert isinstance(module.assembly, Unavailable) or repr(module.assembly)
+        if opens:
+            for program in (module.before, module.after):
+                assert isinstance(program, (OpenedProgram, Unavailable))
+            assert isinstance(module.passes, Unavailable) or repr(module.passes.table())
+            repr(module.memory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "opens"), [(960, False), (40, True)])
+def test_mutated_dumps_open_or_report_why_not(folder: Path, tmp_path: Path, count: int, opens: bool) -> None:
+    for number, path in enumerate(mutants(folder, tmp_path, count)):
+        start = time.monotonic()
+        survey(path, opens=opens)
+        assert time.monotonic() - start < 120, number
