@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +21,7 @@ from inspector.cli.commands import inspector as command
 from inspector.compilation.memory import Memory
 from inspector.compilation.records.passes import Passes
 from inspector.errors import InspectorError, ModuleError, ParameterError, Unavailable
+from tests.absent import needs_gpu, needs_tpu
 from tests.conftest import RunPython
 
 _SCRIPT = """
@@ -246,6 +248,8 @@ def mutants(folder: Path, place: Path, count: int) -> Iterator[Path]:
         shutil.copytree(folder, copy)
         files = sorted(p for p in copy.rglob("*") if p.is_file())
         for file in chance.sample(files, chance.randint(1, len(files) // 2)):
+            if not file.exists():  # renamed over
+                continue
             kind = chance.randrange(6)
             data = file.read_bytes()
             if kind == 0:
@@ -253,7 +257,8 @@ def mutants(folder: Path, place: Path, count: int) -> Iterator[Path]:
             elif kind == 1:
                 file.write_bytes(data[: chance.randint(0, len(data))])
             elif kind == 2:
-                file.write_bytes(chance.choice(files).read_bytes() if chance.choice(files).exists() else b"")
+                other = chance.choice(files)
+                file.write_bytes(other.read_bytes() if other.exists() else b"")
             elif kind == 3:
                 file.write_bytes(chance.randbytes(chance.randint(0, 4000)))
             elif kind == 4:
@@ -294,3 +299,70 @@ def test_mutated_dumps_open_or_report_why_not(folder: Path, tmp_path: Path, coun
         start = time.monotonic()
         survey(path, opens=opens)
         assert time.monotonic() - start < 120, number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["text", "proto", "both"])
+@pytest.mark.parametrize(
+    "target", ["cpu:8", pytest.param("gpu:h100:8", marks=needs_gpu), pytest.param("tpu:v5e:2x4", marks=needs_tpu)]
+)
+def test_dumps_for_devices_that_are_not_attached_open(target: str, form: str, tmp_path: Path) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    shape = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+
+    def f(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jnp.tanh(x @ w).sum()
+
+    lowered = inspector.lower(f, shape, shape, target=target)
+    texts = {"xla_dump_hlo_as_text": form != "proto", "xla_dump_hlo_as_proto": form != "text"}
+    flags: dict[str, Any] = {
+        "xla_dump_to": str(tmp_path / "dump"),
+        "xla_dump_hlo_pass_re": ".*",
+        "xla_dump_module_metadata": True,
+    }
+    lowered.compile({**flags, **texts}, target=target)
+    module = load(tmp_path / "dump")["f"]
+    check_chain(module.passes, module)
+    assert opened(module.after).platform == target.partition(":")[0]
+    live = lowered.compile(target=target).memory
+    assert isinstance(live, Memory)
+    if form != "text":
+        assert isinstance(module.memory, Memory)
+        assert module.memory.spaces == live.spaces
+
+
+def test_a_notebook_shows_a_menu_of_the_modules(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ipywidgets
+    from IPython.utils.capture import capture_output
+
+    shown: list[str] = []
+    menus: list[ipywidgets.Dropdown] = []
+    make = ipywidgets.Dropdown
+
+    def dropdown(**fields: Any) -> ipywidgets.Dropdown:
+        menus.append(make(**fields))
+        return menus[-1]
+
+    monkeypatch.setattr(ipywidgets, "Dropdown", dropdown)
+    monkeypatch.setattr(DumpedModule, "explorer", lambda self: FakeExplorer(self.name, shown))
+    with capture_output() as captured:
+        load(folder)._ipython_display_()
+    assert captured is not None
+    assert shown == [load(folder).largest.name]
+    (menu,) = menus
+    assert len(menu.options) == len(load(folder))
+    menu.value = 1
+    assert len(shown) == 2
+    assert shown[1] in menu.options[1][0]
+
+
+class FakeExplorer:
+    """Notes that it was shown."""
+
+    def __init__(self, name: str, shown: list[str]) -> None:
+        self._name, self._shown = name, shown
+
+    def _ipython_display_(self) -> None:
+        self._shown.append(self._name)

@@ -11,6 +11,7 @@ from inspector.compilation.options.options_text import read_flag
 from inspector.errors import OptionError, ParameterError
 from inspector.support.notebook import described, with_hint
 from inspector.support.units import counted
+from inspector.toolchain.flags import flag_names
 
 _LINE = re.compile(r'(xla_\w+): *("(?:[^"\\]|\\.)*"|[^\s{"]+)\s*')
 _OF_FILES = ("xla_dump_", "xla_gpu_cuda_data_dir", "xla_gpu_dump_")
@@ -49,6 +50,7 @@ def read_debug_options(text: str) -> DumpedFlags:
     """Reads `xla.DebugOptions` as text. Nested messages and damaged lines are unknown flags."""
     flags: dict[str, object] = {}
     unknown: dict[str, str] = {}
+    known = frozenset(flag_names())  # an error for each unknown flag would search for similar names
     depth = 0
     for line in text.split("\n"):
         match = _LINE.fullmatch(line)
@@ -61,6 +63,9 @@ def read_debug_options(text: str) -> DumpedFlags:
         name, value = match[1], match[2]
         if value.startswith('"'):
             value = value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+        if name not in known:
+            unknown[name] = value
+            continue
         try:
             flags[name] = read_flag(name, value, flags.get(name))  # type: ignore[arg-type]
         except (OptionError, ParameterError, ValueError):
