@@ -33,11 +33,12 @@ from inspector.cli.program_arguments import (
     help="Time limit of the whole scan.",
 )
 @click.option("--machine-code", is_flag=True, help="Compile to machine code: finds flags that change only that.")
+@click.option("--measure", is_flag=True, help="Also run the programs that differ, in turns with the baseline.")
 @click.option("--all", "every", is_flag=True, help="Also list flags that change nothing.")
 @takes_json
 def scan(
     request: ProgramRequest, target: str, flags: tuple[str, ...], names: tuple[str, ...], time_limit_s: float,
-    machine_code: bool, every: bool, as_json: bool,
+    machine_code: bool, measure: bool, every: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Try flags and report what each one changes. Ctrl-C shows the results so far."""
     import sys
@@ -50,7 +51,7 @@ def scan(
     program = lowered(open_program(request), target)
     job = start(
         program, names or None, target=target, options=options_text(flags), time_limit_s=time_limit_s,
-        machine_code=machine_code, show_progress=False,
+        machine_code=machine_code, measure=measure, show_progress=False,
     )  # fmt: skip
     is_interrupted = False
     line = TerminalLine(job.total, sys.stderr) if sys.stderr.isatty() else Quiet()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -65,11 +66,19 @@ def _difference(value: float | Unavailable, baseline: float | Unavailable) -> fl
     return About(change, tuple(dict.fromkeys(unknown))) if unknown else change
 
 
-def compare(*compiled: CompiledProgram, names: Sequence[str] = (), peak: Peak | None = None) -> pd.DataFrame:
+def compare(
+    *compiled: CompiledProgram,
+    names: Sequence[str] = (),
+    peak: Peak | None = None,
+    measure: bool = False,
+    repeat: int = 20,
+) -> pd.DataFrame:
     """Compares programs in a table with one row per number and one column per program.
 
     The first program is the baseline. The column of each other program is followed by its difference from the baseline
     (`delta`, in the row's unit). The index has these keys, with units in their names:
+      - with `measure`, `measured_s` and `measured_spread_s`: median and interquartile range of the time of one execution.
+        Differences smaller than the spread may be noise;
       - `estimated_s` and `exposed_s`: the estimated time of one execution, and the part of it in which the device only waits
         for communication;
       - those of `Compiled.memory` and `Compiled.cost`;
@@ -86,15 +95,54 @@ def compare(*compiled: CompiledProgram, names: Sequence[str] = (), peak: Peak | 
       names: names of the columns; () for options and targets.
       peak: the roofs of the estimated times; None for the published ones of each target. For a CPU, pass
         `inspector.measured_peak()`.
+      measure: run the programs in turns, with generated inputs. Those of targets that are not attached have no measured time.
+      repeat: measured executions of each program, at least 6.
 
     Raises:
-      ParameterError: there is nothing to compare, or an argument is not a compiled program.
+      ParameterError: there is nothing to compare, an argument is not a compiled program, or `repeat` is too small.
     """
-    return stats.compare(*compiled, names=names, first=lambda program: _stats(estimate(program, peak)))
+    stats.check_compiled(compiled)
+    times = _measured(compiled, repeat) if measure else None
+    return stats.compare(
+        *compiled,
+        names=names,
+        first=lambda program: _stats(estimate(program, peak), None if times is None else times[id(program)]),
+    )
 
 
-def _stats(known: Estimate) -> tuple[stats.Stat, ...]:
+def _measured(programs: Sequence[CompiledProgram], repeat: int) -> dict[int, tuple[float, ...] | Unavailable]:
+    """Returns the durations of executions of each program, by its `id`, those of the others in turns."""
+    from inspector.engines.choice import engine_for
+    from inspector.execution.interleaved import check_repeat, run_interleaved
+
+    check_repeat(repeat)
+    absent = [each for each in programs if each.target.is_absent or each.target.jax]
+    present = [each for each in dict(zip(map(id, programs), programs, strict=True)).values() if each not in absent]
+    engines = [engine_for(None, each.program, each.target) for each in present]
+    durations = run_interleaved(present, engines, repeat=repeat)
+    return {
+        **{id(each): Unavailable(f"{each.target} is not attached") for each in absent},
+        **dict(zip(map(id, present), durations, strict=True)),
+    }
+
+
+def _stats(known: Estimate, durations_s: tuple[float, ...] | Unavailable | None) -> tuple[stats.Stat, ...]:
+    measured: tuple[stats.Stat, ...] = ()
+    if durations_s is not None:
+        from inspector.execution.run import interquartile_range
+
+        median: float | Unavailable
+        spread: float | Unavailable
+        if isinstance(durations_s, Unavailable):
+            median, spread = durations_s, durations_s
+        else:
+            median, spread = statistics.median(durations_s), interquartile_range(durations_s)
+        measured = (
+            stats.Stat("measured_s", "measured time", "seconds", median),
+            stats.Stat("measured_spread_s", "spread of the measured time", "seconds", spread),
+        )
     return (
+        *measured,
         stats.Stat("estimated_s", "estimated time", "seconds", known.estimated_s),
         stats.Stat("exposed_s", "exposed communication", "seconds", known.exposed_s),
     )

@@ -534,6 +534,10 @@ def test_a_scan(run: Run) -> None:
         "xla_cpu_enable_fast_math",
         "xla_llvm_disable_expensive_passes",
     }
+    measured = run(*call, "--flag", "xla_cpu_enable_fast_math", "--measure", "--json")
+    (row,) = json.loads(measured.stdout)
+    assert row["measured_s"] > 0
+    assert row["measured_spread_s"] >= 0
     shown = run(*call, "--flag", "xla_cpu_enable_fast_math", "--all").stdout
     assert re.match(
         "flag +value +outcome +time +exposed +peak +difference\nxla_cpu_enable_fast_math +True +unknown += += +=", shown

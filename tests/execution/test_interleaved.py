@@ -43,7 +43,7 @@ def programs() -> list[Compiled]:
 
 
 def run(programs: list[Compiled], engine: Turns, repeat: int, **kwargs: Any) -> list[tuple[float, ...] | Unavailable]:
-    return run_interleaved(programs, engine, repeat=repeat, **kwargs)  # type: ignore[arg-type]
+    return run_interleaved(programs, [engine] * len(programs), repeat=repeat, **kwargs)  # type: ignore[arg-type]
 
 
 def test_programs_take_turns_and_every_second_round_is_reversed(programs: list[Compiled]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import pandas as pd
 import pytest
 from jax.sharding import AbstractMesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.compilation.preview import Preview
+from inspector.compilation.target import Target
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
@@ -76,3 +81,24 @@ def test_comparisons_begin_with_estimated_times(on_tpu: Compiled, on_cpu: Compil
 def test_what_is_not_compiled_is_not_compared() -> None:
     with pytest.raises(ParameterError, match=r"compare\(\) takes one or more Compiled, got none"):
         compare()
+
+
+def test_programs_are_compared_by_measured_time_where_they_can_run() -> None:
+    def loop(length: int) -> Any:
+        return lambda x: jax.lax.fori_loop(0, length, lambda _, c: jnp.tanh(c @ c), x)
+
+    x = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+    short, long = (inspector.lower(loop(n), x).compile(target="cpu:1") for n in (2, 200))
+    absent = inspector.lower(loop(2), x).compile(target="cpu:1")
+    absent = dataclasses.replace(absent, target=Target.parse("tpu:v5e:1x1"))
+    table = inspector.compare(
+        short, long, absent, short, names=("short", "long", "absent", "same"), measure=True, repeat=6
+    )
+    assert table.loc["measured_s", "long"] > 5 * table.loc["measured_s", "short"] > 0
+    assert table.loc["measured_s", "delta long"] > 0
+    assert pd.isna(table.loc["measured_s", "absent"])
+    assert "tpu:v5e:1x1 is not attached" in table.loc["measured_s", "unknown"]
+    assert table.loc["measured_s", "same"] == table.loc["measured_s", "short"]
+    assert "measured_s" not in inspector.compare(short, long).index
+    with pytest.raises(ParameterError, match="at least 6"):
+        inspector.compare(short, long, measure=True, repeat=3)

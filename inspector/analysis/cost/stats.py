@@ -156,7 +156,7 @@ def compare(
     """
     import pandas as pd
 
-    _check_compiled(compiled)
+    check_compiled(compiled)
     labels = list(names) or _labels(compiled)
     rows = [(*first(c), *stats(c), *program_stats(c)) for c in compiled]
     keys = _in_order([row.key for row in column] for column in rows)
@@ -172,7 +172,12 @@ def compare(
     return table.set_index(pd.Index(keys, name="number"))
 
 
-def _check_compiled(programs: Sequence[object]) -> None:
+def check_compiled(programs: Sequence[object]) -> None:
+    """Checks the programs that a user compares.
+
+    Raises:
+      ParameterError: there are none, or one is not a compiled program.
+    """
     others = [one for one in programs if not isinstance(one, CompiledProgram)]
     if others:
         got = f"{short(others[0])} ({type(others[0]).__name__})"

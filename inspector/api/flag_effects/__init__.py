@@ -34,16 +34,14 @@ from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.engines.choice import chosen_engine
-from inspector.errors import OptionError, ParameterError, check_bool
+from inspector.errors import OptionError, check_bool
+from inspector.execution.interleaved import check_repeat
 from inspector.platforms import Peak
 from inspector.settings import check_time_limit
 from inspector.stages.lowered import Lowered, check_lowered
-from inspector.support.notebook import short
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_FEWEST_EXECUTIONS = 6  # of which `execution/comparison.py` computes a confidence interval
 
 
 def flag_effect(
@@ -172,12 +170,7 @@ def scan(
 def _executions(target: Target, measure: bool, repeat: int) -> int:
     """Returns the number of measured executions, 0 for none, after checks."""
     check_bool("measure", measure, OptionError)
-    count: Any = repeat  # a user's, whatever the annotation says
-    if isinstance(count, bool) or not isinstance(count, int) or count < _FEWEST_EXECUTIONS:
-        raise ParameterError(
-            f"repeat={short(repeat)}: expected a number of executions, at least {_FEWEST_EXECUTIONS}. Fewer cannot separate a"
-            " difference from noise."
-        )
+    check_repeat(repeat)
     if measure:
         check_runnable(target)
     return repeat if measure else 0

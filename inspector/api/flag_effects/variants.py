@@ -190,8 +190,9 @@ class Laboratory:
         base = self._baseline.program
         assert isinstance(base, CompiledProgram), "measured programs are compiled to machine code"
         engine = engine_for(self._user_engine, base.program, base.target)
+        programs = [base, *self._compiled.values()]
         found = run_interleaved(
-            [base, *self._compiled.values()], engine, repeat=self._limits.executions, is_over=self._is_over
+            programs, [engine] * len(programs), repeat=self._limits.executions, is_over=self._is_over
         )
         times = dict(zip(self._compiled, found[1:], strict=True))
         return [
