@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 import inspector
 from inspector.errors import ParameterError, Unavailable
-from inspector.lowering.languages import language_of
+from inspector.lowering.languages import likely_language
 from inspector.lowering.module_files import read_module
 from inspector.stages.lowered import Lowered
 
@@ -72,7 +72,7 @@ BODY = "ENTRY e {\n ROOT p = f32[3] parameter(0)\n}\n"
     ("func.func @main() {\n ret", False), (b"ML\xefR\x01", False), (b"\n\x01e\x12\x01e", True),
 ])  # fmt: skip
 def test_hlo_is_known_by_its_lines(module: str | bytes, is_hlo: bool) -> None:
-    assert language_of(module) == ("HLO" if is_hlo else "StableHLO")
+    assert likely_language(module) == ("HLO" if is_hlo else "StableHLO")
 
 
 @pytest.mark.parametrize(("module", "said"), [
@@ -80,7 +80,7 @@ def test_hlo_is_known_by_its_lines(module: str | bytes, is_hlo: bool) -> None:
     ("Dear all,\nplease read this", "neither HLO nor StableHLO: it begins with 'Dear all,'"),
     ("import jax\n\ndef f(x):\n    return x\n", "neither HLO nor StableHLO: it begins with 'import jax'"),
     (b"\x89PNG\r\n\x1a\n\0\0", "Cannot read 10 bytes as a module: they are neither text, MLIR bytecode nor an HLO module"),
-    (f"HloModule a\n{BODY}\n// -----\nHloModule b\n{BODY}", r"The text has 2 HLO modules \(a, b\). Expected one"),
+    (f"HloModule a\n{BODY}\n// -----\nHloModule b\n{BODY}", "The file has 2 modules: 1 a, 2 b. Choose one"),
 ])  # fmt: skip
 def test_an_invalid_module_is_named_as_neither_language(module: str | bytes, said: str) -> None:
     with pytest.raises(inspector.errors.ModuleError, match=said):

@@ -17,6 +17,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
+from inspector import platforms
 from inspector.compilation.records.dump_names import SnapshotName, snapshot_parts
 
 _HEAD = re.compile(r"(?:\d+\.)?(module_(\d{1,18})\.(.+))", re.DOTALL)
@@ -24,6 +25,7 @@ _STAGE = re.compile(
     r"\.((?:sm_\d+(?:\.\d+[a-z]?)?_gpu_|[A-Za-z0-9]{1,16}_(?:gpu_)?)?(?:before|after)_optimizations(?=[.\-_]|$)"
     r"|after_codegen\.|after_spmd_partitioner\.|debug_options$)"
 )
+_AMD_CHIPS = "gfx"  # the beginning of the names of their architectures
 _IDENTIFIER = re.compile(r"\.cl_\d+$")
 
 TEXT, PROTO, PACKED_PROTO = ".txt", ".hlo.pb", ".hlo.pb.gz"
@@ -99,7 +101,7 @@ class ModuleFiles:
             if stage == "cpu_":
                 return "cpu"
             if stage.endswith("_gpu_") or stage == "gpu_":
-                return "rocm" if stage.startswith("gfx") else "gpu"
+                return platforms.of_vendor("gpu", "amd" if stage.startswith(_AMD_CHIPS) else "nvidia").name
         return "tpu" if any(rest.startswith("tpu_comp_env") for rest in self.files) else None
 
 
