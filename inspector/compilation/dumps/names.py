@@ -23,9 +23,10 @@ from inspector.compilation.records.dump_names import SnapshotName, snapshot_part
 _HEAD = re.compile(r"(?:\d+\.)?(module_(\d{1,18})\.(.+))", re.DOTALL)
 _STAGE = re.compile(
     r"\.((?:sm_\d+(?:\.\d+[a-z]?)?_gpu_|[A-Za-z0-9]{1,16}_(?:gpu_)?)?(?:before|after)_optimizations(?=[.\-_]|$)"
-    r"|after_codegen\.|after_spmd_partitioner\.|debug_options$)"
+    r"|after_codegen(?=\.)|after_spmd_partitioner(?=\.)|debug_options$)"
 )
 _AMD_CHIPS = "gfx"  # the beginning of the names of their architectures
+_AFTER_STAGE = re.compile(r"(?:[-_][\w\-]*)?(?:\.txt|\.hlo\.pb(?:\.gz)?)?")
 _IDENTIFIER = re.compile(r"\.cl_\d+$")
 
 TEXT, PROTO, PACKED_PROTO = ".txt", ".hlo.pb", ".hlo.pb.gz"
@@ -113,7 +114,7 @@ def grouped(entries: Iterable[DumpEntry]) -> tuple[list[ModuleFiles], list[DumpE
     """
     modules: dict[tuple[int, str], ModuleFiles] = {}
     names: dict[int, set[str]] = {}
-    later: list[tuple[DumpEntry, int, str]] = []
+    later: list[tuple[DumpEntry, int, str, str]] = []
     others: list[DumpEntry] = []
 
     def of(number: int, name: str) -> ModuleFiles:
@@ -133,12 +134,12 @@ def grouped(entries: Iterable[DumpEntry]) -> tuple[list[ModuleFiles], list[DumpE
             of(number, parts.module).snapshots.setdefault(parts, {})[form] = entry
             continue
         stages = [] if "/" in tail else list(_STAGE.finditer(tail))
-        if stages:
-            stage = stages[-1]
-            of(number, _IDENTIFIER.sub("", tail[: stage.start()])).files[tail[stage.start() + 1 :]] = entry
-        else:
-            later.append((entry, number, tail))
-    for entry, number, tail in later:
+        if stages and _AFTER_STAGE.fullmatch(tail, stages[-1].end()):
+            start = stages[-1].start()
+            of(number, _IDENTIFIER.sub("", tail[:start])).files[tail[start + 1 :]] = entry
+        else:  # the word may be part of the module's name, as in "x.jit_after_optimizations.3.ptx"
+            later.append((entry, number, tail, _IDENTIFIER.sub("", tail[: stages[-1].start()]) if stages else ""))
+    for entry, number, tail, likely in later:
         known = names.get(number, set())
         if tail in OF_NUMBER:
             for name in known:
@@ -147,7 +148,7 @@ def grouped(entries: Iterable[DumpEntry]) -> tuple[list[ModuleFiles], list[DumpE
                 others.append(entry)
             continue
         begun = [n for n in known if tail.startswith((f"{n}.", f"{n}/"))]
-        name = max(begun, key=len) if begun else tail.partition("/")[0].partition(".")[0]
+        name = max(begun, key=len) if begun else likely or tail.partition("/")[0].partition(".")[0]
         rest = tail[len(name) + 1 :]
         if rest.startswith("cl_"):
             rest = re.sub(r"^cl_\d+[./]", "", rest)

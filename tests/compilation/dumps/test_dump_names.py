@@ -82,17 +82,33 @@ def test_a_snapshot_has_one_entry_with_all_its_forms() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["jit_f.12", "SyncTensorsGraph.29", "jit_after_optimizations", "a.b.c.0", "cluster_0__XlaCompiledKernel_true__"],
+    [
+        "jit_f.12",
+        "SyncTensorsGraph.29",
+        "jit_after_optimizations",
+        "x.jit_after_optimizations",
+        "x.before_optimizations",
+        "x.y_after_optimizations.z",
+        "a.b.c.0",
+        "cluster_0__XlaCompiledKernel_true__",
+    ],
 )
 def test_names_of_modules_may_contain_dots_and_words_of_stages(name: str) -> None:
     files = [
         f"module_0012.{name}.{end}"
-        for end in ("before_optimizations.txt", "gfx942_gpu_after_optimizations.txt", "3.ptx")
+        for end in ("3.ptx", "before_optimizations.txt", "gfx942_gpu_after_optimizations.txt", "thunk_sequence.txt")
     ]
     (module,), others = modules_of(files)
     assert (module.number, module.name, module.platform) == (12, name, "rocm")
-    assert module.files["3.ptx"].path == files[2]
+    assert {rest: entry.path for rest, entry in module.files.items()} == {
+        path.removeprefix(f"module_0012.{name}."): path for path in files
+    }
     assert not others
+
+
+def test_an_unusual_file_of_a_stage_belongs_to_its_module_also_without_others() -> None:
+    (module,), _ = modules_of(["module_0003.jit_f.cl_12.after_optimizations.fusion.dot"])
+    assert (module.name, list(module.files)) == ("jit_f", ["after_optimizations.fusion.dot"])
 
 
 def test_a_time_before_the_name_is_ignored() -> None:
