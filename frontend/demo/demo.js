@@ -115,6 +115,7 @@ const variant = (number, state, more = {}) => ({
   elapsed_s: 1.4,
   error: null,
   cached: "",
+  origin: "",
   timing: "",
   pinned: false,
   no_run: "",

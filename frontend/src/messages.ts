@@ -106,6 +106,7 @@ export interface VariantMessage {
   stage: string;
   elapsed_s: number;
   error: Error | null;
+  origin: string;
   cached: string;
   timing: string;
   warnings: string[];

@@ -40,6 +40,7 @@ const variant = (number: number, state: messages.State = "done") => ({
   elapsed_s: 1,
   error: null,
   cached: "",
+  origin: "",
   timing: "",
   warnings: [],
   pinned: false,

@@ -19,6 +19,7 @@ from inspector.analysis.instructions import instructions
 from inspector.analysis.memory.timeline import Timeline, timeline
 from inspector.analysis.sharding.program_shardings import Shardings
 from inspector.compilation.caches import readings
+from inspector.compilation.compiled import OPENED
 from inspector.compilation.memory import Memory
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import device_ids
@@ -284,7 +285,7 @@ class OpenedProgram:
             program=self.lowered.program,
             options=self.options,
             target=self.target,
-            _engine="file",
+            _engine=OPENED,
             hlo=self.hlo,
             hlo_proto=self.hlo_module_bytes,
             memory=self.memory,

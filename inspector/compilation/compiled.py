@@ -27,6 +27,9 @@ from inspector.support.deferred import Deferred
 from inspector.support.notebook import described, with_hint
 from inspector.support.units import format_bytes, format_count, format_seconds
 
+OPENED = "file"
+"""The engine of programs that were read from a file and not compiled."""
+
 
 def not_asked_for(product: str) -> Unavailable:
     """Returns the value of a product that was not requested from a compile."""
@@ -152,7 +155,7 @@ class Built(Protocol):
 
 
 def engine_of(compiled: CompiledProgram) -> str:
-    """Returns the name of the engine that compiled the program: "worker", "inline" or "dask"."""
+    """Returns the name of the engine that compiled the program: "worker", "inline" or "dask"; `OPENED` if it was read."""
     return compiled._engine  # noqa: SLF001  # see above
 
 

@@ -199,6 +199,13 @@ class Compiles:
             variant.is_pinned = is_pinned
             self.board.publish(variant.message())
 
+    def set_origin(self, variant: Variant, origin: str) -> None:
+        """Marks a variant as a program that was read and not compiled; `origin` is as in `Variant`."""
+        with self._lock:
+            variant.origin = origin
+            self._name_all()
+            self.board.publish(variant.message())
+
     def _check_own(self, variant: Variant, done: str) -> None:
         """Checks that a variant can be changed. Called under the lock."""
         self.check_open()

@@ -53,6 +53,7 @@ class Variant:
       job: the compile; None if the request itself was rejected.
       error: the reason for the rejection, or None.
       name: its difference from the other variants of its Explorer, as in `labels`; "" if it is the only one.
+      origin: the recorded label of a program that was read and not compiled, such as "dumped"; "" otherwise.
       is_pinned: whether it is shown directly after the baseline and cannot be removed.
       profile: the measured times of its latest run; Unavailable until it was run.
       profile_count: the number of profiles so far.
@@ -68,6 +69,7 @@ class Variant:
     job: Job[CompiledProgram] | None = None
     error: Exception | None = None
     name: str = ""
+    origin: str = ""
     is_pinned: bool = False
     profile: Profile | Unavailable = NOT_PROFILED
     profile_count: int = 0
@@ -164,6 +166,7 @@ class Variant:
             stage="" if self.job is None else self.job.stage,
             elapsed_s=0.0 if self.job is None else self.job.elapsed_s,
             error=None if error is None else messages.error_of(error),
+            origin=self.origin,
             cached=self._cached,
             timing=self._timing,
             warnings=self._warnings,
@@ -247,7 +250,9 @@ def labels(variants: Sequence[Variant]) -> list[str]:
     for variant, parts in zip(variants, differences, strict=True):
         own = sorted(parts, key=shared.__contains__)
         more = [f"and {len(own) - _PARTS} more"] if len(own) > _PARTS else []
-        text = _options_text(variant) if variant.is_baseline else " ".join([*own[:_PARTS], *more])
+        # The options of a program that was read describe its compile; they were not requested here.
+        changes = _options_text(variant) if variant.is_baseline else " ".join([*own[:_PARTS], *more])
+        text = (variant.origin if not are_modules else "") if variant.origin else changes
         label = _text(variant, text, is_module=are_modules)
         counts[label, variant.target] += 1
         number = counts[label, variant.target]

@@ -134,6 +134,24 @@ def test_an_explorer_shows_the_passes_and_the_program_before(folder: Path) -> No
     assert "stablehlo.dot_general" in str(variant.lowered.stablehlo)
 
 
+def test_the_variant_of_a_dump_is_labeled_dumped_also_after_saving(folder: Path, tmp_path: Path) -> None:
+    exploration = load(folder)["f"].exploration
+    exploration.save(tmp_path / "f.inspector")
+    saved = inspector.load(tmp_path / "f.inspector")
+    assert isinstance(saved, inspector.Exploration)
+    for each in (exploration, saved):
+        explorer = each.explorer()
+        (variant,) = explorer.variants
+        assert variant.options.as_dict()  # the flags of the dump, which are no label
+        message = variant.message()
+        assert (message["label"], message["origin"], message["timing"]) == ("dumped", "dumped", "")
+        explorer.save(tmp_path / "again.inspector")
+        explorer.close()
+    again = inspector.load(tmp_path / "again.inspector")
+    assert isinstance(again, inspector.Exploration)
+    assert [v.label for v in again.variants] == ["dumped"]
+
+
 def test_a_dump_with_only_texts_of_one_stage_opens(copy: Path) -> None:
     for file in copy.iterdir():
         if file.is_dir():

@@ -39,7 +39,7 @@ def variant(number: int, state: str = "done", elapsed_s: float = 1.0) -> Any:
     return messages.VariantMessage(
         type="variant", variant=number, label=f"v{number}", target="cpu", platform="cpu", options={},
         state=state,  # type: ignore[typeddict-item]
-        stage="", elapsed_s=elapsed_s, error=None, cached="", timing="", warnings=[], pinned=False, no_run="", supposed="", profile=0,
+        stage="", elapsed_s=elapsed_s, error=None, origin="", cached="", timing="", warnings=[], pinned=False, no_run="", supposed="", profile=0,
     )  # fmt: skip
 
 

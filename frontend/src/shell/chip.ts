@@ -83,6 +83,7 @@ export class Chip {
 }
 
 function timeOf(variant: Timed<messages.VariantMessage>): HTMLElement {
+  if (variant.origin) return h("span");
   if (variant.cached) return h("span", { class: "insp-chip-time", title: variant.cached }, "cached");
   if (variant.state === "queued") return h("span", { class: "insp-chip-time" }, "queued");
   const isDone = variant.state === "done";

@@ -170,6 +170,7 @@ class VariantMessage(TypedDict):
       options: all options that were set, by name.
       stage: the current step of the engine.
       elapsed_s: seconds since the request; final once the state is.
+      origin: the recorded label of a program that was read and not compiled, such as "dumped": it has no time. Otherwise "".
       cached: a description of the cache that the program came from; "" if it was compiled for the variant.
       timing: a description of where the compile time went; "" until the compile succeeds.
       warnings: warnings of its compile, except those that every compile in this process emits.
@@ -189,6 +190,7 @@ class VariantMessage(TypedDict):
     stage: str
     elapsed_s: float
     error: Error | None
+    origin: str
     cached: str
     timing: str
     warnings: list[str]

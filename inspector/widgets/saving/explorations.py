@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import OPENED, CompiledProgram, engine_of
 from inspector.compilation.request import CompileRequest
 from inspector.errors import Unavailable
 from inspector.reports.recorded_exploration import RecordedError, RecordedExploration, RecordedVariant, within_limit
@@ -31,6 +31,8 @@ def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
         variant = (
             compiles.variants[0] if number == 0 else compiles.start(each.options, each.target, each.tuning, opened)
         )
+        if each.program is not None and engine_of(each.program) == OPENED:
+            compiles.set_origin(variant, each.label)
         if each.is_pinned and not variant.is_baseline:
             compiles.pin(variant, True)
         if variant.state != "done":
