@@ -278,7 +278,9 @@ def _jaxlib() -> Iterator[Probe]:
     for name in ("mlir_module_to_xla_computation", "hlo_to_stablehlo"):
         yield Probe(f"jaxlib._jax.mlir.{name}", "converting between StableHLO and HLO")
     for name in (
-        "HloModule.from_serialized_hlo_module_proto", "XlaComputation", "hlo_module_to_dot_graph", "hlo_module_from_text",
+        "HloModule.from_serialized_hlo_module_proto", "XlaComputation.program_shape", "hlo_module_to_dot_graph",
+        "hlo_module_from_text", "ProgramShape.result_shape", "Shape.is_array", "Shape.is_tuple", "Shape.layout", "Shape.rank",
+        "Shape.tuple_shapes", "Layout.minor_to_major",
     ):  # fmt: skip
         yield Probe(f"jaxlib._hlo.{name}", "reading HLO")
     for name in (

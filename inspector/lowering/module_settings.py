@@ -73,7 +73,7 @@ def settle(contents: module_contents.Contents, platform: str) -> Settled:
     parameters, results = (
         [leaf for each in shapes for leaf in _leaves(each)] for shapes in (shape.parameters, [shape.result])
     )
-    if source is None:  # StableHLO states its layouts itself; in its HLO, each result has the layout that XLA inferred
+    if source is None:  # StableHLO states its layouts itself
         parameters = results = []
     additions = module_contents.Additions(
         counts.num_replicas,

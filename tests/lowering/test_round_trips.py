@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.experimental.layout import Format, Layout
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 import inspector
+from benchmarks.workloads import make
 from inspector._jax.modules import stablehlo
 from inspector.lowering.lower import lower
 from inspector.stages.lowered import Lowered
+from tests.libraries import suite
 
 FORMS: dict[str, Callable[[Lowered], bytes | str]] = {
     "HLO text": lambda lowered: lowered.hlo,
@@ -53,11 +57,23 @@ def sharded() -> Lowered:
     return lower(jax.grad(lambda w, x: jnp.sum(jnp.tanh(x @ w) ** 2), argnums=1), w, x, platform="cpu")
 
 
+def column_major() -> Lowered:
+    chosen = Format(Layout((1, 0)), SingleDeviceSharding(jax.devices()[0]))
+    fun = jax.jit(lambda x: (x.T, x + 1, x * 2), in_shardings=chosen, out_shardings=(None, chosen, None))
+    return lower(fun, array(4, 8), platform="cpu")
+
+
+def rung(name: str) -> Lowered:
+    workload = make(name)
+    return lower(workload.fun, *workload.args, platform="cpu")
+
+
 PROGRAMS: dict[str, Callable[[], Lowered]] = {
     "donated": lambda: lower(lambda w, x: w + x, array(8, 8), array(8, 8), donate_argnums=0, platform="cpu"),
     "scan gradient": lambda: lower(jax.grad(layers), array(3, 16, 16), array(4, 16), platform="cpu"),
     "attention": lambda: lower(attention, *[array(2, 8, 16, dtype=jnp.bfloat16)] * 3, platform="cpu"),
     "switch": lambda: lower(branches, array(dtype=jnp.int32), array(8), platform="cpu"),
+    "transposed": lambda: lower(lambda x: (x.T, jnp.sum(x.T @ x, 0)), array(4, 8), platform="cpu"),
     "sort": lambda: lower(lambda x: jax.lax.sort_key_val(x, x * 2), array(4, 64), platform="cpu"),
     "convolution": lambda: lower(
         lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME"),
@@ -67,8 +83,10 @@ PROGRAMS: dict[str, Callable[[], Lowered]] = {
     ),
     "random": lambda: lower(lambda k: jax.random.normal(k, (8,)), array(2, dtype=jnp.uint32), platform="cpu"),
     "sharded": sharded,
+    "layouts that the function chooses": column_major,
+    **{f"ladder: {name}": functools.partial(rung, name) for name in ("tiny", "mlp", "cnn", "tf1", "tfscan12")},
 }
-QUICK = ("donated", "sharded")
+QUICK = ("donated", "sharded", "transposed", "layouts that the function chooses")
 
 
 def comparable(hlo: str) -> str:
@@ -80,10 +98,7 @@ def comparable(hlo: str) -> str:
     return re.sub(r"\(\w[\w.\[\]']*: |, \w[\w.\[\]']*: ", "(", "\n".join(lines))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in PROGRAMS])
-def test_every_form_compiles_to_the_same(name: str, form: str) -> None:
-    lowered = PROGRAMS[name]()
+def check(lowered: Lowered, form: str) -> None:
     target = f"cpu:{lowered.program.device_count}"
     again = inspector.lower(FORMS[form](lowered), platform="cpu")
     assert [(a.shape, a.dtype, a.donated) for a in again.inputs] == [
@@ -93,3 +108,22 @@ def test_every_form_compiles_to_the_same(name: str, form: str) -> None:
     ours, theirs = lowered.compile(target=target), again.compile(target=target)
     assert comparable(theirs.hlo) == comparable(ours.hlo)
     assert [c.axes for c in theirs.collectives()] == [c.axes for c in ours.collectives()]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in PROGRAMS])
+def test_every_form_compiles_to_the_same(name: str, form: str) -> None:
+    check(PROGRAMS[name](), form)
+
+
+@pytest.mark.slow
+@pytest.mark.libraries
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["equinox", "flax_linen", "optax"])
+def test_every_form_of_a_library_program_compiles_to_the_same(name: str, form: str) -> None:
+    library = suite.load(name)
+    if library.reason:
+        pytest.skip(library.reason)
+    program = library.programs[0]
+    check(lower(program.function, *program.args, platform="cpu", **program.kwargs), form)

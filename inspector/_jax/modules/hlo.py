@@ -201,11 +201,70 @@ def _drop_result_shardings(module: ir.Module) -> None:
 
 
 def to_computation(module: bytes, *, tuple_args: bool, return_tuple: bool) -> Any:
-    """Converts MLIR bytecode to jaxlib's own `XlaComputation`."""
+    """Converts MLIR bytecode to jaxlib's own `XlaComputation`.
+
+    Its entry layout states the layouts with which the module is compiled: those that the function chooses, and otherwise
+    row-major. XLA's conversion alone states the layouts that it infers from the operations, and drops the chosen ones.
+    """
     try:
-        return _jax.mlir.mlir_module_to_xla_computation(module, use_tuple_args=tuple_args, return_tuple=return_tuple)
+        converted = _to_computation(module, tuple_args, return_tuple)
+        if _LAYOUT_MODE.encode() not in module and all(
+            map(_is_row_major, _leaves(converted.program_shape().result_shape()))
+        ):
+            return converted
+        parsed = stablehlo.parse_stablehlo(module)
+        if not _state_entry_layouts(parsed, tuple_args=tuple_args, return_tuple=return_tuple):
+            return converted
+        return _to_computation(stablehlo.to_bytecode(parsed), tuple_args, return_tuple)
     except Exception as e:
         raise ModuleError(f"XLA cannot convert this StableHLO module to HLO: {e}") from e
+
+
+def _to_computation(module: bytes, tuple_args: bool, return_tuple: bool) -> Any:
+    return _jax.mlir.mlir_module_to_xla_computation(module, use_tuple_args=tuple_args, return_tuple=return_tuple)
+
+
+_LAYOUT_MODE = "mhlo.layout_mode"
+_CHOSEN_LAYOUT = re.compile(r"\{([\d,]*)")  # "{0,1}" or, with tiles, "{0,1:T(8,128)}"; also "default" and "auto"
+
+
+def _leaves(shape: Any) -> list[Any]:
+    return [leaf for each in shape.tuple_shapes() for leaf in _leaves(each)] if shape.is_tuple() else [shape]
+
+
+def _is_row_major(shape: Any) -> bool:
+    return not shape.is_array() or list(shape.layout().minor_to_major()) == list(range(shape.rank()))[::-1]
+
+
+def _state_entry_layouts(module: ir.Module, *, tuple_args: bool, return_tuple: bool) -> bool:
+    """Adds the attributes from which XLA's conversion takes the entry layout; returns whether it added any.
+
+    The attributes cannot describe a tuple, so an entry that tuples one result or its arguments keeps the inferred layouts.
+    """
+    main = next(f.operation for f in module.body.operations if stablehlo.is_main(f.operation))
+    type_ = stablehlo.function_type(main)
+    added = False
+    for name, types, attributes, is_tuple in (
+        ("parameter_layouts", type_.inputs, "arg_attrs", tuple_args),
+        ("result_layout", type_.results, "res_attrs", return_tuple and len(type_.results) == 1),
+    ):
+        if is_tuple or not types or not all(isinstance(each, ir.RankedTensorType) for each in types):
+            continue
+        with module.context:
+            known = stablehlo.argument_attributes(main, attributes) or [{} for _ in types]
+            layouts = [
+                _layout(ir.RankedTensorType(each).rank, chosen.get(_LAYOUT_MODE))
+                for each, chosen in zip(types, known, strict=True)
+            ]
+            module.operation.attributes[f"mhlo.xla_entry_computation_{name}"] = ir.ArrayAttr.get(layouts)
+        added = True
+    return added
+
+
+def _layout(rank: int, mode: Any) -> Any:
+    chosen = _CHOSEN_LAYOUT.match(ir.StringAttr(mode).value) if mode is not None else None
+    order = chosen[1] if chosen else ",".join(map(str, reversed(range(rank))))
+    return ir.Attribute.parse(f"dense<{f'[{order}]' if rank else ''}> : tensor<{rank}xindex>")
 
 
 def computation_from_proto(proto: bytes) -> Any:
