@@ -49,6 +49,38 @@ def hlo_module(data: bytes) -> bytes:
         ) from e
 
 
+def check_text(data: bytes) -> None:
+    """Checks bytes that are neither UTF-8 text nor MLIR bytecode.
+
+    Raises:
+      ModuleError: they are text except for a few bytes; with the first of these and its place.
+    """
+    if not _is_mostly_text(data[:_SAMPLE]) or not _is_mostly_text(data):
+        return
+    try:
+        decoded(data)
+    except ModuleError as e:
+        text = data.decode(errors="surrogateescape")
+        at = next(_NO_TEXT.finditer(text)).start()
+        byte = text[at].encode(errors="surrogateescape")[0]
+        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+        raise ModuleError(
+            f"Cannot read the text as a module: byte 0x{byte:02x} in line {line}, column {column} is"
+            f" {'a control character' if byte < _ASCII else 'not UTF-8'}. Remove it, or save the text as UTF-8."
+        ) from e
+
+
+def _is_mostly_text(data: bytes) -> bool:
+    count = sum(1 for _ in _NO_TEXT.finditer(data.decode(errors="surrogateescape")))
+    return count <= max(1, len(data) // _CHARACTERS_EACH)
+
+
+_SAMPLE = 1 << 16  # bytes
+_NO_TEXT = re.compile("[\0-\x08\x0e-\x1f\udc80-\udcff]")  # control characters, and bytes that are not UTF-8
+_CHARACTERS_EACH = 50  # at least, for each such byte in a text; protos have one in every few
+_ASCII = 128
+
+
 def first_line(text: str) -> str:
     """Returns the first line of a text for messages, shortened."""
     first = text.splitlines()[0] if text else ""

@@ -15,7 +15,7 @@ from inspector._jax.modules.entry_functions import Entry
 from inspector._jax.modules.isolated_reading import Language
 from inspector.errors import ModuleError, ParameterError
 from inspector.hlo.reading.text_proto import from_text_proto, is_text_proto
-from inspector.lowering.languages import EXPECTED, first_line, likely_language
+from inspector.lowering.languages import EXPECTED, check_text, first_line, likely_language
 from inspector.support import files
 from inspector.support.notebook import short
 from inspector.support.units import format_bytes, format_list
@@ -119,13 +119,16 @@ def modules_in(contents: bytes | str) -> tuple[ModuleText, ...]:
     Text without signs of a language is HLO if XLA can read it.
 
     Raises:
-      ModuleError: the file is empty, or text in neither language.
+      ModuleError: the file is empty, text in neither language, or text with bytes that no text has.
       ParameterError: the text can only be the path of a file that does not exist.
     """
     if isinstance(contents, str) and is_text_proto(contents):
         contents = from_text_proto(contents)
     if isinstance(contents, bytes):
-        return (ModuleText("", contents, likely_language(contents) or "HLO"),)
+        language = likely_language(contents)
+        if language == "HLO":
+            check_text(contents)
+        return (ModuleText("", contents, language or "HLO"),)
     parts = _parts(contents)
     is_undecided = len(_HEADER.findall(contents)) < 2 and likely_language(contents) != "StableHLO"
     if len(parts) > 1 and is_undecided and _is_hlo(contents):  # the separator is a comment
