@@ -188,12 +188,22 @@ def _parts(text: str) -> list[str]:
     cuts = {0, len(text)}
     cuts |= {match.end() for match in _SEPARATOR.finditer(text)}
     for start, end in _between(sorted(cuts)):
-        cuts |= {match.start() for match in list(_HEADER.finditer(text, start, end))[1:]}
+        headers = list(_HEADER.finditer(text, start, end))
+        cuts |= {
+            match.start()
+            for match in headers[1:]
+            if not _QUOTE.search(text, max(start, match.start() - _QUOTE_NEAR), match.start())
+        }
     parts = []
     for start, end in _between(sorted(cuts)):
         if _COMMENTS.sub("", text[start:end]).strip():
             parts.append("\n" * text.count("\n", 0, start) + text[start:end])
     return parts or [text]
+
+
+# An origin_recovery_table quotes whole modules, each after a line with the opening quote.
+_QUOTE = re.compile(r'^[ \t]*"\s*\Z', re.MULTILINE)
+_QUOTE_NEAR = 100  # characters
 
 
 def _between(cuts: list[int]) -> list[tuple[int, int]]:

@@ -243,3 +243,10 @@ def test_protobuf_text_format() -> None:
     assert "sine" in opcodes(inspector.lower(text, platform="cpu"))
     with pytest.raises(ModuleError, match=r"protobuf's text format: 3:"):
         inspector.lower("# a comment\nhlo_module {\n  nonsense: 3\n}\n")
+
+
+def test_a_module_in_quotes_is_part_of_another() -> None:
+    recovery = 'HloModule outer, origin_recovery_table={\n  {"c"} : {"c__ovp0"},\n  "\n    HloModule inner\n\n  "\n}\n'
+    text = recovery + "\nENTRY e {\n  ROOT c = s32[] constant(1)\n}\n"
+    assert [module.name for module in modules_in(text)] == ["outer"]
+    assert [module.name for module in modules_in(f"{text}HloModule second\n")] == ["outer", "second"]
