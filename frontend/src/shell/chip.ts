@@ -82,8 +82,9 @@ export class Chip {
   }
 }
 
-function timeOf(variant: Timed<messages.VariantMessage>): HTMLElement {
-  if (variant.origin) return h("span");
+/** The time of a compile; null for a program that was read and not compiled. */
+function timeOf(variant: Timed<messages.VariantMessage>): HTMLElement | null {
+  if (variant.origin) return null;
   if (variant.cached) return h("span", { class: "insp-chip-time", title: variant.cached }, "cached");
   if (variant.state === "queued") return h("span", { class: "insp-chip-time" }, "queued");
   const isDone = variant.state === "done";
