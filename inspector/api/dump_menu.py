@@ -11,6 +11,7 @@ from inspector.support.units import format_bytes
 
 if TYPE_CHECKING:
     from inspector.api.dumped_module import DumpedModule
+    from inspector.widgets.explorer import Explorer
 
 _MOST = 1000
 
@@ -44,12 +45,16 @@ def _show_menu(modules: Sequence[DumpedModule], kwargs: dict[str, Any]) -> None:
         options=list(zip(labels, range(len(modules)), strict=True)), description="Module", layout={"width": "auto"}
     )
     place = ipywidgets.Output()
+    shown: list[Explorer] = []
 
     def draw(number: int) -> None:
         place.clear_output()
+        while shown:
+            shown.pop().close()
         with place:
             try:
-                modules[number].explorer()._ipython_display_()
+                shown.append(modules[number].explorer())
+                shown[0]._ipython_display_()
             except InspectorError as e:
                 display(HTML(_failure(modules[number], e)))  # type: ignore[no-untyped-call]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from inspector.api.dump import Dump, load_dump
@@ -14,7 +15,7 @@ from inspector.api.recorded_profile import RecordedProfile, load_profile
 from inspector.compilation.dumps.folder import is_dump
 from inspector.compilation.files import manifest, saved_compiled
 from inspector.compilation.target import Target
-from inspector.errors import ModuleError
+from inspector.errors import ModuleError, ProfileError
 from inspector.profiles.session_files import is_profile
 from inspector.reports import bundle
 from inspector.stages.compiled import Compiled, load_compiled
@@ -58,7 +59,12 @@ def load(
     if is_dump(path):
         return load_dump(path)
     if is_profile(path):
-        return load_profile(path)
+        try:
+            return load_profile(path)
+        except ProfileError as e:
+            if not Path(path).is_dir():
+                raise
+            raise ProfileError(f"{e} The folder is also not a dump that XLA writes with --xla_dump_to.") from e
     name = repr(os.fspath(path))
     with files.open_regular(path) as file:
         is_archive = file.read(len(_ZIP)) == _ZIP
@@ -84,5 +90,6 @@ def _module(
         return opened[0] if len(opened) == 1 else opened
     except ModuleError as e:
         raise ModuleError(
-            f"{name} is not an .inspector file, a profile or a module: {e}\nExpected HLO or StableHLO, an .inspector file, or a profile: a .xplane.pb file or its folder."
+            f"Cannot open {name}: {e}\ninspector.load opens HLO and StableHLO, .inspector files, profiles (a .xplane.pb file or"
+            " its folder) and folders of --xla_dump_to."
         ) from e

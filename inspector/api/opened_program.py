@@ -57,6 +57,7 @@ _NO_ASSIGNMENT = Unavailable(
 )
 _NO_PASSES = Unavailable("a file with HLO contains no compiler passes", "open the folder of --xla_dump_to")
 _NO_ASSEMBLY = Unavailable("a file with HLO contains no assembly", "open the folder of --xla_dump_to")
+_NOT_COMPILED = Unavailable("it was opened without compiling it", "pass the file to inspector.lower")
 _NO_STABLEHLO = Unavailable(
     "it was opened as HLO that is compiled already", "open the module before optimization, or pass the function itself"
 )
@@ -124,7 +125,7 @@ class OpenedProgram:
         assembly: Assembly | Unavailable = _NO_ASSEMBLY,
         before: Lowered | None = None,
         live_range: str = "",
-        no_stablehlo: Unavailable = _NO_STABLEHLO,
+        no_stablehlo: Unavailable | None = None,
         notes: tuple[str, ...] = (),
     ) -> OpenedProgram:
         """Opens HLO. XLA reads it in a separate process, because damaged HLO can crash it.
@@ -141,7 +142,7 @@ class OpenedProgram:
           assembly: the recorded assembly.
           before: the program before optimization.
           live_range: XLA's text of live ranges.
-          no_stablehlo: the reason why the program cannot be compiled here.
+          no_stablehlo: the reason why the program cannot be compiled here; None if it only was opened without compiling it.
           notes: remarks for the user.
 
         Raises:
@@ -186,7 +187,7 @@ class OpenedProgram:
             notes=(*devices.notes, *notes),
             _text=read.text,
             _header=read.source.header,
-            _no_stablehlo=no_stablehlo,
+            _no_stablehlo=no_stablehlo if no_stablehlo is not None else _NO_STABLEHLO if optimized else _NOT_COMPILED,
             _live_range=live_range,
         )
 

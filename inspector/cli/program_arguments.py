@@ -148,7 +148,7 @@ class ProgramInput:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file with HLO or StableHLO, or the contents of one."""
+        """True for a file with HLO or StableHLO, or the contents of one."""
         return isinstance(self.fun, (str, bytes, Path))
 
     @property

@@ -12,7 +12,7 @@ EXPECTED = (
     "Expected HLO (text, or a serialized HloModuleProto or HloProto) or StableHLO (MLIR text, MLIR bytecode or a portable"
     " artifact)."
 )
-"""The end of messages on inputs that are no module."""
+"""The end of messages about invalid modules."""
 _MLIR_BYTECODE = b"ML\xefR"
 _SHOWN = 60  # characters of an unrecognized text that a message quotes
 
@@ -61,7 +61,7 @@ def check_text(data: bytes) -> None:
         decoded(data)
     except ModuleError as e:
         text = data.decode(errors="surrogateescape")
-        at = next(_NO_TEXT.finditer(text)).start()
+        at = next(NOT_TEXT.finditer(text)).start()
         byte = text[at].encode(errors="surrogateescape")[0]
         line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
         raise ModuleError(
@@ -71,12 +71,13 @@ def check_text(data: bytes) -> None:
 
 
 def _is_mostly_text(data: bytes) -> bool:
-    count = sum(1 for _ in _NO_TEXT.finditer(data.decode(errors="surrogateescape")))
+    count = sum(1 for _ in NOT_TEXT.finditer(data.decode(errors="surrogateescape")))
     return count <= max(1, len(data) // _CHARACTERS_EACH)
 
 
 _SAMPLE = 1 << 16  # bytes
-_NO_TEXT = re.compile("[\0-\x08\x0e-\x1f\udc80-\udcff]")  # control characters, and bytes that are not UTF-8
+NOT_TEXT = re.compile("[\0-\x08\x0e-\x1f\udc80-\udcff]")
+"""Control characters, and bytes that are not UTF-8, which Python decodes as surrogates."""
 _CHARACTERS_EACH = 50  # at least, for each such byte in a text; protos have one in every few
 _ASCII = 128
 

@@ -15,7 +15,7 @@ from inspector._jax.modules.entry_functions import Entry
 from inspector._jax.modules.isolated_reading import Language
 from inspector.errors import ModuleError, ParameterError
 from inspector.hlo.reading.text_proto import from_text_proto, is_text_proto
-from inspector.lowering.languages import EXPECTED, check_text, first_line, likely_language
+from inspector.lowering.languages import EXPECTED, NOT_TEXT, check_text, first_line, likely_language
 from inspector.support import files
 from inspector.support.notebook import short
 from inspector.support.units import format_bytes, format_list
@@ -271,7 +271,4 @@ def _text_if_utf8(data: bytes) -> bytes | str:
         text = data.decode()
     except UnicodeDecodeError:
         return data
-    return data if _NO_TEXT.search(text) else text
-
-
-_NO_TEXT = re.compile("[\0-\x08\x0e-\x1f]")
+    return data if NOT_TEXT.search(text) else text

@@ -40,7 +40,7 @@ class StatColumn:
 
     @property
     def has_value(self) -> npt.NDArray[np.bool_]:
-        """Whether each event has the statistic."""
+        """True for each event that has the statistic."""
         found: npt.NDArray[np.bool_] = self.has_number | (self.codes >= 0)
         return found
 

@@ -175,3 +175,18 @@ def test_damaged_files(tmp_path: Path) -> None:
         inspector.load(file)
     with pytest.raises(FileNotFoundError):
         inspector.load(tmp_path / "missing.hlo")
+
+
+def test_hlo_before_optimization_states_how_to_compile_it() -> None:
+    program = OpenedProgram.of("HloModule m\nENTRY e {\n ROOT p = f32[3] parameter(0)\n}\n", platform="cpu")
+    assert not program.is_optimized
+    with pytest.raises(ModuleError, match=r"opened without compiling it\. Pass the file to inspector\.lower"):
+        program.compiled.run()
+
+
+def test_errors_of_files_do_not_misname_them(tmp_path: Path) -> None:
+    (tmp_path / "two.hlo").write_text("HloModule a\nENTRY e {\n ROOT p = f32[3] parameter(0)\n}\n" * 2)
+    with pytest.raises(ModuleError, match=r"Cannot open .*two.hlo': The file has no module 'c'. Its modules: 1 a, 2 a"):
+        inspector.load(tmp_path / "two.hlo", module="c")
+    with pytest.raises(ModuleError, match=r"no profile. .*also not a dump that XLA writes with --xla_dump_to"):
+        inspector.load(tmp_path)

@@ -203,7 +203,7 @@ def test_another_file_than_an_inspector_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"HloModule m")
     with pytest.raises(
         ModuleError,
-        match=r"is not an .inspector file, a profile or a module: (.|\n)*Expected HLO or StableHLO, an .inspector file",
+        match=r"Cannot open '.*': Cannot read the HLO module(.|\n)*inspector.load opens HLO and StableHLO, .inspector files",
     ):
         inspector.load(tmp_path / "x")
     with pytest.raises(FileNotFoundError):

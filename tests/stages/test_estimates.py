@@ -88,7 +88,7 @@ def test_programs_are_compared_by_measured_time_where_they_can_run() -> None:
         return lambda x: jax.lax.fori_loop(0, length, lambda _, c: jnp.tanh(c @ c), x)
 
     x = jax.ShapeDtypeStruct((64, 64), jnp.float32)
-    short, long = (inspector.lower(loop(n), x).compile(target="cpu:1") for n in (2, 200))
+    short, long = (inspector.lower(loop(n), x).compile(target="cpu:1") for n in (2, 4000))
     absent = inspector.lower(loop(2), x).compile(target="cpu:1")
     absent = dataclasses.replace(absent, target=Target.parse("tpu:v5e:1x1"))
     table = inspector.compare(

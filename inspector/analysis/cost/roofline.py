@@ -328,7 +328,7 @@ class _Timed:
 
     @property
     def is_bound_by_links(self) -> bool:
-        """Whether the links take longer than the rest of the kernel."""
+        """True if the links take longer than the rest of the kernel."""
         return float(self.link_s) >= max(_number(self.parts["compute"]), _number(self.parts["memory"]))
 
     @property

@@ -59,7 +59,7 @@ _EARLIER = Unavailable("it was compiled before the scan was resumed", "scan this
 _NOT_TRIED = Unavailable("it was not tried", "continue with ScanJob.resume()")
 
 Found = CompiledProgram | Preview
-"""What a trial gave: all, or what there is before machine code."""
+"""The result of a trial: the compiled program, or its preview."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
