@@ -391,15 +391,19 @@ def test_a_notebook_shows_a_menu_of_the_modules(folder: Path, monkeypatch: pytes
     (menu,) = menus
     assert len(menu.options) == len(load(folder))
     menu.value = 1
-    assert len(shown) == 2
-    assert shown[1] in menu.options[1][0]
+    assert len(shown) == 3
+    assert shown[1] == f"{shown[0]} closed"
+    assert shown[2] in menu.options[1][0]
 
 
 class FakeExplorer:
-    """Notes that it was shown."""
+    """Notes that it was shown, and closed."""
 
     def __init__(self, name: str, shown: list[str]) -> None:
         self._name, self._shown = name, shown
 
     def _ipython_display_(self) -> None:
         self._shown.append(self._name)
+
+    def close(self) -> None:
+        self._shown.append(f"{self._name} closed")

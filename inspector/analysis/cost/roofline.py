@@ -18,13 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from inspector.analysis.collectives.collectives import Collectives
-from inspector.analysis.collectives.operations import operations
-from inspector.analysis.collectives.pricing.price import Pricing
-from inspector.analysis.collectives.pricing.target_links import links_of
 from inspector.analysis.cost.attribution import Part, parts
-from inspector.analysis.cost.dot_algorithms import Algorithm, main_algorithm, products
-from inspector.analysis.cost.kernel_time import ON_LINKS, KernelTime, KernelTimes, Unit
-from inspector.analysis.cost.kernels import DeviceKernel, kernels
+from inspector.analysis.cost.dot_algorithms import Algorithm
+from inspector.analysis.cost.kernel_time import Unit
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT
 from inspector.analysis.cost.phases import Phases, phases_text
 from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, KernelRow
@@ -32,13 +28,13 @@ from inspector.analysis.cost.roofline_groups import Group, GroupedBy, filled_by,
 from inspector.analysis.cost.roofline_plot import roofline_plot
 from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.cost.schedule import Schedule
-from inspector.analysis.cost.schedule_simulation import Bound, Interval, KernelWork, Played, Spent, intervals, play
+from inspector.analysis.cost.schedule_simulation import Bound, Interval, Played, Spent, intervals, play
+from inspector.analysis.cost.timed_kernels import TimedKernel, number_of, timed_kernels, works
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.cost import total as cost_of
 from inspector.compilation.target import Target
 from inspector.errors import About, Missing, ParameterError, Partial, Unavailable, missing
-from inspector.hlo.module import Computation, Instruction, Module
-from inspector.hlo.source import Origin
+from inspector.hlo.module import Computation, Module
 from inspector.platforms import Peak
 from inspector.support.notebook import described, short, with_hint
 from inspector.support.units import format_seconds
@@ -174,9 +170,9 @@ def roofline(
       collectives: collectives of the module; None if it has none.
       target: the target, whose links the collectives use; None if unknown.
     """
-    timed, main = _all_timed(module, costs, peak, collectives, target)
+    timed, main = timed_kernels(module, costs, peak, collectives, target)
     phases = Phases(module)
-    played = play(module.entry, _works(timed))
+    played = play(module.entry, works(timed))
     points = sorted((_exposed(_point(each, costs, phases, peak), each, played, peak) for each in timed), key=_rank)
     flops = cost_of(module, costs).flops
     return Roofline(peak, main, tuple(points), _total(module, flops, played, points, peak))
@@ -203,12 +199,12 @@ def schedule(
     Raises:
       ModuleError: there is no such computation.
     """
-    timed, _ = _all_timed(module, costs, peak, collectives, target)
+    timed, _ = timed_kernels(module, costs, peak, collectives, target)
     shown = module.entry if computation is None else module.computation(computation)
-    works = _works(timed)
+    work = works(timed)
     reached = _called_from(shown)
     doubts = (part for each in timed if each.kernel.instruction.computation.number in reached for part in each.unknown)
-    played, items = play(shown, works), intervals(works, shown)
+    played, items = play(shown, work), intervals(work, shown)
     seconds, _ = _whole_time(played.spent, peak)
     if seconds > played.spent.seconds:
         share = Interval(shown.root.name, "device", "memory", played.spent.seconds, seconds, is_wait=True)
@@ -236,143 +232,7 @@ def _called_from(computation: Computation) -> frozenset[int]:
     return frozenset(reached)
 
 
-def _works(timed: Iterable[_Timed]) -> dict[str, KernelWork]:
-    """Returns the work by the name of the instruction that performs or starts it."""
-    return {t.transfer.starter if t.transfer and t.transfer.done else t.kernel.instruction.name: t.work for t in timed}
-
-
-def _all_timed(
-    module: Module,
-    costs: Mapping[str, InstructionCost],
-    peak: Peak | Unavailable,
-    collectives: Collectives | None,
-    target: Target | None,
-) -> tuple[list[_Timed], Algorithm | Unavailable]:
-    """Returns the times of every kernel, and the arithmetic of most products."""
-    multiplied = products(module)
-    main = peak if isinstance(peak, Unavailable) else main_algorithm(multiplied.instructions, costs, peak)
-    transfers = _transfers(module, collectives, peak, target) if collectives is not None else {}
-    times = peak if isinstance(peak, Unavailable) else KernelTimes(module, multiplied, costs, peak)
-    timed = [_timed(each, costs, times, transfers.get(each.instruction.name)) for each in kernels(module)]
-    return timed, main
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Transfer:
-    """The communication of a kernel with other devices: bytes, estimated time, and the instructions that start and end it."""
-
-    link_bytes: float
-    link_s: float
-    starter: str
-    done: str
-    origin: Origin
-    origin_name: str
-
-
-def _transfers(
-    module: Module, collectives: Collectives, peak: Peak | Unavailable, target: Target | None
-) -> dict[str, _Transfer]:
-    """Returns the communication by the name of the kernel that performs it, summed over collectives in one kernel."""
-    found: dict[str, _Transfer] = {}
-    pricing = Pricing(
-        collectives.devices, links_of(peak, target, collectives.num_replicas * collectives.num_partitions)
-    )
-    for operation, collective in zip(operations(module), collectives, strict=True):
-        kernel, price = _kernel(module, operation.operation), pricing.price(collective)
-        moved, seconds = price.sent_bytes, price.estimated_s
-        if (before := found.get(kernel)) is not None:
-            moved, seconds = before.link_bytes + moved, before.link_s + seconds
-        done = operation.done.name if operation.done else ""
-        found[kernel] = _Transfer(
-            moved, seconds, operation.holder.name, done, collective.origin, collective.source_name
-        )
-    return found
-
-
-def _kernel(module: Module, instruction: Instruction) -> str:
-    callers = module.callers.get(instruction.computation.name, ())
-    is_fused = len(callers) == 1 and callers[0].opcode == "fusion"
-    return _kernel(module, callers[0]) if is_fused else instruction.name
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Timed:
-    """One execution of a kernel, with its times at the roof.
-
-    Attributes:
-      kernel: the kernel.
-      cost: its costs.
-      transfer: its communication with other devices; None if there is none.
-      time: its time without communication; that of a collective outside of fusions is 0, because the links are slower.
-        Unavailable without roofs.
-    """
-
-    kernel: DeviceKernel
-    cost: InstructionCost
-    transfer: _Transfer | None
-    time: KernelTime | Unavailable
-
-    @property
-    def flops(self) -> float | Unavailable:
-        return self.cost.flops
-
-    @property
-    def memory_bytes(self) -> float | Unavailable:
-        """Main memory traffic; 0 for a collective outside of fusions."""
-        is_alone = self.transfer is not None and self.kernel.instruction.opcode != "fusion"
-        return 0.0 if is_alone else self.cost.main_memory_bytes
-
-    @property
-    def link_s(self) -> float:
-        return self.transfer.link_s if self.transfer else 0.0
-
-    @property
-    def is_bound_by_links(self) -> bool:
-        """True if the links take longer than the rest of the kernel."""
-        return float(self.link_s) >= max(_number(self.parts["compute"]), _number(self.parts["memory"]))
-
-    @property
-    def parts(self) -> dict[Bound, float | Unavailable]:
-        if isinstance(self.time, Unavailable):
-            return {"compute": self.time, "memory": self.time, "communication": self.link_s}
-        return {"compute": self.time.compute_s, "memory": self.time.memory_s, "communication": self.link_s}
-
-    @property
-    def unknown(self) -> Iterator[Missing]:
-        """The unknown parts of its time."""
-        for seconds in self.parts.values():
-            if isinstance(seconds, Unavailable):
-                yield Missing(self.kernel.instruction.name, self.kernel.instruction.opcode.replace("-", " "))
-            else:
-                yield from missing(seconds)
-
-    @property
-    def work(self) -> KernelWork:
-        """The work for the simulated schedule, known parts only."""
-        parts = {bound: _number(seconds) for bound, seconds in self.parts.items()}
-        amounts = (_number(self.flops), _number(self.memory_bytes))
-        links = self.transfer.link_bytes if self.transfer else 0.0
-        beside, done = 0.0, self.transfer.done if self.transfer else ""
-        if done:
-            beside = parts.pop("communication")
-        bound = max(parts, key=lambda each: parts[each])
-        return KernelWork(parts[bound], bound if parts[bound] else "nothing", *amounts, float(links), beside, done)
-
-
-def _timed(
-    kernel: DeviceKernel,
-    costs: Mapping[str, InstructionCost],
-    times: KernelTimes | Unavailable,
-    transfer: _Transfer | None,
-) -> _Timed:
-    cost = costs[kernel.instruction.name]
-    if isinstance(times, Unavailable):
-        return _Timed(kernel, cost, transfer, times)
-    is_alone = transfer is not None and kernel.instruction.opcode != "fusion"
-    return _Timed(kernel, cost, transfer, ON_LINKS if is_alone else times.of(kernel.instruction))
-
-
-def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases, peak: Peak | Unavailable) -> Point:
+def _point(timed: TimedKernel, costs: Mapping[str, InstructionCost], phases: Phases, peak: Peak | Unavailable) -> Point:
     kernel, transfer = timed.kernel, timed.transfer
     runs = kernel.place.executions
     times = 1 if isinstance(runs, Unavailable) else runs
@@ -398,7 +258,7 @@ def _point(timed: _Timed, costs: Mapping[str, InstructionCost], phases: Phases, 
     )
 
 
-def _unit(timed: _Timed, bound: Bound | Unavailable) -> Unit | Unavailable:
+def _unit(timed: TimedKernel, bound: Bound | Unavailable) -> Unit | Unavailable:
     """Returns the unit that limits a kernel, a part of the resource that bounds it."""
     if isinstance(bound, Unavailable):
         return bound
@@ -407,14 +267,14 @@ def _unit(timed: _Timed, bound: Bound | Unavailable) -> Unit | Unavailable:
     return "links" if bound == "communication" else timed.time.unit
 
 
-def _source(timed: _Timed, bound: Bound | Unavailable, peak: Peak | Unavailable) -> str:
+def _source(timed: TimedKernel, bound: Bound | Unavailable, peak: Peak | Unavailable) -> str:
     """Returns the source of the rate that limits a kernel."""
     if isinstance(timed.time, Unavailable) or isinstance(peak, Unavailable):
         return ""
     return peak.source if bound == "communication" else timed.time.source
 
 
-def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
+def _bound(timed: TimedKernel) -> tuple[Bound | Unavailable, float | Unavailable]:
     """Returns the roof that bounds one execution, and the time at that roof."""
     parts, doubts = dict[Bound, float](), list[Missing]()
     for roof, seconds in timed.parts.items():
@@ -428,7 +288,7 @@ def _bound(timed: _Timed) -> tuple[Bound | Unavailable, float | Unavailable]:
     return bound, About(parts[bound], doubts) if doubts else parts[bound]
 
 
-def _exposed(point: Point, timed: _Timed, played: Played, peak: Peak | Unavailable) -> Point:
+def _exposed(point: Point, timed: TimedKernel, played: Played, peak: Peak | Unavailable) -> Point:
     """Returns a point with the part of its communication time that no kernel hides."""
     transfer = timed.transfer
     if transfer is None:
@@ -467,7 +327,7 @@ def _total(
 
 def _rank(point: Point) -> tuple[float, ...]:
     numbers = (point.least_s, point.flops, point.main_memory_bytes)
-    return float(isinstance(point.least_s, Unavailable)), *(-_number(number) for number in numbers)
+    return float(isinstance(point.least_s, Unavailable)), *(-number_of(number) for number in numbers)
 
 
 def _unknown(points: Iterable[Point], number: str) -> Iterator[Missing]:
@@ -480,14 +340,5 @@ def _unknown(points: Iterable[Point], number: str) -> Iterator[Missing]:
             yield from missing(value)
 
 
-def _estimate(seconds: float) -> float:
-    """Returns a time at a roof as an estimate: `About` instead of `AtLeast`."""
-    return About(float(seconds), missing(seconds)) if missing(seconds) else seconds
-
-
 def _times(number: float | Unavailable, count: int) -> float | Unavailable:
     return number if isinstance(number, Unavailable) else number * count
-
-
-def _number(value: float | Unavailable) -> float:
-    return 0.0 if isinstance(value, Unavailable) else float(value)
