@@ -22,6 +22,8 @@ export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" 
 
 export type GroupedBy = "line" | "scope" | "opcode" | "phase" | "kernel";
 
+export type Subject = "memory" | "time" | "place" | "communication" | "donations";
+
 export type BoxKind = "module" | "scope" | "inputs" | "part" | "computation";
 
 export interface Session {
@@ -450,6 +452,30 @@ export interface LineCostsMessage {
   reasons: Record<string, string>;
   can_measure: boolean;
   unknown: string;
+  error: Error | null;
+}
+
+export interface HeadlineRequest {
+  type: "headline";
+  variant: number;
+  is_measured: boolean;
+  profile: number;
+}
+
+export interface HeadlineFact {
+  subject: Subject;
+  text: string;
+  details: string;
+  instruction: string;
+  source: SourceLine | null;
+}
+
+export interface HeadlineMessage {
+  type: "headline";
+  variant: number;
+  profile: number;
+  facts: HeadlineFact[];
+  can_measure: boolean;
   error: Error | null;
 }
 
@@ -1241,9 +1267,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage | Kernels | Tuned;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1266,7 +1292,7 @@ export const PANES: readonly Line[] = [
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
-  { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "variant", "notebook_kernel"] },
+  { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "headline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerializations", "observed", "priced", "recording", "variant", "document", "notebook_kernel"] },
   { name: "shardings", title: "Shardings", place: "dock", topics: ["sharding_list", "recording", "variant", "document", "notebook_kernel"] },
   { name: "graph", title: "Graph", place: "dock", topics: ["graph", "graph_costs", "graph_times", "graph_before", "pass_graph", "passes", "collectives", "variant", "document", "notebook_kernel"] },

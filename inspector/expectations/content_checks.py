@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from inspector.analysis.memory.donations import donations
 from inspector.analysis.sharding.reshardings import full_rematerializations
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.program import Argument
 from inspector.errors import ParameterError, Unavailable
 from inspector.expectations.check_result import CheckResult, TableLine
 from inspector.hlo.module import Instruction, Module
@@ -136,16 +136,6 @@ def check_no_transfers(compiled: CompiledProgram) -> CheckResult:
 # ------------------------------------------------------------------ donations
 
 
-def aliased_parameters(module: Module) -> frozenset[int]:
-    """Returns the numbers of the parameters whose buffers outputs reuse."""
-    entries = module.proto.input_output_alias.entries
-    is_tupled = len(module.entry.parameters) == 1 and module.entry.parameters[0].shape.is_tuple
-    return frozenset(
-        int(entry.parameter_shape_index[0] if is_tupled and entry.parameter_shape_index else entry.parameter_number)
-        for entry in entries
-    )
-
-
 def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> CheckResult:
     """Checks that outputs reuse every donated argument, or every argument with one of some paths."""
     arguments = [a for a in compiled.program.arguments if a.donated] if not paths else []
@@ -155,9 +145,8 @@ def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> CheckRes
             known = format_list([a.path for a in compiled.program.arguments])
             raise ParameterError(f"{compiled.program.name} has no argument {short(path)}. It has {known}.")
         arguments += below
-    reused = aliased_parameters(compiled.module())
-    wasted = [a for a in arguments if not a.donated or a.parameter not in reused]
-    lines = tuple(TableLine((str(a), _why_not_reused(a)), is_against=True) for a in wasted)
+    wasted = [each for each in donations(compiled) if each.argument in arguments and each.output is None]
+    lines = tuple(TableLine((str(w.argument), w.reason or "it is not donated"), is_against=True) for w in wasted)
     what, expected = "donated arguments", "all reused by outputs"
     if not arguments:
         return CheckResult(
@@ -169,14 +158,6 @@ def check_donations(compiled: CompiledProgram, paths: Sequence[str]) -> CheckRes
         )
     got = f"{len(arguments) - len(wasted)} of {len(arguments)} reused"
     return CheckResult(what, expected, got, not wasted, ("argument", "why not"), lines)
-
-
-def _why_not_reused(argument: Argument) -> str:
-    if not argument.donated:
-        return "is not donated"
-    if argument.parameter is None:
-        return "the program does not use it"
-    return "no output has its shape, dtype and sharding, or XLA aliased none"
 
 
 # ------------------------------------------------------------------ rematerialized arrays

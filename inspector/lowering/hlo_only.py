@@ -7,6 +7,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from inspector._jax.modules import isolated_reading, stablehlo
@@ -23,6 +24,7 @@ from inspector.hlo.reading.single_instructions import singles
 from inspector.hlo.shape import HLO_TYPES, Shape
 from inspector.lowering.assemble import NO_JAXPR, root_of
 from inspector.lowering.listings import source_listing
+from inspector.lowering.module_settings import donated_leaves
 from inspector.stages.lowered import Lowered
 from inspector.stages.opened_text import hlo_lines
 from inspector.support import deferred
@@ -146,6 +148,7 @@ def _arguments(module: Module) -> Iterator[Argument]:
     """Yields the array leaves of the parameters. JAX names a parameter by its argument."""
     parameters = module.entry.parameters
     names = [parameter.origin.op_name for parameter in parameters]
+    donated = frozenset(chain.from_iterable(donated_leaves(module)))
     are_names = all(names) and len(set(names)) == len(names) and not any("/" in name for name in names)
     number = 0
     for at, parameter in enumerate(parameters):
@@ -153,7 +156,11 @@ def _arguments(module: Module) -> Iterator[Argument]:
         for i, leaf in enumerate(leaves):
             path = names[at] if are_names else f"arg{at}"
             yield Argument(
-                path if len(leaves) == 1 else f"{path}[{i}]", leaf.dimensions, _dtype(leaf), number, donated=False
+                path if len(leaves) == 1 else f"{path}[{i}]",
+                leaf.dimensions,
+                _dtype(leaf),
+                number,
+                donated=number in donated,
             )
             number += 1
             if number == _ARGUMENTS_SHOWN:

@@ -69,7 +69,7 @@ def settle(contents: module_contents.Contents, platform: str) -> Settled:
     per_device = source is not None and is_partitioned(module, counts.num_partitions)
     shape = module.columns.module.host_program_shape
     _check_layout(module, shape)
-    donors, aliased = _donors(module)
+    donors, aliased = donated_leaves(module)
     parameters, results = (
         [leaf for each in shapes for leaf in _leaves(each)] for shapes in (shape.parameters, [shape.result])
     )
@@ -158,7 +158,7 @@ def _needed(additions: module_contents.Additions, facts: stablehlo.ModuleFacts) 
     )
 
 
-def _donors(module: Module) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def donated_leaves(module: Module) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns the parameter leaves whose buffers any result may reuse, and those that alias a specific result."""
     message = module.columns.module
     first = [0]

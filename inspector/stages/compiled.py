@@ -14,7 +14,9 @@ from inspector.analysis.cost.roofline import Roofline, roofline, schedule
 from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.diff.module_diff import Diff, diff, totals
 from inspector.analysis.graph.instruction_graph import graph
+from inspector.analysis.headline import Headline, headline
 from inspector.analysis.instructions import instructions
+from inspector.analysis.memory.donations import Donations, donations
 from inspector.analysis.memory.timeline import Timeline, timeline
 from inspector.analysis.sharding.program_shardings import Shardings, shardings
 from inspector.analysis.sharding.reshardings import Reshardings, reshardings
@@ -117,6 +119,20 @@ class Compiled(CompiledProgram):
             return self.buffers
         peak = peak_of(self.target, self.devices)
         return timeline(self.buffers.hlo_proto, self.program.platform, peak)
+
+    def headline(self, peak: Peak | None = None, profile: Profile | None = None) -> Headline:
+        """Returns the most important facts: memory, time, the most expensive part and donated arguments that are not reused.
+
+        Args:
+          peak: the roofs that times are estimated from, as for `roofline`.
+          profile: measured times (`Compiled.profile`), which replace the estimated ones.
+        """
+        measured = profile if profile is not None else Unavailable("it was not profiled")
+        return headline(self.memory, self.roofline(peak), self.donations(), len(self.devices), measured)
+
+    def donations(self) -> Donations:
+        """Returns the arguments: which of them outputs reuse, and the reason why the other donated ones are not reused."""
+        return donations(self)
 
     def diff(self, other: CompiledProgram) -> Diff:
         """Returns the differences of another program from this one: `baseline.diff(variant)`.

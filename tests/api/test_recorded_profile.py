@@ -226,7 +226,7 @@ def test_what_is_no_profile(kind: str, tmp_path: Path, folder: Path) -> None:
     else:
         path = tmp_path / "x.pb"
         path.write_bytes(b"HloModule f")
-        expected, words = ModuleError, "or a profile: a .xplane.pb file"
+        expected, words = ModuleError, r"profiles \(a .xplane.pb file or its folder\)"
     with pytest.raises(expected, match=f"(?s){words}"):
         inspector.load(path)
 

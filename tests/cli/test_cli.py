@@ -227,7 +227,7 @@ def test_an_error_of_a_cell_ends_the_command_unless_it_is_expected(run: Run, sou
         (("expect", "step.py:step", "--args-from", "make_args", "--at-most", "peak"), "expected NAME=AMOUNT"),
         (("expect", "step.py:step", "--args-from", "make_args", "--at-most", "peek=1"), "no number 'peek'"),
         (("replay", "one.inspector"), "does not exist"),
-        (("replay", "step.py"), "is not an .inspector file"),
+        (("replay", "step.py"), "Cannot open 'step.py'"),
         (("compile", "step.py:step", "--args", "f32[8,8]"), "step.py:step takes w, x; got 1 (missing a required argument: 'x')"),
         (("lower", "step.py:step", "--args", "f32[8], f32[8], 3"), "takes w, x; got 3 (too many"),
         (("explore", "step.py:step", "--args", "f32[8], y=f32[8]"), "takes w, x; got 1, y=..."),

@@ -58,6 +58,7 @@ def compile_with(cache: Path, memory: str = "", temporary: str = "", folder: Pat
     return found
 
 
+@pytest.mark.slow  # a minute
 @needs_mounts
 def test_a_full_memory_file_system_does_not_change_results(tmp_path: Path) -> None:
     folder = tmp_path / "tmp"

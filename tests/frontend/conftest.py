@@ -12,9 +12,17 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from inspector.widgets.panes import roofline
 from tests.frontend.behind import OpenDemo
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose roofs were not measured, and cannot be stored: nothing is measured unless a test asks for it."""
+    monkeypatch.setattr(roofline, "stored_peak", lambda: None)
+    monkeypatch.setattr(roofline, "can_store_peak", lambda: False)
 
 
 class _Files(http.server.SimpleHTTPRequestHandler):

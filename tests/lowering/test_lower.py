@@ -267,7 +267,7 @@ def test_hlo_that_crashes_its_reader_raises_an_error() -> None:
 ENTRY e { x = f32[2] parameter(0)
  ROOT g = f32[4] all-gather(x), replica_groups=mesh['a'=0] {'a'}, dimensions={0}, channel_id=1, use_global_device_ids=true }"""
     # JAX 0.10 dies when it parses the module, later versions when they convert it.
-    with pytest.raises(ModuleError, match="Cannot read the HLO module|XLA crashes when it converts the all-gather g"):
+    with pytest.raises(ModuleError, match=r"Cannot read the HLO module|XLA crashes when it converts the all-gather g"):
         inspector.lower(killer).compile()
 
 

@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from inspector.widgets.panes import roofline
 from tests.widgets.kernel import Kernel, started
 
 
 @pytest.fixture
 def kernel() -> Iterator[Kernel]:
     yield from started()
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose roofs were not measured, and cannot be stored: nothing is measured unless a test asks for it."""
+    monkeypatch.setattr(roofline, "stored_peak", lambda: None)
+    monkeypatch.setattr(roofline, "can_store_peak", lambda: False)

@@ -16,7 +16,7 @@ from inspector.platforms import Peak
 from inspector.widgets import messages
 from inspector.widgets.explorer import Explorer
 from inspector.widgets.panes import roofline
-from inspector.widgets.panes.line_costs import LineCostsMessage
+from inspector.widgets.panes.roofline_parts.line_costs import LineCostsMessage
 
 NONE = Unavailable("none")
 ROOFS = Peak("toy", {"f32": 1e6}, 1e5, 1 << 30, NONE, NONE, "this test")

@@ -16,6 +16,7 @@ import type { Local } from "../state/local.ts";
 import type { Synced } from "../state/synced.ts";
 import { type Command, commandsOf } from "./commands.ts";
 import { Controls } from "./controls.ts";
+import { Headline } from "./headline.ts";
 import { openHelp } from "./help.ts";
 import { KeptLayouts } from "./keeping.ts";
 import { Notices } from "./notices.ts";
@@ -33,6 +34,7 @@ export class View {
   private readonly main = h("div", { class: "insp-main" });
   private readonly controls: Controls;
   private readonly toolbar: Toolbar;
+  private readonly headline: Headline;
   private readonly notices: Notices;
   private readonly statusbar: StatusBar;
   private readonly palette: Palette;
@@ -58,11 +60,13 @@ export class View {
     this.palette = new Palette(this.root, context, () => [...this.commands, ...(this.workspace?.commands() ?? [])]);
     this.controls = new Controls(context);
     this.toolbar = new Toolbar(context);
+    this.headline = new Headline(context);
     this.notices = new Notices(context);
     this.statusbar = new StatusBar(context);
     this.root.append(
       this.controls.element,
       this.toolbar.element,
+      this.headline.element,
       this.notices.element,
       this.main,
       this.statusbar.element,
@@ -88,7 +92,15 @@ export class View {
   destroy(): void {
     this.ends.forEach((end) => end());
     this.panes.forEach((pane) => pane.destroy());
-    for (const part of [this.controls, this.toolbar, this.notices, this.statusbar, this.palette, this.workspace])
+    for (const part of [
+      this.controls,
+      this.toolbar,
+      this.headline,
+      this.notices,
+      this.statusbar,
+      this.palette,
+      this.workspace,
+    ])
       part?.destroy();
     this.root.remove();
   }

@@ -39,6 +39,12 @@ export class Costs {
     this.synced.send({ type: "line_costs", variant, is_measured: isMeasured, profile });
   }
 
+  /** Requests the costs of the variants without estimated times again, after this machine's roofs were measured. */
+  renew(): void {
+    for (const variant of this.asked.keys())
+      if (this.synced.latest("line_costs", { variant })?.can_measure) this.ask(variant, false);
+  }
+
   /** Returns the costs of a line in words, a row for each known measure. */
   describe(document: TextDocument, variant: number, line: number): string[] {
     const reply = this.reply(variant);

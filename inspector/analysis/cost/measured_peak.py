@@ -69,6 +69,19 @@ def measured_peak(clock: Callable[[], float] | None = None, *, again: bool = Fal
     return _peak(rates, cores)
 
 
+def stored_peak() -> Peak | None:
+    """Returns the roofs of this machine's CPU that `measured_peak` stored; None if they were not measured yet."""
+    cores = _cores()
+    path = _stored_at(cores)
+    stored = None if path is None else _read(path, cores)
+    return None if stored is None else _peak(stored, cores)
+
+
+def can_store_peak() -> bool:
+    """Reports whether this user has a cache folder, so that a measurement is needed only once."""
+    return files.cache_folder() is not None
+
+
 def _peak(rates: Mapping[str, float], cores: int) -> Peak:
     unknown = Unavailable("not measured")
     source = f"measured on this machine with NumPy, on {cores} {'core' if cores == 1 else 'cores'}"

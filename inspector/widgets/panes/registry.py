@@ -19,7 +19,6 @@ from inspector.widgets.panes import (
     hlo,
     instructions,
     jaxpr,
-    line_costs,
     memory,
     optimized,
     options,
@@ -38,6 +37,7 @@ from inspector.widgets.panes import (
 )
 from inspector.widgets.panes.collective_parts import observed, price
 from inspector.widgets.panes.framework.pane import Need, Pane
+from inspector.widgets.panes.roofline_parts import headline, line_costs
 
 Place = Literal["left", "middle", "right", "dock"]
 """One of three columns, or the dock below them."""
@@ -85,7 +85,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
     PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
     PaneEntry("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
-    PaneEntry("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.RooflineMessage, line_costs.LineCostsMessage), (roofline.RooflineRequest, line_costs.LineCostsRequest), ("roofline", "variant")),
+    PaneEntry("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.RooflineMessage, line_costs.LineCostsMessage, headline.HeadlineMessage), (roofline.RooflineRequest, line_costs.LineCostsRequest, headline.HeadlineRequest), ("roofline", "headline", "variant")),
     PaneEntry("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program", "compiled", "passes", "profiled"), (collectives.CollectivesMessage, collectives.FullRematerializations, observed.ObservedMessage, price.Priced), (observed.ObserveRequest, price.PriceRequest), ("collectives", "full_rematerializations", "observed", "priced", "recording", "variant", "document")),
     PaneEntry("shardings", "Shardings", "dock", shardings.ShardingsPane, ("compiled", "passes"), (shardings.ShardingList,), topics=("sharding_list", "recording", "variant", "document"), only="partitions"),
     PaneEntry("graph", "Graph", "dock", graph.GraphPane, (), (graph.GraphMessage, graph.GraphCosts, graph.GraphTimes, graph.GraphBefore), (graph.GraphRequest, graph.GraphTimesRequest, graph.GraphBeforeRequest), ("graph", "graph_costs", "graph_times", "graph_before", "pass_graph", "passes", "collectives", "variant", "document")),

@@ -1,15 +1,19 @@
-"""The Roofline pane: each kernel of a variant under the roofs of its chip, and the kernels grouped by a property."""
+"""The Roofline pane: each kernel of a variant under the roofs of its chip, and the kernels grouped by a property.
+
+From the same roofline it answers the requests for the costs of lines and for the headline.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypedDict, get_args
 
-from inspector.analysis.cost.measured_peak import measured_peak
+from inspector.analysis.cost.measured_peak import can_store_peak, measured_peak, stored_peak
 from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, NOT_MEASURED, KernelRow
 from inspector.analysis.cost.roofline_groups import Group, GroupedBy
 from inspector.analysis.cost.roofline_point import Point
+from inspector.analysis.headline import headline as headline_of
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Partial, Unavailable
 from inspector.platforms import Peak
@@ -20,7 +24,8 @@ from inspector.widgets.cells import source_line
 from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.panes.framework.counted import CountedPane
 from inspector.widgets.panes.framework.pane import Context, Entry, PackedMessage
-from inspector.widgets.panes.line_costs import LineCostsRequest, failed, message_of
+from inspector.widgets.panes.roofline_parts import headline
+from inspector.widgets.panes.roofline_parts.line_costs import LineCostsRequest, failed, message_of
 from inspector.widgets.variants import Variant
 
 # More than a user reads or distinguishes in a picture.
@@ -139,12 +144,19 @@ class RooflinePane(CountedPane):
         self._with_line_costs: dict[int, int] = {}
         """The number of the profile in the costs of lines that were requested, by variant; 0 for none."""
 
-    def reply(self, request: RooflineRequest | LineCostsRequest) -> RooflineMessage | PackedMessage:
-        """Returns the roofline, or the costs of the lines of the texts."""
-        return self._roofline(request) if request["type"] == "roofline" else self._line_costs(request)
+    def reply(self, request: RooflineRequest | LineCostsRequest | headline.HeadlineRequest) -> Entry:
+        """Returns the roofline, the costs of the lines of the texts, or the headline."""
+        if request["type"] == "roofline":
+            return self._roofline(request)
+        return self._line_costs(request) if request["type"] == "line_costs" else self._headline(request)
 
-    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[RooflineRequest | LineCostsRequest]:
-        """Yields the requests for the kernels and the costs of lines; also for all groups if `is_whole`."""
+    def recordable(
+        self, variant: Variant, *, is_whole: bool
+    ) -> Iterator[RooflineRequest | LineCostsRequest | headline.HeadlineRequest]:
+        """Yields the requests for the headline, the kernels and the costs of lines; also for all groups if `is_whole`."""
+        yield headline.HeadlineRequest(
+            type="headline", variant=variant.number, is_measured=False, profile=variant.profile_count
+        )
         for by in ("kernel", *get_args(GroupedBy)) if is_whole else ("kernel",):
             yield RooflineRequest(
                 type="roofline", id=0, variant=variant.number, by=by, is_measured=False, profile=variant.profile_count
@@ -167,6 +179,18 @@ class RooflinePane(CountedPane):
         self._with_line_costs.pop(variant.number, None)
         return super().forget(variant)
 
+    def _headline(self, request: headline.HeadlineRequest) -> headline.HeadlineMessage:
+        try:
+            variant = self.context.variant(request["variant"])
+            profile, count = variant.profile, variant.profile_count
+            roofs = self._roofs(variant, request["is_measured"])
+            compiled = variant.compiled_now
+            found = headline_of(compiled.memory, roofs, compiled.donations(), len(compiled.devices), profile)
+            can_measure = _can_measure(roofs, variant) and can_store_peak()
+            return headline.message_of(variant.number, count, found, can_measure=can_measure)
+        except Exception as error:  # the Explorer shows any error
+            return headline.failed(request["variant"], request["profile"], error)
+
     def _line_costs(self, request: LineCostsRequest) -> PackedMessage:
         try:
             variant = self.context.variant(request["variant"])
@@ -174,7 +198,7 @@ class RooflinePane(CountedPane):
             profile, count = variant.profile, variant.profile_count
             self._with_line_costs[variant.number] = count
             lowered, recorded = variant.lowered, self._recorded.get(variant.number)
-            roofs = self._roofs(variant, request["is_measured"] or self._measured is not None)
+            roofs = self._roofs(variant, request["is_measured"])
             compiled = variant.compiled_now if recorded is None else as_compiled(recorded)
             costs = line_costs_under(lowered, roofs, variant.compiled_now, compiled.timeline(), profile)
             return message_of(variant.number, count, costs, can_measure=_can_measure(roofs, variant))
@@ -215,9 +239,11 @@ class RooflinePane(CountedPane):
 
     def _roofs(self, variant: Variant, is_measured: bool) -> Roofline:
         published = self.once(variant, "published", variant.compiled_now.roofline)
-        if not is_measured or not _can_measure(published, variant):
+        if not _can_measure(published, variant):
             return published
-        self._measured = self._measured or measured_peak()
+        self._measured = self._measured or (measured_peak() if is_measured else stored_peak())
+        if self._measured is None:
+            return published
         return self.once(variant, "measured", lambda: variant.compiled_now.roofline(self._measured))
 
 

@@ -1,0 +1,118 @@
+// The headline of the active variant: memory, time, the most expensive part and unused donations, each a link to its pane.
+
+import { fill, h } from "../lib/dom.ts";
+import type * as messages from "../messages.ts";
+import type { Context } from "../panes/pane.ts";
+import type { Message } from "../state/synced.ts";
+
+/** The machine's roofs are measured after the work of the cell, which would make them too low. */
+const MEASURE_AFTER_MS = 1000;
+
+export class Headline {
+  readonly element = h("div", { class: "insp-headline", role: "group", "aria-label": "Headline" });
+  private readonly asked = new Map<number, number>();
+  private readonly ends: (() => void)[];
+  private isMeasuring = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(private readonly context: Context) {
+    const { synced, local } = context;
+    this.ends = [
+      synced.signal.on(["headline"], () => this.receive()),
+      synced.signal.on(["variant", "headline", "notebook_kernel"], () => this.draw()),
+      local.signal.on(["active"], () => this.draw()),
+    ];
+    this.draw();
+  }
+
+  destroy(): void {
+    clearTimeout(this.timer);
+    this.ends.forEach((end) => end());
+  }
+
+  private draw(): void {
+    const { variant } = this.context.local;
+    if (variant?.state !== "done") return fill(this.element, variant ? this.waiting(variant) : null);
+    this.request(variant, false);
+    const reply = this.reply(variant.variant);
+    if (!reply) return fill(this.element, this.dim(this.context.synced.isAlone ? "" : "Estimating times"));
+    if (reply.error) return fill(this.element, this.dim(`No headline: ${reply.error.message}`));
+    fill(this.element, ...reply.facts.flatMap((fact, i) => [i ? this.dim("·") : null, this.link(fact)]));
+    if (reply.can_measure) this.measureLater();
+  }
+
+  private reply(variant: number): Message<"headline"> | null {
+    return this.context.synced.latest("headline", { variant });
+  }
+
+  private request(variant: messages.VariantMessage, isMeasured: boolean): void {
+    const profile = variant.profile ?? 0;
+    if (this.asked.get(variant.variant) === profile && !isMeasured) return;
+    this.asked.set(variant.variant, profile);
+    this.context.synced.send({ type: "headline", variant: variant.variant, is_measured: isMeasured, profile });
+  }
+
+  /** Measures this machine's roofs once no variant is busy. */
+  private measureLater(): void {
+    if (this.isMeasuring || this.context.synced.isAlone) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      const { synced, local } = this.context;
+      const isBusy = [...synced.variants.values()].some(
+        ({ state }) => !["done", "failed", "cancelled"].includes(state),
+      );
+      if (isBusy || this.isMeasuring || local.variant?.state !== "done") return;
+      this.isMeasuring = true;
+      this.request(local.variant, true);
+    }, MEASURE_AFTER_MS);
+  }
+
+  /** Shows the estimates of all variants once the roofs are measured. */
+  private receive(): void {
+    const { local, synced } = this.context;
+    const variant = local.active;
+    if (!this.isMeasuring || variant === null || this.reply(variant)?.can_measure !== false) return;
+    this.isMeasuring = false;
+    local.costs.renew();
+    for (const other of synced.variants.values())
+      if (other.variant !== variant && this.reply(other.variant)?.can_measure) this.asked.delete(other.variant);
+  }
+
+  private waiting({ state }: messages.VariantMessage): HTMLElement | null {
+    return state === "failed" || state === "cancelled" ? null : this.dim("Compiling");
+  }
+
+  private dim(text: string): HTMLElement {
+    return h("span", { class: "insp-dim" }, text);
+  }
+
+  private link(fact: messages.HeadlineFact): HTMLElement {
+    const title = `${fact.details}\n${HINTS[fact.subject]}`.trim();
+    return h("button", { type: "button", class: "insp-fact", title, onclick: () => this.open(fact) }, fact.text);
+  }
+
+  private open({ subject, instruction }: messages.HeadlineFact): void {
+    const { local } = this.context;
+    if (subject === "place" && local.hasInstruction("optimized", instruction)) {
+      const document = this.context.synced.document("optimized", local.active)!;
+      return local.goTo(document, document.lineOfInstruction(instruction));
+    }
+    const pane = subject === "time" && local.variant?.profile ? "profile" : PANES[subject];
+    local.reveal(pane);
+  }
+}
+
+const PANES: Record<messages.Subject, messages.Pane> = {
+  memory: "memory",
+  time: "roofline",
+  place: "roofline",
+  communication: "collectives",
+  donations: "memory",
+};
+const HINTS: Record<messages.Subject, string> = {
+  memory: "Opens the pane Memory",
+  time: "Opens the times of the kernels",
+  place: "Goes to the slowest kernel there",
+  communication: "Opens the pane Collectives",
+  donations: "Opens the donated arguments in the pane Memory",
+};
