@@ -18,6 +18,8 @@ export type State = "queued" | "running" | "done" | "failed" | "cancelled";
 
 export type Stage = "hlo" | "optimized";
 
+export type StatGroup = "memory" | "time" | "work" | "counts";
+
 export type InstructionColumn = "order" | "name" | "opcode" | "shape" | "flops" | "bytes_accessed" | "executions" | "measured_s" | "source";
 
 export type GroupedBy = "line" | "scope" | "opcode" | "phase" | "kernel";
@@ -245,6 +247,7 @@ export interface DiffCosts {
 export interface StatsRow {
   key: string;
   label: string;
+  group: StatGroup;
   unit: "bytes" | "count" | "seconds";
   value: number | null;
   word: string;
@@ -317,12 +320,18 @@ export interface MemoryBuffers {
   left_out: number;
 }
 
+export interface DonationRow {
+  cells: TableCell[];
+}
+
 export interface MemoryTimeline {
   type: "memory";
   variant: number;
   rooms: MemoryRoom[];
   note: string;
   unused: string[];
+  donation_columns: TableHead[];
+  donations: DonationRow[];
 }
 
 export interface SupposedArgument {

@@ -10,6 +10,7 @@ import { document } from "./helpers.ts";
 const row = (key: string, value: number | null, less = true): StatsRow => ({
   key,
   label: key,
+  group: "work",
   unit: "bytes",
   value,
   word: "",

@@ -101,7 +101,10 @@ def _memory(memory: Memory | Unavailable, device_count: int) -> HeadlinePart | N
     word = f"{peak.word} " if isinstance(peak, Partial) else ""
     text = f"{word}{format_bytes(float(peak))} peak" + (" per device" if device_count > 1 else "")
     if len(shown) > 1:
-        text += ": " + " + ".join(f"{format_bytes(size)} {name}" for name, size in shown.items())
+        unit = format_bytes(float(peak)).rpartition(" ")[2]
+        text += ": " + " + ".join(
+            f"{format_bytes(size).removesuffix(f' {unit}')} {name}" for name, size in shown.items()
+        )
     else:
         text += "".join(f", {name}" for name in shown)
     unknown = f" {peak.reason}." if isinstance(peak, Partial) else ""

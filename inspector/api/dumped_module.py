@@ -173,11 +173,11 @@ class DumpedModule:
             return Unavailable(str(e))
 
     @needs_jax("An Explorer of a dump")
-    def explorer(self, height_px: int = 700) -> Explorer:
+    def explorer(self, height_px: int | None = None) -> Explorer:
         """Returns an Explorer of the module, with the panes that need no compiling.
 
         Args:
-          height_px: initial height of the panes in CSS pixels.
+          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
 
         Raises:
           ModuleError: the dump has no HLO of it that can be read.

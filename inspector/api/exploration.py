@@ -76,11 +76,11 @@ class Exploration(RecordedExploration):
         engine = OtherJax(self.portable) if other else Recompiler(self.portable)
         return replay(self, Guarded(engine, self, allow), other)
 
-    def explorer(self, height_px: int = 700, *, allow: Collection[str] = ()) -> Explorer:
+    def explorer(self, height_px: int | None = None, *, allow: Collection[str] = ()) -> Explorer:
         """Returns an Explorer that answers from the recording. Other options and targets are compiled on this machine.
 
         Args:
-          height_px: initial height of the panes in CSS pixels.
+          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
           allow: names of recorded options that you trust, as for `replay`.
 
         Raises:

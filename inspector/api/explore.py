@@ -31,7 +31,7 @@ def explore(
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
     donate_argnums: int | Iterable[int] = (),
-    height_px: int = 700,
+    height_px: int | None = None,
     compiler_params: CompilerParams | None = None,
     interpret: bool = False,
     **keywords: Any,
@@ -62,7 +62,7 @@ def explore(
       static_argnums: positions of static arguments.
       static_argnames: names of static arguments.
       donate_argnums: positions of donated arguments.
-      height_px: initial height of the panes in CSS pixels.
+      height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
       compiler_params: compiler parameters for Pallas kernels, in the form that `inspector.lower` accepts.
       interpret: run Pallas kernels in JAX's interpreter, for example on a CPU.
       keywords: further keyword arguments of the function; for a file, `module`, `function` and `refine` as in `inspector.load`.
@@ -133,7 +133,7 @@ def _is_only_shown(lowered: Lowered) -> bool:
     return lowered.program.is_optimized or lowered.program.no_stablehlo is not None
 
 
-def _explored(opened: Exploration, options: Any, wanted: list[tuple[Any, Any]], height_px: int) -> Explorer:
+def _explored(opened: Exploration, options: Any, wanted: list[tuple[Any, Any]], height_px: int | None) -> Explorer:
     """Returns the Explorer of a file that is shown without compiling.
 
     Raises:

@@ -82,11 +82,11 @@ class OpenedFile(Sequence[OpenedProgram | Lowered]):
         return Exploration.of(RecordedExploration.now(programs[0][1].lowered, variants))
 
     @needs_jax("An Explorer")
-    def explorer(self, height_px: int = 700) -> Explorer:
+    def explorer(self, height_px: int | None = None) -> Explorer:
         """Returns an Explorer with the modules as variants.
 
         Args:
-          height_px: initial height of the panes in CSS pixels.
+          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
         """
         return self.exploration.explorer(height_px)
 

@@ -304,11 +304,11 @@ class OpenedProgram:
         )
 
     @needs_jax("An Explorer")
-    def explorer(self, height_px: int = 700) -> Explorer:
+    def explorer(self, height_px: int | None = None) -> Explorer:
         """Returns an Explorer of the program, with the panes that need no compiling.
 
         Args:
-          height_px: initial height of the panes in CSS pixels.
+          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
         """
         return self.exploration.explorer(height_px)
 

@@ -35,12 +35,12 @@ T = TypeVar("T")
 _WARMUP = 2
 
 
-def explorer_of(exploration: RecordedExploration, height_px: int, allow: Collection[str] = ()) -> Explorer:
+def explorer_of(exploration: RecordedExploration, height_px: int | None, allow: Collection[str] = ()) -> Explorer:
     """Returns a live Explorer of an exploration. Targets name the JAX version that compiled, if it is not the installed one.
 
     Args:
       exploration: the recorded exploration.
-      height_px: initial height of the panes in CSS pixels.
+      height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
       allow: names of recorded options that the user trusts.
 
     Raises:

@@ -60,7 +60,7 @@ class App(anywidget.AnyWidget):
         name: str,
         *,
         panes: Sequence[messages.Pane] = _USUAL_PANES,
-        height_px: int = 700,
+        height_px: int = 0,
         side_by_side: bool = False,
         notes: Sequence[str] = (),
         on_request: RequestHandler | None = None,
@@ -70,7 +70,7 @@ class App(anywidget.AnyWidget):
         Args:
           name: name of the program, used as a title.
           panes: panes to offer, in order.
-          height_px: initial height in CSS pixels.
+          height_px: initial height in CSS pixels; 0 for one that fits the window.
           side_by_side: whether the optimized HLO of the variants is initially shown side by side.
           notes: remarks about the program for the status line.
           on_request: see the module's docstring.

@@ -75,7 +75,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         target: str | Target = "attached",
         tuning: Tuning = AS_IT_IS,
         can_lower: bool = True,
-        height_px: int = 700,
+        height_px: int | None = None,
         side_by_side: bool = False,
     ) -> None:
         """Shows `lowered` and starts compiling the baseline.
@@ -87,7 +87,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           target: target of the baseline.
           tuning: the changes that `lowered` has to its Pallas kernels and its call.
           can_lower: whether the program can be lowered with a different axis environment.
-          height_px: initial height of the panes in CSS pixels.
+          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
           side_by_side: whether the optimized HLO of the variants is initially shown side by side.
 
         Raises:
@@ -95,8 +95,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           ParameterError: `height_px` is not a positive integer.
         """
         height: Any = height_px  # from the user, so the annotation may be wrong
-        if not isinstance(height, int) or height < 1:
-            raise ParameterError(f"height_px must be a number of CSS pixels, 1 or more, got {short(height_px)}.")
+        if height is not None and (not isinstance(height, int) or height < 1):
+            raise ParameterError(
+                f"height_px must be a number of CSS pixels, 1 or more, or None, got {short(height_px)}."
+            )
         self._selection: Mapping[str, Any] | None = None
         self._is_closed = False
         partitions = lowered.program.options.num_partitions or 1
@@ -104,7 +106,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         self._panes = [line.name for line in lines]
         self._app = App(
             lowered.program.name,
-            height_px=height_px,
+            height_px=height_px or 0,
             side_by_side=side_by_side,
             notes=lowered.notes,
             on_request=self._on_request,

@@ -19,7 +19,6 @@ def sent(page: Page, kind: str) -> list[dict[str, object]]:
 
 def record(page: Page, pane: str) -> None:
     page.click(f"[data-tab={pane}]")
-    page.get_by_role("button", name="Record", exact=True).click()
     page.wait_for_selector(f"[data-pane={pane}] .cm-line")
 
 
@@ -27,15 +26,25 @@ def rows(page: Page, pane: str) -> list[str]:
     return page.locator(f"[data-pane={pane}] tbody tr th").all_inner_texts()
 
 
-def test_nothing_is_compiled_before_a_request(demo: OpenDemo) -> None:
-    page = demo("recorded")
-    for pane in ("passes", "code"):
-        page.click(f"[data-tab={pane}]")
-        expect(page.locator(f"[data-pane={pane}]")).to_contain_text("not recorded yet")
+def test_a_pane_begins_recording_when_it_is_opened(demo: OpenDemo) -> None:
+    page = demo("recorded", slow=1)
     assert sent(page, "record") == []
     page.click("[data-tab=passes]")
-    page.get_by_role("button", name="Record", exact=True).click()
     expect(page.locator("[data-pane=passes] .insp-clock")).to_be_visible()
+    page.click("[data-tab=stats]")
+    page.click("[data-tab=passes]")
+    assert sent(page, "record") == [{"type": "record", "variant": 0, "product": "passes"}]
+
+
+def test_a_compile_of_more_than_20_seconds_is_repeated_only_on_request(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    page.evaluate("""() => { const said = [...demo.sent]; demo.emit({ type: 'variant', variant: 0, label: 'baseline',
+        target: 'cpu', platform: 'cpu', options: {}, state: 'done', stage: '', elapsed_s: 21, error: null, cached: '',
+        no_run: '', warnings: [], pinned: false, origin: '', timing: '', supposed: '', profile: 0 }) }""")
+    page.click("[data-tab=passes]")
+    expect(page.locator("[data-pane=passes]")).to_contain_text("not recorded yet")
+    assert sent(page, "record") == []
+    page.get_by_role("button", name="Record", exact=True).click()
     page.wait_for_selector("[data-pane=passes] .cm-line")
     assert sent(page, "record") == [{"type": "record", "variant": 0, "product": "passes"}]
 
@@ -164,7 +173,6 @@ def test_an_instruction_leads_to_its_kernel_and_back(demo: OpenDemo) -> None:
 def test_recording_can_be_canceled_and_restarted(demo: OpenDemo) -> None:
     page = demo("recorded", slow=1)
     page.click("[data-tab=code]")
-    page.get_by_role("button", name="Record", exact=True).click()
     page.get_by_role("button", name="Cancel", exact=True).click()
     assert sent(page, "cancel") == [{"type": "cancel", "variant": 0}]
     expect(page.locator("[data-pane=code]")).to_contain_text("Recording was canceled", timeout=5000)
@@ -174,7 +182,6 @@ def test_recording_can_be_canceled_and_restarted(demo: OpenDemo) -> None:
 def test_a_refusal_is_shown_with_its_words(demo: OpenDemo) -> None:
     page = demo("recorded", refused=1)
     page.click("[data-tab=passes]")
-    page.get_by_role("button", name="Record", exact=True).click()
     pane = page.locator("[data-pane=passes]")
     expect(pane).to_contain_text("Recording passes failed")
     expect(pane.get_by_role("button", name="Try again")).to_be_visible()

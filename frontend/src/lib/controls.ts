@@ -37,18 +37,21 @@ export function segments<T>(
 /** A choice of one of several values. Its buttons are kept when the choice changes, which keeps the keyboard focus. */
 export class Switcher<T> {
   readonly element: HTMLElement;
+  private readonly buttons: readonly HTMLButtonElement[];
 
   constructor(
     label: string,
-    choices: readonly Choice<T>[],
+    private readonly choices: readonly Choice<T>[],
     public value: T,
-    changed: () => void,
+    private readonly changed: () => void,
   ) {
-    const buttons = segments(choices, value, (chosen) => {
-      this.value = chosen;
-      buttons.forEach((button, i) => update(button, { "aria-pressed": String(choices[i]!.value === chosen) }));
-      changed();
-    });
-    this.element = h("div", { class: "insp-segments", role: "group", "aria-label": label }, ...buttons);
+    this.buttons = segments(choices, value, (chosen) => this.choose(chosen));
+    this.element = h("div", { class: "insp-segments", role: "group", "aria-label": label }, ...this.buttons);
+  }
+
+  choose(chosen: T): void {
+    this.value = chosen;
+    this.buttons.forEach((button, i) => update(button, { "aria-pressed": String(this.choices[i]!.value === chosen) }));
+    this.changed();
   }
 }

@@ -1,5 +1,6 @@
 // Texts with data about their lines.
 
+import { parameterBlock } from "./parameters.ts";
 import { Text } from "@codemirror/state";
 import type { Document, Language, LineTable, OriginTable, Pane } from "../messages.ts";
 import { Gradual, PIECE } from "./gradual.ts";
@@ -120,7 +121,11 @@ export class TextDocument {
 
   /** Returns the last line of the block that `line` opens by indentation, or `line` if it opens none. */
   foldEnd(line: number): number {
-    this.foldEnds ??= foldEndsOf(this.lines);
+    if (!this.foldEnds) {
+      this.foldEnds = foldEndsOf(this.lines);
+      const parameters = this.language === "hlo" ? parameterBlock(this.lines) : null;
+      if (parameters) this.foldEnds[parameters[0]] = parameters[1];
+    }
     return this.foldEnds[line] ?? line;
   }
 }

@@ -25,6 +25,7 @@ import {
 import { costGutter } from "./costgutter.ts";
 import type { TextDocument } from "./documents.ts";
 import type { EditorEvents } from "./editorevents.ts";
+import { h } from "./dom.ts";
 import { expandAt } from "./expand.ts";
 import { frameBlocks } from "./frames.ts";
 import { wrapped } from "./hanging.ts";
@@ -74,7 +75,7 @@ export function editorExtensions(document: TextDocument, events: EditorEvents, o
         click: (view, block) => (events.onLine(view.state.doc.lineAt(block.from).number - 1), true),
       },
     }),
-    codeFolding({ placeholderText: "…" }),
+    codeFolding({ preparePlaceholder: foldedText, placeholderDOM }),
     folding(document),
     foldGutter({ openText: "▾", closedText: "▸" }),
     costGutter(),
@@ -224,6 +225,17 @@ function folding(document: TextDocument): Extension {
     const end = document.foldEnd(line);
     return end > line ? { from: to, to: state.doc.line(end + 1).to } : null;
   });
+}
+
+/** Returns the text in place of folded lines. */
+function foldedText(state: EditorState, { from, to }: { from: number; to: number }): string {
+  const [first, last] = [state.doc.lineAt(from), state.doc.lineAt(to)];
+  const count = last.number - first.number;
+  return count > 1 && / parameter\(\d+\)/.test(first.text) ? `… ${count} more parameters` : "…";
+}
+
+function placeholderDOM(_view: EditorView, onclick: (event: Event) => void, text: string): HTMLElement {
+  return h("span", { class: "cm-foldPlaceholder", title: "Show the folded lines", onclick }, text);
 }
 
 /** Returns the range that a fold of the lines `first` to `last` hides: everything after the first line. */

@@ -1,13 +1,19 @@
-// Tables of locations that are folded at first: files and stack frames at the top of HLO, and locations before and
-// after MLIR.
+// Lines that are folded at first: files and stack frames at the top of HLO, the parameters of its entry computation, and
+// locations before and after MLIR.
 
 import type { TextDocument } from "./documents.ts";
+import { parameterBlock } from "./parameters.ts";
 
 const TABLES = ["FileNames", "FunctionNames", "FileLocations", "StackFrames"];
 
-/** Returns the first and last line, from 0, of each table with more than one line. */
+/** Returns the first and last line, from 0, of each block with more than one line. */
 export function frameBlocks({ lines, language }: Pick<TextDocument, "lines" | "language">): [number, number][] {
-  const blocks = language === "hlo" ? [hloTables(lines)] : language === "mlir" ? [head(lines), tail(lines)] : [];
+  const blocks =
+    language === "hlo"
+      ? [hloTables(lines), parameterBlock(lines)]
+      : language === "mlir"
+        ? [head(lines), tail(lines)]
+        : [];
   return blocks.filter((block) => block !== null && block[1] > block[0]) as [number, number][];
 }
 

@@ -15,6 +15,8 @@ export interface StatsCell {
 export interface StatsLine {
   readonly key: string;
   readonly label: string;
+  /** The heading of the line; "" in older recordings. */
+  readonly group: string;
   readonly unit: StatsRow["unit"];
   readonly cells: StatsCell[];
 }
@@ -28,12 +30,19 @@ export interface StatsLine {
 export function tabulate(columns: readonly (Stats | null)[], references: readonly (number | null)[]): StatsLine[] {
   const first = new Map<string, StatsRow>();
   for (const row of columns.flatMap((c) => c?.rows ?? [])) if (!first.has(row.key)) first.set(row.key, row);
-  return [...first.values()].map(({ key, label, unit }) => {
+  return [...first.values()].map(({ key, label, group, unit }) => {
     const rows = columns.map((c) => c?.rows.find((r) => r.key === key) ?? null);
     const largest = Math.max(0, ...rows.map((r) => Math.abs(r?.value ?? 0)));
     const base = (i: number): number | null => exact(rows[references[i] ?? -1] ?? null);
-    return { key, label, unit, cells: rows.map((row, i) => cell(row, base(i), largest)) };
+    return { key, label, group: group ?? "", unit, cells: rows.map((row, i) => cell(row, base(i), largest)) };
   });
+}
+
+/** Returns the lines by their heading, in the order of its first appearance. */
+export function groupsOf(lines: readonly StatsLine[]): [string, StatsLine[]][] {
+  const groups = new Map<string, StatsLine[]>();
+  for (const line of lines) groups.set(line.group, [...(groups.get(line.group) ?? []), line]);
+  return [...groups];
 }
 
 /** Returns whether a number is known only partially. */

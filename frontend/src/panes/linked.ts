@@ -22,6 +22,10 @@ export abstract class LinkedPane implements Pane {
       follow(context, name, this.drawing),
       context.local.signal.on(["active"], this.drawing.request),
       context.local.signal.on(["selection"], () => this.marking.request),
+      context.local.signal.on(["reveal"], () => {
+        const { revealed, revealedPart } = context.local;
+        if (revealed === name && revealedPart) this.showPart(revealedPart);
+      }),
       () => this.resizes.disconnect(),
     ];
   }
@@ -44,4 +48,6 @@ export abstract class LinkedPane implements Pane {
   /** Highlights everything that belongs to the selection. */
   protected abstract mark(): void;
   protected resize(): void {}
+  /** Shows a part of the pane, named by `Local.revealedPart`. */
+  protected showPart(_part: string): void {}
 }

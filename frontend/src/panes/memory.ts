@@ -13,6 +13,7 @@ import { lightUp } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
 import { alwaysIn, HeapChart, overflow } from "./heapchart.ts";
 import { type InstructionRow, InstructionRows, shareCell } from "./instructionrows.ts";
+import { DonationTable } from "./donations.ts";
 import { LinkedPane } from "./linked.ts";
 import type { Context, Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
@@ -20,7 +21,7 @@ import { empty } from "./states.ts";
 import "../styles/memory.css";
 import "../styles/pictured.css";
 
-type Form = "table" | "map";
+type Form = "table" | "map" | "donations";
 
 const WHAT =
   "Compiles this variant again and records XLA's buffer assignment: every buffer, its location and its live range.";
@@ -34,6 +35,11 @@ const BY: Choice<GroupedBy>[] = [
 const FORMS: Choice<Form>[] = [
   { value: "table", text: "Table" },
   { value: "map", text: "Map", title: "Areas proportional to bytes" },
+  {
+    value: "donations",
+    text: "Donations",
+    title: "Each argument: the output that reuses its buffer, or why none does",
+  },
 ];
 const MOST_ROWS = 400;
 const MOST_TILES = 300;
@@ -45,7 +51,9 @@ class MemoryPane extends LinkedPane {
     "aria-label": "Memory",
     onchange: () => this.chooseRoom(this.rooms.value),
   });
-  private readonly form = new Switcher<Form>("Display as", FORMS, "table", () => this.drawBody());
+  private readonly form = new Switcher<Form>("Display as", FORMS, "table", () => {
+    if (this.shown) this.drawBody();
+  });
   private readonly by = new Switcher<GroupedBy>("Rows", BY, "buffer", () => this.drawBody());
   private readonly refresh = oncePerFrame(() => {
     if (this.shown) this.drawMoment();
@@ -57,6 +65,7 @@ class MemoryPane extends LinkedPane {
   private readonly rows: InstructionRows;
   private readonly sorting = new Sorting<Share>(() => this.drawBody());
   private readonly map = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "Live buffers as areas" });
+  private readonly donations = new DonationTable();
   private readonly known = new WeakMap<Message<"memory">, messages.MemoryBuffers>();
   private room = "";
   private shown: { message: Message<"memory">; buffers: messages.MemoryBuffers } | null = null;
@@ -65,7 +74,10 @@ class MemoryPane extends LinkedPane {
   constructor(context: Context) {
     super(context, "memory");
     this.rows = new InstructionRows("Live buffers", context.local, "memory");
-    const copied = (): string => (this.shown ? this.sorting.text(this.sorting.sorted(this.all())) : "");
+    const copied = (): string => {
+      if (this.form.value === "donations") return this.donations.text();
+      return this.shown ? this.sorting.text(this.sorting.sorted(this.all())) : "";
+    };
     const copy = copyButton(copied, "compiled.timeline().table()");
     this.tools.append(this.rooms, this.form.element, this.by.element, copy);
     this.watch(this.chart.element);
@@ -86,6 +98,7 @@ class MemoryPane extends LinkedPane {
       this.known.set(message, buffers);
     }
     this.shown = { message, buffers };
+    if (message.donations) this.donations.show(message); // older recordings have none
     fill(this.rooms, ...message.rooms.map(({ name }) => h("option", { value: name }, name)));
     fill(this.element, this.picture, this.border);
     const isKnown = message.rooms.some(({ name }) => name === this.room);
@@ -96,6 +109,10 @@ class MemoryPane extends LinkedPane {
     this.rows.mark();
     const { local } = this.context;
     for (const { name, element } of this.tiles) lightUp(element, local.levelOfInstruction("optimized", name));
+  }
+
+  protected override showPart(part: string): void {
+    this.form.choose(part as Form);
   }
 
   protected override resize(): void {
@@ -172,13 +189,13 @@ class MemoryPane extends LinkedPane {
   }
 
   private drawBody(rows: readonly number[] = this.living): void {
-    const all = this.all(rows);
-    const [body, other] = this.form.value === "map" ? [this.map, this.rows.element] : [this.rows.element, this.map];
-    other.remove();
+    const bodies = { table: this.rows.element, map: this.map, donations: this.donations.element };
+    const body = bodies[this.form.value];
+    for (const other of Object.values(bodies)) if (other !== body) other.remove();
     if (!body.isConnected) this.element.append(body);
     this.tiles = [];
-    if (body === this.map) this.drawMap(all);
-    else this.drawTable(all);
+    if (body === this.map) this.drawMap(this.all(rows));
+    else if (body === this.rows.element) this.drawTable(this.all(rows));
     this.mark();
   }
 

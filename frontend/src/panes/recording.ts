@@ -3,10 +3,15 @@
 import { textButton } from "../lib/controls.ts";
 import { h } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
-import { goesOn } from "../state/synced.ts";
+import { goesOn, type Synced } from "../state/synced.ts";
 import type { Context } from "./pane.ts";
 import { textOf } from "./labels.ts";
 import { empty, failure, loading } from "./states.ts";
+
+/** Longest compile, in seconds, that opening a pane repeats without a request. */
+const MOST_S = 20;
+/** The recordings that were begun, by variant and product. */
+const begun = new WeakMap<Synced, Set<string>>();
 
 /** Returns a button that starts a recording. */
 export function recordButton(
@@ -33,6 +38,7 @@ export function absence(context: Context, product: messages.Product, title: stri
     return loading("Waiting for the compiler", recording, textButton("Cancel", "Stop recording", cancel));
   if (recording?.state === "done") return loading(`Receiving ${title.toLowerCase()}`, null);
   if (variant.state !== "done") return loading("Compiling", variant);
+  if (!recording && begins(context, variant, product)) return loading("Waiting for the compiler", null);
   if (recording?.state === "failed")
     return h(
       "div",
@@ -47,6 +53,17 @@ export function absence(context: Context, product: messages.Product, title: stri
     empty(`${title} of ${textOf(variant)} not recorded yet`, was + what),
     record("Record"),
   );
+}
+
+/** Records a product when its pane is opened, once, unless this takes long. Returns whether the recording begins. */
+function begins({ synced }: Context, variant: messages.VariantMessage, product: messages.Product): boolean {
+  if (variant.elapsed_s > MOST_S) return false;
+  let started = begun.get(synced);
+  if (!started) begun.set(synced, (started = new Set()));
+  const key = `${variant.variant} ${product}`;
+  if (!started.has(key)) synced.send({ type: "record", variant: variant.variant, product });
+  started.add(key);
+  return true;
 }
 
 /** Returns the reason why a failed or canceled variant cannot be recorded; null for other variants. */

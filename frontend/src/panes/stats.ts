@@ -2,12 +2,14 @@
 
 import { fill, h } from "../lib/dom.ts";
 import { format, formatDelta, formatPercent, grouped, plural } from "../lib/format.ts";
-import { isPartial, type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
+import { groupsOf, isPartial, type StatsCell, type StatsLine, tabulate } from "../lib/stats.ts";
 import type * as messages from "../messages.ts";
 import type { Timed } from "../state/synced.ts";
 import { nameOf, nameOfReference, stateMark, tooltipOf } from "./labels.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { awaited, clock, empty, failure } from "./states.ts";
+
+const TITLES: Readonly<Record<string, string>> = { memory: "Memory", time: "Time", work: "Work", counts: "Counts" };
 
 class StatsPane implements Pane {
   readonly element = h("div", { class: "insp-stats insp-scroll", tabindex: 0, "aria-label": "Stats" });
@@ -39,8 +41,18 @@ class StatsPane implements Pane {
     if (!lines.length) return fill(this.element, this.absence(variants[0] ?? null));
     const head = h("tr", {}, h("th", { scope: "col" }, ""), ...variants.map((v, i) => this.heading(v, i)));
     const names = references.map((reference) => (reference === null ? null : nameOfReference(synced, reference)));
-    const rows = lines.map((line) => this.row(line, variants, names));
-    fill(this.element, h("table", { class: "insp-table" }, h("thead", {}, head), h("tbody", {}, ...rows)));
+    const groups = groupsOf(lines).map(([group, members]) => {
+      const heading =
+        group && h("tr", {}, h("th", { class: "insp-stats-group", scope: "rowgroup" }, TITLES[group] ?? group));
+      return h("tbody", {}, heading || null, ...members.map((line) => this.row(line, variants, names)));
+    });
+    if (variants.length > 1) fill(this.element, h("table", { class: "insp-table" }, h("thead", {}, head), ...groups));
+    else
+      fill(
+        this.element,
+        h("div", { class: "insp-stats-one" }, ...groups.map((group) => h("table", { class: "insp-table" }, group))),
+      );
+    this.element.classList.toggle("insp-stats-compared", variants.length > 1);
     this.showActive(head);
   }
 

@@ -21,6 +21,9 @@ import { TextMatches } from "./textmatches.ts";
 /** The name of the CSS animation that reports a layout, in `styles/editor.css`. */
 const LAID_OUT = "insp-laid-out";
 
+/** The time after which a text no longer moves to its slowest kernel by itself. */
+const AWAITED_MS = 5000;
+
 export class TextPane implements Pane {
   readonly element: HTMLElement;
   readonly tools = h("div", { class: "insp-tools" });
@@ -268,6 +271,27 @@ export class TextPane implements Pane {
     )
       return;
     revealLine(this.own!.view, line, "top");
+    if (this.name === "optimized") requestAnimationFrame(() => this.goToSlowest(document));
+  }
+
+  /** Scrolls to the slowest kernel once the times are estimated, unless the reader has moved by then. */
+  private goToSlowest(document: TextDocument): void {
+    const { synced } = this.context;
+    const scroller = this.own?.document === document ? this.own.view.scrollDOM : null;
+    if (!scroller) return;
+    const [begun, top] = [Date.now(), scroller.scrollTop];
+    const stop = synced.signal.on(["headline"], () => {
+      const slowest = synced
+        .latest("headline", { variant: this.variant })
+        ?.facts.find(({ subject }) => subject === "time");
+      if (!slowest && Date.now() - begun < AWAITED_MS) return;
+      stop();
+      this.ends.splice(this.ends.indexOf(stop), 1);
+      const isHere = this.own?.document === document && this.drawing.isVisible && scroller.scrollTop === top;
+      const line = slowest ? document.lineOfInstruction(slowest.instruction) : -1;
+      if (isHere && line >= 0 && !this.context.local.selection) revealLine(this.own!.view, line);
+    });
+    this.ends.push(stop);
   }
 
   private restoreScroll(): void {

@@ -98,7 +98,7 @@ export class Headline {
       return local.goTo(document, document.lineOfInstruction(instruction));
     }
     const pane = subject === "time" && local.variant?.profile ? "profile" : PANES[subject];
-    local.reveal(pane);
+    local.reveal(pane, subject === "donations" ? "donations" : subject === "memory" ? "table" : "");
   }
 }
 

@@ -25,7 +25,10 @@ import { StatusBar } from "./statusbar.ts";
 import { Toolbar } from "./toolbar.ts";
 import { Workspace } from "./workspace.ts";
 
-const DEFAULT_HEIGHT_PX = 700;
+/** The usual height: this share of the window, within limits. */
+const WINDOW_SHARE = 0.85;
+const LARGEST_HEIGHT_PX = 900;
+const SMALLEST_HEIGHT_PX = 480;
 const MIN_HEIGHT_PX = 240;
 const KEY_STEP_PX = 24;
 
@@ -192,6 +195,7 @@ export class View {
   }
 
   private get usualHeight(): number {
-    return this.synced.session?.height_px || DEFAULT_HEIGHT_PX;
+    const fitting = Math.min(LARGEST_HEIGHT_PX, Math.round(WINDOW_SHARE * window.innerHeight));
+    return this.synced.session?.height_px || Math.max(SMALLEST_HEIGHT_PX, fitting);
   }
 }

@@ -71,7 +71,7 @@ export function defaultLayout(available: readonly Pane[], shape: Shape): Layout 
     dock: docked.length ? groupWith(docked) : null,
     hidden: [],
     dockOpen: true,
-    dockShare: 0.36,
+    dockShare: 0.45,
   };
 }
 
@@ -85,8 +85,8 @@ export const PRESETS: readonly { readonly value: Preset; readonly text: string }
   { value: "memory", text: "Memory layout" },
 ];
 const FRONTS: Readonly<Record<Preset, { readonly dock: Pane; readonly share: number; readonly isOpen: boolean }>> = {
-  read: { dock: "instructions", share: 0.36, isOpen: false },
-  compare: { dock: "stats", share: 0.36, isOpen: true },
+  read: { dock: "instructions", share: 0.45, isOpen: false },
+  compare: { dock: "stats", share: 0.45, isOpen: true },
   communicate: { dock: "collectives", share: 0.5, isOpen: true },
   memory: { dock: "memory", share: 0.55, isOpen: true },
 };

@@ -63,6 +63,8 @@ export class Local {
   hover: Anchor | null = null;
   /** The pane to bring to the front, with the signal "reveal". */
   revealed: messages.Pane | null = null;
+  /** The part of that pane to show, as the pane names it; "" for what it shows already. */
+  revealedPart = "";
   /** The step that panes should make through their matches, with the signal "step". */
   stepped: Step = { pane: null, variant: null, delta: 0, phase: null };
   /** The line that a pane should scroll to, with the signal "show". */
@@ -149,8 +151,9 @@ export class Local {
     this.signal.emit("measure");
   }
 
-  reveal(pane: messages.Pane): void {
+  reveal(pane: messages.Pane, part = ""): void {
     this.revealed = pane;
+    this.revealedPart = part;
     this.signal.emit("reveal");
   }
 

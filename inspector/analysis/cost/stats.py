@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from inspector.analysis.cost.kernels import structure
 from inspector.compilation.compiled import CompiledProgram
@@ -43,7 +43,19 @@ class Stat:
     value: Value
     less_is_better: bool = True
 
+    @property
+    def group(self) -> StatGroup:
+        """The subject of the number."""
+        if self.key in _WORK:
+            return "work"
+        if self.unit == "seconds" or self.key == "estimated_cycles":
+            return "time"
+        return "memory" if self.unit == "bytes" and self.key != "collective_bytes" else "counts"
 
+
+StatGroup = Literal["memory", "time", "work", "counts"]
+"""Subjects of stats."""
+_WORK = ("flops", "transcendentals", "bytes_accessed")
 _SPACE = "_allocated_bytes"
 _Description = tuple[str, str, Unit, bool]
 """Key, label, unit and `less_is_better` of a `Stat`."""

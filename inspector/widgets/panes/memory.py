@@ -6,6 +6,7 @@ import json
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, TypedDict
 
+from inspector.analysis.memory.donations import DONATION_COLUMNS, Donation
 from inspector.analysis.memory.live_ranges import Life
 from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
@@ -14,7 +15,9 @@ from inspector.errors import CompilationError, ModuleError, Unavailable, WorkerD
 from inspector.hlo.source import Origin
 from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import timeline_until
+from inspector.widgets import messages
 from inspector.widgets.cells import display_file
+from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.documents import packed
 from inspector.widgets.panes.framework.pane import Entry, PackedMessage, Pane
 from inspector.widgets.panes.framework.product import sentence
@@ -83,6 +86,12 @@ class MemoryBuffers(TypedDict):
     left_out: int
 
 
+class DonationRow(TypedDict):
+    """One argument."""
+
+    cells: list[messages.TableCell]
+
+
 class MemoryTimeline(TypedDict):
     """The contents of a variant's memory spaces. One buffer: `MemoryBuffers` as gzip-compressed JSON.
 
@@ -90,6 +99,8 @@ class MemoryTimeline(TypedDict):
       rooms: the memory spaces, the largest first.
       note: the reason why there are none.
       unused: donated arguments that no output reuses.
+      donation_columns, donations: every argument with the output that reuses its buffer, or the reason why none does. Empty
+        for a program that failed to compile.
     """
 
     type: Literal["memory"]
@@ -97,6 +108,8 @@ class MemoryTimeline(TypedDict):
     rooms: list[MemoryRoom]
     note: str
     unused: list[str]
+    donation_columns: list[messages.TableHead]
+    donations: list[DonationRow]
 
 
 _NO_BUFFERS = packed(json.dumps({name: 0 if name == "left_out" else [] for name in MemoryBuffers.__annotations__}))
@@ -107,16 +120,15 @@ class MemoryPane(Pane):
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Returns all buffers; the browser answers every question about them."""
+        donations: Iterable[Donation] = ()
         try:
+            donations = as_compiled(compiled).donations()
             timeline = as_compiled(compiled).timeline()
         except ModuleError as error:
             timeline = Unavailable(str(error))
         if isinstance(timeline, Unavailable):
-            message = MemoryTimeline(
-                type="memory", variant=variant.number, rooms=[], note=sentence(timeline), unused=[]
-            )
-            return [PackedMessage(message, [_NO_BUFFERS])]
-        return [_entry(variant, timeline, compiled.program.arguments)]
+            return [PackedMessage(_message(variant, [], donations, note=sentence(timeline)), [_NO_BUFFERS])]
+        return [_entry(variant, timeline, compiled.program.arguments, donations)]
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
         """Returns the planned buffers of a program that does not fit into memory or that failed after buffer assignment."""
@@ -128,11 +140,23 @@ class MemoryPane(Pane):
         )
 
 
-def _entry(variant: Variant, timeline: Timeline, arguments: Sequence[Argument]) -> Entry:
-    message = MemoryTimeline(
-        type="memory", variant=variant.number, rooms=_rooms(timeline), note="",
-        unused=[str(argument) for argument in timeline.unused_donations(arguments)],
+def _message(
+    variant: Variant, rooms: list[MemoryRoom], donations: Iterable[Donation], unused: Iterable[str] = (), note: str = ""
+) -> MemoryTimeline:
+    rows = [*donations]
+    return MemoryTimeline(
+        type="memory", variant=variant.number, rooms=rooms, note=note,
+        unused=[*unused] or [str(each.argument) for each in rows if each.is_unused],
+        donation_columns=heads_of(DONATION_COLUMNS),
+        donations=[DonationRow(cells=cells_of(DONATION_COLUMNS, row)) for row in rows[:_MOST]],
     )  # fmt: skip
+
+
+def _entry(
+    variant: Variant, timeline: Timeline, arguments: Sequence[Argument], donations: Iterable[Donation] = ()
+) -> Entry:
+    unused = [str(argument) for argument in timeline.unused_donations(arguments)]
+    message = _message(variant, _rooms(timeline), donations, unused)
     return PackedMessage(message, [packed(json.dumps(_buffers(timeline, arguments), separators=(",", ":")))])
 
 

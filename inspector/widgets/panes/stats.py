@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
-from inspector.analysis.cost.stats import Stat, program_stats, stats
+from inspector.analysis.cost.stats import Stat, StatGroup, program_stats, stats
 from inspector.compilation.compiled import CompiledProgram, is_from_cache
 from inspector.compilation.preview import Preview
 from inspector.errors import Partial, Unavailable
@@ -22,6 +22,7 @@ class StatsRow(TypedDict):
 
     key: str
     label: str
+    group: StatGroup
     unit: Literal["bytes", "count", "seconds"]
     value: float | None
     word: str
@@ -57,6 +58,7 @@ def _message(variant: Variant, rows: Iterable[Stat]) -> Stats:
         rows=[
             StatsRow(
                 key=row.key,
+                group=row.group,
                 label=row.label,
                 unit=row.unit,
                 value=None if isinstance(row.value, Unavailable) else float(row.value),

@@ -1,0 +1,42 @@
+// The arguments of a program: which of them outputs reuse, and why the others are not reused.
+
+import { cellOf, columnsOf } from "../lib/described.ts";
+import { fill, h } from "../lib/dom.ts";
+import { Sorting } from "../lib/sorting.ts";
+import type * as messages from "../messages.ts";
+
+export class DonationTable {
+  readonly element = h("div", { class: "insp-scroll", tabindex: 0, role: "region", "aria-label": "Donated arguments" });
+  private readonly body = h("tbody");
+  private readonly sorting = new Sorting<messages.DonationRow>(() => this.drawRows());
+  private columns: readonly messages.TableHead[] = [];
+  private rows: readonly messages.DonationRow[] = [];
+
+  show({ donation_columns: columns, donations: rows }: messages.MemoryTimeline): void {
+    [this.columns, this.rows] = [columns, rows];
+    this.sorting.show(columnsOf(columns));
+    fill(
+      this.element,
+      h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body),
+      rows.length ? null : h("div", { class: "insp-note" }, "The program has no array arguments."),
+    );
+    this.drawRows();
+  }
+
+  text(): string {
+    return this.sorting.text(this.sorting.sorted(this.rows));
+  }
+
+  private drawRows(): void {
+    fill(
+      this.body,
+      ...this.sorting
+        .sorted(this.rows)
+        .map(({ cells }) => h("tr", {}, ...this.columns.map((head, i) => this.cell(head, cells[i]!)))),
+    );
+  }
+
+  private cell(head: messages.TableHead, cell: messages.TableCell): HTMLElement {
+    return head.name === "argument" ? h("th", { scope: "row" }, cell.text || String(cell.value)) : cellOf(head, cell);
+  }
+}
