@@ -67,7 +67,7 @@ function recorded({ messages, graphs, runs, products }) {
       emit({ ...state, state: "running" });
       await wait(query.has("slow") ? 3000 : 150);
       if (isCancelled) emit({ ...state, state: "cancelled" });
-      else if (query.has("refused") || !products[product]) emit({ ...state, state: "failed", error: ERROR });
+      else if (query.has("refused") || !products?.[product]) emit({ ...state, state: "failed", error: ERROR });
       else play(products[product].messages);
     },
     cancel: () => (isCancelled = true),

@@ -106,7 +106,7 @@ def _memory(memory: Memory | Unavailable, device_count: int) -> HeadlinePart | N
             f"{format_bytes(size).removesuffix(f' {unit}')} {name}" for name, size in shown.items()
         )
     else:
-        text += "".join(f", {name}" for name in shown)
+        text += "".join(f", all {name}" for name in shown)
     unknown = f" {peak.reason}." if isinstance(peak, Partial) else ""
     return HeadlinePart("memory", text, f"{memory.main}, by {memory.source}.{unknown}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -79,10 +80,39 @@ def explore(
         from inspector.errors import no_jax
 
         raise no_jax("inspector.explore")
+    from inspector.widgets.frame import frame
+
+    with frame(getattr(fun, "__name__", "") or "the program") as waiting:
+        explorer = _explore(
+            fun, args, kwargs, axis_env, target, options, compare, static_argnums, static_argnames, donate_argnums,
+            height_px, compiler_params, interpret, keywords, notes_warnings=waiting is not None,
+        )  # fmt: skip
+        explorer._frame = waiting  # noqa: SLF001 - users have no use for it
+    return explorer
+
+
+def _explore(
+    fun: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None,
+    axis_env: AxisEnv | None,
+    target: str | Target,
+    options: Any,
+    compare: Any,
+    static_argnums: int | Iterable[int],
+    static_argnames: str | Iterable[str],
+    donate_argnums: int | Iterable[int],
+    height_px: int | None,
+    compiler_params: CompilerParams | None,
+    interpret: bool,
+    keywords: dict[str, Any],
+    notes_warnings: bool,
+) -> Explorer:
     from inspector.engines.shared_engines import begin_workers
 
     begin_workers()  # first: the first start takes a second, as long as everything below, imports included
 
+    from inspector.api.jax_warnings import noted_warnings
     from inspector.api.live_work import LiveWork
     from inspector.api.opened_file import is_module_source, opened_without_compile
     from inspector.api.suitable_targets import platform_of, suitable_target
@@ -106,7 +136,10 @@ def explore(
     work = dataclasses.replace(work, choice=file_choice)
     lowered = None
     try:
-        lowered = work.lower_for(axis_env, Target.parse(target).platform, tuning)
+        notes: list[str] = []
+        with noted_warnings(notes) if notes_warnings else contextlib.nullcontext():
+            lowered = work.lower_for(axis_env, Target.parse(target).platform, tuning)
+        lowered = dataclasses.replace(lowered, notes=(*lowered.notes, *notes))
     except ModuleError:
         if not is_module_source(fun):
             raise

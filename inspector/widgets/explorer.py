@@ -32,6 +32,7 @@ from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.controls import Controls
+from inspector.widgets.frame import Frame
 from inspector.widgets.lifetime import collect, hold, hold_weakly, keep
 from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.panes.registry import offered
@@ -59,6 +60,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     ends it immediately; later calls raise `ClosedError`.
     """
 
+    _frame: Frame | None = None
+    """The output of the running cell that the Explorer replaces, once."""
     _is_closed = True  # until `__init__` runs: a widget also closes itself if its creation failed
 
     def __dir__(self) -> list[str]:
@@ -454,7 +457,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 self.wait(_BATCH_LIMIT_S)
         bundle = super()._repr_mimebundle_(**kwargs)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
-        self._recorder.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"})
+        self._recorder.display({**data, "text/plain": f"Explorer of {self.lowered.program.name}"}, self._frame)
+        self._frame = None
 
     def _display_(self) -> App:
         """Returns the widget, which lives as long as the cell has it. Called by marimo to show the Explorer."""

@@ -19,6 +19,7 @@ from inspector.support.units import format_list
 from inspector.widgets import messages
 from inspector.widgets.app import App
 from inspector.widgets.compiles import Compiles
+from inspector.widgets.frame import Frame
 from inspector.widgets.panes.retraces import retraces_html
 from inspector.widgets.saving.fallback import Details, html_form, text_form
 from inspector.widgets.saving.fallback_collectives import collectives_html
@@ -65,12 +66,12 @@ class Recorder:
         self._is_closed = False
         _open.add(self)
 
-    def display(self, widget: Bundle) -> None:
+    def display(self, widget: Bundle, frame: Frame | None = None) -> None:
         """Displays the stored output, see `StoredOutput.display`; in batch execution it is complete from the start."""
         if is_batch():
             self._ask_new()
         is_large = not is_batch() and len(self._compiles.lowered.program.module) > _QUICK_BYTES
-        self._stored.display(widget, self._form(has_texts=not is_large))
+        self._stored.display(widget, self._form(has_texts=not is_large), frame)
         if is_large:
             self._compiles.board.behind(self._compiles.variants[0], self.refresh)
         elif not is_batch():

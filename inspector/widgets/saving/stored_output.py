@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from inspector.widgets.frame import Frame
+
 Bundle = Mapping[str, Any]
 _Publish = Callable[..., None]
 
@@ -33,15 +35,19 @@ class StoredOutput:
         """True once it was displayed on a page."""
         return bool(self._places)
 
-    def display(self, widget: Bundle, form: Bundle) -> None:
-        """Displays the widget and its current stored form below the running cell; outside a notebook kernel, prints the text."""
+    def display(self, widget: Bundle, form: Bundle, frame: Frame | None = None) -> None:
+        """Displays the widget and its current stored form below the running cell; outside a notebook kernel, prints the text.
+
+        The widget replaces `frame` if that is on the page.
+        """
         shell = _shell()
         if shell is None or not hasattr(shell, "kernel"):
             sys.stdout.write(f"{form['text/plain']}\n")
             return
         # Keeps this publisher, as another cell may capture its outputs when a compile ends.
         publish, name = shell.display_pub.publish, uuid.uuid4().hex
-        publish(widget)
+        if frame is None or not frame.replace(widget):
+            publish(widget)
         publish(form, transient={"display_id": name})
         self._places.append((publish, name))
 

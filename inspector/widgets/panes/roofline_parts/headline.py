@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from inspector.analysis.headline import Headline, HeadlinePart, Subject
+from inspector.hlo.source import line_text
 from inspector.widgets import messages
-from inspector.widgets.cells import source_line
+from inspector.widgets.cells import cell_name, source_line
 
 
 class HeadlineRequest(TypedDict):
@@ -70,9 +71,12 @@ def failed(variant: int, profile: int, error: BaseException) -> HeadlineMessage:
 
 
 def _fact(part: HeadlinePart) -> HeadlineFact:
+    text = part.text
+    if part.frame is not None and (cell := cell_name(part.frame.file)):
+        text = text.replace(line_text([part.frame], is_short=True), f"{cell}:{part.frame.line}")
     return HeadlineFact(
         subject=part.subject,
-        text=part.text,
+        text=text,
         details=part.details,
         instruction=part.instruction,
         source=None if part.frame is None else source_line([part.frame]),
