@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_AFTER_S = 0.2
+_AFTER_S = 0.1
 """A function that is traced faster needs no frame."""
 
 
