@@ -8,7 +8,7 @@ Every view that shows the time of a kernel uses this module. The units work at t
 - The main memory transfers the operands and results that are in it. A CPU serves a kernel from the smallest cache that
   all bytes of the kernel fit into.
 - On TPUs, registers are loaded from and stored to VMEM, wherever the operands and results are. Asynchronous copies
-  bypass the registers.
+  bypass the registers. For a Pallas kernel, the loads and stores in its body count.
 - PCIe transfers the operands and results in the memory of the host, in one direction at a time.
 - On TPUs, the compiler estimates the cycles of most kernels, including overhead that the other times lack. They replace
   the operations of a reduce-window, which XLA counts for each element of a window, and which take fewer steps.
@@ -23,7 +23,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of
+from inspector.analysis.cost.dot_algorithms import Algorithm, product_flops
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import About, Missing, Unavailable, missing
@@ -149,7 +149,7 @@ def _computed(
     whole, functions = cost.flops, cost.transcendentals
     if isinstance(whole, Unavailable):
         return whole, ""
-    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in products]
+    counted = [each for product in products for each in product_flops(product, costs, peak)]
     known = [(a, f) for a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
     rest = float(whole) - sum(float(f) for _, f in counted if not isinstance(f, Unavailable))
     for each in uncounted.of(kernel) if uncounted is not None else ():
@@ -174,6 +174,8 @@ def _computed(
 def _moved(kernel: Instruction, cost: InstructionCost, peak: Peak, units: dict[Unit, float]) -> float | Unavailable:
     """Returns the longest time in a memory. Adds the times to `units`."""
     moved, everywhere = cost.main_memory_bytes, cost.bytes_accessed
+    if cost.body is not None:
+        everywhere = cost.body.vmem_bytes
     if isinstance(moved, Unavailable):
         return moved
     cache = next((each for each in peak.caches if moved <= each.byte_size), None)
