@@ -292,6 +292,12 @@ def _jaxlib() -> Iterator[Probe]:
         yield Probe(f"jaxlib.mlir.ir.{name}", "reading and writing StableHLO")
     yield Probe("jaxlib.mlir.ir.Attribute.parse", "parsing attributes that MLIR printed")
     for name in (
+        "ArrayAttr", "BoolAttr", "DenseElementsAttr", "DenseI32ArrayAttr", "DenseI64ArrayAttr", "DictAttr", "FlatSymbolRefAttr",
+        "MLIRError", "MemRefType", "StringAttr", "VectorType",
+    ):  # fmt: skip
+        yield Probe(f"jaxlib.mlir.ir.{name}", "reading the bodies of Pallas kernels")
+    yield Probe("jaxlib.mlir._mlir_libs._tpu_ext.register_dialect", "reading the bodies of Pallas kernels")
+    for name in (
         "stablehlo.CollectivePermuteOp", "stablehlo.CustomCallOp", "stablehlo.constant", "stablehlo.convert", "stablehlo.divide",
         "stablehlo.remainder", "stablehlo.replica_id",
     ):  # fmt: skip

@@ -9,7 +9,8 @@ single precision) and for bytes on TPUs: there, the sizes of tiled arrays are th
 analysis, which also counts a whole tile for each row of a gather or slice, unlike this module.
 
 XLA counts -1 for unknown costs. A sum that leaves out unknown parts is `AtLeast` the rest. A Pallas kernel for a TPU has
-the cost that its author declares (`cost_estimate`), as in XLA's own scheduler.
+the cost of its body and of its block copies (`compilation/kernel_walk.py`), or else the cost that its author declares
+(`cost_estimate`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
+from inspector.compilation.kernel_costs import KernelBody, body_of, declared_numbers, doubts_of, with_doubts
 from inspector.compilation.real_operations import counted_otherwise, real_operations
 from inspector.errors import AtLeast, Missing, Partial, Unavailable, missing, partial
 from inspector.errors import total as sum_of
-from inspector.hlo.backend_config import declared_costs
 from inspector.hlo.execution_counts import unknown_length
 from inspector.hlo.fused_instructions import Fused
 from inspector.hlo.fusion_traffic import PARTIAL, touched
@@ -108,13 +110,15 @@ class InstructionCost(Cost):
       main_memory_bytes: the part of `bytes_accessed` in the main memory: on TPUs, without values
         in vector memory.
       host_bytes: the part of `bytes_accessed` in the memory of the host, which a device reaches over PCIe.
+      body: details of a Pallas kernel for TPUs whose body was counted; None for anything else.
     """
 
     main_memory_bytes: float | Unavailable
     host_bytes: float | Unavailable = 0.0
+    body: KernelBody | None = dataclasses.field(default=None, kw_only=True)
 
 
-_NUMBERS = tuple(field.name for field in dataclasses.fields(InstructionCost))
+_NUMBERS = tuple(field.name for field in dataclasses.fields(InstructionCost) if field.name != "body")
 _NOTHING = InstructionCost(0.0, 0.0, 0.0, 0.0)
 
 
@@ -274,7 +278,7 @@ class _Sum:
             return _NOTHING
         if instruction.opcode not in FLOW:
             is_fusion = instruction.opcode == "fusion"
-            calls = [*self._calls.of(instruction)] if is_fusion else []
+            calls = [(c, self.of(c.row)) for c in self._calls.of(instruction)] if is_fusion else []
             counts = self._counts[kind]
             if isinstance(counts, Unavailable):
                 return _single_cost(instruction, counts, calls)
@@ -357,7 +361,7 @@ def _part(module: Module, row: int, cost: InstructionCost) -> InstructionCost:
 def _single_cost(
     instruction: Instruction,
     counts: Counts | Unavailable,
-    calls: Sequence[Instruction],
+    calls: Sequence[_Call],
     operations: float = 0.0,
     touched_bytes: float | None = None,
 ) -> InstructionCost:
@@ -366,19 +370,21 @@ def _single_cost(
     Args:
       instruction: an instruction of the module.
       counts: XLA's counts, or why there are none.
-      calls: the custom calls fused into it.
+      calls: the custom calls fused into it, with their costs.
       operations: floating-point operations.
       touched_bytes: bytes accessed by a fusion that reads or writes parts of its operands; None for XLA's count.
     """
     if instruction.custom_call_target in _MARKS:
         return _NOTHING
+    if instruction.opcode == "custom-call":
+        declared = declared_numbers(instruction)
+        if not isinstance(counts, Unavailable) and (body := body_of(counts)) is not None:
+            return _kernel_cost(instruction, counts, body, declared or (0.0, 0.0, 0.0))
+        if declared is not None:
+            return InstructionCost(*declared, declared[-1])
     if isinstance(counts, Unavailable):
         return InstructionCost(counts, counts, counts, counts)
     if counts.get("flops", 0.0) < 0 and instruction.opcode == "custom-call":
-        declared = declared_costs(instruction)
-        if declared is not None:
-            moved = declared["bytes_accessed"]
-            return InstructionCost(declared["flops"], declared["transcendentals"], moved, moved)
         unknown = Unavailable(f"XLA reports no cost for a call to {instruction.custom_call_target!r}")
         return InstructionCost(unknown, unknown, unknown, unknown)
     moved, main, host = _bytes(instruction, counts, touched_bytes)
@@ -386,13 +392,40 @@ def _single_cost(
     return InstructionCost(flops, transcendentals, moved, main, host)
 
 
-def _fused(calls: Sequence[Instruction], flops: float, transcendentals: float) -> tuple[float, float]:
-    """Returns the operations without the -1 that XLA adds for each custom call in a fusion."""
-    unknown = [Missing(c.name, "custom call") for c in calls if c.custom_call_target not in _MARKS]
+def _kernel_cost(
+    call: Instruction, counts: Counts, body: KernelBody, declared: tuple[float, float, float]
+) -> InstructionCost:
+    """Returns the cost of a Pallas kernel from the counts of its body and the declared numbers, which are 0 if unknown."""
+    doubts = doubts_of(call.name, counts)
+    flops, transcendentals = (
+        with_doubts(counts.get(name, 0.0), doubts.operations, is_estimate=doubts.is_estimate, declared=number)
+        for name, number in zip(_OPERATIONS, declared[:2], strict=True)
+    )
+    moved, main, host = _bytes(call, counts, None)
+    moved, main = (
+        with_doubts(size, doubts.copies, is_estimate=doubts.is_estimate, declared=declared[2]) for size in (moved, main)
+    )
+    return InstructionCost(flops, transcendentals, moved, main, host, body=body)
+
+
+_Call: TypeAlias = tuple[Instruction, InstructionCost]
+
+
+def _fused(calls: Sequence[_Call], flops: float, transcendentals: float) -> tuple[float, float]:
+    """Returns the operations with known custom calls, and without the -1 that XLA adds for each of them in a fusion."""
+    unknown = list[Missing]()
     flops += len(calls)
+    for call, cost in calls:
+        if isinstance(cost.flops, Unavailable) or isinstance(cost.transcendentals, Unavailable) or cost.body is None:
+            if call.custom_call_target not in _MARKS:
+                unknown.append(Missing(call.name, "custom call"))
+        else:
+            flops, transcendentals = sum_of([flops, cost.flops]), sum_of([transcendentals, cost.transcendentals])
     if not unknown:
         return flops, transcendentals
-    return partial(flops, (*missing(flops), *unknown), (flops,)), AtLeast(transcendentals, unknown)
+    return partial(flops, (*missing(flops), *unknown), (flops,)), partial(
+        transcendentals, (*missing(transcendentals), *unknown), (transcendentals,)
+    )
 
 
 def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None) -> tuple[float, float, float]:
@@ -414,7 +447,10 @@ def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None
         )
         host = 0.0 if instruction.opcode == "copy-done" else min(float(host), moved_by_all)
         return moved_by_all, moved_by_all - host, host
-    if instruction.shape.is_tuple and instruction.opcode == "fusion":  # XLA also counts the bytes of each result
+    if instruction.shape.is_tuple and instruction.opcode in (
+        "fusion",
+        "custom-call",
+    ):  # XLA also counts the bytes of each result
         parts = {_written(n): each for n, each in enumerate(instruction.shape.tuple_shapes)}
         if parts.keys() <= counts.keys():
             del shapes[f"{_BYTES}out{{}}"]

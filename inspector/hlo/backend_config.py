@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
 import json
@@ -76,6 +77,18 @@ def declared_costs(call: Instruction) -> Mapping[str, float] | None:
         return None
     costs = {name: float(text) for name, text in numbers.items()}
     return costs if any(costs.values()) else None
+
+
+def kernel_body(call: Instruction) -> bytes | None:
+    """Returns the body of a Pallas TPU kernel, which is MLIR bytecode; None if there is none."""
+    noted = _noted(call.backend_config).get("custom_call_config")
+    body = noted.get("body") if isinstance(noted, Mapping) else None
+    if not isinstance(body, str):
+        return None
+    try:
+        return base64.b64decode(body, validate=True)
+    except ValueError:
+        return None
 
 
 def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:

@@ -40,10 +40,12 @@ class CacheLevel:
     Attributes:
       byte_size: the largest working set, in bytes, for which the rate holds.
       bytes_per_s: bytes read and written per second.
+      strided_bytes_per_s: the same for a transposing copy, which reads or writes with a stride; 0 if unknown.
     """
 
     byte_size: int
     bytes_per_s: float
+    strided_bytes_per_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +72,10 @@ class Peak:
       clock: cycles per second that the compiler's estimates (`hlo.backend_config.estimated_cycles`) refer to.
       caches: a CPU's caches, smallest first; () for other chips.
       links_from: the publication of the links; "" if it is `source`.
+      comparisons: comparisons per second of a sort that calls its comparator, on one core; Unavailable to use the rate of the
+        vector unit.
+      direct_comparisons: the same for a sort of one array of numbers in their own order, without calls.
+      strided: bytes per second of a transposing copy in the main memory; Unavailable if strides do not matter.
       host: bytes per second in one direction between the chip and the memory of its host.
     """
 
@@ -92,6 +98,9 @@ class Peak:
     links_from: str = ""
     host: Rate | Unavailable = NOT_PUBLISHED
     transforms: Rate | Unavailable = NOT_PUBLISHED
+    comparisons: Rate | Unavailable = NOT_PUBLISHED
+    direct_comparisons: Rate | Unavailable = NOT_PUBLISHED
+    strided: Rate | Unavailable = NOT_PUBLISHED
 
     @property
     def links_source(self) -> str:

@@ -3,7 +3,8 @@
 XLA's choice follows from the operands' types and the product's precision: an algorithm (`xla_data.proto`,
 `PrecisionConfig.Algorithm`), or a precision of each operand. GPUs round f32 operands to tf32 unless the precision is
 `highest`. TPUs compute f32 products as one, three or six products of bf16 parts; libtpu writes the algorithms
-`BF16_BF16_F32_X3` and `_X6` as the precisions `high` and `highest`.
+`BF16_BF16_F32_X3` and `_X6` as the precisions `high` and `highest`. The products in a Pallas kernel may have several
+algorithms.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from inspector.compilation.cost import InstructionCost
+from inspector.compilation.kernel_costs import KERNEL
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import product_precision
 from inspector.hlo.fused_instructions import Fused
@@ -20,7 +22,7 @@ from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak
 
 _PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
-_CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul")
+_CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul", KERNEL)
 _PARTS_PASSES = (1, 3, 6)  # products of bf16 parts by precision: default, high, highest
 _HIGHEST = 2
 _PRECISIONS = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": _HIGHEST}
@@ -47,7 +49,7 @@ class Algorithm:
 
 
 def products(module: Module) -> Fused:
-    """Returns the matrix products of a module."""
+    """Returns the matrix products of a module, including library calls and Pallas kernels for TPUs."""
     return Fused(module, [*module.columns.rows_of(_PRODUCTS.__contains__), *module.calls_to(_CALLED_PRODUCTS)])
 
 
@@ -67,14 +69,35 @@ def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
     return dataclasses.replace(fastest, doubt="its operands differ in type or precision")
 
 
+def product_flops(
+    product: Instruction, costs: Mapping[str, InstructionCost], peak: Peak
+) -> list[tuple[Algorithm | Unavailable, float | Unavailable]]:
+    """Returns the FLOPs of a product by arithmetic.
+
+    Without its body, a Pallas kernel has the FLOPs that it declares, at the chip's fastest peak.
+
+    Args:
+      product: one of `products`.
+      costs: costs of each instruction (`compilation.cost.costs`).
+      peak: the chip's figures.
+    """
+    cost = costs[product.name]
+    if cost.body is not None:
+        return [(_by_type(kind, precision, peak), flops) for kind, precision, flops in cost.body.products]
+    if product.custom_call_target != KERNEL:
+        return [(algorithm_of(product, peak), cost.flops)]
+    fastest = max(peak.flops_per_s, key=lambda name: peak.flops_per_s[name])
+    return [(Algorithm(fastest, doubt="the precision of its products is unknown"), cost.flops)]
+
+
 def main_algorithm(
     products: Iterable[Instruction], costs: Mapping[str, InstructionCost], peak: Peak
 ) -> Algorithm | Unavailable:
     """Returns the arithmetic of most operations in a module's products; that of f32 if it has none."""
     flops: collections.Counter[Algorithm | Unavailable] = collections.Counter()
     for product in products:
-        known = costs[product.name].flops
-        flops[algorithm_of(product, peak)] += 0 if isinstance(known, Unavailable) else int(known)
+        for algorithm, known in product_flops(product, costs, peak):
+            flops[algorithm] += 0 if isinstance(known, Unavailable) else int(known)
     return flops.most_common(1)[0][0] if flops else _by_type("f32", 0, peak)
 
 

@@ -5,10 +5,13 @@ Every view that shows the time of a kernel uses this module. The units work at t
 - The matrix unit computes the products, at the peak of their arithmetic (`analysis/cost/dot_algorithms.py`).
 - The vector unit computes all other operations, and the transcendental unit the functions that XLA counts as transcendentals.
 - Fourier transforms have a rate of their own on CPUs, because their data access is irregular.
+- Sorts have a rate of their own on CPUs, where XLA sorts by calls of a comparator: n log2 n comparisons of n values along the
+  sorted dimension, for each array, because all arrays move with the keys. A single array of numbers in their own order is sorted
+  without calls.
 - The main memory transfers the operands and results that are in it. A CPU serves a kernel from the smallest cache that
-  all bytes of the kernel fit into.
+  all bytes of the kernel fit into. Copies that change the innermost dimension have a lower rate there.
 - On TPUs, registers are loaded from and stored to VMEM, wherever the operands and results are. Asynchronous copies
-  bypass the registers.
+  bypass the registers. For a Pallas kernel, the loads and stores in its body count.
 - PCIe transfers the operands and results in the memory of the host, in one direction at a time.
 - On TPUs, the compiler estimates the cycles of most kernels, including overhead that the other times lack. They replace
   the operations of a reduce-window, which XLA counts for each element of a window, and which take fewer steps.
@@ -20,10 +23,11 @@ fast as the matrix unit; all other units without a rate take no time.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from inspector.analysis.cost.dot_algorithms import Algorithm, algorithm_of
+from inspector.analysis.cost.dot_algorithms import Algorithm, product_flops
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import About, Missing, Unavailable, missing
@@ -33,12 +37,19 @@ from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak, Rate
 
 Unit = Literal[
-    "matrix unit", "vector unit", "transcendental unit", "Fourier transforms", "main memory", "cache", "VMEM", "PCIe", "compiler's cycles", "links", "none"
+    "matrix unit", "vector unit", "transcendental unit", "Fourier transforms", "comparisons", "main memory", "cache", "VMEM", "PCIe", "compiler's cycles", "links", "none"
 ]  # fmt: skip
 """A limit of a kernel's time; "none" for a kernel that neither computes nor moves data."""
 
-_COMPUTING: tuple[Unit, ...] = ("matrix unit", "vector unit", "transcendental unit", "Fourier transforms")
+_COMPUTING: tuple[Unit, ...] = (
+    "matrix unit",
+    "vector unit",
+    "transcendental unit",
+    "Fourier transforms",
+    "comparisons",
+)
 _MOVING: tuple[Unit, ...] = ("main memory", "cache", "VMEM", "PCIe")
+_MOVES = ("copy", "transpose")
 _CYCLES: Unit = "compiler's cycles"
 
 
@@ -93,6 +104,8 @@ class KernelTimes:
         """
         self._products, self._costs, self._peak = products, costs, peak
         self._windows = Fused(module, module.columns.rows_of("reduce-window".__eq__))
+        moves = [] if isinstance(peak.strided, Unavailable) else module.columns.rows_of(_MOVES.__contains__)
+        self._strided = Fused(module, [row for row in moves if is_strided(module.at(row))])
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._known: dict[tuple[int, int], KernelTime] = {}
 
@@ -114,7 +127,8 @@ class KernelTimes:
         compute_s, algorithm = _computed(
             kernel, products, self._windows if cycles_s else None, self._costs, peak, units
         )
-        memory_s = _moved(kernel, cost, peak, units)
+        strided = sum(2.0 * each.shape.byte_size for each in self._strided.of(kernel))
+        memory_s = _moved(kernel, cost, peak, units, strided)
         full = _filled(products, self._costs, peak.matrix_unit)
         if isinstance(compute_s, Unavailable) or isinstance(memory_s, Unavailable):
             return KernelTime(units, "none", "", compute_s, memory_s, algorithm, full)
@@ -126,7 +140,7 @@ class KernelTimes:
                 memory_s = _with_doubts(cycles_s, missing(memory_s))
         unit = max(units, key=lambda each: units[each])
         unit = unit if units[unit] else "none"
-        return KernelTime(units, unit, _source(unit, peak), compute_s, memory_s, algorithm, full)
+        return KernelTime(units, unit, _source(unit, kernel, peak), compute_s, memory_s, algorithm, full)
 
 
 def _names_parts(known: KernelTime) -> bool:
@@ -149,7 +163,7 @@ def _computed(
     whole, functions = cost.flops, cost.transcendentals
     if isinstance(whole, Unavailable):
         return whole, ""
-    counted = [(algorithm_of(product, peak), costs[product.name].flops) for product in products]
+    counted = [each for product in products for each in product_flops(product, costs, peak)]
     known = [(a, f) for a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
     rest = float(whole) - sum(float(f) for _, f in counted if not isinstance(f, Unavailable))
     for each in uncounted.of(kernel) if uncounted is not None else ():
@@ -160,6 +174,8 @@ def _computed(
     transforms = _per_s(peak.transforms)
     if rest > 0 and kernel.opcode == "fft" and transforms:
         units["Fourier transforms"] = rest / transforms
+    elif rest > 0 and kernel.opcode == "sort" and (comparisons := _comparison_rate(kernel, peak)) is not None:
+        units["comparisons"] = _comparisons(kernel) / comparisons.per_s
     elif rest > 0:
         units["vector unit"] = rest / (_per_s(peak.vector) or max(peak.flops_per_s.values()))
     doubts = [*missing(whole)]
@@ -171,16 +187,61 @@ def _computed(
     return _with_doubts(max((units.get(unit, 0.0) for unit in _COMPUTING), default=0.0), doubts), names
 
 
-def _moved(kernel: Instruction, cost: InstructionCost, peak: Peak, units: dict[Unit, float]) -> float | Unavailable:
-    """Returns the longest time in a memory. Adds the times to `units`."""
+def _comparison_rate(sort: Instruction, peak: Peak) -> Rate | None:
+    """Returns the rate of a sort's comparisons; None if it is unknown."""
+    is_direct = not sort.shape.is_tuple and sort.to_apply is not None and _is_comparison(sort.to_apply.root)
+    rate = peak.direct_comparisons if is_direct else peak.comparisons
+    return None if isinstance(rate, Unavailable) else rate
+
+
+def _is_comparison(root: Instruction) -> bool:
+    """Reports whether the result of a comparator is one comparison of its arguments."""
+    return root.opcode == "compare" and all(operand.opcode == "parameter" for operand in root.operands)
+
+
+def _comparisons(sort: Instruction) -> float:
+    """Returns n log2 n for each sorted array and each row of n values."""
+    (dimension,) = sort.proto.dimensions or (0,)
+    arrays = sort.shape.leaves
+    return sum(math.prod(a.dimensions) * math.log2(max(2, a.dimensions[dimension])) for a in arrays)
+
+
+def is_strided(move: Instruction) -> bool:
+    """Reports whether a `copy` or `transpose` changes the dimension that is innermost in memory."""
+    source = move.operands[0].shape
+    if source.layout is None or move.shape.layout is None:
+        return False
+    order = [*move.proto.dimensions] if move.opcode == "transpose" else range(len(source.dimensions))
+    before = next((d for d in source.layout.minor_to_major if source.dimensions[d] > 1), None)
+    after = next((order[d] for d in move.shape.layout.minor_to_major if move.shape.dimensions[d] > 1), None)
+    return before != after
+
+
+def _moved(
+    kernel: Instruction, cost: InstructionCost, peak: Peak, units: dict[Unit, float], strided_bytes: float
+) -> float | Unavailable:
+    """Returns the longest time in a memory. Adds the times to `units`.
+
+    Args:
+      kernel: the kernel.
+      cost: its cost.
+      peak: the chip's figures.
+      units: seconds on each unit.
+      strided_bytes: the part of the bytes that transposing copies read and write.
+    """
     moved, everywhere = cost.main_memory_bytes, cost.bytes_accessed
+    if cost.body is not None:
+        everywhere = cost.body.vmem_bytes
     if isinstance(moved, Unavailable):
         return moved
     cache = next((each for each in peak.caches if moved <= each.byte_size), None)
+    strided = min(float(moved), strided_bytes)
     if cache is not None:
-        units["cache"] = float(moved) / cache.bytes_per_s
+        rate = cache.strided_bytes_per_s or cache.bytes_per_s
+        units["cache"] = (float(moved) - strided) / cache.bytes_per_s + strided / rate
     else:
-        units["main memory"] = float(moved) / peak.memory_bytes_per_s
+        rate = _per_s(peak.strided) or peak.memory_bytes_per_s
+        units["main memory"] = (float(moved) - strided) / peak.memory_bytes_per_s + strided / rate
     bypasses_registers = kernel.opcode.endswith("-start")
     if not bypasses_registers and not isinstance(everywhere, Unavailable) and (rate := _per_s(peak.vmem)):
         units["VMEM"] = float(everywhere) / rate
@@ -200,8 +261,8 @@ def _by_cycles(kernel: Instruction, peak: Peak) -> float:
     return 0.0 if isinstance(cycles, Unavailable) or not rate else cycles / rate
 
 
-def _source(unit: Unit, peak: Peak) -> str:
-    """Returns the source of a unit's rate."""
+def _source(unit: Unit, kernel: Instruction, peak: Peak) -> str:
+    """Returns the source of the rate of a unit in a kernel."""
     rates = {
         "transcendental unit": peak.transcendental,
         "Fourier transforms": peak.transforms,
@@ -213,7 +274,7 @@ def _source(unit: Unit, peak: Peak) -> str:
         return f"estimated_cycles of libtpu at {_text(peak.clock)}"
     if unit == "none":
         return ""
-    rate = rates.get(unit)
+    rate = _comparison_rate(kernel, peak) if unit == "comparisons" else rates.get(unit)
     return rate.source if isinstance(rate, Rate) else peak.source
 
 

@@ -31,21 +31,22 @@ _CACHED = (256 * KIB, MIB, 4 * MIB, 16 * MIB)  # working sets of a core, in cach
 _MEMORY = 64 * MIB  # of a core, larger than most caches
 _IN_CACHE = 64 * KIB  # of a core, for arithmetic
 _POINTS = 1024  # of each Fourier transform
+_SORTED = 8192  # values, in a cache
 _CALLS = 16  # in a run, of operations that take microseconds
 _FEWEST = 3
 _RUNS_S = 0.15
-"""Least time of all runs of one of the rates. There are eighteen, so a measurement takes about three seconds."""
+"""Least time of all runs of one of the rates. There are thirty, so a measurement takes about five seconds."""
 
-_FORMAT = 5
+_FORMAT = 6
 _MAX_BYTES = 1 << 16
-_NAMES = ("f32", "memory", "transcendental", "transforms")
+_NAMES = ("f32", "memory", "transcendental", "transforms", "comparisons", "direct comparisons", "strided memory")
 
 
 def measured_peak(clock: Callable[[], float] | None = None, *, again: bool = False) -> Peak:
     """Returns the roofs of this machine's CPU, measured with NumPy.
 
-    The rates are matrix products of `f32`, transcendentals, Fourier transforms, and copies in caches and in the main memory.
-    The first call takes about three seconds. The result is stored in the user's cache folder, for this processor and number
+    The rates are matrix products of `f32`, transcendentals, Fourier transforms, comparisons of a sort, and plain and transposing
+    copies in caches and in the main memory. The first call takes about five seconds. The result is stored in the user's cache folder, for this processor and number
     of usable cores, and returned by all later calls.
 
     The result is neither a vendor's figure nor measured with XLA's code.
@@ -97,7 +98,16 @@ def _peak(rates: Mapping[str, float], cores: int) -> Peak:
         transcendental=Rate(rates["transcendental"], f"exp of a vector in a cache; {source}"),
         transforms=Rate(rates["transforms"], f"transforms of {_POINTS:,} complex values; {source}"),
         vmem=Unavailable("a CPU has none"),
-        caches=tuple(CacheLevel(size * cores, rates[f"copy {size}"]) for size in _CACHED),
+        caches=tuple(
+            CacheLevel(size * cores, rates[f"copy {size}"], rates[f"strided copy {size}"]) for size in _CACHED
+        ),
+        comparisons=Rate(
+            rates["comparisons"], f"n log2 n comparisons of {_SORTED:,} strings of four bytes, on one core; {source}"
+        ),
+        direct_comparisons=Rate(
+            rates["direct comparisons"], f"n log2 n comparisons of {_SORTED:,} integers, on one core; {source}"
+        ),
+        strided=Rate(rates["strided memory"], f"transposing copies; {source}"),
     )
 
 
@@ -122,7 +132,10 @@ def _measured(clock: Callable[[], float], cores: int) -> dict[str, float]:
         rates["f32"] = max(by_core, *(_product(clock, side) for side in _SIDES))
         for size in _CACHED:
             rates[f"copy {size}"] = rate(np.copyto, size, size, _CALLS)
+            rates[f"strided copy {size}"] = rate(_transpose, size, size, 1)
         rates["memory"] = rate(np.copyto, _MEMORY, _MEMORY, 1)
+        rates["strided memory"] = rate(_transpose, _MEMORY, _MEMORY, 1)
+        rates["comparisons"], rates["direct comparisons"] = (_comparisons(clock, kind) for kind in ("S4", "i4"))
         count = _IN_CACHE // 8  # complex values
         rates["transforms"] = rate(_transform, 2 * _IN_CACHE, 5 * count * math.log2(_POINTS), 1)
         rates["transcendental"] = rate(_exponential, 2 * _IN_CACHE, _IN_CACHE // 4, _CALLS)
@@ -133,6 +146,18 @@ def _product(clock: Callable[[], float], side: int) -> float:
     """Returns the FLOPs per second of a product on all cores."""
     a = np.ones((side, side), np.float32)
     return 2 * side**3 / _best_s(clock, lambda: a @ a)
+
+
+def _comparisons(clock: Callable[[], float], kind: str) -> float:
+    """Returns the comparisons per second of a sort of integers or of strings, which take about as long as a comparator's call."""
+    values = np.random.default_rng(0).integers(0, 1 << 32, _SORTED, np.uint32).view(kind)
+    return _SORTED * math.log2(_SORTED) / _best_s(clock, lambda: np.sort(values, kind="stable"))
+
+
+def _transpose(source: Any, result: Any) -> None:
+    """Transposes a matrix whose sides are equal or differ by a factor of two."""
+    rows = 1 << (int(math.log2(source.size)) // 2)
+    np.copyto(result.reshape(-1, rows), source.reshape(rows, -1).T)
 
 
 def _square(source: Any, result: Any) -> None:
@@ -191,7 +216,7 @@ def _read(path: Path, cores: int) -> dict[str, float] | None:
         rates = json.loads(files.read(path, _MAX_BYTES, own=True))
     except (OSError, ValueError):
         return None
-    names = {*_NAMES, *(f"copy {size}" for size in _CACHED)}
+    names = {*_NAMES, *(f"{kind} {size}" for size in _CACHED for kind in ("copy", "strided copy"))}
     if not isinstance(rates, dict) or rates.keys() != names:
         return None
     return rates if all(type(rate) is float and 0 < rate < cores * 1e6 * GIGA for rate in rates.values()) else None

@@ -74,4 +74,5 @@ def _shared(peak: Peak, devices: int) -> Peak:
         vmem=share(peak.vmem),
         host=share(peak.host),
         transforms=share(peak.transforms),
+        strided=share(peak.strided),
     )

@@ -66,9 +66,7 @@ def count(modules: Sequence[bytes], ask: Ask) -> tuple[Counts | Unavailable, ...
 
 def count_here(modules: Sequence[bytes]) -> tuple[Counts | Unavailable, ...]:
     """Counts in this process, which a malformed module can abort."""
-    from inspector._jax.compiling.cost import count as count_one
-
-    counted = (count_one(module) for module in modules)
+    counted = map(_count_one, modules)
     return tuple(c if isinstance(c, dict) else Unavailable(f"XLA cannot count its operations: {c}") for c in counted)
 
 
@@ -88,9 +86,7 @@ def request(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
 
 def serve(modules: Sequence[bytes]) -> tuple[Header, list[Blob]]:
     """Returns the reply to `request`. Called in the worker."""
-    from inspector._jax.compiling.cost import count as count_one
-
-    return {"reply": "counted"}, [json.dumps([count_one(module) for module in modules]).encode()]
+    return {"reply": "counted"}, [json.dumps([_count_one(module) for module in modules]).encode()]
 
 
 def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
@@ -104,6 +100,14 @@ def read(header: Header, blobs: Sequence[bytes]) -> list[Counts | Unavailable]:
     return [
         c if isinstance(c, dict) else Unavailable(f"XLA cannot count its operations: {c}") for c in json.loads(blobs[0])
     ]
+
+
+def _count_one(module: bytes) -> Counts | str:
+    from inspector._jax.compiling.cost import count as count_by_xla
+    from inspector._jax.modules.mosaic import read_kernel
+    from inspector.compilation.kernel_costs import kernel_counts
+
+    return kernel_counts(module, read_kernel) or count_by_xla(module)
 
 
 def _ask(modules: Sequence[bytes], ask: Ask, deaths: list[WorkerDiedError]) -> Sequence[Counts | Unavailable]:

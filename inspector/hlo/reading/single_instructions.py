@@ -55,6 +55,7 @@ _INSTRUCTIONS = 2  # of xla.HloComputationProto
 # Library calls that are a single operation (xla/service/gpu/cublas_cudnn.h). XLA's cost analysis for GPUs treats them this way too.
 _CUDNN_CONVOLUTION = "__cudnn$conv"
 _CUBLAS_PRODUCTS = ("__cublas$gemm", "__cublas$lt$matmul")
+_KERNELS = ("tpu_custom_call",)
 _AS_OPERATIONS = (*_CUBLAS_PRODUCTS, _CUDNN_CONVOLUTION)
 
 
@@ -77,8 +78,8 @@ def singles(module: Module) -> tuple[Single, ...]:
     """Returns modules for all instructions of a module with a cost; instructions of equal cost share one."""
     columns, first = module.columns, module.alike.first
     plain = _Plain(module)
-    # The dimensions of library products are in the backend config.
-    without = _UNCOUNTED if plain.calls else (*_UNCOUNTED, BACKEND_CONFIG)
+    # The dimensions of library products and the bodies of Pallas kernels are in the backend config.
+    without = _UNCOUNTED if plain.calls or plain.kernels else (*_UNCOUNTED, BACKEND_CONFIG)
     counted = alike(columns, without, plain.shape_numbers, module.alike)
     kinds: dict[int, list[int]] = {}
     for kind, (row, which) in enumerate(zip(first.tolist(), counted.kinds[first].tolist(), strict=True)):
@@ -107,6 +108,7 @@ class _Plain:
 
     Attributes:
       calls: rows of library calls for products or convolutions.
+      kernels: rows of calls of Pallas kernels.
       are_scalars: for each shape in the columns, whether it is a scalar.
     """
 
@@ -115,9 +117,10 @@ class _Plain:
         self._module = module
         self._columns = columns
         self.calls = frozenset(module.calls_to(_AS_OPERATIONS))
+        self.kernels = frozenset(module.calls_to(_KERNELS))
         self._operands: tuple[list[int], list[int]] = columns.operands.offsets.tolist(), columns.operands.rows.tolist()
         self._calling = frozenset(columns.called.having.tolist())
-        self._special = self._calling | self.calls
+        self._special = self._calling | self.calls | self.kernels
         shapes = module.known_shapes
         self.are_scalars = np.array([not (shape.dimensions or shape.tuple_shapes) for shape in shapes], bool)
         self._shapes = [
@@ -193,6 +196,8 @@ class _Plain:
             written = _as_operation(self._module.at(row), self._attributes[self._kinds[row]], taking)
         else:
             written = self._attributes[self._kinds[row]] + _packed(OPERAND_IDS, tuple(taking))
+        if row in self.kernels:
+            written += _bytes(BACKEND_CONFIG, self._module.at(row).backend_config)
         if row in self._calling:
             written += _packed(CALLED_COMPUTATION_IDS, tuple(numbers[each] for each in self._columns.callees[row]))
         return _named(number) + written

@@ -118,6 +118,77 @@ ENTRY e { x = c64[8]{0} parameter(0)
     assert time_of(module_of(TEXT), cost, peak=dataclasses.replace(ROOFS, transforms=measured)).unit == "vector unit"
 
 
+SORT = """HloModule m, is_scheduled=true
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT }
+pairs { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  ROOT l = pred[] compare(a, b), direction=LT }
+absolute { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] abs(a)
+  ROOT l = pred[] compare(c, b), direction=LT }
+ENTRY e { x = f32[16,3]{1,0} parameter(0)
+  k = s32[16,3]{1,0} parameter(1)
+  direct = f32[16,3]{1,0} sort(x), dimensions={0}, to_apply=less
+  two = (f32[16,3]{1,0}, s32[16,3]{1,0}) sort(x, k), dimensions={0}, to_apply=pairs
+  ROOT called = f32[16,3]{1,0} sort(direct), dimensions={0}, to_apply=absolute }
+"""
+
+
+def test_sorts_of_a_cpu_take_comparisons() -> None:
+    peak = dataclasses.replace(
+        ROOFS, comparisons=Rate(4.0, "calls"), direct_comparisons=Rate(32.0, "numbers"), vmem=NONE
+    )
+    cost = InstructionCost(288.0, 0.0, 10.0, 10.0)  # XLA's count, of all elements as one row
+    comparisons = 3 * 16 * 4
+    for name, seconds, source in (
+        ("direct", comparisons / 32, "numbers"),
+        ("called", comparisons / 4, "calls"),
+        ("two", 2 * comparisons / 4, "calls"),
+    ):
+        time = time_of(module_of(SORT), cost, name, peak)
+        assert (time.unit, time.seconds, time.source) == ("comparisons", seconds, source)
+    assert time_of(module_of(SORT), cost, "called").unit == "vector unit"
+
+
+MOVES = """HloModule m, is_scheduled=true
+ENTRY e { x = f32[4,8,1]{2,1,0} parameter(0)
+  transposed = f32[8,4,1]{2,1,0} transpose(x), dimensions={1,0,2}
+  bitcast = f32[8,4,1]{0,1,2} transpose(x), dimensions={1,0,2}
+  outer = f32[8,4,1]{0,2,1} transpose(x), dimensions={1,0,2}
+  plain = f32[4,8,1]{2,1,0} copy(x)
+  ROOT changed = f32[4,8,1]{0,1,2} copy(x) }
+"""
+
+
+def test_copies_that_change_the_innermost_dimension_have_the_strided_rate() -> None:
+    caches = (CacheLevel(256, 64.0, 8.0),)
+    near = dataclasses.replace(ROOFS, caches=caches, vmem=NONE, strided=Rate(2.0, "transposing"))
+    far = dataclasses.replace(near, caches=())
+    size = 4 * 8 * 4
+    cost = InstructionCost(0.0, 0.0, 2.0 * size, 2.0 * size)
+    for name, is_strided in {
+        "transposed": True,
+        "bitcast": False,
+        "outer": False,
+        "plain": False,
+        "changed": True,
+    }.items():
+        assert time_of(module_of(MOVES), cost, name, near).seconds == 2 * size / (8 if is_strided else 64)
+        assert time_of(module_of(MOVES), cost, name, far).seconds == 2 * size / (2 if is_strided else 10)
+        assert time_of(module_of(MOVES), cost, name, dataclasses.replace(far, strided=NONE)).seconds == 2 * size / 10
+
+
+def test_only_the_bytes_of_the_transposed_array_are_strided() -> None:
+    peak = dataclasses.replace(ROOFS, vmem=NONE, strided=Rate(2.0, "transposing"))
+    cost = InstructionCost(0.0, 0.0, 1000.0, 1000.0)
+    assert time_of(module_of(MOVES), cost, "changed", peak).seconds == 256 / 2 + 744 / 10
+
+
 def test_copies_to_the_host_take_the_time_of_pcie() -> None:
     cost = InstructionCost(0.0, 0.0, 20.0, 10.0, host_bytes=10.0)
     time = time_of(module_of(TEXT), cost, peak=dataclasses.replace(ROOFS, host=Rate(2.0, "slot")))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inspector.analysis.cost import measured_peak as module
@@ -35,7 +36,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     speeds: list[float] = []
 
     def measure(clock: object, cores: int) -> dict[str, float]:
-        names = ("f32", "memory", "transcendental", "transforms", *(f"copy {size}" for size in module._CACHED))
+        names = (*module._NAMES, *(f"{kind} {size}" for size in module._CACHED for kind in ("copy", "strided copy")))
         return dict.fromkeys(names, speeds.pop(0) * 1e9)
 
     monkeypatch.setattr(module, "_measured", measure)
@@ -48,7 +49,13 @@ def test_a_rate_is_work_over_the_time_of_the_fastest_run() -> None:
     peak = measured_peak(clock=lambda: float(next(ticks)))
     assert peak.flops_per_s == {"f32": 2 * 2048**3}
     assert peak.memory_bytes_per_s == 2 * 64 * MIB
-    assert peak.caches == tuple(CacheLevel(2 * size, 2 * 16 * size) for size in (MIB // 4, MIB, 4 * MIB, 16 * MIB))
+    sizes = (MIB // 4, MIB, 4 * MIB, 16 * MIB)
+    assert peak.caches == tuple(CacheLevel(2 * size, 2 * 16 * size, 2 * size) for size in sizes)
+    for rate in (peak.comparisons, peak.direct_comparisons):
+        assert isinstance(rate, Rate)
+        assert rate.per_s == 8192 * 13  # of one core
+    assert isinstance(peak.strided, Rate)
+    assert peak.strided.per_s == 2 * 64 * MIB
     assert isinstance(peak.vector, Rate)
     assert isinstance(peak.transcendental, Rate)
     assert peak.vector.per_s == 2048**3
@@ -124,3 +131,15 @@ def test_this_machine_has_plausible_rates(monkeypatch: pytest.MonkeyPatch) -> No
     assert 1e9 < peak.flops_per_s["f32"] < 1e15
     assert 1e8 < peak.memory_bytes_per_s < 1e14
     assert 1e7 < peak.transcendental.per_s < peak.flops_per_s["f32"]
+    assert 1e6 < peak.comparisons.per_s < peak.direct_comparisons.per_s < 1e11
+    assert 1e8 < peak.strided.per_s < peak.memory_bytes_per_s
+    assert all(1e8 < cache.strided_bytes_per_s < cache.bytes_per_s for cache in peak.caches)
+
+
+@pytest.mark.parametrize("size", [MIB // 4, MIB, 4 * MIB])
+def test_a_strided_copy_is_a_transposition(size: int) -> None:
+    source, result = np.arange(size // 4, dtype=np.float32), np.zeros(size // 4, np.float32)
+    module._transpose(source, result)
+    assert np.array_equal(np.sort(result), source)
+    stride = int(result[1] - result[0])
+    assert source.size // stride in (stride, 2 * stride, stride // 2)
