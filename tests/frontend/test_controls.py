@@ -236,8 +236,17 @@ def test_axes_are_offered_where_they_apply(row: Row) -> None:
     axes.press("Enter")
     row.page.get_by_role("button", name="Lower again").click()
     assert row.sent("lower") == [{"type": "lower", "axes": "i=8"}] * 2
+    row.emit({**OFFER, "axes": ""})
+    expect(axes).to_be_visible()  # to write them again
     row.emit({**OFFER, "can_lower": False})
     expect(axes).to_be_hidden()
+
+
+def test_a_program_without_axes_has_no_field_for_them(row: Row) -> None:
+    row.page.reload()
+    row.page.wait_for_selector(".insp-control-row")
+    row.emit({**OFFER, "axes": ""})
+    expect(row.page.get_by_label("Axis environment")).to_be_hidden()
 
 
 def test_without_a_notebook_kernel_the_controls_are_disabled(row: Row) -> None:

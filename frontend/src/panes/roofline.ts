@@ -33,7 +33,7 @@ const BY: Choice<By>[] = [
   { value: "opcode", text: "Opcodes", title: "Kernels summed by opcode" },
   { value: "roof", text: "Roofs", title: "Kernels summed by the roof that limits them" },
 ];
-const MARGIN = { left: 46, right: 12, top: 10, bottom: 32 };
+const MARGIN = { left: 58, right: 12, top: 10, bottom: 32 };
 const SMALLEST = 2.5;
 const LARGEST = 13;
 
@@ -136,7 +136,15 @@ class RooflinePane extends CountedPane<"roofline"> {
       svg(
         "text",
         { x: (MARGIN.left + width) / 2, y: height - 4, "text-anchor": "middle" },
-        "x: FLOPs per byte; y: attainable FLOP/s",
+        "Arithmetic intensity (FLOP/byte)",
+      ),
+      svg(
+        "text",
+        {
+          transform: `translate(12, ${(MARGIN.top + height - MARGIN.bottom) / 2}) rotate(-90)`,
+          "text-anchor": "middle",
+        },
+        "Attainable performance (FLOP/s)",
       ),
       svg("polyline", { class: "insp-roof", points: roof.join(" ") }),
     );

@@ -18,6 +18,8 @@ export class Controls {
   private readonly target: Combobox;
   private readonly flag: Combobox;
   private readonly value: Combobox;
+  /** Whether the program has, or had, an axis environment. Other programs cannot use one. */
+  private hasAxes = false;
   private readonly axes = h("input", {
     type: "text",
     class: "insp-axes",
@@ -114,7 +116,8 @@ export class Controls {
     if (!controls) return;
     this.target.input.placeholder = `Target: ${controls.target}`;
     if (document.activeElement !== this.axes) this.axes.value = controls.axes;
-    this.lowering.hidden = !controls.can_lower;
+    this.hasAxes ||= controls.axes !== "";
+    this.lowering.hidden = !controls.can_lower || !this.hasAxes;
     this.drawSaid();
     this.drawNotebookKernel();
   }

@@ -27,6 +27,9 @@ import type { KeptLayouts } from "./keeping.ts";
 
 const NARROW_PX = 700;
 
+/** Panes that a low panel makes unreadable. */
+const TALL: readonly PaneName[] = ["graph", "passes", "code"];
+
 export class Workspace {
   readonly element = h("div", { class: "insp-workspace" });
   private layout: Layout;
@@ -238,6 +241,8 @@ export class Workspace {
     const isClosed = !this.layout.dockOpen && !isAlone;
     dock.classList.toggle("insp-closed", isClosed);
     dock.style.flex = isAlone ? "1" : isClosed ? "none" : `0 0 ${this.layout.dockShare * 100}%`;
+    const isTall = this.layout.dock !== null && TALL.includes(this.layout.dock.active);
+    dock.style.minHeight = isTall && !isAlone && !isClosed ? "min(320px, 70%)" : "";
   }
 
   private group(key: GroupKey, group: Group): HTMLElement {
