@@ -92,3 +92,23 @@ def test_the_caller_of_an_instruction_is_one_press_away(demo: OpenDemo) -> None:
     expect(crumbs).to_have_count(2)
     crumbs.first.click()
     expect(chosen(page)).to_contain_text(" fusion(")
+
+
+def test_actions_are_found_by_what_they_do(demo: OpenDemo) -> None:
+    page = opened(demo)
+
+    def choose(words: str, name: str) -> None:
+        page.locator(".insp-status").click()
+        page.locator("[data-pane=optimized] .cm-content").focus()
+        page.keyboard.press("/")
+        page.keyboard.type(words)
+        page.get_by_role("option", name=name).click()
+
+    choose("flags matter", "Which flags matter")
+    expect(page.locator("[data-tab=options]")).to_have_attribute("aria-selected", "true")
+    choose("profile the", "Profile the program")
+    expect(page.locator("[data-tab=profile]")).to_have_attribute("aria-selected", "true")
+    runs = page.evaluate("() => demo.sent.filter(m => m.type === 'run')")
+    assert [(run["variant"], run["repeat"]) for run in runs] == [(0, 20)]
+    choose("machine code", "Record the machine code")
+    expect(page.locator("[data-tab=code]")).to_have_attribute("aria-selected", "true")

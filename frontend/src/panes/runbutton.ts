@@ -4,7 +4,8 @@ import { textButton } from "../lib/controls.ts";
 import type * as messages from "../messages.ts";
 import type { Context } from "./pane.ts";
 
-const EXECUTIONS = 20;
+/** Number of executions that a run measures. */
+export const EXECUTIONS = 20;
 
 /** Returns the reason why a variant cannot be run; "" if it can. */
 export function notRunnable({ synced }: Context, variant: messages.VariantMessage): string {

@@ -4,6 +4,7 @@ import { computationsOf } from "../lib/computations.ts";
 import { MEASURES } from "../lib/linecosts.ts";
 import { bareName } from "../lib/names.ts";
 import type { Context } from "../panes/pane.ts";
+import { EXECUTIONS, notRunnable } from "../panes/runbutton.ts";
 import { PRESETS, type Preset } from "../state/layout.ts";
 
 export interface Command {
@@ -51,6 +52,19 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
     { name: "Previous pass that changed the program", key: "<", run: () => local.passes.step(-1) },
     { name: "Wrap long lines", key: "w", run: () => local.setWrap(!local.wrap) },
     { name: "Show locations and metadata", key: "l", run: () => local.setDetails(!local.details) },
+    { name: "Run the program", key: "", run: () => runAndShow(context, "run") },
+    { name: "Profile the program", key: "", run: () => runAndShow(context, "profile") },
+    { name: "Record the compiler passes", key: "", run: () => local.reveal("passes") },
+    { name: "Record the machine code", key: "", run: () => local.reveal("code") },
+    { name: "Which flags matter", key: "", run: () => local.reveal("options") },
+    {
+      name: "Compare with the baseline",
+      key: "",
+      run: () => {
+        if (local.active !== synced.baseline) local.setOptimizedView(local.lastComparison);
+        local.reveal("optimized");
+      },
+    },
     ...(synced.isRecorded ? [] : [{ name: "Save as HTML file", key: "", run: () => parts.save() }]),
     { name: "Clear selection", key: "Escape", run: () => local.select(null) },
     ...MEASURES.map(({ value, text }) => ({
@@ -61,6 +75,15 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
     { name: "Line costs: none", key: "", run: () => local.setMeasure(null) },
     ...PRESETS.map(({ value, text }) => ({ name: text, key: "", run: () => parts.arrange(value) })),
   ];
+}
+
+/** Shows a pane with the results of a run, and runs the active variant if it can run. */
+function runAndShow(context: Context, pane: "run" | "profile"): void {
+  const { synced, local } = context;
+  local.reveal(pane);
+  const { variant } = local;
+  if (variant?.state !== "done" || notRunnable(context, variant)) return;
+  synced.send({ type: "run", variant: variant.variant, repeat: EXECUTIONS });
 }
 
 /** Goes from a line of HLO to the line that calls its computation. */
