@@ -114,8 +114,12 @@ class TableDescription(Generic[T]):
         return {**{column.name: column.kind for column in self._framed}, **self._reasons}
 
     def of(self, view: View) -> tuple[TableColumn[T], ...]:
-        """Returns the columns of a view."""
-        return tuple(column for column in self.columns if view in column.views)
+        """Returns the columns of a view. In panes, which cut off wide tables, the source line follows the name."""
+        shown = [column for column in self.columns if view in column.views]
+        names = [column.name for column in shown]
+        if view == "pane" and "source" in names and "name" in names:
+            shown.insert(names.index("name") + 1, shown.pop(names.index("source")))
+        return tuple(shown)
 
     def data_frame(self, rows: Iterable[T]) -> pd.DataFrame:
         """Returns rows as a data frame with the reasons for missing values in the column `unknown`."""

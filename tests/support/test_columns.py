@@ -35,6 +35,15 @@ def test_views_show_their_columns_in_the_described_order() -> None:
     assert DESCRIPTION.titles("command_line") == ()
 
 
+def test_the_source_follows_the_name_in_panes_only() -> None:
+    columns = [
+        TableColumn[str](name, "text", str, name, views=("pane", "command_line")) for name in ("name", "bytes", "source")
+    ]
+    description = TableDescription(*columns)
+    assert description.titles("pane") == ("name", "source", "bytes")
+    assert description.titles("command_line") == ("name", "bytes", "source")
+
+
 def test_cells_are_formatted_with_their_unit() -> None:
     assert DESCRIPTION.texts("pane", ROWS[0]) == ("1.5 KiB", "1.25 ms", "A")
     assert DESCRIPTION.texts("page", ROWS[0]) == ("1.5 KiB", "a")
