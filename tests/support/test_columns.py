@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from inspector.errors import About, AtLeast, Missing, Unavailable
-from inspector.support.columns import TableColumn, TableDescription, ViewCell
+from inspector.support.columns import TableColumn, TableDescription, View, ViewCell
 
 ROWS: list[dict[str, Any]] = [
     {"name": "a", "bytes": 1536, "time": 0.00125},
@@ -36,10 +36,10 @@ def test_views_show_their_columns_in_the_described_order() -> None:
 
 
 def test_the_source_follows_the_name_in_panes_only() -> None:
-    columns = [
-        TableColumn[str](name, "text", str, name, views=("pane", "command_line")) for name in ("name", "bytes", "source")
-    ]
-    description = TableDescription(*columns)
+    views: tuple[View, ...] = ("pane", "command_line")
+    description: TableDescription[str] = TableDescription(
+        *(TableColumn(name, "text", str, name, views=views) for name in ("name", "bytes", "source"))
+    )
     assert description.titles("pane") == ("name", "source", "bytes")
     assert description.titles("command_line") == ("name", "bytes", "source")
 

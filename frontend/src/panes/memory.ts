@@ -175,7 +175,13 @@ class MemoryPane extends LinkedPane {
       h(
         "div",
         {},
-        h("b", {}, `${isPeak ? "Peak" : "Selected position"}: ${size(live)} of temporaries`),
+        h(
+          "b",
+          {},
+          isPeak
+            ? `Peak: ${size(alwaysIn(room) + room.temp_bytes)}, with ${size(live)} of live temporaries`
+            : `Selected position: ${size(live)} of temporaries`,
+        ),
         ` at position ${grouped(at)} `,
         name && h("button", { type: "button", class: "insp-link", onclick: select }, name),
         !isPeak && h("button", { type: "button", class: "insp-button", onclick: toPeak }, "Go to peak"),

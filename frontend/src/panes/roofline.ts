@@ -2,7 +2,7 @@
 
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
-import { columnsOf, textOf } from "../lib/described.ts";
+import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h, svg } from "../lib/dom.ts";
 import { formatRate, formatSeconds, grouped } from "../lib/format.ts";
 import { attainable, decade, rangeOf, ridge } from "../lib/roofplot.ts";
@@ -235,6 +235,7 @@ function cell(head: messages.TableHead, row: Row, content: messages.TableCell, b
     return h("td", {}, h("span", { class: `insp-roof-key insp-roof-${row.bound_by || "unknown"}` }), text);
   if (head.name === "source") return sourceCell(row.source);
   if (head.name === "slowest") return h("td", {}, h("code", {}, text));
+  if (!head.is_number) return cellOf(head, content);
   const number = value as number | null;
   const isAbsent = !number && ABSENT_IF_ZERO.includes(head.name);
   const beside = row.beside.length ? `Overlaps with ${row.beside.join(", ")}` : "No overlapping kernel";
