@@ -128,7 +128,7 @@ class Compiled(CompiledProgram):
           profile: measured times (`Compiled.profile`), which replace the estimated ones.
         """
         measured = profile if profile is not None else Unavailable("it was not profiled")
-        return headline(self.memory, self.roofline(peak), self.donations(), len(self.devices), measured)
+        return headline(self.memory, self.roofline(peak), self.donations(), self.program.device_count, measured)
 
     def donations(self) -> Donations:
         """Returns the arguments: which of them outputs reuse, and the reason why the other donated ones are not reused."""

@@ -185,7 +185,7 @@ class RooflinePane(CountedPane):
             profile, count = variant.profile, variant.profile_count
             roofs = self._roofs(variant, request["is_measured"])
             compiled = variant.compiled_now
-            found = headline_of(compiled.memory, roofs, compiled.donations(), len(compiled.devices), profile)
+            found = headline_of(compiled.memory, roofs, compiled.donations(), compiled.program.device_count, profile)
             can_measure = _can_measure(roofs, variant) and can_store_peak()
             return headline.message_of(variant.number, count, found, can_measure=can_measure)
         except Exception as error:  # the Explorer shows any error
