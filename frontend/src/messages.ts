@@ -159,6 +159,7 @@ export interface ControlsMessage {
   target: string;
   axes: string;
   can_lower: boolean;
+  no_compile: string;
 }
 
 export interface Flag {

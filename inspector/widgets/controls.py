@@ -22,6 +22,7 @@ from inspector.toolchain.flags import catalog
 from inspector.toolchain.libtpu import libtpu_options
 from inspector.widgets import messages
 from inspector.widgets.lowerings import axes_of
+from inspector.widgets.panes.framework.product import sentence
 from inspector.widgets.typed_options import read_options
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class Controls:
     def _set_baseline(self, target: Target) -> None:
         """Sends the target that an empty target field means, and the program's current axes."""
         self._target = target
-        axes = axes_of(self._compiles.lowered.program.mesh)
+        program = self._compiles.lowered.program
+        axes, reason = axes_of(program.mesh), program.no_stablehlo
         self._publish(
             messages.ControlsMessage(
                 type="controls",
@@ -113,6 +115,7 @@ class Controls:
                 target=str(target),
                 axes=", ".join(f"{name}={size}" for name, size in axes or ()),
                 can_lower=self._can_lower,
+                no_compile="" if reason is None else sentence(reason),
             )
         )
 

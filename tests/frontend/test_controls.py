@@ -15,7 +15,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FAST_MATH, SCHEDULER = "xla_cpu_enable_fast_math", "xla_cpu_scheduler_type"
 OFFER = ControlsMessage(
-    type="controls", targets=["attached", "cpu", "tpu:v5e:2x4", "gpu:h100:8"], target="cpu", axes="i=4", can_lower=True
+    type="controls",
+    targets=["attached", "cpu", "tpu:v5e:2x4", "gpu:h100:8"],
+    target="cpu",
+    axes="i=4",
+    can_lower=True,
+    no_compile="",
 )
 
 
@@ -240,6 +245,15 @@ def test_axes_are_offered_where_they_apply(row: Row) -> None:
     expect(axes).to_be_visible()  # to write them again
     row.emit({**OFFER, "can_lower": False})
     expect(axes).to_be_hidden()
+
+
+def test_a_program_that_cannot_be_compiled_has_no_variants(row: Row) -> None:
+    row.emit({**OFFER, "no_compile": "it is compiled already. Open the function"})
+    expect(row.flag).to_be_disabled()
+    expect(row.page.get_by_role("button", name="Add variant")).to_be_disabled()
+    expect(row.page.locator(".insp-controls")).to_have_attribute(
+        "title", "No variants: it is compiled already. Open the function"
+    )
 
 
 def test_a_program_without_axes_has_no_field_for_them(row: Row) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from inspector import settings
+from inspector.api.opened_program import OpenedProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
@@ -25,7 +26,7 @@ from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.typed_options import read_fields, read_options, unwrapped
 from inspector.widgets.variants import Variant
 from tests.absent import needs_tpu
-from tests.widgets.fakes import FakeWork, lowered
+from tests.widgets.fakes import FakeWork, Mailbox, lowered
 
 FAST_MATH, SPLIT = "xla_cpu_enable_fast_math", "xla_cpu_parallel_codegen_split_count"
 
@@ -298,6 +299,7 @@ def test_only_the_latest_search_is_answered(asked: Asked, monkeypatch: pytest.Mo
 
 def test_choices_are_published(asked: Asked) -> None:
     offer = {"type": "controls", "targets": ["attached", "cpu"], "target": "cpu", "axes": "i=4", "can_lower": True}
+    offer["no_compile"] = ""
     assert asked.published == [offer]
     assert asked.lower("i=8, j=2") == ""
     assert asked.published[-1] == offer | {"target": "cpu:16", "axes": "i=8, j=2"}
@@ -353,3 +355,11 @@ def test_pasted_flags_are_one_variant(pasted: str) -> None:
 def test_quotes_within_flags_stay() -> None:
     assert unwrapped("--xla_dump_to='a b' --xla_cpu_ftz") == "--xla_dump_to='a b' --xla_cpu_ftz"
     assert read_fields({"num_replicas": "2"}, "") == Options(num_replicas=2)
+
+
+def test_a_module_that_cannot_be_compiled_states_the_reason() -> None:
+    program = OpenedProgram.of("HloModule m\nENTRY e {\n ROOT p = f32[3] parameter(0)\n}\n", platform="cpu")
+    explorer = program.explorer()
+    offered = Mailbox(explorer).last("controls")
+    assert offered["no_compile"] == "It was opened without compiling it. Pass the file to inspector.lower."
+    explorer.close()

@@ -122,8 +122,12 @@ export class Controls {
     this.drawNotebookKernel();
   }
 
+  /** Disables the fields if nothing can be compiled, with the reason. */
   private drawNotebookKernel(): void {
-    const { isAlone } = this.context.synced;
+    const { synced } = this.context;
+    const reason = synced.latest("controls")?.no_compile ?? ""; // older recordings lack this field
+    const isAlone = synced.isAlone || reason !== "";
+    this.element.title = reason && `No variants: ${reason}`;
     for (const field of this.element.querySelectorAll<HTMLInputElement | HTMLButtonElement>(
       ".insp-control-row input, .insp-control-row button",
     ))

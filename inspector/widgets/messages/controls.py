@@ -15,6 +15,7 @@ class ControlsMessage(TypedDict):
       target: the baseline's target, used if the field is empty.
       axes: the axis environment as text, in the form that the user types.
       can_lower: whether the program can be lowered with a different axis environment.
+      no_compile: the reason why the program cannot be compiled, such as of an optimized module; "" if it can.
     """
 
     type: Literal["controls"]
@@ -22,6 +23,7 @@ class ControlsMessage(TypedDict):
     target: str
     axes: str
     can_lower: bool
+    no_compile: str
 
 
 class Flag(TypedDict):

@@ -54,5 +54,5 @@ class ProductPane(Pane, Generic[T]):
 
 def sentence(unavailable: Unavailable) -> str:
     """Returns the reason and the remedy as a note of the pane."""
-    reason = f"{unavailable.reason[:1].upper()}{unavailable.reason[1:]}."
-    return f"{reason} {unavailable.remedy}".strip()
+    parts = (unavailable.reason, unavailable.remedy.rstrip("."))
+    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
