@@ -827,6 +827,8 @@ def test_a_tab_is_dragged_to_a_side_of_a_group_or_to_its_tabs(demo: OpenDemo, tm
     page.keyboard.press("Escape")
     page.mouse.up()
     expect(page.locator("[data-group=dock] [data-tab=graph]")).to_have_count(1)  # as before
+    box = page.locator("[data-group='1.0']").bounding_box()  # the panel is higher for the graph
+    assert box is not None
     dragged(page, "graph", box["x"] + box["width"] / 2, box["y"] + box["height"] - 20)
     page.mouse.up()
     expect(page.locator("[data-group='1.1'] [role=tab]")).to_have_text(["Graph"])
