@@ -13,19 +13,19 @@ import itertools
 import logging
 import os
 import queue
+import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector.analysis.cost.kernels import structure
 from inspector.api.progress import Progress, foreground_progress
+from inspector.api.sweep_engines import SweepEngines
 from inspector.api.sweep_ledger import Ledger, Number, VariantResult
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.engine import TRIES, Engine, EngineLike, Job
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
-from inspector.engines.choice import chosen_engine
-from inspector.engines.shared_engines import default_engine
 from inspector.errors import (
     CancelledError,
     CompilationError,
@@ -37,17 +37,17 @@ from inspector.errors import (
     WorkerDiedError,
     WorkerLostError,
 )
+from inspector.execution.interleaved import check_repeat
+from inspector.execution.run import interquartile_range
 from inspector.settings import check_time_limit
-from inspector.stages.estimates import estimate
+from inspector.stages.estimates import can_be_measured, estimate, measured_durations
 from inspector.stages.lowered import Lowered, check_lowered
-from inspector.support.notebook import short
 from inspector.support.tables import UNKNOWN, Kind, make_table
 from inspector.support.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from inspector.engines.workers.worker_engine import WorkerEngine
 
 NUMBERS = (
     "estimated_s", "exposed_s", "compile_s", "flops", "bytes_accessed", "temp_bytes", "peak_bytes",
@@ -61,6 +61,10 @@ DEFAULT = "default"
 # Requests in flight: enough to keep a cluster's workers busy, few enough to hold in memory.
 _IN_FLIGHT = 64
 
+MEASURED = ("measured_s", "measured_spread_s")
+"""Columns with the measured times, before `NUMBERS`."""
+_MOST_MEASURED = 64
+_NOT_ATTACHED = Unavailable("the target is not attached")
 _OLD_ROW = Unavailable("an older version of inspector wrote this row", "Delete the file to compile it again")
 
 _log = logging.getLogger(__name__)
@@ -77,6 +81,8 @@ def sweep(
     *,
     path: str | os.PathLike[str] | None = None,
     time_limit_s: float | None = None,
+    measure: bool = False,
+    repeat: int = 20,
 ) -> pd.DataFrame:
     """Compiles a program with every option set for every target.
 
@@ -96,18 +102,22 @@ def sweep(
         share a file.
       time_limit_s: seconds after which a compile is stopped and becomes a row with an error. Not with an engine object, which
         has its own limit, nor with "inline", which cannot be stopped.
+      measure: also run the variants that can run here, in turns and with generated inputs, after all are compiled. At most
+        64, whose programs are kept until then. Rows in the file have no program, so they are compiled again.
+      repeat: measured executions of each variant, at least 6.
 
     Returns:
-      One row per variant, in the order of the grid for each target: `target`, one column per flag, `estimated_s, exposed_s`
+      One row per variant, in the order of the grid for each target: `target`, one column per flag, with `measure` also
+      `measured_s, measured_spread_s` (median and interquartile range of an execution's time), then `estimated_s, exposed_s`
       (estimated time of an execution, and the part of it in which the device only waits for communication), `compile_s,
       flops, bytes_accessed, temp_bytes, peak_bytes, generated_code_bytes, collectives` (executed collectives), `error` (""
       for none), `warnings`, and `unknown` (the reason for a missing or partial number). Failed variants have no numbers. To
-      rank the variants: `sweep(...).sort_values("estimated_s")`.
+      rank the variants: `sweep(...).sort_values("estimated_s")`, or `"measured_s"`.
 
     Raises:
       UnknownFlagError, FlagTypeError: an invalid flag; nothing is compiled.
       TargetError: an unknown target, or a Dask cluster that cannot be used.
-      ParameterError: an unknown engine, or `lowered` is not a `Lowered`.
+      ParameterError: an unknown engine, `lowered` is not a `Lowered`, `repeat` is too small, or too many variants to measure.
       ValueError: an invalid time limit.
       ModuleError: `path` is another kind of file.
     """
@@ -117,16 +127,22 @@ def sweep(
     for each in option_sets:
         each.check()
     variants = list(dict.fromkeys((Target.parse(t), each) for t in _listed(targets) for each in option_sets))
+    if measure:
+        _check_measured(variants, repeat)
+    programs: dict[Variant, CompiledProgram] | None = {} if measure else None
     ledger = Ledger(path, lowered) if path is not None else None
     findings: dict[Variant, VariantResult] = {}
-    with _Engines(lowered, engine, time_limit_s) as engines:
-        wanted = _requests(lowered, variants, findings, ledger)
+    with SweepEngines(lowered, engine, time_limit_s) as engines:
+        wanted = _requests(lowered, variants, findings, ledger, is_measured=measure)
         progress = foreground_progress(len(variants))
         progress.update(len(findings), "")
         try:
-            with contextlib.closing(_compile_all([r for r, _ in wanted], engines.engine_for, ledger)) as ended:
-                for index, finding in ended:
+            compiling = _compile_all([r for r, _ in wanted], engines.engine_for, ledger, is_measured=measure)
+            with contextlib.closing(compiling) as ended:
+                for index, finding, program in ended:
                     request, its_variants = wanted[index]
+                    if programs is not None and program is not None:
+                        programs |= dict.fromkeys(its_variants, program)
                     findings.update(dict.fromkeys(its_variants, finding))
                     if ledger is not None:
                         _write(ledger, request, finding)
@@ -135,7 +151,9 @@ def sweep(
             progress.close(f"Stopped after {len(findings)} of {counted(len(variants), 'variant')}.")
             raise SweepInterrupt(_table(variants, findings), len(variants), is_kept=ledger is not None) from e
         _close(progress, findings)
-    return _table(variants, findings)
+    if programs is not None:
+        _add_times(findings, programs, repeat)
+    return _table(variants, findings, MEASURED if measure else ())
 
 
 class SweepInterrupt(KeyboardInterrupt):
@@ -217,67 +235,13 @@ def _count_collectives(compiled: CompiledProgram) -> Number:
         return Unavailable(str(e))
 
 
-class _Engines:
-    """The engines of one sweep. Those that it started are closed with it."""
-
-    def __init__(self, lowered: Lowered, engine: Any, time_limit_s: float | None) -> None:
-        self._program = lowered.program
-        self._time_limit_s = time_limit_s
-        self._made: list[Engine] = []
-        self._worker: WorkerEngine | None = None
-        self._warmed: set[Target] = set()
-        self._engine = self._resolve(engine)
-
-    def engine_for(self, target: Target) -> Engine:
-        """Returns the engine that compiles for a target."""
-        engine = self._engine
-        if engine is None:
-            suited = default_engine(self._program, target)
-            engine = self._own_worker() if suited.name == "worker" else suited
-        if self._worker is not None and engine is self._worker and target not in self._warmed:
-            self._warmed.add(target)
-            self._worker.warm(target)  # so that the limit of the first compile does not pay for it
-        return engine
-
-    def __enter__(self) -> _Engines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for engine in self._made:
-            engine.close()
-
-    def _resolve(self, engine: Any) -> Engine | None:
-        if engine == "worker":
-            return self._own_worker()
-        if engine == "dask" or type(engine).__module__.partition(".")[0] == "distributed":
-            from inspector.engines.dask import DaskEngine
-
-            return self._keep(DaskEngine(None if engine == "dask" else engine, self._time_limit_s))
-        result = chosen_engine(engine)
-        if result is None or engine == "inline":
-            return result
-        if self._time_limit_s is not None:
-            raise ParameterError(
-                f"time_limit_s={self._time_limit_s:g} has no effect on an existing engine, got {short(engine)}. Remove one of"
-                " the two."
-            )
-        return result
-
-    def _own_worker(self) -> WorkerEngine:
-        if self._worker is None:
-            from inspector.engines.workers.worker_engine import WorkerEngine, WorkerSettings
-
-            self._worker = WorkerEngine(WorkerSettings(time_limit_s=self._time_limit_s))
-            self._keep(self._worker)
-        return self._worker
-
-    def _keep(self, engine: Engine) -> Engine:
-        self._made.append(engine)
-        return engine
-
-
 def _requests(
-    lowered: Lowered, variants: Sequence[Variant], findings: dict[Variant, VariantResult], ledger: Ledger | None
+    lowered: Lowered,
+    variants: Sequence[Variant],
+    findings: dict[Variant, VariantResult],
+    ledger: Ledger | None,
+    *,
+    is_measured: bool,
 ) -> list[tuple[CompileRequest, list[Variant]]]:
     """Returns the requests with their variants, and adds known rows to the results."""
     wanted: dict[str, tuple[CompileRequest, list[Variant]]] = {}
@@ -287,7 +251,8 @@ def _requests(
         except InspectorError as e:  # options and target that do not go together
             findings[target, options] = VariantResult({}, _error_text(e))
             continue
-        known = ledger.read(request) if ledger is not None else None
+        runs = is_measured and can_be_measured(target)
+        known = ledger.read(request) if ledger is not None and not runs else None
         if known is not None:
             findings[target, options] = known
         else:
@@ -296,9 +261,15 @@ def _requests(
 
 
 def _compile_all(
-    requests: Sequence[CompileRequest], engine_for: Callable[[Target], Engine], ledger: Ledger | None
-) -> Generator[tuple[int, VariantResult], None, None]:
+    requests: Sequence[CompileRequest],
+    engine_for: Callable[[Target], Engine],
+    ledger: Ledger | None,
+    *,
+    is_measured: bool,
+) -> Generator[tuple[int, VariantResult, CompiledProgram | None], None, None]:
     """Compiles, and yields each request's index and result when it ends or when another sweep has written it.
+
+    Programs that will be measured are yielded as well; the others are dropped, as they may be large.
 
     Requests whose worker was lost are tried again. Running compiles are canceled when the caller stops.
     """
@@ -310,8 +281,9 @@ def _compile_all(
         while waiting or running:
             while waiting and len(running) < _IN_FLIGHT:
                 index = waiting.popleft()
-                if ledger is not None and (known := ledger.read(requests[index])):
-                    yield index, known
+                runs = is_measured and can_be_measured(requests[index].target)
+                if ledger is not None and not runs and (known := ledger.read(requests[index])):
+                    yield index, known, None
                     continue
                 tries[index] += 1
                 job = running[index] = engine_for(requests[index].target).submit(requests[index])
@@ -324,8 +296,10 @@ def _compile_all(
                 waiting.append(index)
                 continue
             finding = _finding(job)
+            runs = is_measured and can_be_measured(requests[index].target) and not finding.error
+            program = job.result() if runs else None
             del job  # with its result, which may be large
-            yield index, finding
+            yield index, finding, program
     finally:
         for job in running.values():
             job.cancel()
@@ -372,17 +346,50 @@ def _close(progress: Progress, findings: Mapping[Variant, VariantResult]) -> Non
     progress.close(f"{counted(len(findings), 'variant')}{f', {failed} failed' if failed else ''}.")
 
 
-def _table(variants: Sequence[Variant], findings: Mapping[Variant, VariantResult]) -> pd.DataFrame:
+def _check_measured(variants: Sequence[Variant], repeat: int) -> None:
+    check_repeat(repeat)
+    count = sum(can_be_measured(target) for target, _ in variants)
+    if count > _MOST_MEASURED:
+        raise ParameterError(
+            f"{count} variants can run here, but a sweep measures at most {_MOST_MEASURED}. Sweep without measure=True, and"
+            " measure the best ones."
+        )
+
+
+def _add_times(
+    findings: dict[Variant, VariantResult], programs: Mapping[Variant, CompiledProgram], repeat: int
+) -> None:
+    """Adds the measured times to the rows."""
+    durations = measured_durations(list(programs.values()), repeat) if programs else {}
+    for variant, finding in findings.items():
+        if finding.error:
+            continue
+        program = programs.get(variant)
+        times = _NOT_ATTACHED if program is None else durations[id(program)]
+        numbers: tuple[Number, ...] = (times, times) if isinstance(times, Unavailable) else (
+            statistics.median(times), interquartile_range(times),
+        )  # fmt: skip
+        measured = dict(zip(MEASURED, numbers, strict=True))
+        findings[variant] = dataclasses.replace(finding, numbers={**finding.numbers, **measured})
+
+
+def _table(
+    variants: Sequence[Variant], findings: Mapping[Variant, VariantResult], measured: Sequence[str] = ()
+) -> pd.DataFrame:
     done = [variant for variant in variants if variant in findings]
     flags = list(dict.fromkeys(name for _, options in variants for name in options.as_dict()))
-    kinds: dict[str, Kind] = {"target": "text", **dict.fromkeys(flags, "object"), **dict.fromkeys(NUMBERS, "float")}
+    kinds: dict[str, Kind] = {
+        "target": "text",
+        **dict.fromkeys(flags, "object"),
+        **dict.fromkeys((*measured, *NUMBERS), "float"),
+    }
     kinds |= {"error": "text", "warnings": "text", UNKNOWN: "reasons"}
-    return make_table(kinds, (_row(variant, flags, findings[variant]) for variant in done))
+    return make_table(kinds, (_row(variant, flags, findings[variant], (*measured, *NUMBERS)) for variant in done))
 
 
-def _row(variant: Variant, flags: Sequence[str], finding: VariantResult) -> list[object]:
+def _row(variant: Variant, flags: Sequence[str], finding: VariantResult, columns: Sequence[str]) -> list[object]:
     target, options = variant
     values = options.as_dict()
     absent = None if finding.error else _OLD_ROW
-    numbers = (finding.numbers.get(name, absent) for name in NUMBERS)
+    numbers = (finding.numbers.get(name, absent) for name in columns)
     return [str(target), *(values.get(f, DEFAULT) for f in flags), *numbers, finding.error, "\n".join(finding.warnings)]

@@ -11,6 +11,7 @@ from inspector.analysis.cost import stats
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import roofline
 from inspector.compilation.compiled import Built, CompiledProgram
+from inspector.compilation.target import Target
 from inspector.errors import About, ModuleError, Partial, Unavailable, missing
 from inspector.platforms import Peak
 from inspector.stages.compiled import collectives_of, instruction_costs
@@ -102,7 +103,7 @@ def compare(
       ParameterError: there is nothing to compare, an argument is not a compiled program, or `repeat` is too small.
     """
     stats.check_compiled(compiled)
-    times = _measured(compiled, repeat) if measure else None
+    times = measured_durations(compiled, repeat) if measure else None
     return stats.compare(
         *compiled,
         names=names,
@@ -110,13 +111,22 @@ def compare(
     )
 
 
-def _measured(programs: Sequence[CompiledProgram], repeat: int) -> dict[int, tuple[float, ...] | Unavailable]:
-    """Returns the durations of executions of each program, by its `id`, those of the others in turns."""
+def can_be_measured(target: Target) -> bool:
+    """Reports whether programs for a target can run on this machine with this version of JAX."""
+    return not (target.is_absent or target.jax)
+
+
+def measured_durations(programs: Sequence[CompiledProgram], repeat: int) -> dict[int, tuple[float, ...] | Unavailable]:
+    """Returns the durations of executions in seconds by the `id` of the program. The programs take turns.
+
+    Raises:
+      ParameterError: `repeat` is too small.
+    """
     from inspector.engines.choice import engine_for
     from inspector.execution.interleaved import check_repeat, run_interleaved
 
     check_repeat(repeat)
-    absent = [each for each in programs if each.target.is_absent or each.target.jax]
+    absent = [each for each in programs if not can_be_measured(each.target)]
     present = [each for each in dict(zip(map(id, programs), programs, strict=True)).values() if each not in absent]
     engines = [engine_for(None, each.program, each.target) for each in present]
     durations = run_interleaved(present, engines, repeat=repeat)

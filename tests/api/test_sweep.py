@@ -40,6 +40,7 @@ from inspector.errors import (
     WorkerLostError,
 )
 from inspector.stages.lowered import Lowered, compile_request
+from tests.absent import needs_tpu
 from tests.conftest import ROOT
 
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
@@ -550,3 +551,31 @@ def test_a_file_that_cannot_be_written_any_more_ends_no_sweep(
     Ledger(ledger, lowered)
     monkeypatch.setattr(os, "fsync", full)
     assert list(sweep(lowered, GRID, "cpu", engine, path=ledger)["error"]) == [""] * 4
+
+
+def test_variants_that_can_run_are_measured_in_turns(tmp_path: Path) -> None:
+    def loop(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 50, lambda _, c: jnp.tanh(c @ c), x)
+
+    program = inspector.lower(loop, jax.ShapeDtypeStruct((16, 16), jnp.float32))
+    grid = {"xla_cpu_enable_fast_math": [None, True]}
+    path = tmp_path / "rows.jsonl"
+    inspector.sweep(program, grid, ["cpu:1"], path=path)
+    table = inspector.sweep(program, grid, ["cpu:1"], path=path, measure=True, repeat=6)
+    assert list(table.columns[2:5]) == ["measured_s", "measured_spread_s", "estimated_s"]
+    assert (table["measured_s"] > 0).all()
+    assert (table["measured_spread_s"] >= 0).all()
+    assert "measured_s" not in inspector.sweep(program, grid, ["cpu:1"], path=path)
+    with pytest.raises(ParameterError, match="at least 6"):
+        inspector.sweep(program, grid, measure=True, repeat=2)
+    many = {"xla_cpu_parallel_codegen_split_count": list(range(1, 66))}
+    with pytest.raises(ParameterError, match="65 variants can run here, but a sweep measures at most 64"):
+        inspector.sweep(program, many, ["cpu:1"], measure=True)
+
+
+@needs_tpu
+def test_variants_that_cannot_run_state_why_they_have_no_measured_time() -> None:
+    program = inspector.lower(lambda x: x + 1, jax.ShapeDtypeStruct((16,), jnp.float32), platform="tpu")
+    table = inspector.sweep(program, None, ["tpu:v5e:1x1"], measure=True)
+    assert table["measured_s"].isna().all()
+    assert "measured_s, measured_spread_s: the target is not attached" in table["unknown"].iloc[0]
