@@ -10,7 +10,7 @@ analysis, which also counts a whole tile for each row of a gather or slice, unli
 
 XLA counts -1 for unknown costs. A sum that leaves out unknown parts is `AtLeast` the rest. A Pallas kernel for a TPU has
 the cost of its body and of its block copies (`compilation/kernel_walk.py`), or else the cost that its author declares
-(`cost_estimate`).
+(`cost_estimate`). Calls of linear algebra libraries count by formulas (`compilation/library_costs.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from inspector.compilation.kernel_costs import KernelBody, body_of, declared_numbers, doubts_of, with_doubts
+from inspector.compilation.library_costs import library_flops
 from inspector.compilation.real_operations import counted_otherwise, real_operations
 from inspector.errors import AtLeast, Missing, Partial, Unavailable, missing, partial
 from inspector.errors import total as sum_of
@@ -54,6 +55,8 @@ _MARKS = frozenset({
     "AllocateBuffer", "AssumeGatherIndicesInBound", "AsyncCollectiveDone", "AsyncCollectiveStart", "ConcatBitcast",
     "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding",
 })  # fmt: skip
+
+_GPU_KERNELS = frozenset({"__gpu$xla.gpu.triton", "mosaic_gpu", "mosaic_gpu_v2"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -382,10 +385,18 @@ def _single_cost(
             return _kernel_cost(instruction, counts, body, declared or (0.0, 0.0, 0.0))
         if declared is not None:
             return InstructionCost(*declared, declared[-1])
+        if (flops := library_flops(instruction)) is not None:
+            shapes = (*(operand.shape for operand in instruction.operands), instruction.shape)
+            accessed = float(sum(leaf.byte_size for shape in shapes for leaf in shape.leaves))
+            return InstructionCost(flops, 0.0, accessed, accessed)
     if isinstance(counts, Unavailable):
         return InstructionCost(counts, counts, counts, counts)
     if counts.get("flops", 0.0) < 0 and instruction.opcode == "custom-call":
-        unknown = Unavailable(f"XLA reports no cost for a call to {instruction.custom_call_target!r}")
+        target = instruction.custom_call_target
+        why = (
+            "; JAX does not pass the cost_estimate of a Pallas kernel for GPUs to XLA" if target in _GPU_KERNELS else ""
+        )
+        unknown = Unavailable(f"XLA reports no cost for a call to {target!r}{why}")
         return InstructionCost(unknown, unknown, unknown, unknown)
     moved, main, host = _bytes(instruction, counts, touched_bytes)
     flops, transcendentals = _fused(calls, operations, counts.get("transcendentals", 0.0))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from inspector.compilation.cost import InstructionCost
 from inspector.compilation.kernel_costs import KERNEL
+from inspector.compilation.library_costs import LIBRARIES
 from inspector.errors import Unavailable
 from inspector.hlo.backend_config import product_precision
 from inspector.hlo.fused_instructions import Fused
@@ -22,7 +23,7 @@ from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak
 
 _PRODUCTS = frozenset({"dot", "convolution", "ragged-dot"})
-_CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul", KERNEL)
+_CALLED_PRODUCTS = ("__cudnn$conv", "__cublas$gemm", "__cublas$lt$matmul", KERNEL, *LIBRARIES)
 _PARTS_PASSES = (1, 3, 6)  # products of bf16 parts by precision: default, high, highest
 _HIGHEST = 2
 _PRECISIONS = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": _HIGHEST}
@@ -49,7 +50,7 @@ class Algorithm:
 
 
 def products(module: Module) -> Fused:
-    """Returns the matrix products of a module, including library calls and Pallas kernels for TPUs."""
+    """Returns the matrix products of a module, including calls of linear algebra libraries and Pallas kernels for TPUs."""
     return Fused(module, [*module.columns.rows_of(_PRODUCTS.__contains__), *module.calls_to(_CALLED_PRODUCTS)])
 
 
@@ -84,6 +85,9 @@ def product_flops(
     cost = costs[product.name]
     if cost.body is not None:
         return [(_by_type(kind, precision, peak), flops) for kind, precision, flops in cost.body.products]
+    if product.custom_call_target.startswith(LIBRARIES):
+        kind = product.operands[0].shape.element_type
+        return [(_by_type(_COMPLEX.get(kind, kind), _HIGHEST, peak), cost.flops)]
     if product.custom_call_target != KERNEL:
         return [(algorithm_of(product, peak), cost.flops)]
     fastest = max(peak.flops_per_s, key=lambda name: peak.flops_per_s[name])
@@ -142,6 +146,10 @@ def _by_type(kind: str, precision: int, peak: Peak) -> Algorithm | Unavailable:
         return Algorithm(name)
     if name in ("f8", "f16", "f64") and "bf16" in peaks:  # wider than bf16, or converted to it first
         return Algorithm("bf16", doubt=f"the {peak.chip} has no known peak for {kind}")
+    if name == "f64" and "f32" in peaks:
+        return Algorithm(
+            "f32", 2, doubt=f"the {peak.chip} has no known peak for f64, which is assumed to take twice the time"
+        )
     return Algorithm("f32") if name == "bf16" and "f32" in peaks else _no_peak(kind, peak)
 
 

@@ -30,6 +30,7 @@ from typing import Literal
 from inspector.analysis.cost.dot_algorithms import Algorithm, product_flops
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.compilation.cost import InstructionCost
+from inspector.compilation.library_costs import TOP_K
 from inspector.errors import About, Missing, Unavailable, missing
 from inspector.hlo.backend_config import estimated_cycles
 from inspector.hlo.fused_instructions import Fused
@@ -174,7 +175,11 @@ def _computed(
     transforms = _per_s(peak.transforms)
     if rest > 0 and kernel.opcode == "fft" and transforms:
         units["Fourier transforms"] = rest / transforms
-    elif rest > 0 and kernel.opcode == "sort" and (comparisons := _comparison_rate(kernel, peak)) is not None:
+    elif (
+        rest > 0
+        and (kernel.opcode == "sort" or kernel.custom_call_target == TOP_K)
+        and (comparisons := _comparison_rate(kernel, peak)) is not None
+    ):
         units["comparisons"] = _comparisons(kernel) / comparisons.per_s
     elif rest > 0:
         units["vector unit"] = rest / (_per_s(peak.vector) or max(peak.flops_per_s.values()))
@@ -189,7 +194,12 @@ def _computed(
 
 def _comparison_rate(sort: Instruction, peak: Peak) -> Rate | None:
     """Returns the rate of a sort's comparisons; None if it is unknown."""
-    is_direct = not sort.shape.is_tuple and sort.to_apply is not None and _is_comparison(sort.to_apply.root)
+    is_direct = (
+        sort.opcode == "sort"
+        and not sort.shape.is_tuple
+        and sort.to_apply is not None
+        and _is_comparison(sort.to_apply.root)
+    )
     rate = peak.direct_comparisons if is_direct else peak.comparisons
     return None if isinstance(rate, Unavailable) else rate
 
@@ -200,7 +210,9 @@ def _is_comparison(root: Instruction) -> bool:
 
 
 def _comparisons(sort: Instruction) -> float:
-    """Returns n log2 n for each sorted array and each row of n values."""
+    """Returns n log2 n for each sorted array and each row of n values; one for each element of a `TopK`."""
+    if sort.custom_call_target == TOP_K:
+        return float(math.prod(sort.operands[0].shape.dimensions))
     (dimension,) = sort.proto.dimensions or (0,)
     arrays = sort.shape.leaves
     return sum(math.prod(a.dimensions) * math.log2(max(2, a.dimensions[dimension])) for a in arrays)

@@ -298,7 +298,7 @@ def test_sums_over_shared_properties_count_each_kernel_once(by: Any) -> None:
         with jax.named_scope("first"):
             y = jnp.tanh(x @ w)
         with jax.named_scope("second"):
-            return jnp.sum(jnp.linalg.cholesky(y @ y.T + jnp.eye(N)))
+            return jnp.sum(jax.lax.linalg.tridiagonal_solve(y[0], y[1], y[2], y))  # a call of unknown cost
 
     a = np.ones((N, N), np.float32)
     roof = inspector.lower(jax.grad(loss), a, a).compile(engine=InlineEngine()).roofline(ROOFS)
