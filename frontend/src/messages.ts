@@ -920,6 +920,7 @@ export interface FlagRow {
   outcome: string;
   words: string;
   warning: string;
+  measured_s: number | null;
   estimated_s: number | null;
   exposed_s: number | null;
   peak_bytes: number | null;
@@ -946,6 +947,7 @@ export interface Scan {
   left: number;
   left_out: string;
   machine_code: boolean;
+  measure: boolean;
 }
 
 export interface ScanRequest {
@@ -954,6 +956,7 @@ export interface ScanRequest {
   do: "start" | "resume" | "stop";
   time_limit_s: number;
   machine_code: boolean;
+  measure: boolean;
 }
 
 export interface ScanAddRequest {

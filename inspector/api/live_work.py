@@ -149,7 +149,7 @@ class LiveWork(Work):
 
         return scan(
             lowered, target=target, options=options, time_limit_s=limits.time_limit_s,
-            machine_code=limits.machine_code, show_progress=False,
+            machine_code=limits.machine_code, measure=limits.measure, show_progress=False,
         )  # fmt: skip
 
 

@@ -118,10 +118,11 @@ class Work(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """The time limit of a scan in seconds, and whether it compiles to machine code."""
+    """The time limit of a scan in seconds, and whether it compiles to machine code and measures the programs that differ."""
 
     time_limit_s: float
     machine_code: bool
+    measure: bool = False
 
 
 class FlagEffect(Protocol):

@@ -67,8 +67,10 @@ class Scanned:
         self.scans.append(FakeScan())
         return self.scans[-1]
 
-    def ask(self, do: str) -> None:
-        self.mail.send({"type": "scan", "variant": 0, "do": do, "time_limit_s": 30.0, "machine_code": False})
+    def ask(self, do: str, *, measure: bool = False) -> None:
+        self.mail.send(
+            {"type": "scan", "variant": 0, "do": do, "time_limit_s": 30.0, "machine_code": False, "measure": measure}
+        )
 
     def until(self, what: Callable[[], Any], limit_s: float = 20) -> Any:
         deadline = time.monotonic() + limit_s
@@ -83,6 +85,21 @@ def scanned() -> Any:
     made = Scanned()
     yield made
     made.explorer.close()
+
+
+def test_measured_times_are_sent_if_the_scan_measures(scanned: Scanned) -> None:
+    scanned.ask("start", measure=True)
+    scanned.until(lambda: scanned.mail.of("scan", state="running"))
+    assert scanned.asked[0][2].measure
+    scan = scanned.scans[0]
+    scan.ranked = [
+        effect("xla_a", True, "hlo", "1 fusion split", measured_s=-0.25),
+        effect("xla_b", True, "hlo", "2 kernels"),
+    ]
+    scan.resolve(None)
+    found = scanned.until(lambda: scanned.mail.of("scan", state="done"))[0]
+    assert found["measure"]
+    assert [row["measured_s"] for row in found["rows"]] == [-0.25, None]
 
 
 def test_the_progress_of_a_scan_is_sent(scanned: Scanned) -> None:

@@ -5,10 +5,17 @@ import { h } from "../lib/dom.ts";
 import { formatDelta, type Unit } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 
-type Column = "estimated_s" | "exposed_s" | "peak_bytes" | "flops" | "bytes_accessed" | "kernels" | "collectives";
+type Column =
+  "measured_s" | "estimated_s" | "exposed_s" | "peak_bytes" | "flops" | "bytes_accessed" | "kernels" | "collectives";
 
 const COLUMNS: readonly { column: Column; text: string; title: string; unit: Unit }[] = [
-  { column: "estimated_s", text: "time", title: "Estimated time of an execution", unit: "seconds" },
+  {
+    column: "measured_s",
+    text: "measured",
+    title: "Median measured time of an execution, in turns with the others",
+    unit: "seconds",
+  },
+  { column: "estimated_s", text: "estimated", title: "Estimated time of an execution", unit: "seconds" },
   {
     column: "exposed_s",
     text: "exposed",
@@ -33,14 +40,15 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 export function flagTable(scan: messages.Scan, add: (row: messages.FlagRow) => void): HTMLElement {
+  const columns = COLUMNS.filter(({ column }) => column !== "measured_s" || scan.measure);
   const head = [
     h("th", { scope: "col" }),
     h("th", { scope: "col" }, "flag"),
     h("th", { scope: "col" }, "effect"),
     h("th", { scope: "col" }, "details"),
-    ...COLUMNS.map(({ text, title }) => h("th", { scope: "col", class: "insp-number", title }, text)),
+    ...columns.map(({ text, title }) => h("th", { scope: "col", class: "insp-number", title }, text)),
   ];
-  const rows = scan.rows.map((row) => rowOf(row, add));
+  const rows = scan.rows.map((row) => rowOf(row, columns, add));
   return h(
     "table",
     { class: "insp-table insp-flag-table" },
@@ -49,7 +57,7 @@ export function flagTable(scan: messages.Scan, add: (row: messages.FlagRow) => v
   );
 }
 
-function rowOf(row: messages.FlagRow, add: (row: messages.FlagRow) => void): HTMLElement {
+function rowOf(row: messages.FlagRow, columns: typeof COLUMNS, add: (row: messages.FlagRow) => void): HTMLElement {
   const name = `${row.flag}=${row.value}`;
   const isBad = ["refused", "crashed", "timed out"].includes(row.outcome);
   return h(
@@ -63,7 +71,7 @@ function rowOf(row: messages.FlagRow, add: (row: messages.FlagRow) => void): HTM
     h("th", { scope: "row", title: row.warning || name }, h("code", {}, name)),
     h("td", { title: OUTCOMES[row.outcome] ?? "" }, h("span", { class: "insp-tag" }, row.outcome)),
     h("td", { class: "insp-flag-words", title: row.words }, row.words),
-    ...COLUMNS.map(({ column, unit }) => deltaCell(row[column], unit, row.unknown)),
+    ...columns.map(({ column, unit }) => deltaCell(row[column] ?? null, unit, row.unknown)),
   );
 }
 

@@ -9,6 +9,7 @@ import { type BuildForm, buildForm } from "./buildform.ts";
 import { flagTable } from "./flagtable.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { nameOf, textOf } from "./labels.ts";
+import { notRunnable } from "./runbutton.ts";
 import { clock, empty, failure, spinner } from "./states.ts";
 import "../styles/options.css";
 
@@ -37,6 +38,8 @@ class OptionsPane implements Pane {
     "aria-label": "Time limit in seconds",
   });
   private readonly code = h("input", { type: "checkbox" });
+  private readonly measure = h("input", { type: "checkbox" });
+  private readonly measuring = h("label", { class: "insp-field" }, this.measure, "Measure");
   private readonly start = h("button", { type: "button", class: "insp-button insp-button-main" });
   private readonly again = h(
     "button",
@@ -71,6 +74,7 @@ class OptionsPane implements Pane {
         this.again,
         h("label", { class: "insp-field", title }, "Time limit", this.limit, "s"),
         h("label", { class: "insp-field", title: codeTitle }, this.code, "Include machine code"),
+        this.measuring,
         this.said,
       ),
       this.bar,
@@ -115,6 +119,11 @@ class OptionsPane implements Pane {
     this.again.hidden = isRunning || !scan;
     this.again.disabled = this.limit.disabled = this.code.disabled = isRunning || isAlone;
     if (isAlone) this.limit.disabled = this.code.disabled = true;
+    const reason = notRunnable(this.context, variant);
+    this.measure.disabled = this.code.disabled || reason !== "";
+    this.measuring.title = reason
+      ? `Cannot be measured: ${reason}`
+      : "Also runs the programs that differ, in turns, after all compiles. Includes machine code";
     this.bar.hidden = !isRunning;
     update(this.bar, { max: String(scan?.total || 1), value: String(scan?.done ?? 0) });
     fill(this.said, ...this.status(variant, scan));
@@ -174,7 +183,9 @@ class OptionsPane implements Pane {
     if (local.active === null) return;
     const time_limit_s = Math.max(1, Number(this.limit.value) || LIMIT_S);
     this.limit.value = String(time_limit_s);
-    synced.send({ type: "scan", variant: local.active, do: action, time_limit_s, machine_code: this.code.checked });
+    const measure = this.measure.checked && !this.measure.disabled;
+    const machine_code = this.code.checked;
+    synced.send({ type: "scan", variant: local.active, do: action, time_limit_s, machine_code, measure });
   }
 }
 

@@ -37,6 +37,7 @@ class FlagRow(TypedDict):
     outcome: str
     words: str
     warning: str
+    measured_s: float | None
     estimated_s: float | None
     exposed_s: float | None
     peak_bytes: float | None
@@ -58,6 +59,7 @@ class Scan(TypedDict):
       left: number of values that were not tried, once the scan has ended.
       left_out: the reasons why other flags are not tried.
       machine_code: whether the scan compiles to machine code.
+      measure: whether the scan also runs the programs that differ, so that rows have a `measured_s`.
     """
 
     type: Literal["scan"]
@@ -75,6 +77,7 @@ class Scan(TypedDict):
     left: int
     left_out: str
     machine_code: bool
+    measure: bool
 
 
 class ScanRequest(TypedDict):
@@ -85,6 +88,7 @@ class ScanRequest(TypedDict):
     do: Literal["start", "resume", "stop"]
     time_limit_s: float
     machine_code: bool
+    measure: bool
 
 
 class ScanAddRequest(TypedDict):
@@ -198,7 +202,7 @@ class OptionsPane(Pane):
 
     def _scan(self, request: ScanRequest) -> None:
         variant = self.context.variant(request["variant"])
-        limits = ScanLimits(request["time_limit_s"], request["machine_code"])
+        limits = ScanLimits(request["time_limit_s"], request["machine_code"], request["measure"])
         known = self._scans.get(variant.number)
         try:
             if known is not None and not known.job.done():
@@ -310,6 +314,7 @@ def scan_message(variant: int, job: ScanJob, limits: ScanLimits) -> Scan:
         left=len(job.not_tried) if job.done() else 0,
         left_out=", ".join(others),
         machine_code=limits.machine_code,
+        measure=limits.measure,
     )
 
 
@@ -329,6 +334,7 @@ def _failed(variant: int, error: Exception, limits: ScanLimits) -> Scan:
     return Scan(
         type="scan", variant=variant, state="failed", stage="failed", elapsed_s=0.0, error=messages.error_of(error),
         done=0, total=0, rows=[], count=0, same=[], unknown=[], left=0, left_out="", machine_code=limits.machine_code,
+        measure=limits.measure,
     )  # fmt: skip
 
 
@@ -343,6 +349,7 @@ _CHANGED: Mapping[str, str] = {
 def _row(effect: FlagEffect) -> FlagRow:
     deltas = {name: effect.deltas.get(name, Unavailable("compilation failed")) for name in _DELTAS}
     known = {name: None if isinstance(delta, Unavailable) else float(delta) for name, delta in deltas.items()}
+    measured = effect.deltas.get("measured_s")
     reasons = dict.fromkeys(delta.reason for delta in deltas.values() if isinstance(delta, Unavailable))
     return FlagRow(
         flag=effect.flag,
@@ -350,6 +357,7 @@ def _row(effect: FlagEffect) -> FlagRow:
         outcome=effect.outcome,
         words=effect.error or effect.headline or _CHANGED.get(effect.outcome, ""),
         warning=" ".join(effect.warnings),
+        measured_s=None if measured is None or isinstance(measured, Unavailable) else float(measured),
         estimated_s=known["estimated_s"],
         exposed_s=known["exposed_s"],
         peak_bytes=known["peak_bytes"],
