@@ -16,6 +16,7 @@ STATS_ROW = {
     "key": "temp_bytes",
     "label": "temporaries",
     "unit": "bytes",
+    "group": "memory",
     "value": 8,
     "word": "",
     "reason": None,
@@ -43,7 +44,7 @@ def test_a_right_message_has_no_problem() -> None:
     [
         (
             {"type": "stats", "variant": 0, "rows": [{"key": "x"}]},
-            r"message.rows\[0\] is not StatsRow: missing \['label'",
+            r"message.rows\[0\] is not StatsRow: missing \['group', 'label'",
         ),
         ({"type": "stats", "variant": "0", "rows": []}, "message.variant is '0', expected int"),
         ({"type": "stats", "variant": True, "rows": []}, "message.variant is True, expected int"),
