@@ -64,7 +64,6 @@ _IN_FLIGHT = 64
 MEASURED = ("measured_s", "measured_spread_s")
 """Columns with the measured times, before `NUMBERS`."""
 _MOST_MEASURED = 64
-_NOT_ATTACHED = Unavailable("the target is not attached")
 _OLD_ROW = Unavailable("an older version of inspector wrote this row", "Delete the file to compile it again")
 
 _log = logging.getLogger(__name__)
@@ -147,12 +146,13 @@ def sweep(
                     if ledger is not None:
                         _write(ledger, request, finding)
                     progress.update(len(findings), f"{request.target} {request.options}")
+            if programs is not None:
+                progress.update(len(findings), "measuring")
+                _add_times(findings, programs, repeat)
         except KeyboardInterrupt as e:
             progress.close(f"Stopped after {len(findings)} of {counted(len(variants), 'variant')}.")
             raise SweepInterrupt(_table(variants, findings), len(variants), is_kept=ledger is not None) from e
         _close(progress, findings)
-    if programs is not None:
-        _add_times(findings, programs, repeat)
     return _table(variants, findings, MEASURED if measure else ())
 
 
@@ -356,6 +356,10 @@ def _check_measured(variants: Sequence[Variant], repeat: int) -> None:
         )
 
 
+def _cannot_run(target: Target) -> Unavailable:
+    return Unavailable(f"{target} is for another JAX" if target.jax else "the target is not attached")
+
+
 def _add_times(
     findings: dict[Variant, VariantResult], programs: Mapping[Variant, CompiledProgram], repeat: int
 ) -> None:
@@ -365,7 +369,7 @@ def _add_times(
         if finding.error:
             continue
         program = programs.get(variant)
-        times = _NOT_ATTACHED if program is None else durations[id(program)]
+        times = _cannot_run(variant[0]) if program is None else durations[id(program)]
         numbers: tuple[Number, ...] = (times, times) if isinstance(times, Unavailable) else (
             statistics.median(times), interquartile_range(times),
         )  # fmt: skip

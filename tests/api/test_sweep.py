@@ -579,3 +579,14 @@ def test_variants_that_cannot_run_state_why_they_have_no_measured_time() -> None
     table = inspector.sweep(program, None, ["tpu:v5e:1x1"], measure=True)
     assert table["measured_s"].isna().all()
     assert "measured_s, measured_spread_s: the target is not attached" in table["unknown"].iloc[0]
+
+
+def test_ctrl_c_while_measuring_keeps_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("inspector.api.sweep.measured_durations", interrupted)
+    program = inspector.lower(lambda x: x + 1, jax.ShapeDtypeStruct((16,), jnp.float32))
+    with pytest.raises(SweepInterrupt) as caught:
+        inspector.sweep(program, None, ["cpu:1"], measure=True)
+    assert list(caught.value.rows["target"]) == ["cpu:1"]
