@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from inspector.analysis.profile.profile import Profile
 
 Subject = Literal["memory", "time", "place", "communication", "donations"]
-"""What a part of a headline is about: "place" is the scope or line that takes most of the time."""
+"""The subjects of a headline's parts; "place" is the scope or line that takes most of the time."""
 
 _LEAST_SHARE = 0.01
 """Smallest share of the peak, or of the time, that is mentioned."""
@@ -30,7 +30,7 @@ class HeadlinePart:
     """One fact of a headline.
 
     Attributes:
-      subject: what it is about.
+      subject: its subject.
       text: the fact.
       details: its source, and what is unknown about it.
       instruction: the instruction that shows it best; "" if there is none.

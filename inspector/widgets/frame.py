@@ -41,7 +41,7 @@ class Frame:
         self._timer.start()
 
     def replace(self, bundle: Mapping[str, Any]) -> bool:
-        """Shows a MIME bundle in place of the frame. Returns False, and does nothing, if the frame is not on the page."""
+        """Replaces the frame with a MIME bundle. Returns False, and does nothing, if the frame is not on the page."""
         return self._finish(bundle)
 
     def _show(self) -> None:

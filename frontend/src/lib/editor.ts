@@ -227,7 +227,7 @@ function folding(document: TextDocument): Extension {
   });
 }
 
-/** Returns the text in place of folded lines. */
+/** Returns the text that stands for folded lines. */
 function foldedText(state: EditorState, { from, to }: { from: number; to: number }): string {
   const [first, last] = [state.doc.lineAt(from), state.doc.lineAt(to)];
   const count = last.number - first.number;

@@ -42,6 +42,13 @@ export class TextPane implements Pane {
   );
   private readonly ends: (() => void)[];
   private readonly places = new ScrollPlaces();
+  /** Called once when the text comes on screen. */
+  private onSight = (): void => {};
+  private readonly sights = new IntersectionObserver((entries) => {
+    if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
+    this.sights.disconnect();
+    requestAnimationFrame(() => requestAnimationFrame(() => this.onSight())); // after the lines are measured
+  });
   private readonly resizes = new ResizeObserver(() => this.onResize());
   private isPlain = false;
   private hasSize = false;
@@ -96,6 +103,7 @@ export class TextPane implements Pane {
   destroy(): void {
     this.ends.forEach((end) => end());
     this.resizes.disconnect();
+    this.sights.disconnect();
     this.clear();
   }
 
@@ -270,8 +278,26 @@ export class TextPane implements Pane {
       this.matches.targets().length
     )
       return;
-    revealLine(this.own!.view, line, "top");
+    this.begin(document, line, "top");
     if (this.name === "optimized") requestAnimationFrame(() => this.goToSlowest(document));
+  }
+
+  /** Scrolls to a line, and again when the text first comes on screen: before, the heights of its lines are not known. */
+  private begin(document: TextDocument, line: number, place: "middle" | "top"): void {
+    const reveal = (): void => {
+      if (this.own?.document === document) revealLine(this.own.view, line, place);
+    };
+    reveal();
+    this.sights.disconnect();
+    this.onSight = () => {
+      if (!this.context.local.selection) reveal();
+    };
+    if (!this.isOnScreen()) this.sights.observe(this.body);
+  }
+
+  private isOnScreen(): boolean {
+    const { top, bottom } = this.body.getBoundingClientRect();
+    return bottom > 0 && top < window.innerHeight;
   }
 
   /** Scrolls to the slowest kernel once the times are estimated, unless the reader has moved by then. */
@@ -289,7 +315,7 @@ export class TextPane implements Pane {
       this.ends.splice(this.ends.indexOf(stop), 1);
       const isHere = this.own?.document === document && this.drawing.isVisible && scroller.scrollTop === top;
       const line = slowest ? document.lineOfInstruction(slowest.instruction) : -1;
-      if (isHere && line >= 0 && !this.context.local.selection) revealLine(this.own!.view, line);
+      if (isHere && line >= 0 && !this.context.local.selection) this.begin(document, line, "middle");
     });
     this.ends.push(stop);
   }

@@ -56,7 +56,7 @@ class Donation:
 
     @property
     def status(self) -> str:
-        """What happens to the buffer, in a few words."""
+        """The use of the buffer, in a few words."""
         if self.output is not None:
             return f"reused by {self.output}"
         return "donated, not reused" if self.argument.donated else "not donated"
@@ -123,7 +123,7 @@ DONATION_COLUMNS: TableDescription[Donation] = TableDescription(
     TableColumn("memory", "text", lambda d: d.memory or None, "memory", "Memory space of the argument", views=("data_frame", "pane")),
     TableColumn("donated", "bool", lambda d: d.argument.donated),
     TableColumn("output", "text", lambda d: d.output),
-    TableColumn("status", "text", lambda d: d.status, "buffer", "What happens to the argument's buffer", views=("pane",)),
+    TableColumn("status", "text", lambda d: d.status, "buffer", "Use of the argument's buffer", views=("pane",)),
     TableColumn("reason", "text", lambda d: d.reason or None),
     TableColumn("candidate", "text", lambda d: d.candidate),
     TableColumn(

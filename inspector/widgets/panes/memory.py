@@ -146,7 +146,7 @@ def _message(
     rows = [*donations]
     return MemoryTimeline(
         type="memory", variant=variant.number, rooms=rooms, note=note,
-        unused=[*unused] or [str(each.argument) for each in rows if each.is_unused],
+        unused=[*unused],
         donation_columns=heads_of(DONATION_COLUMNS),
         donations=[DonationRow(cells=cells_of(DONATION_COLUMNS, row)) for row in rows[:_MOST]],
     )  # fmt: skip
