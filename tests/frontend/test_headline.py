@@ -14,6 +14,8 @@ from inspector.widgets.panes import roofline
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
 
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
 NONE = Unavailable("none")
 ROOFS = Peak("toy", {"f32": 1e9}, 1e9, 1 << 30, NONE, NONE, "this test")
 
