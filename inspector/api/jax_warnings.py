@@ -17,11 +17,16 @@ def noted_warnings(notes: list[str]) -> Iterator[None]:
     Args:
       notes: receives the texts of JAX's warnings, without repetitions, when the context ends.
     """
-    folders = tuple(f"{folder}{os.sep}" for name in ("jax", "jaxlib") for folder in packages.folders(name))
+    folders: tuple[str, ...] = tuple(
+        f"{folder}{os.sep}" for name in ("jax", "jaxlib") for folder in packages.folders(name)
+    )
     others: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
             yield
+    except BaseException:
+        folders = ()  # there will be no Explorer with notes
+        raise
     finally:
         for each in caught:
             if each.filename.startswith(folders):

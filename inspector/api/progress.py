@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
+
+from inspector.support.ipython import notebook_shell
 
 _BAR_COLUMNS = 30
 
@@ -92,6 +94,4 @@ def background_progress(total: int, stop: Callable[[], object]) -> Progress:
 
 def in_notebook() -> bool:
     """Reports whether a notebook kernel shows the output of this process."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and getattr(shell, "kernel", None) is not None
+    return notebook_shell() is not None

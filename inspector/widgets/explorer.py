@@ -27,6 +27,7 @@ from inspector.stages.estimates import compare
 from inspector.stages.lowered import Lowered
 from inspector.stages.retraces import Retraces
 from inspector.support import files, memory_release
+from inspector.support.ipython import is_batch
 from inspector.support.notebook import short
 from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
@@ -38,7 +39,6 @@ from inspector.widgets.lowerings import Lowerings
 from inspector.widgets.panes.registry import offered
 from inspector.widgets.saving.explorations import record, restore
 from inspector.widgets.saving.recorder import Recorder
-from inspector.widgets.saving.stored_output import is_batch
 from inspector.widgets.threads import Threads, remaining
 from inspector.widgets.variants import OptionsLike, Variant
 from inspector.widgets.work import Work

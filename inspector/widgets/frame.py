@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import html
-import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from inspector.support.ipython import is_batch, notebook_shell
 
 _AFTER_S = 0.1
 """A function that is traced faster needs no frame."""
@@ -42,7 +43,14 @@ class Frame:
 
     def replace(self, bundle: Mapping[str, Any]) -> bool:
         """Replaces the frame with a MIME bundle. Returns False, and does nothing, if the frame is not on the page."""
-        return self._finish(bundle)
+        with self._lock:
+            was_shown, self._is_over = self._is_shown and not self._is_over, True
+        self._timer.cancel()
+        with contextlib.suppress(ValueError):  # a second end
+            self._shell.events.unregister("post_run_cell", self.end)
+        if was_shown:
+            self._send(bundle, update=True)
+        return was_shown
 
     def _show(self) -> None:
         with self._lock:
@@ -53,17 +61,7 @@ class Frame:
 
     def end(self, *_: object) -> None:
         """Empties the output, which cannot be removed without the cell's other outputs."""
-        self._finish({"text/plain": "", "text/html": ""})
-
-    def _finish(self, bundle: Mapping[str, Any]) -> bool:
-        with self._lock:
-            was_shown, self._is_over = self._is_shown and not self._is_over, True
-        self._timer.cancel()
-        with contextlib.suppress(ValueError):  # a second end
-            self._shell.events.unregister("post_run_cell", self.end)
-        if was_shown:
-            self._send(bundle, update=True)
-        return was_shown
+        self.replace({"text/plain": "", "text/html": ""})
 
     def _send(self, bundle: Mapping[str, Any], **kwargs: Any) -> None:
         self._publish(bundle, transient={"display_id": self._id}, **kwargs)
@@ -79,7 +77,7 @@ def frame(name: str) -> Iterator[Frame | None]:
     Yields:
       The frame; None outside of notebooks.
     """
-    shell = _interactive_shell()
+    shell = None if is_batch() else notebook_shell()
     started = None if shell is None else Frame(shell, name)
     if started is not None:
         started.start()
@@ -89,14 +87,6 @@ def frame(name: str) -> Iterator[Frame | None]:
         if started is not None:
             started.end()
         raise
-
-
-def _interactive_shell() -> Any:
-    """Returns the shell of a notebook whose user watches; None elsewhere, such as in nbconvert."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    kernel = getattr(shell, "kernel", None)
-    return shell if kernel is not None and getattr(kernel, "_allow_stdin", True) else None
 
 
 def _html(name: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.api.jax_warnings import noted_warnings
 from inspector.widgets import frame as frames
 from inspector.widgets.frame import Frame, frame
 from tests.widgets.test_run import until
@@ -43,7 +46,7 @@ class Shell:
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     made = Shell()
-    monkeypatch.setattr(frames, "_interactive_shell", lambda: made)
+    monkeypatch.setattr(frames, "notebook_shell", lambda: made)
     return made
 
 
@@ -108,3 +111,16 @@ def test_warnings_of_jax_are_notes_and_others_are_shown(shell: Shell) -> None:
     assert "Some donated buffers were not usable: float32[8]" in note
     explorer.close()
     assert shell.events.callbacks != []  # the cell has not ended
+
+
+def test_a_failed_trace_shows_the_warnings_of_jax() -> None:
+    notes: list[str] = []
+
+    def fail() -> None:
+        with noted_warnings(notes):
+            warnings.warn_explicit("donated", UserWarning, str(Path(jax.__file__).with_name("x.py")), 1)
+            raise ValueError("wrong")
+
+    with pytest.warns(UserWarning, match="donated"), pytest.raises(ValueError, match="wrong"):
+        fail()
+    assert notes == []

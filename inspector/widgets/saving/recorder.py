@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from inspector.support.ipython import is_batch
 from inspector.support.units import format_list
 from inspector.widgets import messages
 from inspector.widgets.app import App
@@ -24,7 +25,7 @@ from inspector.widgets.panes.retraces import retraces_html
 from inspector.widgets.saving.fallback import Details, html_form, text_form
 from inspector.widgets.saving.fallback_collectives import collectives_html
 from inspector.widgets.saving.page import element, page
-from inspector.widgets.saving.stored_output import Bundle, StoredOutput, is_batch
+from inspector.widgets.saving.stored_output import Bundle, StoredOutput
 from inspector.widgets.saving.transcript import SentMessage, Transcript
 from inspector.widgets.threads import Threads
 from inspector.widgets.variants import Variant

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from inspector.support.ipython import notebook_shell
 from inspector.widgets.frame import Frame
 
 Bundle = Mapping[str, Any]
@@ -40,8 +41,8 @@ class StoredOutput:
 
         The widget replaces `frame` if that is on the page.
         """
-        shell = _shell()
-        if shell is None or not hasattr(shell, "kernel"):
+        shell = notebook_shell()
+        if shell is None:
             sys.stdout.write(f"{form['text/plain']}\n")
             return
         # Keeps this publisher, as another cell may capture its outputs when a compile ends.
@@ -57,13 +58,3 @@ class StoredOutput:
         form = self._form() if places else {}
         for publish, name in places:
             publish(form, transient={"display_id": name}, update=True)
-
-
-def is_batch() -> bool:
-    """Reports whether the running cell is executed in batch, as by nbconvert, where no user can answer."""
-    return getattr(getattr(_shell(), "kernel", None), "_allow_stdin", True) is False
-
-
-def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython else None
