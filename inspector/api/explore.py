@@ -83,82 +83,60 @@ def explore(
     from inspector.widgets.frame import frame
 
     with frame(getattr(fun, "__name__", "") or "the program") as waiting:
-        explorer = _explore(
-            fun, args, kwargs, axis_env, target, options, compare, static_argnums, static_argnames, donate_argnums,
-            height_px, compiler_params, interpret, keywords, notes_warnings=waiting is not None,
-        )  # fmt: skip
+        from inspector.engines.shared_engines import begin_workers
+
+        begin_workers()  # first: the first start takes a second, as long as everything below, imports included
+
+        from inspector.api.jax_warnings import noted_warnings
+        from inspector.api.live_work import LiveWork
+        from inspector.api.opened_file import is_module_source, opened_without_compile
+        from inspector.api.suitable_targets import platform_of, suitable_target
+        from inspector.compilation.target import Target
+        from inspector.compilation.tuning import AS_IT_IS, Tuning
+        from inspector.errors import ModuleError
+        from inspector.lowering.keywords import function_keywords
+        from inspector.widgets.explorer import Explorer
+        from inspector.widgets.variants import variants_of
+
+        file_choice: dict[str, Any] = (
+            {} if callable(fun) else {n: keywords.pop(n) for n in ("module", "function", "refine") if n in keywords}
+        )
+        named = function_keywords(fun, args, kwargs, keywords, explore)
+        wanted = variants_of(compare, target)
+        targets = [Target.parse(text) for text in (target, *(text for _, text in wanted if text is not None))]
+        for each in targets:
+            _warm(each)
+        tuning = Tuning.of(compiler_params, interpret=interpret, chip=Target.parse(target).chip)
+        work = LiveWork(fun, args, named, static_argnums, static_argnames, donate_argnums)
+        work = dataclasses.replace(work, choice=file_choice)
+        lowered = None
+        try:
+            notes: list[str] = []
+            with noted_warnings(notes) if waiting is not None else contextlib.nullcontext():
+                lowered = work.lower_for(axis_env, Target.parse(target).platform, tuning)
+            lowered = dataclasses.replace(lowered, notes=(*lowered.notes, *notes))
+        except ModuleError:
+            if not is_module_source(fun):
+                raise
+        if lowered is None or (is_module_source(fun) and _is_only_shown(lowered)):
+            reason = None if lowered is None else lowered.program.no_stablehlo
+            explorer = _explored(opened_without_compile(fun, target, file_choice, reason), options, wanted, height_px)
+            explorer._frame = waiting  # noqa: SLF001 - users have no use for it
+            return explorer
+        explorer = Explorer(
+            lowered,
+            work,
+            options=options,
+            target=suitable_target(lowered, target),
+            tuning=tuning if lowered.kernels else AS_IT_IS,
+            can_lower=bool(args or named) and callable(fun),
+            height_px=height_px,
+            side_by_side=len({platform_of(each) for each in targets}) > 1,
+        )
         explorer._frame = waiting  # noqa: SLF001 - users have no use for it
-    return explorer
-
-
-def _explore(
-    fun: Any,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None,
-    axis_env: AxisEnv | None,
-    target: str | Target,
-    options: Any,
-    compare: Any,
-    static_argnums: int | Iterable[int],
-    static_argnames: str | Iterable[str],
-    donate_argnums: int | Iterable[int],
-    height_px: int | None,
-    compiler_params: CompilerParams | None,
-    interpret: bool,
-    keywords: dict[str, Any],
-    notes_warnings: bool,
-) -> Explorer:
-    from inspector.engines.shared_engines import begin_workers
-
-    begin_workers()  # first: the first start takes a second, as long as everything below, imports included
-
-    from inspector.api.jax_warnings import noted_warnings
-    from inspector.api.live_work import LiveWork
-    from inspector.api.opened_file import is_module_source, opened_without_compile
-    from inspector.api.suitable_targets import platform_of, suitable_target
-    from inspector.compilation.target import Target
-    from inspector.compilation.tuning import AS_IT_IS, Tuning
-    from inspector.errors import ModuleError
-    from inspector.lowering.keywords import function_keywords
-    from inspector.widgets.explorer import Explorer
-    from inspector.widgets.variants import variants_of
-
-    file_choice: dict[str, Any] = (
-        {} if callable(fun) else {n: keywords.pop(n) for n in ("module", "function", "refine") if n in keywords}
-    )
-    named = function_keywords(fun, args, kwargs, keywords, explore)
-    wanted = variants_of(compare, target)
-    targets = [Target.parse(text) for text in (target, *(text for _, text in wanted if text is not None))]
-    for each in targets:
-        _warm(each)
-    tuning = Tuning.of(compiler_params, interpret=interpret, chip=Target.parse(target).chip)
-    work = LiveWork(fun, args, named, static_argnums, static_argnames, donate_argnums)
-    work = dataclasses.replace(work, choice=file_choice)
-    lowered = None
-    try:
-        notes: list[str] = []
-        with noted_warnings(notes) if notes_warnings else contextlib.nullcontext():
-            lowered = work.lower_for(axis_env, Target.parse(target).platform, tuning)
-        lowered = dataclasses.replace(lowered, notes=(*lowered.notes, *notes))
-    except ModuleError:
-        if not is_module_source(fun):
-            raise
-    if lowered is None or (is_module_source(fun) and _is_only_shown(lowered)):
-        reason = None if lowered is None else lowered.program.no_stablehlo
-        return _explored(opened_without_compile(fun, target, file_choice, reason), options, wanted, height_px)
-    explorer = Explorer(
-        lowered,
-        work,
-        options=options,
-        target=suitable_target(lowered, target),
-        tuning=tuning if lowered.kernels else AS_IT_IS,
-        can_lower=bool(args or named) and callable(fun),
-        height_px=height_px,
-        side_by_side=len({platform_of(each) for each in targets}) > 1,
-    )
-    for more_options, more_target in wanted:
-        explorer.add(more_options, None if more_target is None else suitable_target(lowered, more_target))
-    return explorer
+        for more_options, more_target in wanted:
+            explorer.add(more_options, None if more_target is None else suitable_target(lowered, more_target))
+        return explorer
 
 
 def _is_only_shown(lowered: Lowered) -> bool:
