@@ -13,6 +13,7 @@ from inspector.errors import Unavailable
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.support.units import format_bytes, format_seconds
+from tests.absent import needs_tpu
 
 NONE = Unavailable("none")
 ROOFS = Peak("toy", {"f32": 1e9}, 1e9, 1 << 30, NONE, NONE, "this test")
@@ -93,6 +94,7 @@ def test_unused_donations_and_the_devices() -> None:
     assert "x: float32[64, 64]: result[1] of its shape already reuses another argument" in part.details
 
 
+@needs_tpu
 def test_waiting_for_other_devices_is_stated() -> None:
     f = jax.pmap(lambda x: jax.lax.all_gather(x, "i"), axis_name="i")
     program = inspector.lower(f, jax.ShapeDtypeStruct((8, 1 << 20), jnp.float32), platform="tpu").compile(

@@ -38,6 +38,7 @@ from inspector.errors import (
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
 from inspector.toolchain.flags import flag_type, xla_flag_names
+from tests.absent import needs_gpu
 
 PASSES, FUSION = "xla_disable_hlo_passes", "fusion"
 KILLER = "xla_unsupported_crash_on_hlo_pass_noop_change"
@@ -255,6 +256,7 @@ def test_what_cannot_be_measured_is_an_error_before_any_compile(lowered: Lowered
         scan(lowered, [KILLER], target="cpu", measure=1)  # type: ignore[arg-type]
 
 
+@needs_gpu
 def test_differences_in_time_are_those_of_the_rooflines() -> None:
     x = jax.ShapeDtypeStruct((512, 512), jnp.bfloat16)
     lowered = inspector.lower(lambda x, y: jnp.tanh(x @ y) * y, x, x, target="gpu:h100:1")

@@ -24,6 +24,7 @@ from inspector.cli.lab import notebook
 from inspector.cli.program_arguments import ProgramRequest
 from inspector.errors import ParameterError, TargetError
 from inspector.stages.compiled import load_compiled
+from tests.absent import needs_tpu
 from tests.conftest import ROOT
 
 SCRIPT = """
@@ -689,6 +690,7 @@ def test_a_profile_of_a_function(run: Run) -> None:
     assert "kernels" in run(*call, "--by", "opcode", "--top", "1").stdout
 
 
+@needs_tpu
 def test_a_profile_of_a_target_that_cannot_run(run: Run) -> None:
     result = run("profile", "step.py:step", "--args-from", "make_args", "-t", "tpu:v5e:2x2", status=2)
     assert "tpu:v5e:2x2 is not attached" in result.stderr

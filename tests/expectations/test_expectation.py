@@ -343,6 +343,7 @@ def test_time_is_measured_by_a_profile() -> None:
         checks.time(at_most="fast")
 
 
+@needs_tpu
 def test_time_of_a_device_that_is_not_attached_is_an_error() -> None:
     checks = inspector.expect(jnp.sin, jnp.ones(8), target="tpu:v5e:2x2")
     with pytest.raises(TargetError, match="not attached"):

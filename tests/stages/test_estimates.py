@@ -19,6 +19,7 @@ from inspector.errors import About, Missing, ParameterError, Partial, Unavailabl
 from inspector.platforms import Peak
 from inspector.stages.compiled import Compiled
 from inspector.stages.estimates import Estimate, compare, estimate
+from tests.absent import needs_tpu
 
 ROOFS = Peak("mine", {"f32": 1e11}, 1e10, 1 << 30, Unavailable("none"), Unavailable("none"), "made up for this test")
 
@@ -41,6 +42,7 @@ def on_cpu() -> Compiled:
     return inspector.lower(product, x, x).compile(target="cpu")
 
 
+@needs_tpu
 def test_an_estimate_is_the_total_of_the_roofline(on_tpu: Compiled) -> None:
     total = on_tpu.roofline().total
     known = estimate(on_tpu)
@@ -50,6 +52,7 @@ def test_an_estimate_is_the_total_of_the_roofline(on_tpu: Compiled) -> None:
     assert float(known.exposed_s) > 0  # type: ignore[arg-type]
 
 
+@needs_tpu
 def test_a_preview_has_the_estimate_of_its_program(on_tpu: Compiled) -> None:
     assert estimate(Preview.of(on_tpu, 0.1)) == estimate(on_tpu)
 
@@ -70,6 +73,7 @@ def test_differences_of_partly_known_estimates_name_the_unknown_parts() -> None:
     assert change.exposed_s == Unavailable("no links")
 
 
+@needs_tpu
 def test_comparisons_begin_with_estimated_times(on_tpu: Compiled, on_cpu: Compiled) -> None:
     table = compare(on_tpu, on_cpu, names=["tpu", "cpu"], peak=ROOFS)
     assert list(table.index[:3]) == ["estimated_s", "exposed_s", "peak_bytes"]

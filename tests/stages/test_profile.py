@@ -20,6 +20,7 @@ from inspector.errors import ExecutionError, ProfileError, TargetError, Unavaila
 from inspector.execution.profiled_run import run_profiled
 from inspector.stages.compiled import Compiled
 from inspector.stages.measured import profile_of_run
+from tests.absent import needs_tpu
 from tests.xspaces import Plane, arrays, looped, message
 
 
@@ -84,6 +85,7 @@ def test_every_device_has_its_rows() -> None:
     assert sums.loc[reduced[0].name, "total_s"] == pytest.approx(sum(row.total_s for row in reduced))
 
 
+@needs_tpu
 def test_a_device_that_is_not_attached_cannot_be_profiled() -> None:
     compiled = inspector.lower(jnp.sin, np.ones(8, np.float32)).compile(target="tpu:v5e:2x2")
     with pytest.raises(TargetError) as profiled:
