@@ -43,6 +43,8 @@ class Frame:
 
     def replace(self, bundle: Mapping[str, Any]) -> bool:
         """Replaces the frame with a MIME bundle. Returns False, and does nothing, if the frame is not on the page."""
+        if self._shell.display_pub.publish != self._publish:  # another publisher captures the display
+            return False
         with self._lock:
             was_shown, self._is_over = self._is_shown and not self._is_over, True
         self._timer.cancel()

@@ -69,6 +69,14 @@ def test_the_explorer_replaces_the_frame(shell: Shell) -> None:
     assert len(shell.published) == 2
 
 
+def test_a_captured_display_does_not_replace_the_frame(shell: Shell) -> None:
+    waiting = shown(shell)
+    shell.display_pub = Shell()
+    assert not waiting.replace({"text/plain": "explorer"})
+    shell.display_pub = shell
+    assert waiting.replace({"text/plain": "explorer"})
+
+
 def test_a_cell_that_does_not_show_the_explorer_empties_the_frame(shell: Shell) -> None:
     shown(shell)
     for callback in [*shell.events.callbacks]:

@@ -12,6 +12,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ipywidgets
+import ipywidgets.widgets.widget as registry
+
 from inspector.support.ipython import notebook_shell
 from inspector.widgets.frame import Frame
 
@@ -39,7 +42,7 @@ class StoredOutput:
     def display(self, widget: Bundle, form: Bundle, frame: Frame | None = None) -> None:
         """Displays the widget and its current stored form below the running cell; outside a notebook kernel, prints the text.
 
-        The widget replaces `frame` if that is on the page.
+        The widget replaces `frame` if that is on the page and the cell displays the widget itself, not in an `Output`.
         """
         shell = notebook_shell()
         if shell is None:
@@ -47,7 +50,7 @@ class StoredOutput:
             return
         # Keeps this publisher, as another cell may capture its outputs when a compile ends.
         publish, name = shell.display_pub.publish, uuid.uuid4().hex
-        if frame is None or not frame.replace(widget):
+        if frame is None or _is_redirected(shell) or not frame.replace(widget):
             publish(widget)
         publish(form, transient={"display_id": name})
         self._places.append((publish, name))
@@ -58,3 +61,10 @@ class StoredOutput:
         form = self._form() if places else {}
         for publish, name in places:
             publish(form, transient={"display_id": name}, update=True)
+
+
+def _is_redirected(shell: Any) -> bool:
+    """Reports whether an `Output` widget receives what the running cell displays."""
+    cell = shell.get_parent().get("header", {}).get("msg_id")
+    outputs = [each for each in list(registry._instances.values()) if isinstance(each, ipywidgets.Output)]  # noqa: SLF001 - ipywidgets has no public way
+    return any(each.msg_id == cell for each in outputs)

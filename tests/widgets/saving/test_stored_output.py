@@ -31,7 +31,8 @@ def until(kernel: Kernel, holds: Callable[[str], bool]) -> str:
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         kernel.updates()
-        (form,) = kernel.displays.values()
+        # The widget has a display too, where it replaced the frame of a slow trace.
+        (form,) = [each for each in kernel.displays.values() if WIDGET not in each]
         if holds(form["text/html"]):
             break
     page: str = form["text/html"]
@@ -39,10 +40,10 @@ def until(kernel: Kernel, holds: Callable[[str], bool]) -> str:
 
 
 def test_the_stored_output_follows_the_compiles(kernel: Kernel) -> None:
-    shown, stored = kernel.run(EXPLORE)
-    assert WIDGET in shown["data"]
-    assert "queued" not in str(shown["data"]), "it would be kept so"
-    assert WIDGET not in stored["data"], "a widget that is updated is drawn anew"
+    outputs = [each["data"] for each in kernel.run(EXPLORE)]
+    (shown,) = [each for each in [*outputs, *kernel.displays.values()] if WIDGET in each]
+    assert "queued" not in str(shown), "it would be kept so"
+    assert WIDGET not in outputs[-1], "a widget that is updated is drawn anew"
     page = until(kernel, lambda page: "Optimized HLO of baseline" in page)
     assert "ENTRY %main" in page
     assert "queued" not in page
