@@ -18,10 +18,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from inspector.compilation.accessed_bytes import BYTES, accessed_bytes, bytes_read, has_vector_memory
 from inspector.compilation.kernel_costs import KernelBody, body_of, declared_numbers, doubts_of, with_doubts
 from inspector.compilation.library_costs import library_flops
 from inspector.compilation.real_operations import counted_otherwise, real_operations
@@ -37,17 +37,13 @@ from inspector.hlo.reading.field_numbers import (
 )
 from inspector.hlo.reading.fusion_summaries import Brief
 from inspector.hlo.reading.single_instructions import FLOW, FREE, Single, singles
-from inspector.hlo.shape import Shape
 from inspector.support.notebook import described, with_hint
 from inspector.support.units import format_bytes, format_count
 
 Counts = Mapping[str, float]
 Number = float | Unavailable
 
-_BYTES, _OPERATIONS = "bytes accessed", ("flops", "transcendentals")
-_POINTER_BYTES = 8
-_UNTILED = 8 * 128
-_HOST = 5  # memory space (xla/layout.h)
+_OPERATIONS = ("flops", "transcendentals")
 _NAMES_SHOWN = 3
 
 # Custom calls that only mark something for the compiler: the device does nothing for them.
@@ -140,7 +136,7 @@ def program_cost(
     """
     read = functools.cache(lambda: Module.from_proto(hlo_proto))  # at most once, and only if needed
     if not isinstance(reported, Unavailable) and is_reported(hlo_proto, read):
-        return Cost(*(reported.get(name, 0.0) for name in (*_OPERATIONS, _BYTES)))
+        return Cost(*(reported.get(name, 0.0) for name in (*_OPERATIONS, BYTES)))
     module = read()
     parts = singles(module)
     counts = count([part.module for part in parts])
@@ -149,12 +145,6 @@ def program_cost(
     whole = total(module, costs(module, parts, counts))
     moved = whole.main_memory_bytes if has_vector_memory(module) else whole.bytes_accessed
     return Cost(*map(_known_at_all, (whole.flops, whole.transcendentals, moved)))
-
-
-def has_vector_memory(module: Module) -> bool:
-    """Reports whether some values are in another memory than the main one, as on TPUs."""
-    leaves = (leaf for shape in module.known_shapes for leaf in shape.leaves)
-    return not all(map(_in_main_memory, leaves))
 
 
 def is_reported(hlo_proto: bytes, read: Callable[[], Module]) -> bool:
@@ -224,22 +214,10 @@ def _in_full(
         for name in _OPERATIONS:
             full[name] = full.get(name, 0.0) + times * inner.get(name, 0.0)
     for number, place in enumerate(brief.read_as):
-        full[_read(number)] = counts.get(_read(place), 0.0)
-    read = [counts.get(_read(place), 0.0) for place in range(len(brief.inputs))]
-    full[_BYTES] = counts.get(_BYTES, 0.0) + sum(read[place] for place in brief.read_as) - sum(read)
+        full[bytes_read(number)] = counts.get(bytes_read(place), 0.0)
+    read = [counts.get(bytes_read(place), 0.0) for place in range(len(brief.inputs))]
+    full[BYTES] = counts.get(BYTES, 0.0) + sum(read[place] for place in brief.read_as) - sum(read)
     return full
-
-
-@functools.cache
-def _read(operand: int) -> str:
-    """Returns XLA's name for the bytes that are read from an operand."""
-    return f"{_BYTES}{operand}{{}}"
-
-
-@functools.cache
-def _written(result: int) -> str:
-    """Returns XLA's name for the bytes that are written to an array of a tuple."""
-    return f"{_BYTES}out{{{result}}}"
 
 
 def total(module: Module, costs: Mapping[str, InstructionCost]) -> InstructionCost:
@@ -398,7 +376,7 @@ def _single_cost(
         )
         unknown = Unavailable(f"XLA reports no cost for a call to {target!r}{why}")
         return InstructionCost(unknown, unknown, unknown, unknown)
-    moved, main, host = _bytes(instruction, counts, touched_bytes)
+    moved, main, host = accessed_bytes(instruction, counts, touched_bytes)
     flops, transcendentals = _fused(calls, operations, counts.get("transcendentals", 0.0))
     return InstructionCost(flops, transcendentals, moved, main, host)
 
@@ -412,7 +390,7 @@ def _kernel_cost(
         with_doubts(counts.get(name, 0.0), doubts.operations, is_estimate=doubts.is_estimate, declared=number)
         for name, number in zip(_OPERATIONS, declared[:2], strict=True)
     )
-    moved, main, host = _bytes(call, counts, None)
+    moved, main, host = accessed_bytes(call, counts, None)
     moved, main = (
         with_doubts(size, doubts.copies, is_estimate=doubts.is_estimate, declared=declared[2]) for size in (moved, main)
     )
@@ -437,79 +415,6 @@ def _fused(calls: Sequence[_Call], flops: float, transcendentals: float) -> tupl
     return partial(flops, (*missing(flops), *unknown), (flops,)), partial(
         transcendentals, (*missing(transcendentals), *unknown), (transcendentals,)
     )
-
-
-def _bytes(instruction: Instruction, counts: Counts, touched_bytes: float | None) -> tuple[float, float, float]:
-    """Returns the bytes accessed, with tiled arrays in whole tiles, and the parts of them in the main and the host's memory."""
-    operands = instruction.operands
-    shapes = {_read(n): operand.shape for n, operand in enumerate(operands)}
-    shapes[f"{_BYTES}out{{}}"] = instruction.shape
-    leaves = [leaf for shape in shapes.values() for leaf in shape.leaves]
-    if not any(leaf.layout and leaf.layout.tiles for leaf in leaves):  # not a TPU
-        moved_by_all = counts.get(_BYTES, 0.0) if touched_bytes is None else touched_bytes
-        if not any(map(_in_host_memory, leaves)):
-            return moved_by_all, moved_by_all, 0.0
-        host = (
-            _copied(instruction, _in_host_memory)
-            if instruction.opcode == "copy-start"
-            else sum(
-                counts[name] * _part_in(shape, _in_host_memory) for name, shape in shapes.items() if name in counts
-            )
-        )
-        host = 0.0 if instruction.opcode == "copy-done" else min(float(host), moved_by_all)
-        return moved_by_all, moved_by_all - host, host
-    if instruction.shape.is_tuple and instruction.opcode in (
-        "fusion",
-        "custom-call",
-    ):  # XLA also counts the bytes of each result
-        parts = {_written(n): each for n, each in enumerate(instruction.shape.tuple_shapes)}
-        if parts.keys() <= counts.keys():
-            del shapes[f"{_BYTES}out{{}}"]
-            shapes |= parts
-    moved = {name: _padded(counts[name], shape) for name, shape in shapes.items() if name in counts}
-    if instruction.opcode == "copy-start":  # its result contains the operand again
-        main, host = _copied(instruction, _in_main_memory), _copied(instruction, _in_host_memory)
-    elif instruction.opcode == "copy-done":
-        main = host = 0.0
-    else:
-        main, host = (
-            sum(value * _part_in(shapes[name], is_in) for name, value in moved.items())
-            for is_in in (_in_main_memory, _in_host_memory)
-        )
-    return sum(moved.values()), main, host
-
-
-def _copied(start: Instruction, is_in: Callable[[Shape], bool]) -> float:
-    """Returns the bytes that a copy-start reads from and writes to a memory."""
-    ends = (start.shape.tuple_shapes[0], *(operand.shape for operand in start.operands))
-    return float(sum(_tpu_bytes(leaf) for shape in ends for leaf in shape.leaves if is_in(leaf)))
-
-
-def _part_in(shape: Shape, is_in: Callable[[Shape], bool]) -> float:
-    """Returns the fraction of a value that is in a memory."""
-    inside = sum(_tpu_bytes(leaf) for leaf in shape.leaves if is_in(leaf))
-    return inside / max(1, sum(map(_tpu_bytes, shape.leaves))) if inside else 0.0
-
-
-def _in_main_memory(leaf: Shape) -> bool:
-    return leaf.layout is None or leaf.layout.memory_space == 0
-
-
-def _in_host_memory(leaf: Shape) -> bool:
-    return leaf.layout is not None and leaf.layout.memory_space == _HOST
-
-
-def _padded(counted: float, shape: Shape) -> float:
-    if shape.is_tuple and counted <= _POINTER_BYTES * len(shape.tuple_shapes):
-        return counted  # the size of the pointer table only
-    return counted * sum(map(_tpu_bytes, shape.leaves)) / max(1, shape.byte_size)
-
-
-def _tpu_bytes(leaf: Shape) -> int:
-    """Returns the size of an array in libtpu's cost analysis, which counts whole tiles of 8 x 128 for untiled ones too."""
-    if leaf.layout is None or leaf.layout.tiles:
-        return leaf.padded_byte_size
-    return leaf.byte_size * _UNTILED // max(1, min(_UNTILED, math.prod(leaf.dimensions)))
 
 
 def _text(number: Number, form: Callable[[float], str]) -> str:
