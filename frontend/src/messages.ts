@@ -160,6 +160,7 @@ export interface ControlsMessage {
   axes: string;
   can_lower: boolean;
   no_compile: string;
+  has_previous: boolean;
 }
 
 export interface Flag {
@@ -1266,6 +1267,10 @@ export interface PinRequest {
   pinned: boolean;
 }
 
+export interface PreviousRequest {
+  type: "previous";
+}
+
 export interface Selection {
   pane: Pane;
   variant: number | null;
@@ -1282,7 +1287,7 @@ export interface SelectionChanged {
 
 export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage | Kernels | Tuned;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from inspector.support import packages
+from inspector.support import deferred, packages
 from inspector.support.tracebacks import without_own_frames
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def explore(
         from inspector.errors import ModuleError
         from inspector.lowering.keywords import function_keywords
         from inspector.widgets.explorer import Explorer
+        from inspector.widgets.lifetime import left_state
         from inspector.widgets.variants import variants_of
 
         file_choice: dict[str, Any] = (
@@ -114,7 +115,7 @@ def explore(
             notes: list[str] = []
             with noted_warnings(notes) if waiting is not None else contextlib.nullcontext():
                 lowered = work.lower_for(axis_env, Target.parse(target).platform, tuning)
-            lowered = dataclasses.replace(lowered, notes=(*lowered.notes, *notes))
+            lowered = deferred.replace(lowered, notes=(*lowered.notes, *notes)) if notes else lowered
         except ModuleError:
             if not is_module_source(fun):
                 raise
@@ -122,6 +123,7 @@ def explore(
             reason = None if lowered is None else lowered.program.no_stablehlo
             explorer = _explored(opened_without_compile(fun, target, file_choice, reason), options, wanted, height_px)
             explorer._frame = waiting  # noqa: SLF001 - users have no use for it
+            explorer.resume(left_state())
             return explorer
         explorer = Explorer(
             lowered,
@@ -136,6 +138,7 @@ def explore(
         explorer._frame = waiting  # noqa: SLF001 - users have no use for it
         for more_options, more_target in wanted:
             explorer.add(more_options, None if more_target is None else suitable_target(lowered, more_target))
+        explorer.resume(left_state())
         return explorer
 
 

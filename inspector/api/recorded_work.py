@@ -79,7 +79,8 @@ class RecordedWork(Work):
         self._exploration = exploration
         self._targets = tuple(dict.fromkeys([*offered_targets(), *recorded_targets]))
         self._platforms = {v.target: v.lowered.program.platform for v in variants if v.lowered is not None}
-        self._lowered = {(self.platform(v.target), v.tuning): v.lowered or v.error for v in variants}
+        own = (v for v in variants if not v.origin)
+        self._lowered = {(self.platform(v.target), v.tuning): v.lowered or v.error for v in own}
         self._outcomes = [(v.program, v.outcome) for v in variants if v.program is not None and v.outcome is not None]
         self._answered: set[str] = set()  # digests of programs whose recorded run was shown, but not a profile of it
         self._recompiler = Guarded(Recompiler(exploration.portable), exploration, allow)

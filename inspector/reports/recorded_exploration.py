@@ -83,6 +83,7 @@ class RecordedVariant:
       outcome: result of its latest run, None if it was not run.
       profile: measured time of its kernels, None if it was not profiled.
       is_pinned: as in the Explorer.
+      origin: the label of another program than the baseline's, such as "previous version"; "" if it is the baseline's.
     """
 
     label: str
@@ -96,6 +97,7 @@ class RecordedVariant:
     outcome: Outcome | None = dataclasses.field(default=None, compare=False)
     profile: Profile | None = dataclasses.field(default=None, compare=False)
     is_pinned: bool = False
+    origin: str = ""
 
     def __post_init__(self) -> None:
         if (self.program is not None) != (self.state == "done") or (self.failure is not None) != (

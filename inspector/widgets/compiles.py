@@ -11,7 +11,7 @@ from inspector.errors import ClosedError, ParameterError
 from inspector.support.notebook import short
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.board import Board
-from inspector.widgets.variants import Variant, Variants, labels
+from inspector.widgets.variants import PREVIOUS, Variant, Variants, labels
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
@@ -120,7 +120,8 @@ class Compiles:
           options: the options.
           target: the target.
           tuning: the tuning.
-          opened: the program of this variant, if it is another one than the baseline's, such as another module of a file.
+          opened: the program of this variant, if it is another one than the baseline's, such as another module of a file or
+            the previous version of the function.
         """
         while True:
             with self._lock:
@@ -134,7 +135,7 @@ class Compiles:
                     self.check_open()
                     return self._register(_Start(options, target, tuning, error=error))
             request = work.request(lowered, options, target)
-            if (existing := self._equal(request.options, request.target, tuning, opened)) is not None:
+            if (existing := self._equal(request.options, request.target, tuning, lowered)) is not None:
                 self.board.publish(messages.Existing(type="existing", variant=existing.number))
                 return existing
             job = work.submit(request)
@@ -146,12 +147,11 @@ class Compiles:
         self.board.follow(variant, job, self._refresh)
         return variant
 
-    def _equal(self, options: Options, target: Target, tuning: Tuning, opened: Lowered | None) -> Variant | None:
+    def _equal(self, options: Options, target: Target, tuning: Tuning, lowered: Lowered) -> Variant | None:
         """Returns the variant with an equal request, or None if there is none or it failed or was canceled."""
         for variant in self.variants:
             is_equal = (variant.options, variant.target, variant.tuning) == (options, target, tuning)
-            is_equal &= opened is None or variant.lowered is opened
-            if is_equal and variant.state not in ("failed", "cancelled"):
+            if is_equal and variant.lowered is lowered and variant.state not in ("failed", "cancelled"):
                 return variant
         return None
 
@@ -200,7 +200,7 @@ class Compiles:
             self.board.publish(variant.message())
 
     def set_origin(self, variant: Variant, origin: str) -> None:
-        """Marks a variant as a program that was read and not compiled; `origin` is as in `Variant`."""
+        """Marks a variant as another program than the baseline's; `origin` is as in `Variant`."""
         with self._lock:
             variant.origin = origin
             self._name_all()
@@ -228,14 +228,14 @@ class Compiles:
 
         Returns:
           The new baseline, or None if the Explorer was closed in the meantime. Other variants that cannot be lowered this way
-          become failed variants.
+          become failed variants. The previous version of the function is removed, as it cannot be lowered again.
 
         Raises:
           Exception: any error of user code, lowering or the baseline's request; the Explorer is unchanged then.
         """
         again = self.lowerings.under(axes)
         texts = self.board.lowered(again.lowered)
-        before = self.variants
+        before = [variant for variant in self.variants if variant.origin != PREVIOUS]
         starts = [self._again(again, variant) for variant in before]
         with self._lock:
             cancels: list[Callable[[], object]] = []

@@ -62,6 +62,7 @@ class Controls:
         self._publish, self._compiles, self._threads, self._can_lower = publish, compiles, threads, can_lower
         self._searches = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="inspector-flags")
         self._latest = -1
+        self._has_previous = False
         self._set_baseline(target)
 
     def read_flags_after(self, job: Job[Any] | None) -> None:
@@ -79,6 +80,11 @@ class Controls:
             read(job)
         else:
             job.add_done_callback(read)
+
+    def offer_previous(self) -> None:
+        """Offers to compare the program with its previous version."""
+        self._has_previous = True
+        self._set_baseline(self._target)
 
     def receive(self, request: Mapping[str, Any]) -> None:
         """Handles a request, or shows its error."""
@@ -116,6 +122,7 @@ class Controls:
                 axes=", ".join(f"{name}={size}" for name, size in axes or ()),
                 can_lower=self._can_lower,
                 no_compile="" if reason is None else sentence(reason),
+                has_previous=self._has_previous,
             )
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from inspector.stages.retraces import Retraces
 from inspector.support import files, memory_release
 from inspector.support.ipython import is_batch
 from inspector.support.notebook import short
+from inspector.widgets import messages, rerun
 from inspector.widgets.app import App
 from inspector.widgets.arrangement import arrangement, focus
 from inspector.widgets.compiles import Compiles
@@ -103,6 +105,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 f"height_px must be a number of CSS pixels, 1 or more, or None, got {short(height_px)}."
             )
         self._selection: Mapping[str, Any] | None = None
+        self._previous: rerun.Version | None = None
+        self._given = frozenset[int]()
         self._is_closed = False
         partitions = lowered.program.options.num_partitions or 1
         lines = offered(has_kernels=bool(lowered.kernels), has_partitions=partitions > 1)
@@ -341,7 +345,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def compare(self) -> pd.DataFrame:
         """Returns a table of memory, cost and compile time of the compiled variants; waits for all."""
         done = [v for v in self.wait().variants if v.state == "done"]
-        is_named = any(v.tuning != AS_IT_IS for v in done)  # otherwise by their options, which are more informative
+        # Otherwise by their options, which are more informative.
+        is_named = any(v.tuning != AS_IT_IS or v.origin for v in done)
         return compare(*(v.compiled for v in done), names=[v.label for v in done] if is_named else ())
 
     def collectives(self) -> Collectives:
@@ -397,6 +402,58 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def restore(self, recorded: Sequence[RecordedVariant]) -> None:
         """Shows recorded variants, the first of which is the baseline. Its `Work` must return the recorded results."""
         restore(recorded, self._compiles)
+
+    def resume(self, earlier: object) -> None:
+        """Goes on with what the cell's earlier Explorer left: its arrangement, variants, selection and recordings.
+
+        Args:
+          earlier: the state of that Explorer; anything else is ignored.
+        """
+        self._given = frozenset(variant.number for variant in self.variants)
+        if not isinstance(earlier, rerun.EarlierState):
+            return
+        if earlier.arrangement:
+            self._app.arrangement = dict(earlier.arrangement)
+        self._previous = earlier.previous_of(self.lowered)
+        if self._previous is not None:
+            self._controls.offer_previous()
+        self._select_again(earlier)
+        for added in earlier.added:
+            self._threads.later(functools.partial(rerun.add_again, added, self._compiles))
+        if earlier.has(self.lowered):
+            rerun.show_again(earlier, self.baseline, self._compiles)
+
+    def _select_again(self, earlier: rerun.EarlierState) -> None:
+        """Selects the same place: any in an equal program, or an unchanged line of the source."""
+        selection = earlier.selection
+        if selection is None:
+            return
+        if not earlier.has(self.lowered):
+            line = rerun.same_line(selection.get("line"), earlier.version.lowered.source, self.lowered.source)
+            if selection["pane"] != "source" or line is None:
+                return
+            selection = {"pane": "source", "line": line}
+        with contextlib.suppress(ParameterError):  # a pane without lines
+            self.selection = {**selection, "variant": None}
+
+    def add_previous(self) -> Variant:
+        """Adds the program that this cell showed before its last run as a variant, to compare with.
+
+        Raises:
+          ParameterError: the cell ran once, or the program is the same.
+          ClosedError: the Explorer is closed.
+        """
+        if self._previous is None:
+            raise ParameterError(
+                "There is no previous version of the program: edit the function and run the cell of this Explorer again."
+            )
+        return rerun.add_version(self._previous, self._compiles)
+
+    def state_for_rerun(self) -> object:
+        """Returns what the Explorer leaves to the one that replaces it when its cell runs again, for `resume`."""
+        if self._is_closed:
+            return None
+        return rerun.state(self._compiles, self._given, self._previous, self.arrangement, self._selection)
 
     def page_element(self, *, has_code: bool) -> str:
         """Returns the page of `save_html` as an element of a larger page.
@@ -484,6 +541,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                 board.record(compiles.variant(message["variant"]), message["product"])
             case "flags" | "add" | "lower":
                 self._controls.receive(message)
+            case "previous":
+                self._app.publish(
+                    messages.Focus(
+                        type="focus", pane="optimized", variant=self.add_previous().number, line=None, instruction=None
+                    )
+                )
             case "page":
                 self._recorder.send_page(message["id"])
             case "select":

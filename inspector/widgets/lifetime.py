@@ -28,9 +28,12 @@ class DisplayedExplorer(Protocol):
 
     @property
     def is_busy(self) -> bool: ...
+    def state_for_rerun(self) -> object: ...
 
 
 _shown: dict[str, list[DisplayedExplorer]] = {}
+_left: list[object] = []
+"""What the widgets that the running cell showed before leave to it, in order."""
 _released: list[weakref.ref[DisplayedExplorer]] = []
 _hooked: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -70,6 +73,11 @@ def keep(widget: DisplayedExplorer) -> None:
         shown.append(widget)
 
 
+def left_state() -> object | None:
+    """Returns what the first widget that the running cell showed before leaves to it, once for each widget; None without one."""
+    return _left.pop(0) if _left else None
+
+
 def _running_cell(shell: Any) -> str:
     parent: Mapping[str, Any] = shell.get_parent() if hasattr(shell, "get_parent") else {}
     return _cell(parent.get("metadata", {}).get("cellId"), shell.history_manager.input_hist_raw[-1])
@@ -82,12 +90,16 @@ def _cell(cell_id: str | None, source: str) -> str:
 
 def _on_run(info: Any) -> None:
     """Releases the widgets of a cell, which are about to leave the page. Called by IPython before the cell runs."""
-    _release(_shown.pop(_cell(info.cell_id, info.raw_cell), []))
+    widgets = _shown.pop(_cell(info.cell_id, info.raw_cell), [])
+    _left[:] = [widget.state_for_rerun() for widget in widgets]
+    _release(widgets)
+    del widgets
     _collect()  # before the cell asks for as much memory again
 
 
 def _after_run(_: object) -> None:
     """Collects garbage, as the cell may have rebound its variables. Called by IPython after a cell ran."""
+    _left.clear()
     _collect()
     _released[:] = [each for each in _released if (widget := each()) is not None and widget.is_busy]
 

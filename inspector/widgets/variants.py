@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from inspector.compilation.engine import Job
     from inspector.stages.lowered import Lowered
 
+PREVIOUS = "previous version"
+"""Label of the program that the cell had before it ran again."""
+
 NOT_PROFILED = Unavailable("the program was not run here", "run it in the pane Run")
 
 OptionsLike = Options | Mapping[str, FlagValue] | str | None
@@ -53,7 +56,8 @@ class Variant:
       job: the compile; None if the request itself was rejected.
       error: the reason for the rejection, or None.
       name: its difference from the other variants of its Explorer, as in `labels`; "" if it is the only one.
-      origin: the recorded label of a program that was read and not compiled, such as "dumped"; "" otherwise.
+      origin: the label of another program than the baseline's: one that was read and not compiled, such as "dumped", or
+        `PREVIOUS`; "" otherwise.
       is_pinned: whether it is shown directly after the baseline and cannot be removed.
       profile: the measured times of its latest run; Unavailable until it was run.
       profile_count: the number of profiles so far.

@@ -6,6 +6,8 @@ import type { Context } from "../panes/pane.ts";
 import { Chip } from "./chip.ts";
 import { Saving } from "./saving.ts";
 
+const PREVIOUS = "previous version"; // inspector/widgets/variants.py
+
 export class Toolbar {
   readonly element = h("div", { class: "insp-toolbar" });
   private readonly chips = h("div", { class: "insp-chips", role: "group", "aria-label": "Variants" });
@@ -22,7 +24,7 @@ export class Toolbar {
     const { synced, local } = context;
     this.ends = [
       synced.signal.on(["session", "variant"], () => this.draw()),
-      synced.signal.on(["diff"], () => this.drawCompare()),
+      synced.signal.on(["diff", "controls", "notebook_kernel"], () => this.drawCompare()),
       local.signal.on(["active", "optimizedView"], () => this.draw()),
     ];
     this.resizes.observe(this.chips);
@@ -84,7 +86,8 @@ export class Toolbar {
   /** Draws the buttons that show all variants side by side and compare the active one with its reference. */
   private drawCompare(): void {
     const { synced, local } = this.context;
-    if (synced.variants.size < 2) return fill(this.compare);
+    const previous = this.previous();
+    if (synced.variants.size < 2) return fill(this.compare, previous);
     const canCompare = local.active !== synced.baseline;
     const reference = local.active === null ? null : synced.referenceOf(local.active);
     const isBaseline = reference === null || reference === synced.baseline;
@@ -107,6 +110,27 @@ export class Toolbar {
           ? `Compare the optimized HLO of the active variant with ${isBaseline ? "the baseline" : name}`
           : "Select a variant other than the baseline",
       ),
+      previous,
+    );
+  }
+
+  private comparePrevious(): void {
+    const { synced, local } = this.context;
+    local.setOptimizedView(local.lastComparison);
+    synced.send({ type: "previous" });
+  }
+
+  /** The button that adds the program that the cell had before it ran again; null if there is none, or it is there. */
+  private previous(): HTMLElement | null {
+    const { synced } = this.context;
+    const isThere = [...synced.variants.values()].some(({ origin }) => origin === PREVIOUS);
+    if (!synced.latest("controls")?.has_previous || isThere) return null;
+    const title = "Compare the optimized HLO with that of the program before this cell ran again";
+    return h(
+      "button",
+      { type: "button", class: "insp-button", disabled: synced.isAlone, title, onclick: () => this.comparePrevious() },
+      icon("compare"),
+      h("span", {}, "Compare with previous version"),
     );
   }
 

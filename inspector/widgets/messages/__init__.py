@@ -46,6 +46,7 @@ from inspector.widgets.messages.requests import AppCode as AppCode
 from inspector.widgets.messages.requests import CancelRequest as CancelRequest
 from inspector.widgets.messages.requests import PageRequest as PageRequest
 from inspector.widgets.messages.requests import PinRequest as PinRequest
+from inspector.widgets.messages.requests import PreviousRequest as PreviousRequest
 from inspector.widgets.messages.requests import Ready as Ready
 from inspector.widgets.messages.requests import RecordRequest as RecordRequest
 from inspector.widgets.messages.requests import RemoveRequest as RemoveRequest
@@ -78,6 +79,7 @@ ToExplorer = (
     | CancelRequest
     | RemoveRequest
     | PinRequest
+    | PreviousRequest
     | FlagsRequest
     | AddRequest
     | LowerRequest

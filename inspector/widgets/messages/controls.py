@@ -16,6 +16,7 @@ class ControlsMessage(TypedDict):
       axes: the axis environment as text, in the form that the user types.
       can_lower: whether the program can be lowered with a different axis environment.
       no_compile: the reason why the program cannot be compiled, such as of an optimized module; "" if it can.
+      has_previous: whether the cell had another version of the program before it ran again, to compare with.
     """
 
     type: Literal["controls"]
@@ -24,6 +25,7 @@ class ControlsMessage(TypedDict):
     axes: str
     can_lower: bool
     no_compile: str
+    has_previous: bool
 
 
 class Flag(TypedDict):

@@ -61,6 +61,12 @@ class PinRequest(TypedDict):
     pinned: bool
 
 
+class PreviousRequest(TypedDict):
+    """Adds the previous version of the program as a variant, and activates it."""
+
+    type: Literal["previous"]
+
+
 class Selection(TypedDict):
     """The selection: a line, the operation name of its origin, and the instruction that it defines."""
 
