@@ -542,9 +542,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             case "flags" | "add" | "lower":
                 self._controls.receive(message)
             case "previous":
+                self.add_previous()
                 self._app.publish(
                     messages.Focus(
-                        type="focus", pane="optimized", variant=self.add_previous().number, line=None, instruction=None
+                        type="focus", pane="optimized", variant=self.baseline.number, line=None, instruction=None
                     )
                 )
             case "page":

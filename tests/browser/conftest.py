@@ -169,7 +169,8 @@ def page(profile: BrowserContext, jupyter: Jupyter, seen: Seen) -> Iterator[Page
     page.on("request", lambda request: None if request.url.startswith(own) else seen.foreign.append(request.url))
     page.on("websocket", lambda socket: None if socket.url.startswith(own) else seen.foreign.append(socket.url))
     yield page
-    page.evaluate("() => localStorage.clear()")  # what the Explorer remembers of its layout
+    if page.url != "about:blank":
+        page.evaluate("() => localStorage.clear()")  # what the Explorer remembers of its layout
     page.close()
     assert seen.foreign == []
 

@@ -45,14 +45,26 @@ def write(path: Path) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
 
 
+@pytest.fixture(scope="module")
+def saved() -> dict[str, Path]:
+    """The notebook that each front end has run and saved, by name of the front end."""
+    return {}
+
+
 @pytest.fixture
 def kept(
-    jupyter: Jupyter, open_notebook: Callable[[str], Page], run_all: Callable[[], list[CellResult]]
+    saved: dict[str, Path],
+    jupyter: Jupyter,
+    page: Page,
+    open_notebook: Callable[[str], Page],
+    run_all: Callable[[], list[CellResult]],
 ) -> tuple[Page, Path]:
-    """Run and saved when both Explorers have said all; the notebook kernel is gone."""
+    """Run and saved when both Explorers have said all; the notebook kernel is gone. Tests leave the file as it is."""
+    if jupyter.app in saved:
+        return page, saved[jupyter.app]
     path = jupyter.root / "kept.ipynb"
     write(path)
-    page = open_notebook(path.name)
+    open_notebook(path.name)
     assert [cell.error for cell in run_all()] == [None, None]
     before: list[str] = []
     for _ in range(30):  # the replies come a moment after the compiles
@@ -63,6 +75,7 @@ def kept(
             break
         before = now
     page.evaluate(SHUTDOWN)
+    saved[jupyter.app] = path
     return page, path
 
 

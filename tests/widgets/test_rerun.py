@@ -123,12 +123,14 @@ def test_the_edited_program_is_compared_with_its_previous_version(cell: Cell) ->
     ask(again, {"type": "previous"})
     previous = again.variants[1]
     assert previous.label == "previous version"
-    assert box.last("focus")["variant"] == previous.number
+    assert box.last("focus")["variant"] == again.baseline.number
     assert previous.lowered is not None
     assert previous.lowered.program.module == b"module"
     assert cell.work.requests[-1].program.module == b"module"
     cell.work.finish(1, hlo_proto=randomly_edited(Module.from_proto(PROTO), 3, 4).columns.data)
-    assert box.wait_for("diff", baseline=0, variant=previous.number)["count"]
+    assert box.wait_for("diff", baseline=previous.number, variant=0)["count"], "what the edit changed"
+    again.wait(10)
+    assert len(box.of("diff")) == 1
     assert again.add_previous() is previous
     assert again.add().is_baseline, "an equal request of the edited program is another variant"
 

@@ -26,8 +26,8 @@ const FOLLOWING = Decoration.line({ class: "insp-following" });
 const VIEWS: Choice<OptimizedView>[] = [
   { value: "text", text: "Text", title: "Active variant" },
   { value: "columns", text: "Columns", title: "All variants side by side" },
-  { value: "split", text: "Split", title: "Compare with baseline, side by side" },
-  { value: "unified", text: "Unified", title: "Compare with baseline, in one text" },
+  { value: "split", text: "Split", title: "Compare side by side" },
+  { value: "unified", text: "Unified", title: "Compare in one text" },
 ];
 
 type Drawn = NonNullable<OptimizedPane["drawn"]>;
@@ -199,10 +199,10 @@ class OptimizedPane extends TextPane {
 
   private drawTools(): void {
     const { synced, local } = this.context;
-    const isBaseline = local.active === null || local.active === synced.baseline;
-    const choices = VIEWS.filter(({ value }) => !isBaseline || value === "text" || value === "columns");
+    const isAlone = local.active === null || synced.referenceOf(local.active) === local.active;
+    const choices = VIEWS.filter(({ value }) => !isAlone || value === "text" || value === "columns");
     this.switcher.hidden = synced.variants.size < 2;
-    const shown = local.isSideBySide ? "columns" : isBaseline ? "text" : local.optimizedView;
+    const shown = local.isSideBySide ? "columns" : isAlone ? "text" : local.optimizedView;
     fill(this.switcher, ...segments(choices, shown, (view) => local.setOptimizedView(view)));
     this.findButton.title = local.isSideBySide ? "Find in every column" : "Find (Ctrl-F)";
     const count = synced.variants.size - local.columns.length;

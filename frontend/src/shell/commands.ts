@@ -61,7 +61,8 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
       name: "Compare with the baseline",
       key: "",
       run: () => {
-        if (local.active !== synced.baseline) local.setOptimizedView(local.lastComparison);
+        if (local.active !== null && synced.referenceOf(local.active) !== local.active)
+          local.setOptimizedView(local.lastComparison);
         local.reveal("optimized");
       },
     },

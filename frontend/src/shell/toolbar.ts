@@ -3,10 +3,9 @@
 import { fill, h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
 import type { Context } from "../panes/pane.ts";
+import { PREVIOUS } from "../state/synced.ts";
 import { Chip } from "./chip.ts";
 import { Saving } from "./saving.ts";
-
-const PREVIOUS = "previous version"; // inspector/widgets/variants.py
 
 export class Toolbar {
   readonly element = h("div", { class: "insp-toolbar" });
@@ -88,10 +87,11 @@ export class Toolbar {
     const { synced, local } = this.context;
     const previous = this.previous();
     if (synced.variants.size < 2) return fill(this.compare, previous);
-    const canCompare = local.active !== synced.baseline;
     const reference = local.active === null ? null : synced.referenceOf(local.active);
-    const isBaseline = reference === null || reference === synced.baseline;
-    const name = isBaseline ? "baseline" : (synced.variants.get(reference)?.target ?? "");
+    const canCompare = reference !== local.active;
+    const isBaseline = reference === null || reference === synced.baseline || !canCompare;
+    const { origin, target } = synced.variants.get(reference ?? -1) ?? {};
+    const name = isBaseline ? "baseline" : origin || target || "";
     fill(
       this.compare,
       this.toggle(

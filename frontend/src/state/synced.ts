@@ -12,6 +12,9 @@ import { KEYS } from "../messages.ts";
 /** A message with its time of arrival, in milliseconds of `performance.now`. */
 export type Timed<T> = T & { receivedAt: number };
 
+/** The origin of the variant that is the program before its cell ran again (`inspector/widgets/variants.py`). */
+export const PREVIOUS = "previous version";
+
 type Type = messages.ToBrowser["type"];
 export type Message<T extends Type> = Timed<Extract<messages.ToBrowser, { type: T }>>;
 /** The fields that distinguish messages of one type. */
@@ -193,9 +196,16 @@ export class Synced {
 
   /**
    * Returns the reference of a variant: the first one for its target if their difference is known, else the baseline.
+   * That of the baseline is the previous version of the program, which has none itself.
    */
   referenceOf(variant: number): number | null {
-    const { target } = this.variants.get(variant) ?? {};
+    const { target, origin } = this.variants.get(variant) ?? {};
+    if (origin === PREVIOUS) return variant;
+    if (variant === this.baseline) {
+      const previous = [...this.variants.values()].find((other) => other.origin === PREVIOUS)?.variant;
+      const isKnown = previous !== undefined && this.latest("diff", { baseline: previous, variant });
+      return isKnown ? previous : variant;
+    }
     const isReference = (other: messages.VariantMessage): boolean =>
       other.target === target && this.latest("diff", { baseline: other.variant, variant }) !== null;
     return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;

@@ -27,7 +27,7 @@ from inspector.widgets import messages
 from inspector.widgets.documents import document, packed
 from inspector.widgets.panes.framework.pane import Context, Entry, PackedMessage
 from inspector.widgets.panes.framework.text import TextPane
-from inspector.widgets.variants import Variant
+from inspector.widgets.variants import PREVIOUS, Variant
 
 # More than a user reads; the table of `Compiled.diff` lists all.
 _MOST_CHANGES = 2000
@@ -224,11 +224,18 @@ class OptimizedPane(TextPane):
 
 
 def compared(variants: Iterable[Variant]) -> Iterator[tuple[Variant, Variant]]:
-    """Yields the pairs to compare: each variant with the first one for its own target, and with the baseline."""
+    """Yields the pairs to compare: each variant with the first one for its own target, and with the baseline.
+
+    The baseline is compared with the previous version of the program, which shows what the user's edit changed.
+    """
     first: dict[Target, Variant] = {}
     baseline = None
     for variant in variants:
         baseline = variant if variant.is_baseline else baseline
+        if variant.origin == PREVIOUS:
+            if baseline is not None:
+                yield variant, baseline
+            continue
         reference = first.setdefault(variant.target, variant)
         if reference is not variant:
             yield reference, variant
