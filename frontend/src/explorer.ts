@@ -1,7 +1,9 @@
 // The entry points of the app: the widget for anywidget, and the same app without a notebook kernel. Each model has one
 // `Synced` and one `Local`, which its views share.
 
+import { placeOf } from "./lib/place.ts";
 import type { Model } from "./lib/transport.ts";
+import type * as messages from "./messages.ts";
 import { View } from "./shell/view.ts";
 import { Local } from "./state/local.ts";
 import { RecordedModel } from "./state/recorded.ts";
@@ -38,10 +40,28 @@ export default function createExplorer(): {
   };
 }
 
-/** Shows a recording in an element. `remedy` explains how to get what was not recorded. */
-export async function mount(el: HTMLElement, transcript: Uint8Array, remedy: string): Promise<void> {
-  const synced = new Synced(await RecordedModel.read(transcript, remedy));
+/**
+ * Shows a recording in an element.
+ *
+ * @param remedy explains how to get what was not recorded.
+ * @param number the number of the exploration on a saved page, whose address may name a place in it; null in a notebook.
+ */
+export async function mount(
+  el: HTMLElement,
+  transcript: Uint8Array,
+  remedy: string,
+  number: number | null,
+): Promise<void> {
+  const model = await RecordedModel.read(transcript, remedy, number);
+  const synced = new Synced(model);
   const local = new Local(synced);
   synced.start();
   new View(synced, local, el);
+  const go = (): void => {
+    const place = placeOf(location.hash);
+    if (place?.program === number && synced.session?.panes.includes(place.pane as messages.Pane)) model.goTo(place);
+  };
+  if (number === null) return;
+  go();
+  addEventListener("hashchange", go);
 }

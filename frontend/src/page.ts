@@ -9,6 +9,7 @@
 // </div>
 
 import { appOnPage, decoded, type runApp } from "./lib/modules.ts";
+import { placeOf } from "./lib/place.ts";
 
 /** If there is a notebook kernel, the widget itself appears within this time and hides the element. */
 const PATIENCE_MS = 1500;
@@ -25,6 +26,9 @@ async function appNamed(name: string): ReturnType<typeof runApp> {
 
 async function revive(stored: HTMLElement): Promise<void> {
   const isNotebook = stored.dataset["notebook"] !== undefined;
+  const number = isNotebook ? null : [...document.querySelectorAll(".inspector-stored")].indexOf(stored);
+  // Only what is on screen starts, so a link to a later exploration scrolls there first.
+  if (number && placeOf(location.hash)?.program === number) addEventListener("load", () => stored.scrollIntoView());
   do {
     await shown(stored);
     if (isNotebook) await wait(PATIENCE_MS);
@@ -35,7 +39,7 @@ async function revive(stored: HTMLElement): Promise<void> {
   const { mount } = await appNamed(stored.dataset["code"]!);
   const host = document.createElement("div");
   form.before(host);
-  await mount(host, decoded(transcript), stored.dataset["remedy"]!);
+  await mount(host, decoded(transcript), stored.dataset["remedy"]!, number);
   form.hidden = true;
   if (isNotebook) settle(stored);
 }

@@ -172,14 +172,15 @@ test("origins that come after a selection are linked to it", async () => {
 });
 
 test("a variant is compared with the first one for its target, once that is known, else with the baseline", () => {
-  const { synced, emit } = connect();
+  const { synced, emit, sent } = connect();
+  const local = new Local(synced);
   const diff = (baseline: number, number: number) =>
     emit({ type: "diff", baseline, variant: number, hunks: [], summary: "" });
   emit(variant(0));
   for (const number of [1, 2]) emit({ ...variant(number), target: "tpu:v5e:2x4", platform: "tpu" });
   emit(variant(3));
   assert.deepEqual(
-    [0, 1, 2, 3].map((v) => synced.referenceOf(v)),
+    [0, 1, 2, 3].map((v) => local.referenceOf(v)),
     [0, 0, 0, 0],
   );
   diff(0, 1);
@@ -187,16 +188,25 @@ test("a variant is compared with the first one for its target, once that is know
   diff(1, 2);
   diff(0, 3);
   assert.deepEqual(
-    [0, 1, 2, 3].map((v) => synced.referenceOf(v)),
+    [0, 1, 2, 3].map((v) => local.referenceOf(v)),
     [0, 0, 1, 0],
   );
   assert.deepEqual(
-    [0, 1, 2, 3].map((v) => synced.sameTargetReferenceOf(v)),
+    [0, 1, 2, 3].map((v) => local.sameTargetReferenceOf(v)),
     [null, null, 1, 0],
   );
+  local.setReference(3, 2);
+  assert.deepEqual(sent.at(-1), { type: "compare", baseline: 2, variant: 3 });
+  assert.deepEqual([local.referenceOf(3), local.sameTargetReferenceOf(3)], [2, null]);
+  local.setReference(2, 0);
+  assert.equal(sent.length, 2, "the difference is known");
+  emit({ type: "variant_removed", variant: 2 });
+  assert.equal(local.referenceOf(3), 0, "the choice is gone");
+  emit({ ...variant(2), target: "tpu:v5e:2x4", platform: "tpu" });
+  diff(1, 2);
   emit({ type: "variant_removed", variant: 1 });
-  assert.equal(synced.referenceOf(2), 0);
-  assert.equal(synced.sameTargetReferenceOf(2), null);
+  assert.equal(local.referenceOf(2), 0);
+  assert.equal(local.sameTargetReferenceOf(2), null);
 });
 
 test("variants stand side by side where there are several, or where several are to come", () => {

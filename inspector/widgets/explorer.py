@@ -375,17 +375,22 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             return Unavailable("the exploration was loaded without its function", "use inspector.watch_retraces()")
         return watch.retraces
 
-    def save_html(self, path: str | os.PathLike[str]) -> None:
+    def save_html(self, path: str | os.PathLike[str], *, note: str = "") -> None:
         """Writes the whole exploration as a single HTML file that opens in any browser without a network; waits for all variants.
 
-        Every pane works with its recorded data and states what was not recorded. An existing file at the path is replaced.
+        Every pane works with its recorded data and states what was not recorded. The page opens with the current panes and
+        selection. An existing file at the path is replaced.
+
+        Args:
+          path: path of the file.
+          note: a text for its readers, shown above the panes.
 
         Raises:
           OSError: the file cannot be written.
           ClosedError: the Explorer is closed.
         """
         self.wait()
-        page = self._recorder.page()
+        page = self._recorder.page(self._place, note)
         with files.writing(path) as file:
             file.write(page.encode())
 
@@ -460,7 +465,20 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
 
         One element of such a page has the app's code: see `widgets/saving/page.py`.
         """
-        return self._recorder.element(has_code=has_code)
+        return self._recorder.element(has_code=has_code, place=self._place)
+
+    @property
+    def _place(self) -> messages.Focus | None:
+        """The selection as a message that brings a browser there; None without one."""
+        selection = self._selection
+        if selection is None:
+            return None
+        instruction = selection.get("instruction")
+        pane = selection["pane"] if instruction is None or selection["pane"] in ("hlo", "optimized") else "optimized"
+        line = selection.get("line") if instruction is None else None
+        with contextlib.suppress(ParameterError):
+            return focus(self._panes, pane if line is None else "source", line, instruction, selection.get("variant"))
+        return None
 
     def close(self) -> None:
         """Cancels running work, removes the widget from the page, and releases everything that it showed.
@@ -549,7 +567,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
                     )
                 )
             case "page":
-                self._recorder.send_page(message["id"])
+                self._recorder.send_page(message["id"], self._place, message["note"])
             case "select":
                 self._selection = message["selection"]
             case _:

@@ -70,7 +70,7 @@ def test_texts_numbers_and_links_are_there(written: Path, opened: Open) -> None:
     page = opened(written)
     expect(page.get_by_role("tabpanel", name="Stats", exact=True)).to_contain_text("peak memory")
     page.locator("[data-pane=optimized] .cm-line", has_text="ENTRY %main").wait_for()
-    page.locator("[data-pane=source] .cm-line", has_text="tanh").click()
+    page.locator("[data-pane=source] .cm-line", has_text="return jnp.tanh(x @ x)").first.click()
     expect(page.locator("[data-pane=optimized] .insp-strong, [data-pane=optimized] .insp-weak").first).to_be_visible()
     expect(page.locator(".insp-chip-main")).to_have_count(2)
     page.locator(".insp-chip-main").nth(1).click()
@@ -235,6 +235,64 @@ def test_the_button_saves_the_page_of_save_html(demo: OpenDemo, opened: Open, tm
     again = opened(tmp_path / "x.html")
     expect(again.locator(".insp-title")).to_have_text("jit_step")
     expect(again.get_by_role("button", name="Save as HTML file")).to_have_count(0)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_page_keeps_selection_and_note_and_links_lead_to_lines(tmp_path: Path, opened: Open) -> None:
+    def step(x: Any) -> Any:
+        return jnp.tanh(x @ x).sum()
+
+    path = tmp_path / "x.html"
+    explorer = explore(step, jnp.ones((64, 64)), target="cpu", compare={"xla_cpu_enable_fast_math": True}).wait(120)
+    root = re.search(r"ROOT %(\S+)", explorer.baseline.compiled.hlo.partition("ENTRY")[2])
+    assert root is not None
+    explorer._on_request(
+        {"type": "select", "selection": {
+            "pane": "optimized", "variant": 1, "file": None, "line": 2, "origin": None, "instruction": root[1]}}
+    )  # fmt: skip
+    explorer.save_html(path, note="<b>Look</b> at the root.")
+    explorer.close()
+    page = opened(path)
+    chosen = page.locator("[data-pane=optimized] .insp-chosen")
+    expect(chosen).to_contain_text(root[1])
+    expect(page.locator(".insp-chip-main[aria-pressed=true]")).to_contain_text("fast_math")
+    expect(page.locator(".insp-notice", has_text="<b>Look</b> at the root.")).to_be_visible()
+    page.locator("[data-pane=source] .cm-line", has_text="return jnp.tanh(x @ x)").first.click()
+    page.get_by_role("button", name="Copy a link to this line").click()
+    link = page.url
+    assert "#pane=source&line=" in link
+    page.locator("[data-pane=source] .cm-line", has_text="def step").first.click()
+    page.goto("about:blank")
+    page.goto(link)
+    expect(page.locator("[data-pane=source] .insp-chosen")).to_contain_text("tanh")
+    page.goto("about:blank")
+    page.goto(f"{path.as_uri()}#pane=optimized&variant=0&instruction={root[1]}")
+    expect(chosen).to_contain_text(root[1])
+    expect(page.locator(".insp-chip-main[aria-pressed=true]")).to_contain_text("baseline")
+    page.evaluate("location.hash = '#pane=memory'")
+    expect(page.get_by_role("tab", name="Memory")).to_have_attribute("aria-selected", "true")
+    page.evaluate("location.hash = '#pane=nothing'")
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_note_is_written_in_the_explorer(demo: OpenDemo, opened: Open, tmp_path: Path) -> None:
+    page = demo("waiting", until=".insp")
+    exchange = behind(page, finished())
+    until(page, exchange, page.locator(".insp-chip-done"))
+    page.locator("[data-pane=optimized] .cm-line").first.click()
+    page.keyboard.press("/")
+    page.keyboard.type("with a note")
+    page.keyboard.press("Enter")
+    form = page.get_by_role("dialog", name="Save as HTML file with a note")
+    form.get_by_label("Note for readers").fill("Only an example.")
+    with page.expect_download() as download:
+        form.get_by_role("button", name="Save").click()
+        until(page, exchange, page.locator("button:not(.insp-busy)[aria-label^='Save as HTML file']"))
+    download.value.save_as(tmp_path / "x.html")
+    again = opened(tmp_path / "x.html")
+    expect(again.locator(".insp-notice", has_text="Only an example.")).to_be_visible()
 
 
 def test_names_that_are_markup_do_not_run(tmp_path: Path, opened: Open) -> None:

@@ -142,6 +142,22 @@ def test_a_variant_is_compared_with_the_baseline(work: FakeWork, explorer: Explo
     assert list(table.columns)[:3] == ["attached", f"cpu:8 {FAST_MATH}=true", f"delta cpu:8 {FAST_MATH}=true"]
 
 
+def test_any_two_variants_are_compared_on_request(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
+    for value in (True, False):
+        explorer.add({FAST_MATH: value})
+    work.finish(0)
+    work.finish(1, hlo=HLO.replace("f32", "f16", 1))
+    box.send({"type": "compare", "baseline": 2, "variant": 1})
+    work.finish(2)
+    explorer.wait(10)
+    assert [(m["baseline"], m["variant"]) for m in box.of("diff")] == [(0, 1), (0, 2), (2, 1)]
+    box.send({"type": "compare", "baseline": 1, "variant": 0})
+    assert len(box.wait_for("diff", baseline=1, variant=0)["hunks"]) == 1
+    explorer.remove(explorer.variants[1])
+    box.send({"type": "compare", "baseline": 1, "variant": 0})
+    assert "no variant 1" in box.wait_for("notice")["message"]
+
+
 def test_costs_of_changes_are_sent_on_request(work: FakeWork, explorer: Explorer, box: Mailbox) -> None:
     explorer.add({FAST_MATH: True})
     edited = randomly_edited(Module.from_proto(PROTO), 3, 4).columns.data

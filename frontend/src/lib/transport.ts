@@ -8,8 +8,17 @@ export interface Model {
   get(name: string): unknown;
   set(name: string, value: unknown): void;
   save_changes(): void;
-  /** For a model that replays a recording: its date and version, and advice on how to get more. */
-  readonly recorded?: { readonly about: string; readonly remedy: string };
+  /** For a model that replays a recording. */
+  readonly recorded?: Recorded;
+}
+
+export interface Recorded {
+  /** The date and version of the recording. */
+  readonly about: string;
+  /** Advice on how to get more. */
+  readonly remedy: string;
+  /** The number of the exploration on a saved page, for links into it; null in a notebook. */
+  readonly number: number | null;
 }
 
 /** Buffers that are already unpacked. Recordings are packed in another way. */

@@ -11,7 +11,7 @@ import type { Context } from "./pane.ts";
  */
 export function changeLine({ synced, local }: Context, variant: number | null): HTMLElement | null {
   const { variants } = synced;
-  const reference = variant === null ? null : synced.referenceOf(variant);
+  const reference = variant === null ? null : local.referenceOf(variant);
   if (reference === null || variant === null) return null;
   const diff = synced.latest("diff", { baseline: reference, variant });
   if (!diff || variants.get(reference)?.platform !== variants.get(variant)?.platform) return null;

@@ -139,9 +139,9 @@ export class GraphColors {
   }
 
   private withoutChange(): string {
-    const { synced } = this.context;
+    const { synced, local } = this.context;
     const variant = this.variant!;
-    const before = synced.latest("graph_before", { variant, baseline: synced.referenceOf(variant) });
+    const before = synced.latest("graph_before", { variant, baseline: local.referenceOf(variant) });
     if (!before) return "comparing …";
     return before.error ? `unknown: ${before.error.message}` : "no changes";
   }
@@ -183,8 +183,8 @@ export class GraphColors {
 
   /** Requests the costs in the reference variant once a coloring needs them. */
   private takeBefore(variant: number): void {
-    const { synced } = this.context;
-    const reference = synced.referenceOf(variant);
+    const { synced, local } = this.context;
+    const reference = local.referenceOf(variant);
     const baseline = reference === variant ? null : reference;
     this.offerColors(baseline);
     if (baseline === null || !changeOf(this.coloring.value as Coloring)) return;

@@ -16,7 +16,7 @@ import { anchorAt, type OptimizedView } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
 import { ChangeList } from "./changelist.ts";
 import { Columns } from "./columns.ts";
-import { textOf } from "./labels.ts";
+import { nameOfReference, textOf } from "./labels.ts";
 import type { Context, Pane } from "./pane.ts";
 import { awaited } from "./states.ts";
 import { TextPane } from "./text.ts";
@@ -82,7 +82,7 @@ class OptimizedPane extends TextPane {
 
   protected override drawDocument(document: TextDocument): void {
     const { synced, local } = this.context;
-    const reference = local.active === null ? null : synced.referenceOf(local.active);
+    const reference = local.active === null ? null : local.referenceOf(local.active);
     const isCompared = this.isDiff && reference !== null && local.active !== reference;
     if (!isCompared) {
       this.drawn = null;
@@ -91,7 +91,8 @@ class OptimizedPane extends TextPane {
     const diff = synced.latest("diff", { baseline: reference, variant: local.active });
     if (!diff) {
       this.clear();
-      return fill(this.body, awaited(synced, "Comparing with the baseline", "Comparison not received"));
+      const title = `Comparing with ${nameOfReference(synced, reference)}`;
+      return fill(this.body, awaited(synced, title, "Comparison not received"));
     }
     this.drawDiff({ view: local.optimizedView, diff, b: document });
   }
@@ -199,7 +200,7 @@ class OptimizedPane extends TextPane {
 
   private drawTools(): void {
     const { synced, local } = this.context;
-    const isAlone = local.active === null || synced.referenceOf(local.active) === local.active;
+    const isAlone = local.active === null || local.referenceOf(local.active) === local.active;
     const choices = VIEWS.filter(({ value }) => !isAlone || value === "text" || value === "columns");
     this.switcher.hidden = synced.variants.size < 2;
     const shown = local.isSideBySide ? "columns" : isAlone ? "text" : local.optimizedView;

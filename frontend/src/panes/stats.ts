@@ -31,9 +31,9 @@ class StatsPane implements Pane {
   }
 
   private draw(): void {
-    const { synced } = this.context;
+    const { synced, local } = this.context;
     const variants = [...synced.variants.values()];
-    const references = variants.map((v) => synced.sameTargetReferenceOf(v.variant));
+    const references = variants.map((v) => local.sameTargetReferenceOf(v.variant));
     const lines = tabulate(
       variants.map((v) => synced.latest("stats", { variant: v.variant })),
       references.map((reference) => variants.findIndex((v) => v.variant === reference)),

@@ -21,6 +21,7 @@ interface Parts {
   fullWindow(): void;
   arrange(preset: Preset): void;
   save(): void;
+  saveWithNote(): void;
 }
 
 export function commandsOf(context: Context, parts: Parts): Command[] {
@@ -61,12 +62,17 @@ export function commandsOf(context: Context, parts: Parts): Command[] {
       name: "Compare with the baseline",
       key: "",
       run: () => {
-        if (local.active !== null && synced.referenceOf(local.active) !== local.active)
+        if (local.active !== null && local.referenceOf(local.active) !== local.active)
           local.setOptimizedView(local.lastComparison);
         local.reveal("optimized");
       },
     },
-    ...(synced.isRecorded ? [] : [{ name: "Save as HTML file", key: "", run: () => parts.save() }]),
+    ...(synced.isRecorded
+      ? []
+      : [
+          { name: "Save as HTML file", key: "", run: () => parts.save() },
+          { name: "Save as HTML file with a note", key: "", run: () => parts.saveWithNote() },
+        ]),
     { name: "Clear selection", key: "Escape", run: () => local.select(null) },
     ...MEASURES.map(({ value, text }) => ({
       name: `Line costs: ${text}`,

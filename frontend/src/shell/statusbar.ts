@@ -4,6 +4,8 @@ import { computationsOf } from "../lib/computations.ts";
 import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { grouped, plural, shortSource } from "../lib/format.ts";
+import { icon } from "../lib/icons.ts";
+import { fragmentOf } from "../lib/place.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { best, type Matches, phaseCounts } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
@@ -30,10 +32,14 @@ const PHASES: Record<string, string> = {
   rest: "lines that are not differentiated",
 };
 
+const COPY_LINK = "Copy a link to this line";
+const COPIED_MS = 2000;
+
 export class StatusBar {
   readonly element = h("div", { class: "insp-status" });
   private readonly text = h("div", { class: "insp-status-text", "aria-live": "polite" });
   private readonly steps = h("div", { class: "insp-status-steps" });
+  private readonly link = toolButton("link", COPY_LINK, () => void this.copyLink());
   private readonly ends: (() => void)[];
 
   constructor(private readonly context: Context) {
@@ -217,9 +223,38 @@ export class StatusBar {
     this.context.local.step(pane, 1);
   }
 
+  /** Puts the link to the selection into the address bar and, where browsers allow it, into the clipboard. */
+  private async copyLink(): Promise<void> {
+    const { synced, local } = this.context;
+    const { selection } = local;
+    if (!selection) return;
+    const document = synced.document(selection.pane as TextPane, selection.variant);
+    const label = document && selection.line >= 0 ? document.label(selection.line) : "";
+    location.hash = fragmentOf({
+      program: synced.pageNumber!,
+      pane: selection.instruction && selection.stage ? selection.stage : selection.pane,
+      variant: selection.variant,
+      line: label ? Number(label) : null,
+      instruction: selection.instruction,
+    });
+    let said = "Copied the link to this line";
+    try {
+      await navigator.clipboard.writeText(location.href);
+    } catch {
+      said = "The address bar has the link to this line";
+    }
+    this.link.title = said;
+    fill(this.link, icon("done"));
+    setTimeout(() => {
+      this.link.title = COPY_LINK;
+      fill(this.link, icon("link"));
+    }, COPIED_MS);
+  }
+
   private stepButtons(): HTMLElement[] {
     const { local } = this.context;
     return [
+      ...(this.context.synced.pageNumber === null ? [] : [this.link]),
       toolButton("left", "Previous match in every pane", () => local.step(null, -1)),
       toolButton("right", "Next match in every pane", () => local.step(null, 1)),
       toolButton("close", "Clear selection (Esc)", () => local.select(null)),

@@ -1,25 +1,40 @@
 // The row of variants with their states, and the buttons for comparing them.
 
+import { toolButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
 import { icon } from "../lib/icons.ts";
+import { openMenu } from "../lib/menu.ts";
+import type * as messages from "../messages.ts";
+import { textOf } from "../panes/labels.ts";
 import type { Context } from "../panes/pane.ts";
 import { PREVIOUS } from "../state/synced.ts";
 import { Chip } from "./chip.ts";
 import { Saving } from "./saving.ts";
 
+/** More variants than this are in a menu: the baseline and the active one always have a chip. */
+const MOST_CHIPS = 4;
+
 export class Toolbar {
   readonly element = h("div", { class: "insp-toolbar" });
   private readonly chips = h("div", { class: "insp-chips", role: "group", "aria-label": "Variants" });
   private readonly drawn = new Map<number, Chip>();
+  private readonly more = h("button", {
+    type: "button",
+    class: "insp-button insp-more",
+    title: "All variants",
+    "aria-haspopup": "menu",
+    onclick: () => this.openVariants(),
+  });
   private readonly title = h("span", { class: "insp-title" });
   private readonly compare = h("div", { class: "insp-compare" });
+  private readonly anyOther = toolButton("down", "Compare with another variant", () => this.openOthers());
   private readonly resizes = new ResizeObserver(() => this.showActive());
   private readonly saving: Saving;
   private readonly ends: (() => void)[];
 
   constructor(private readonly context: Context) {
     this.saving = new Saving(context);
-    this.element.append(this.title, this.chips, this.compare, this.saving.button);
+    this.element.append(this.title, this.chips, this.more, this.compare, this.saving.button);
     const { synced, local } = context;
     this.ends = [
       synced.signal.on(["session", "variant"], () => this.draw()),
@@ -38,6 +53,10 @@ export class Toolbar {
 
   save(): void {
     this.saving.ask();
+  }
+
+  saveWithNote(): void {
+    this.saving.askForNote(this.element.closest<HTMLElement>(".insp")!);
   }
 
   private draw(): void {
@@ -62,11 +81,36 @@ export class Toolbar {
   /** Moves only chips in the wrong place, because moving an element removes the keyboard focus from it. */
   private arrange(): void {
     const focused = document.activeElement as HTMLElement | null;
+    const hidden = this.hidden();
+    for (const [number, chip] of this.drawn) chip.element.hidden = hidden.includes(number);
+    this.more.hidden = !hidden.length;
+    this.more.textContent = `${hidden.length} more`;
     this.context.synced.ordered.forEach((number, i) => {
       const { element } = this.drawn.get(number)!;
       if (this.chips.children[i] !== element) this.chips.insertBefore(element, this.chips.children[i] ?? null);
     });
     if (focused && focused !== document.activeElement && this.chips.contains(focused)) focused.focus();
+  }
+
+  /** The variants without a chip. */
+  private hidden(): number[] {
+    const { synced, local } = this.context;
+    const { ordered } = synced;
+    if (ordered.length <= MOST_CHIPS) return [];
+    const isFirst = ordered.slice(0, MOST_CHIPS).includes(local.active ?? -1);
+    const shown = isFirst ? ordered.slice(0, MOST_CHIPS) : [...ordered.slice(0, MOST_CHIPS - 1), local.active];
+    return ordered.filter((number) => !shown.includes(number));
+  }
+
+  private openVariants(): void {
+    const { synced, local } = this.context;
+    const items = synced.ordered.map((number) => {
+      const variant = synced.variants.get(number)!;
+      const state = variant.state === "done" ? "" : ` (${variant.state})`;
+      const mark = number === local.active ? "✓ " : "";
+      return { text: `${mark}${textOf(variant)}${state}`, run: () => local.setActive(number) };
+    });
+    openMenu(this.element.closest<HTMLElement>(".insp")!, this.more, [{ title: "Variants", items }]);
   }
 
   private add(number: number, chip: Chip): void {
@@ -87,11 +131,11 @@ export class Toolbar {
     const { synced, local } = this.context;
     const previous = this.previous();
     if (synced.variants.size < 2) return fill(this.compare, previous);
-    const reference = local.active === null ? null : synced.referenceOf(local.active);
+    const reference = local.active === null ? null : local.referenceOf(local.active);
     const canCompare = reference !== local.active;
     const isBaseline = reference === null || reference === synced.baseline || !canCompare;
-    const { origin, target } = synced.variants.get(reference ?? -1) ?? {};
-    const name = isBaseline ? "baseline" : origin || target || "";
+    const other = synced.variants.get(reference ?? -1);
+    const name = isBaseline || !other ? "baseline" : other.label;
     fill(
       this.compare,
       this.toggle(
@@ -110,8 +154,36 @@ export class Toolbar {
           ? `Compare the optimized HLO of the active variant with ${isBaseline ? "the baseline" : name}`
           : "Select a variant other than the baseline",
       ),
+      this.others().length > (canCompare ? 1 : 0) ? this.anyOther : null,
       previous,
     );
+  }
+
+  /** The variants that the active one can be compared with. */
+  private others(): messages.VariantMessage[] {
+    const { synced, local } = this.context;
+    const { active } = local;
+    const isKnown = (baseline: number): boolean => synced.latest("diff", { baseline, variant: active }) !== null;
+    return [...synced.variants.values()].filter(
+      ({ variant, state }) => variant !== active && (synced.isAlone ? isKnown(variant) : state !== "failed"),
+    );
+  }
+
+  private openOthers(): void {
+    const { local } = this.context;
+    const { variant } = local;
+    if (!variant) return;
+    const reference = local.referenceOf(variant.variant);
+    const items = this.others().map((other) => ({
+      text: `${other.variant === reference ? "✓ " : ""}${textOf(other)}`,
+      run: () => {
+        local.reveal("optimized");
+        local.setOptimizedView(local.lastComparison);
+        local.setReference(variant.variant, other.variant);
+      },
+    }));
+    const root = this.element.closest<HTMLElement>(".insp")!;
+    openMenu(root, this.anyOther, [{ title: `Compare ${textOf(variant)} with`, items }]);
   }
 
   private comparePrevious(): void {

@@ -59,6 +59,7 @@ export class View {
       fullWindow: () => this.root.classList.toggle("insp-full"),
       arrange: (preset) => this.arrangeFor(preset),
       save: () => this.toolbar.save(),
+      saveWithNote: () => this.toolbar.saveWithNote(),
     });
     this.palette = new Palette(this.root, context, () => [...this.commands, ...(this.workspace?.commands() ?? [])]);
     this.controls = new Controls(context);

@@ -48,6 +48,8 @@ export class Local {
   lastComparison: OptimizedView = "unified";
   /** The view to return to from a comparison. */
   withoutComparison: OptimizedView = "text";
+  /** The reference that the user has chosen for a variant. */
+  private readonly references = new Map<number, number>();
   /** Variants whose columns the user has hidden. */
   readonly hidden = new Set<number>();
   /** Column widths that the user has set, as shares of the total width. */
@@ -98,6 +100,31 @@ export class Local {
     this.active = variant;
     if (variant !== this.synced.existing) this.synced.existing = null;
     if (variant !== null && this.hidden.delete(variant)) this.signal.emit("columns");
+    this.signal.emit("active");
+  }
+
+  /** Returns the variant that a variant is compared with: the user's choice, or the default. The same if there is none. */
+  referenceOf(variant: number): number | null {
+    const chosen = this.references.get(variant);
+    return chosen !== undefined && this.synced.variants.has(chosen) ? chosen : this.synced.defaultReferenceOf(variant);
+  }
+
+  /**
+   * Returns the reference if it has the same target, so that numbers are comparable; null for the first one of a
+   * target.
+   */
+  sameTargetReferenceOf(variant: number): number | null {
+    const reference = this.referenceOf(variant);
+    if (reference === null || reference === variant) return null;
+    const { variants } = this.synced;
+    return variants.get(reference)?.target === variants.get(variant)?.target ? reference : null;
+  }
+
+  /** Compares a variant with any other one from now on. */
+  setReference(variant: number, reference: number): void {
+    this.references.set(variant, reference);
+    const isKnown = this.synced.latest("diff", { baseline: reference, variant }) !== null;
+    if (!isKnown) this.synced.send({ type: "compare", baseline: reference, variant });
     this.signal.emit("active");
   }
 

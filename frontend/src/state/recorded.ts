@@ -1,7 +1,8 @@
 // A model without a notebook kernel, which replays the messages of a recorded exploration.
 
 import { type Packing, unpack } from "../lib/packing.ts";
-import { decodeJson, type Model, unpacked } from "../lib/transport.ts";
+import type { Place } from "../lib/place.ts";
+import { decodeJson, type Model, type Recorded, unpacked } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 
 interface Entry {
@@ -41,22 +42,23 @@ export class RecordedModel implements Model {
   private readonly replies: ReadonlyMap<string, () => Promise<Said>>;
   private readonly kept: readonly Said[];
   private readonly traits: Record<string, unknown>;
-  readonly recorded: { readonly about: string; readonly remedy: string };
+  readonly recorded: Recorded;
 
   private constructor(
     { about, arrangement }: Transcript,
     remedy: string,
     kept: readonly Said[],
     replies: ReadonlyMap<string, () => Promise<Said>>,
+    number: number | null,
   ) {
-    this.recorded = { about, remedy };
+    this.recorded = { about, remedy, number };
     this.traits = { arrangement };
     this.kept = kept;
     this.replies = replies;
   }
 
   /** Reads a transcript: the length of its table as four bytes, the table, and the buffers. */
-  static async read(bytes: Uint8Array, remedy: string): Promise<RecordedModel> {
+  static async read(bytes: Uint8Array, remedy: string, number: number | null): Promise<RecordedModel> {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const end = 4 + view.getUint32(0, true);
     const table = decodeJson<Transcript>(await unpack(bytes.subarray(4, end), "lines"));
@@ -69,7 +71,13 @@ export class RecordedModel implements Model {
         return [JSON.stringify(reply.request), () => unpackedEntry(reply, own)];
       }),
     );
-    return new RecordedModel(table, remedy, kept, replies);
+    return new RecordedModel(table, remedy, kept, replies, number);
+  }
+
+  /** Brings a place to the front, as Python does in a notebook. */
+  goTo({ pane, variant, line, instruction }: Place): void {
+    const message: messages.Focus = { type: "focus", pane: pane as messages.Pane, variant, line, instruction };
+    this.say({ message, buffers: [] });
   }
 
   on(name: string, callback: (...values: never[]) => void): void {

@@ -88,6 +88,11 @@ export class Synced {
     return this.model.recorded?.about ?? "";
   }
 
+  /** The number of the exploration on a saved page; null in a notebook. */
+  get pageNumber(): number | null {
+    return this.model.recorded?.number ?? null;
+  }
+
   /** The advice on how to get missing data; "" with a notebook kernel. */
   get remedy(): string {
     if (this.isRecorded) return this.model.recorded!.remedy;
@@ -195,10 +200,10 @@ export class Synced {
   }
 
   /**
-   * Returns the reference of a variant: the first one for its target if their difference is known, else the baseline.
+   * Returns the default reference of a variant: the first one for its target if their difference is known, else the baseline.
    * That of the baseline is the previous version of the program, which has none itself.
    */
-  referenceOf(variant: number): number | null {
+  defaultReferenceOf(variant: number): number | null {
     const { target, origin } = this.variants.get(variant) ?? {};
     if (origin === PREVIOUS) return variant;
     if (variant === this.baseline) {
@@ -209,16 +214,6 @@ export class Synced {
     const isReference = (other: messages.VariantMessage): boolean =>
       other.target === target && this.latest("diff", { baseline: other.variant, variant }) !== null;
     return [...this.variants.values()].find(isReference)?.variant ?? this.baseline;
-  }
-
-  /**
-   * Returns the reference if it has the same target, so that numbers are comparable; null for the first one of a
-   * target.
-   */
-  sameTargetReferenceOf(variant: number): number | null {
-    const reference = this.referenceOf(variant);
-    if (reference === null || reference === variant) return null;
-    return this.variants.get(reference)?.target === this.variants.get(variant)?.target ? reference : null;
   }
 
   dismiss(notice: messages.Notice): void {

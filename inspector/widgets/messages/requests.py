@@ -25,10 +25,15 @@ class AppCode(TypedDict):
 
 
 class PageRequest(TypedDict):
-    """Requests a single HTML file of the whole exploration."""
+    """Requests a single HTML file of the whole exploration, which opens at the current selection.
+
+    Attributes:
+      note: a text for its readers.
+    """
 
     type: Literal["page"]
     id: int
+    note: str
 
 
 class RecordRequest(TypedDict):

@@ -63,7 +63,7 @@ class DiffMessage(TypedDict):
     and the names of the variant's as far as they match.
 
     Attributes:
-      baseline: the Explorer's baseline, or the first variant for the same target.
+      baseline: the Explorer's baseline, the first variant for the same target, or the one of a `DiffRequest`.
       hunks: line ranges `[a0, a1, b0, b1]`, half open, of baseline (a) and variant (b).
       following: indices of the hunks that are only consequences of others.
       summary: description such as "3 fusions split, 1 all-gather appeared, peak +1.2 MiB"; if the optimized HLO is
@@ -79,6 +79,14 @@ class DiffMessage(TypedDict):
     summary: str
     changes: list[ChangeMessage]
     count: int
+
+
+class DiffRequest(TypedDict):
+    """Compares two variants that are not compared automatically. A `DiffMessage` follows once both have a program."""
+
+    type: Literal["compare"]
+    baseline: int
+    variant: int
 
 
 class DiffCostsRequest(TypedDict):
@@ -134,6 +142,7 @@ class OptimizedPane(TextPane):
         super().__init__(name, context)
         self._shown: dict[int, _Shown] = {}
         self._compared: dict[Pair, _Compared] = {}
+        self._requested: set[Pair] = set()
 
     def program(self, variant: Variant, program: Preview | CompiledProgram, module: Module) -> Iterator[Entry]:
         """Yields the text; its differences follow, also those of later variants that were available first."""
@@ -153,9 +162,14 @@ class OptimizedPane(TextPane):
             self._compare(variant)
         return ()
 
-    def answer(self, request: DiffCostsRequest) -> None:
-        """Sends the costs of changes, once they are counted."""
-        self.context.aside(lambda: self.context.publish(self._costs(request)))
+    def answer(self, request: DiffCostsRequest | DiffRequest) -> None:
+        """Compares two variants, or sends the costs of changes once they are counted."""
+        if request["type"] == "diff_costs":
+            self.context.aside(lambda: self.context.publish(self._costs(request)))
+            return
+        pair = tuple(self.context.variant(request[name]) for name in ("baseline", "variant"))
+        self._requested.add((pair[0].number, pair[1].number))
+        self._compare(pair[1])
 
     def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[DiffCostsRequest]:  # noqa: ARG002
         """Yields the requests for the costs of changes against each compared variant."""
@@ -166,6 +180,7 @@ class OptimizedPane(TextPane):
     def forget(self, variant: Variant) -> Callable[[], object]:
         """Drops the variant and its comparisons."""
         self._shown.pop(variant.number, None)
+        self._requested = {pair for pair in self._requested if variant.number not in pair}
         for pair in [pair for pair in self._compared if variant.number in pair]:
             del self._compared[pair]
         return super().forget(variant)
@@ -178,8 +193,8 @@ class OptimizedPane(TextPane):
     def _compare(self, variant: Variant) -> None:
         with self.context.lock:
             shown, variants = {*self._shown}, list(self.context.variants())
-        for before, after in compared(variants):
-            pair = before.number, after.number
+        pairs = {(before.number, after.number): None for before, after in compared(variants)}
+        for pair in (*pairs, *(self._requested - pairs.keys())):
             if variant.number in pair and shown.issuperset(pair):
                 self.context.aside(functools.partial(self._publish_diff, pair))
 

@@ -80,7 +80,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("jaxpr", "jaxpr", "middle", jaxpr.JaxprPane, ("lowered",), topics=_TEXT),
     PaneEntry("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
     PaneEntry("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
-    PaneEntry("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.DiffMessage, optimized.DiffCosts), (optimized.DiffCostsRequest,), (*_TEXT, "diff_costs")),
+    PaneEntry("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.DiffMessage, optimized.DiffCosts), (optimized.DiffRequest, optimized.DiffCostsRequest), (*_TEXT, "diff_costs")),
     PaneEntry("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
     PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),

@@ -7,8 +7,10 @@ updated as compiles end: immediately with the available results, and with the re
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 import gzip
+import html
 import threading
 import weakref
 from collections.abc import Sequence
@@ -109,14 +111,28 @@ class Recorder:
             self._ask_new()
             self._stored.refresh()
 
-    def page(self) -> str:
-        """Returns the whole exploration as a single HTML file."""
-        return page(self._compiles.lowered.program.name, "", [self.element(has_code=True)])
+    def page(self, place: messages.Focus | None = None, note: str = "") -> str:
+        """Returns the whole exploration as a single HTML file; see `element`."""
+        name = self._compiles.lowered.program.name
+        return page(name, "", [self.element(has_code=True, place=place, note=note)])
 
-    def element(self, *, has_code: bool) -> str:
-        """Returns the whole exploration as an element of a page; one element of a page must have the app's code."""
+    def element(self, *, has_code: bool, place: messages.Focus | None = None, note: str = "") -> str:
+        """Returns the whole exploration as an element of a page.
+
+        Args:
+          has_code: whether it has the app's code, as one element of a page must.
+          place: the place that readers see first; None for the usual one.
+          note: a text for readers.
+        """
         transcript = self._transcript(self._ask(self._done, is_whole=True)).repacked()
-        return element(self.html(), transcript, _IN_PAGE, has_code=has_code)
+        more: list[Any] = [] if place is None else [place]
+        if note:
+            more.append(messages.Notice(type="notice", level="info", message=note))
+        transcript = dataclasses.replace(
+            transcript, messages=(*transcript.messages, *(SentMessage(each, ()) for each in more))
+        )
+        form = f"<p>{html.escape(note)}</p>" if note else ""
+        return element(form + self.html(), transcript, _IN_PAGE, has_code=has_code)
 
     def text(self) -> str:
         """Returns a few lines that describe the Explorer without the app."""
@@ -149,13 +165,13 @@ class Recorder:
             map(retraces_html, watched)
         )
 
-    def send_page(self, number: int) -> None:
-        """Answers request `number` of a browser with the page, on a separate thread."""
+    def send_page(self, number: int, place: messages.Focus | None, note: str) -> None:
+        """Answers request `number` of a browser with the page, on a separate thread; see `element`."""
 
         def answer() -> None:
             reply, buffers = messages.Page(type="page", id=number, error=None), list[bytes]()
             try:
-                buffers = [gzip.compress(self.page().encode(), 1, mtime=0)]
+                buffers = [gzip.compress(self.page(place, note).encode(), 1, mtime=0)]
             except Exception as error:  # shown to the user
                 reply["error"] = messages.error_of(error)
             self._app.publish(reply, buffers)

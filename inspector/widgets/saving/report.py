@@ -17,7 +17,7 @@ from inspector.widgets.saving.page import page
 from inspector.widgets.variants import Variant
 
 
-def report(path: str | os.PathLike[str], *explorers: Explorer) -> None:
+def report(path: str | os.PathLike[str], *explorers: Explorer, note: str = "") -> None:
     """Writes explorations to a single HTML file that opens in any browser without a network; waits for all their compiles.
 
     The page begins with a table: a row for each variant of each program, with its memory, cost and compile time. See
@@ -26,6 +26,7 @@ def report(path: str | os.PathLike[str], *explorers: Explorer) -> None:
     Args:
       path: path of the file; an existing file is replaced.
       explorers: the Explorers, in the order of the table.
+      note: a text for readers, above the table.
 
     Raises:
       ParameterError: not Explorers, or none.
@@ -41,7 +42,8 @@ def report(path: str | os.PathLike[str], *explorers: Explorer) -> None:
     elements = [explorer.wait().page_element(has_code=not i) for i, explorer in enumerate(explorers)]
     sections = [f"<section id='program-{i}'>{element}</section>" for i, element in enumerate(elements)]
     names = [explorer.lowered.program.name for explorer in explorers]
-    text = page(", ".join(names), _index(explorers), sections)
+    index = (f"<p class='inspector-index'>{html.escape(note)}</p>" if note else "") + _index(explorers)
+    text = page(", ".join(names), index, sections)
     with files.writing(path) as file:
         file.write(text.encode())
 
