@@ -48,6 +48,7 @@ export class Headline {
   private request(variant: messages.VariantMessage, isMeasured: boolean): void {
     const profile = variant.profile ?? 0;
     if (this.asked.get(variant.variant) === profile && !isMeasured) return;
+    if (this.context.synced.isRecorded) return; // it has what was recorded
     this.asked.set(variant.variant, profile);
     this.context.synced.send({ type: "headline", variant: variant.variant, is_measured: isMeasured, profile });
   }
