@@ -70,11 +70,56 @@ test("a source line lights what it made strongly, and what its callees made weak
   assert.deepEqual([...best(caller)], [0, 1]);
 });
 
-test("an instruction lights its own operation strongly, its source line's other operations weakly", () => {
+test("an instruction lights its own operation strongly, its source line's other operations and calls weakly", () => {
   const { origins, source, hlo } = program();
   const link = linkOf(origins, hlo.origin(0), false);
-  assert.deepEqual(matchesIn(hlo, link), { strong: Int32Array.of(0, 3), weak: Int32Array.of(1) });
+  assert.deepEqual(matchesIn(hlo, link), { strong: Int32Array.of(0), weak: Int32Array.of(1, 3) });
   assert.deepEqual(matchesIn(source, link), { strong: Int32Array.of(1), weak: Int32Array.of(0) });
+});
+
+test("a text without the call lights the operation in any call", () => {
+  const { origins, hlo } = program();
+  const short = document(
+    origins,
+    "stablehlo",
+    "dot\nadd",
+    [0, 1],
+    single({
+      files: ["train.py"],
+      origins: [
+        ["dot", [[0, 7]]],
+        ["add", [[0, 7]]],
+      ],
+    }),
+  );
+  const link = linkOf(origins, hlo.origin(0), false);
+  assert.deepEqual(matchesIn(short, link), { strong: Int32Array.of(0), weak: Int32Array.of(1) });
+  assert.deepEqual([...matchesIn(hlo, linkOf(origins, short.origin(0), false)).strong], [0, 3]);
+});
+
+test("lines of the user come before lines of libraries", () => {
+  const origins = new Origins();
+  const source = document(origins, "source", "a\nb", [0, 1], {
+    files: ["train.py"],
+    libraries: [false],
+    phases: [],
+    origins: [[["", [[0, 1]]]], [["", [[0, 2]]]]],
+  });
+  const stack: [number, number][] = [
+    [1, 97],
+    [0, 2],
+    [0, 1],
+  ];
+  const hlo = document(origins, "hlo", "dot", [0], {
+    files: ["train.py", "linear.py"],
+    libraries: [false, true],
+    phases: [],
+    origins: [[["jit(f)/dot", stack]]],
+  });
+  const matches = matchesIn(source, linkOf(origins, hlo.origin(0), false));
+  assert.deepEqual(matches, { strong: Int32Array.of(1), weak: Int32Array.of(0) });
+  assert.deepEqual([...matchesIn(hlo, linkOf(origins, source.origin(1), true)).strong], [0]);
+  assert.deepEqual([...matchesIn(hlo, linkOf(origins, source.origin(0), true)).weak], [0]);
 });
 
 test("one operation is one origin in every document, whatever the order of files", () => {
@@ -147,7 +192,7 @@ test("levels answer for a line as matches answer for the document", () => {
   const { origins, hlo } = program();
   const levels = levelsFor(linkOf(origins, hlo.origin(0), false), hlo).of;
   const lines = hlo.lines.map((_, line) => levels[hlo.origin(line)] ?? 0);
-  assert.deepEqual(lines, [STRONG, WEAK, 0, STRONG, 0, 0]);
+  assert.deepEqual(lines, [STRONG, WEAK, 0, WEAK, 0, 0]);
 });
 
 test("nearestIndex finds the nearest entry, the lower of two equally near", () => {

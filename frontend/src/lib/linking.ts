@@ -32,31 +32,51 @@ class Levels {
 }
 
 export interface Link {
-  /** Levels for lines of compiler texts. */
+  /** Levels for lines of compiler texts: STRONG for the same operation in the same call, such as one of many layers. */
+  readonly call: Levels;
+  /** Levels for texts without that call: STRONG for the same operation of the same line in any call. */
   readonly text: Levels;
   /** Levels for lines of the source pane. */
   readonly source: Levels;
+  /** The levels that apply to each document so far. */
+  readonly chosen: WeakMap<TextDocument, Levels>;
 }
 
-/** Returns the link of an origin. If it was selected in the source pane, everything from that source line is STRONG. */
+/**
+ * Returns the link of an origin. If it was selected in the source pane, everything whose own line is that source line is
+ * STRONG, and everything that the line calls is WEAK.
+ */
 export function linkOf(origins: Origins, origin: number, isSource: boolean): Link {
-  const link = { text: new Levels(origins.size), source: new Levels(origins.size) };
-  if (origin === NONE) return link;
-  for (const place of origins.innermosts(origin)) {
-    const sameLine = origins.atInnermost(place);
-    link.text.raise(sameLine, isSource ? STRONG : WEAK);
-    link.source.raise(sameLine, STRONG);
-    if (isSource) link.text.raise(origins.atFrame(place), WEAK);
+  const [text, source] = [new Levels(origins.size), new Levels(origins.size)];
+  const chosen = new WeakMap<TextDocument, Levels>();
+  if (origin === NONE) return { call: text, text, source, chosen };
+  if (isSource) {
+    for (const place of origins.innermosts(origin)) {
+      source.raise(origins.atInnermost(place), STRONG);
+      for (const found of [origins.atInnermost(place), origins.atOwn(place)]) text.raise(found, STRONG);
+      text.raise(origins.atFrame(place), WEAK);
+    }
+    return { call: text, text, source, chosen };
   }
-  if (isSource) return link;
-  for (const site of origins.sites(origin)) link.text.raise(origins.atSite(site), STRONG);
-  for (const place of origins.frames(origin)) link.source.raise(origins.atInnermost(place), WEAK);
-  return link;
+  const call = new Levels(origins.size);
+  for (const level of [call, text])
+    for (const place of origins.innermosts(origin)) level.raise(origins.atInnermost(place), WEAK);
+  for (const site of origins.sites(origin)) text.raise(origins.atSite(site), STRONG);
+  for (const each of origins.calls(origin)) call.raise(origins.atCall(each), STRONG);
+  for (const place of origins.owns(origin)) source.raise(origins.atInnermost(place), STRONG);
+  for (const place of origins.frames(origin)) source.raise(origins.atInnermost(place), WEAK);
+  return { call, text, source, chosen };
 }
 
 /** Returns the levels of a link that apply to a document. */
 export function levelsFor(link: Link, document: TextDocument): Levels {
-  return document.pane === "source" ? link.source : link.text;
+  if (document.pane === "source") return link.source;
+  let levels = link.chosen.get(document);
+  if (!levels) {
+    levels = document.linesOf(link.call.at(STRONG)).length ? link.call : link.text;
+    link.chosen.set(document, levels);
+  }
+  return levels;
 }
 
 /** The linked lines of a document, from 0, in order. */

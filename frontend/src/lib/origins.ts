@@ -12,9 +12,10 @@ interface Place {
 }
 
 /**
- * An origin is an operation name and a stack of source lines, innermost first. Its *site* is the operation's own name
- * with the innermost line only, which all documents of a program share. A line may have several origins, for example
- * inside a function that is called twice. One number stands for all origins of a line.
+ * An origin is an operation name and a stack of source lines, innermost first. Its *call* is the operation's own name
+ * with the stack, which tells the layers of a model apart. Its *site* is the name with the innermost line only, because
+ * some documents lack a part of the stack. Its *own* line is the innermost one outside of libraries. A line may have
+ * several origins, for example inside a function that is called twice. One number stands for all origins of a line.
  */
 export class Origins {
   readonly files: string[] = [];
@@ -23,10 +24,14 @@ export class Origins {
   private readonly places: Place[] = [];
   private readonly nameOf: number[] = [];
   private readonly sitesOf: number[][] = [];
+  private readonly callsOf: number[][] = [];
+  private readonly ownsOf: number[][] = [];
   private readonly innermostsOf: number[][] = [];
   private readonly framesOf: number[][] = [];
   private readonly phaseOf: string[] = [];
   private readonly bySite: number[][] = [];
+  private readonly byCall: number[][] = [];
+  private readonly byOwn: number[][] = [];
   private readonly byInnermost: number[][] = [];
   private readonly byFrame: number[][] = [];
   private readonly fileIds = new Map<string, number>();
@@ -87,12 +92,38 @@ export class Origins {
     return { file: this.files[own.file] ?? "", line: own.line, library };
   }
 
+  /** Returns the source lines outside of libraries, innermost first; all lines if there are none. */
+  ownFrames(origin: number): readonly number[] {
+    const frames = this.frames(origin);
+    const own = frames.filter((frame) => !this.libraries.has(this.places[frame]!.file));
+    return own.length ? own : frames;
+  }
+
   innermosts(origin: number): readonly number[] {
     return this.innermostsOf[origin] ?? [];
   }
 
   sites(origin: number): readonly number[] {
     return this.sitesOf[origin] ?? [];
+  }
+
+  calls(origin: number): readonly number[] {
+    return this.callsOf[origin] ?? [];
+  }
+
+  /** Returns the numbers of the innermost source lines outside of libraries, or of the innermost ones if all are in them. */
+  owns(origin: number): readonly number[] {
+    return this.ownsOf[origin] ?? [];
+  }
+
+  /** Returns the origins with a call. */
+  atCall(call: number): readonly number[] {
+    return this.byCall[call] ?? [];
+  }
+
+  /** Returns the origins with a place as their own source line. */
+  atOwn(place: number): readonly number[] {
+    return this.byOwn[place] ?? [];
   }
 
   /** Returns the origins with a site. */
@@ -129,7 +160,9 @@ export class Origins {
       this.nameOf.push(entry[0]?.name ?? NONE);
       this.framesOf.push(unique(entry.flatMap(({ frames }) => frames)));
       this.innermostsOf.push(unique(entry.flatMap(({ frames }) => frames.slice(0, 1))));
-      this.sitesOf.push(unique(entry.map(({ name, frames }) => this.site(this.names[name] ?? "", frames))));
+      this.sitesOf.push(unique(entry.map(({ name, frames }) => this.site(this.names[name] ?? "", frames.slice(0, 1)))));
+      this.callsOf.push(unique(entry.map(({ name, frames }) => this.site(this.names[name] ?? "", frames))));
+      this.ownsOf.push(unique(entry.flatMap(({ frames }) => this.own(frames))));
       this.index(this.size - 1);
     });
     if (phase) this.phaseOf[id] = phase; // not every document has phases
@@ -138,13 +171,22 @@ export class Origins {
 
   private index(origin: number): void {
     for (const site of this.sites(origin)) (this.bySite[site] ??= []).push(origin);
+    for (const call of this.calls(origin)) (this.byCall[call] ??= []).push(origin);
+    for (const place of this.owns(origin)) (this.byOwn[place] ??= []).push(origin);
     for (const place of this.innermosts(origin)) (this.byInnermost[place] ??= []).push(origin);
     for (const place of this.frames(origin)) (this.byFrame[place] ??= []).push(origin);
   }
 
+  /** Interns an operation's own name with source lines. A line that calls itself counts once, as jaxprs show it. */
   private site(name: string, frames: number[]): number {
-    const site = frames.length ? `${ownName(name)}|${frames[0]}` : name;
+    const stack = frames.filter((frame, i) => frame !== frames[i - 1]);
+    const site = frames.length ? `${ownName(name)}|${stack.join()}` : name;
     return internIn(this.siteIds, site, () => undefined);
+  }
+
+  private own(frames: number[]): number[] {
+    const own = frames.find((frame) => !this.libraries.has(this.places[frame]!.file)) ?? frames[0];
+    return own === undefined ? [] : [own];
   }
 }
 

@@ -32,6 +32,7 @@ const PHASES: Record<string, string> = {
   rest: "lines that are not differentiated",
 };
 
+const MOST_FRAMES = 3;
 const COPY_LINK = "Copy a link to this line";
 const COPIED_MS = 2000;
 
@@ -106,10 +107,9 @@ export class StatusBar {
 
   private place(selection: Anchor): (HTMLElement | null)[] {
     const { origins } = this.context.synced;
-    const source = origins.source(selection.origin);
     const operation = origins.operation(selection.origin);
     return [
-      source && h("span", { class: "insp-place", title: this.chain(selection.origin) }, shortSource(source)),
+      this.stack(selection.origin),
       operation ? h("span", { class: "insp-operation", title: operation }, operation) : null,
       selection.instruction && selection.stage
         ? h(
@@ -120,6 +120,37 @@ export class StatusBar {
         : null,
       this.crumbs(selection),
     ];
+  }
+
+  /** The source lines of an origin as links to the pane Source: its own line, and the lines that call it. */
+  private stack(origin: number): HTMLElement | null {
+    const { synced, local } = this.context;
+    const { origins } = synced;
+    const places = origins.ownFrames(origin);
+    if (!places.length) return null;
+    const source = synced.document("source", null);
+    const links = places.slice(0, MOST_FRAMES).map((place, i) => {
+      const line = source?.linesOf(origins.atInnermost(place))[0] ?? -1;
+      const { file, line: number } = origins.placeAt(place)!;
+      const text = shortSource((!i && origins.source(origin)) || { file: origins.files[file] ?? "", line: number });
+      return h(
+        "button",
+        {
+          type: "button",
+          class: i ? "insp-link insp-dim" : "insp-link",
+          title: i ? `Called from here\n${this.chain(origin)}` : this.chain(origin),
+          disabled: line < 0,
+          onclick: () => {
+            local.reveal("source");
+            local.goTo(source!, line);
+          },
+        },
+        `${i ? "‹ " : ""}${text}`,
+      );
+    });
+    const more = places.length - links.length;
+    const rest = more > 0 && h("span", { class: "insp-dim", title: this.chain(origin) }, ` ‹ ${more} more`);
+    return h("span", { class: "insp-place", role: "navigation", "aria-label": "Call stack" }, ...links, rest || null);
   }
 
   /** The path of computations from the entry to an instruction. Clicking one goes to the call. */

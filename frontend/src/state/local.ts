@@ -1,7 +1,7 @@
 // State that the user controls: selection, active variant, view options. Python receives the selection only.
 
 import type { Measure } from "../lib/linecosts.ts";
-import { STRONG, WEAK, linkOf, matchesIn, type Link, type Matches } from "../lib/linking.ts";
+import { STRONG, WEAK, levelsFor, linkOf, matchesIn, type Link, type Matches } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { Signal } from "../lib/signal.ts";
 import type { TextDocument } from "../lib/documents.ts";
@@ -307,7 +307,8 @@ export class Local {
     const isOfThisText = selection.stage === stage && (!document || selection.variant === document.variant);
     if (isOfThisText && selection.instruction === name) return CHOSEN;
     const line = document?.lineOfInstruction(name) ?? -1;
-    return line < 0 ? 0 : (this.link()?.text.of[document!.origin(line)] ?? 0);
+    const link = line < 0 ? null : this.link();
+    return link ? (levelsFor(link, document!).of[document!.origin(line)] ?? 0) : 0;
   }
 
   private refresh(cached: CachedLink | null, anchor: Anchor | null): CachedLink | null {
