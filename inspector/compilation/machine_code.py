@@ -25,16 +25,14 @@ from inspector.compilation.records.elf import MAGIC, ObjectFile, cubins
 from inspector.compilation.records.riegeli import SIGNATURE, everything_in, records
 from inspector.compilation.records.tpu_names import BUNDLES
 from inspector.errors import ModuleError, Unavailable
-from inspector.hlo.executable import compilation_result, nameless
+from inspector.hlo.executable import compilation_result, gpu_executable, nameless
 from inspector.support.digests import digest_of
 from inspector.support.varints import read_varint
-from inspector.toolchain.schema import installed_schema
 
 MachineCode = Mapping[str, str]
 """Digests (SHA-256 in hex) by form: `object files`, `cubins`, `thunks`, `TPU programs`, `VLIW bundles`."""
 
 _UNREADABLE = Unavailable("the machine code of this executable cannot be read: unknown format")
-_GPU_EXECUTABLE = "xla.gpu.GpuExecutableProto"
 _TPU_EXECUTABLE = b"xla.TpuExecutableProto"
 
 # Fields of thunks that name, number or locate something, and the devices of collectives. The memory analysis covers the
@@ -117,13 +115,9 @@ def of_assembly(assembly: Assembly) -> MachineCode | Unavailable:
 
 
 def _of_gpu(executable: bytes) -> MachineCode | None:
-    schema = installed_schema()
     for record in everything_in(executable) if SIGNATURE in executable else ():
-        try:
-            proto: Any = schema.message(_GPU_EXECUTABLE).FromString(record)
-        except (DecodeError, UnicodeDecodeError):
-            continue
-        if not proto.HasField("hlo_module_with_config") or not proto.thunks:
+        proto = gpu_executable(record)
+        if proto is None:
             continue
         nameless_cubins = [_nameless_cubin(cubin) for cubin in dict.fromkeys(data for data, _ in cubins(record))]
         launches = [_plain(thunk) for thunk in proto.thunks]

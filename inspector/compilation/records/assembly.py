@@ -23,7 +23,7 @@ from inspector.compilation.records.packed import pack, unpack
 from inspector.compilation.records.tpu_names import BUNDLES
 from inspector.errors import ModuleError, Unavailable
 from inspector.support.notebook import short
-from inspector.support.tables import Tabular, make_table
+from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -159,7 +159,8 @@ class Assembly(Tabular, Sequence[Code]):
         names = [field.name for field in dataclasses.fields(KernelFacts)]
         facts = {kernel: self.kernel_facts(kernel) for kernel in self.kernels}
         rows = [(kernel, *(getattr(each, name) for name in names)) for kernel, each in facts.items()]
-        return make_table({"kernel": "text"} | dict.fromkeys(names, "int") | {"unknown": "reasons"}, rows)
+        kinds: dict[str, Kind] = {"kernel": "text"}
+        return make_table(kinds | dict.fromkeys(names, "int") | {UNKNOWN: "reasons"}, rows)
 
     def table(self) -> pd.DataFrame:
         """Returns one row per entry: `stage, kernel, language, symbols`."""

@@ -19,7 +19,9 @@ from inspector.compilation.records import disassembly
 from inspector.compilation.records.elf import CUDA, ObjectFile
 from inspector.errors import ModuleError, Unavailable
 
-_GPU_ONLY = Unavailable("only machine code of NVIDIA GPUs records it")
+GPU_ONLY = Unavailable("only machine code of NVIDIA GPUs records it")
+"""Unknown facts of all other machine code."""
+
 _NO_RECORD = Unavailable("the cubin does not record it")
 _NO_BUNDLES = Unavailable("libtpu writes VLIW bundles as text, without their size")
 
@@ -42,11 +44,11 @@ class KernelFacts:
 
     machine_instructions: int | Unavailable
     code_bytes: int | Unavailable
-    registers: int | Unavailable = _GPU_ONLY
-    spill_bytes: int | Unavailable = _GPU_ONLY
-    stack_bytes: int | Unavailable = _GPU_ONLY
-    shared_bytes: int | Unavailable = _GPU_ONLY
-    threads: int | Unavailable = _GPU_ONLY
+    registers: int | Unavailable = GPU_ONLY
+    spill_bytes: int | Unavailable = GPU_ONLY
+    stack_bytes: int | Unavailable = GPU_ONLY
+    shared_bytes: int | Unavailable = GPU_ONLY
+    threads: int | Unavailable = GPU_ONLY
 
 
 def unknown_facts(reason: Unavailable) -> KernelFacts:
