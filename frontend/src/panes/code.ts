@@ -208,7 +208,7 @@ class CodePane implements Pane {
     fill(
       this.detail,
       h("div", { class: "insp-summary" }, this.instructionLink(call)),
-      empty(`calls ${index.table.calls[call]!.callee}: no code here`, NOT_GENERATED),
+      empty(`Calls ${index.table.calls[call]!.callee}: no code here`, NOT_GENERATED),
     );
   }
 

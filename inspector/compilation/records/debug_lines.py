@@ -101,7 +101,7 @@ def _is_instruction(words: str) -> bool:
     return words.endswith(";") and not words.startswith((".", "//"))
 
 
-_SASS_LINE = re.compile(r'\s*//## File "(.*)", line (\d+)')
+_SASS_LINE = re.compile(r'\s*//## File "([^"]*)", line (\d+)')
 _SASS_INSTRUCTION = "/*"
 
 

@@ -208,10 +208,9 @@ def _facts(assembly: Assembly, code: Code) -> list[KernelFact]:
 
 
 def _code_list(number: int, compiled: CompiledProgram) -> tuple[CodeList, CodeTable]:
-    assembly = compiled.assembly
+    assembly, note = compiled.assembly, ""
     if isinstance(assembly, Unavailable):
-        note = sentence(assembly)
-        return CodeList(type="code", variant=number, note=note), {"entries": [], "instructions": {}, "calls": {}}
+        assembly, note = Assembly(()), sentence(assembly)
     module, run = compiled.module(), steps_of(compiled)
     kernels = instructions_of_kernels(assembly, module, () if isinstance(run, Unavailable) else run)
     calls = library_calls(module, run, {name for names in kernels.values() for name in names})
@@ -223,4 +222,4 @@ def _code_list(number: int, compiled: CompiledProgram) -> tuple[CodeList, CodeTa
             for name, call in calls.items()
         },
     }
-    return CodeList(type="code", variant=number, note=assembly.note), table
+    return CodeList(type="code", variant=number, note=note or assembly.note), table
