@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.records.assembly import PROGRAM, Assembly, as_symbol
-from inspector.compilation.thunks import Step, steps
+from inspector.compilation.records.thunks import Step, steps
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
 from inspector.platforms import TPU

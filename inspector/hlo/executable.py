@@ -6,7 +6,7 @@
               an xla.cpu.CompilationResultProto with one ELF or Mach-O object per kernel
 
 The format was determined with jaxlib 0.10.2 and 0.12.0. Nothing is executed. Used by `compilation/machine_code.py`,
-`compilation/machine_features.py` and `compilation/thunks.py`.
+`compilation/machine_features.py` and `compilation/records/thunks.py`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inspector.analysis.assembly_kernels import LibraryCall, instructions_of_kernels, library_calls
 from inspector.compilation.records.assembly import PROGRAM, Assembly, Code
-from inspector.compilation.thunks import Step
+from inspector.compilation.records.thunks import Step
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
 from tests.modules import module_of

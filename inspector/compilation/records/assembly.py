@@ -144,12 +144,10 @@ class Assembly(Tabular, Sequence[Code]):
         Raises:
           KeyError: no such kernel.
         """
-        if kernel not in self.kernels:
+        codes = [code for code in self.entries if code.kernel == kernel != PROGRAM]
+        if not codes:
             raise KeyError(f"no kernel {short(kernel)}; kernels {self.kernels[:20]}")
-        for code in reversed(self.entries):
-            if code.kernel == kernel and (facts := code.facts) is not None:
-                return facts
-        return unknown_facts(Unavailable("the machine code of this kernel was not recorded"))
+        return _facts_of(codes)
 
     def kernel_table(self) -> pd.DataFrame:
         """Returns one row per kernel with its size and resources, in instructions and bytes.
@@ -157,7 +155,11 @@ class Assembly(Tabular, Sequence[Code]):
         The columns are `kernel`, the attributes of `KernelFacts`, and `unknown` with the reasons for missing values.
         """
         names = [field.name for field in dataclasses.fields(KernelFacts)]
-        facts = {kernel: self.kernel_facts(kernel) for kernel in self.kernels}
+        codes: dict[str, list[Code]] = {kernel: [] for kernel in self.kernels}
+        for code in self.entries:
+            if code.kernel != PROGRAM:
+                codes[code.kernel].append(code)
+        facts = {kernel: _facts_of(own) for kernel, own in codes.items()}
         rows = [(kernel, *(getattr(each, name) for name in names)) for kernel, each in facts.items()]
         kinds: dict[str, Kind] = {"kernel": "text"}
         return make_table(kinds | dict.fromkeys(names, "int") | {UNKNOWN: "reasons"}, rows)
@@ -196,6 +198,12 @@ class _Header:
 
     rows: tuple[tuple[str, str, tuple[str, ...], Language, Form, int], ...]
     note: str
+
+
+def _facts_of(codes: Sequence[Code]) -> KernelFacts:
+    """Returns the facts in a kernel's code at all stages."""
+    known = (facts for code in reversed(codes) if (facts := code.facts) is not None)
+    return next(known, None) or unknown_facts(Unavailable("the machine code of this kernel was not recorded"))
 
 
 def as_symbol(name: str) -> str:

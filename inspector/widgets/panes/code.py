@@ -208,9 +208,8 @@ def _facts(assembly: Assembly, code: Code) -> list[KernelFact]:
 
 
 def _code_list(number: int, compiled: CompiledProgram) -> tuple[CodeList, CodeTable]:
-    assembly, note = compiled.assembly, ""
-    if isinstance(assembly, Unavailable):
-        assembly, note = Assembly(()), sentence(assembly)
+    recorded = compiled.assembly
+    assembly = Assembly((), sentence(recorded)) if isinstance(recorded, Unavailable) else recorded
     module, run = compiled.module(), steps_of(compiled)
     kernels = instructions_of_kernels(assembly, module, () if isinstance(run, Unavailable) else run)
     calls = library_calls(module, run, {name for names in kernels.values() for name in names})
@@ -222,4 +221,4 @@ def _code_list(number: int, compiled: CompiledProgram) -> tuple[CodeList, CodeTa
             for name, call in calls.items()
         },
     }
-    return CodeList(type="code", variant=number, note=note or assembly.note), table
+    return CodeList(type="code", variant=number, note=assembly.note), table

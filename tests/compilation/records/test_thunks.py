@@ -5,11 +5,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.experimental import pallas as pl
 
 import inspector
 from inspector.analysis.assembly_kernels import instructions_of_kernels, library_calls, steps_of
 from inspector.compilation.records.debug_lines import source_frames
-from inspector.compilation.thunks import Step, steps
+from inspector.compilation.records.thunks import Step, steps
 from inspector.errors import Unavailable
 from tests.absent import needs_gpu
 
@@ -50,16 +51,21 @@ def test_other_bytes_have_no_steps(executable: bytes) -> None:
 
 
 @needs_gpu
-@pytest.mark.filterwarnings("ignore:The out_shape:DeprecationWarning")  # older JAX has no other parameter
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # JAX renames the parameters of `mosaic_gpu.kernel`
 def test_a_pallas_kernel_of_a_gpu_is_found_by_its_launch_and_has_source_lines() -> None:
     from jax.experimental.pallas import mosaic_gpu
 
     def double(x_ref: jax.Ref, o_ref: jax.Ref) -> None:
         o_ref[...] = x_ref[...] * 2
 
-    shape = jax.ShapeDtypeStruct((128,), jnp.float32)
-    program = mosaic_gpu.kernel(double, out_shape=shape)
-    lowered = inspector.lower(program, shape, platform="gpu")
+    def program(x: jax.Array) -> jax.Array:
+        block = pl.BlockSpec((128,), lambda i: (i,))
+        return pl.pallas_call(
+            double, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(4,), in_specs=[block], out_specs=block,
+            compiler_params=mosaic_gpu.CompilerParams(),
+        )(x)  # fmt: skip
+
+    lowered = inspector.lower(program, jax.ShapeDtypeStruct((512,), jnp.float32), platform="gpu")
     compiled = lowered.compile(target="gpu:h100:1", products=("assembly",))
     run = steps_of(compiled)
     assert isinstance(run, tuple)
