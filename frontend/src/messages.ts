@@ -899,9 +899,21 @@ export interface CodeEntry {
   language: Language;
 }
 
+export interface CalledLibrary {
+  callee: string;
+  instructions: string[];
+}
+
 export interface CodeTable {
   entries: CodeEntry[];
   instructions: Record<string, string[]>;
+  calls: Record<string, CalledLibrary>;
+}
+
+export interface KernelFact {
+  label: string;
+  text: string;
+  reason: string;
 }
 
 export interface CodeRequest {
@@ -916,6 +928,7 @@ export interface CodeText {
   id: number;
   variant: number;
   index: number;
+  facts: KernelFact[];
   reason: string;
   remedy: string;
   error: Error | null;

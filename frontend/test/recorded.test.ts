@@ -25,6 +25,10 @@ const table = {
     { stage: "PTX", kernel: "a", language: "ptx" as const },
   ],
   instructions: { a: ["fusion.1", "add.2", "shared"], b: ["shared"] },
+  calls: {
+    "dot.10": { callee: "Eigen", instructions: ["dot.10"] },
+    "ynn.2": { callee: "YNNPACK", instructions: ["ynn.2", "dot.3"] },
+  },
 };
 
 test("code is found by stage and kernel, and a kernel by the instruction that it computes", () => {
@@ -38,4 +42,12 @@ test("code is found by stage and kernel, and a kernel by the instruction that it
   assert.equal(index.kernel("shared"), "b", "its own kernel before one that holds it");
   assert.equal(index.kernel("none"), null);
   assert.equal(index.instruction("a"), "fusion.1");
+});
+
+test("a library call is found by the instruction that calls it and those inside of it", () => {
+  const index = new CodeIndex("", table);
+  assert.deepEqual(index.calls, ["dot.10", "ynn.2"]);
+  assert.equal(index.call("dot.3"), "ynn.2");
+  assert.equal(index.call("dot.10"), "dot.10");
+  assert.equal(index.call("fusion.1"), null);
 });

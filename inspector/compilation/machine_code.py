@@ -21,19 +21,18 @@ from google.protobuf.message import DecodeError
 from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.files.archive import inflate
 from inspector.compilation.records.assembly import Assembly
-from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
+from inspector.compilation.records.elf import MAGIC, ObjectFile, cubins
 from inspector.compilation.records.riegeli import SIGNATURE, everything_in, records
+from inspector.compilation.records.tpu_names import BUNDLES
 from inspector.errors import ModuleError, Unavailable
-from inspector.hlo.executable import compilation_result, nameless
+from inspector.hlo.executable import compilation_result, gpu_executable, nameless
 from inspector.support.digests import digest_of
 from inspector.support.varints import read_varint
-from inspector.toolchain.schema import installed_schema
 
 MachineCode = Mapping[str, str]
 """Digests (SHA-256 in hex) by form: `object files`, `cubins`, `thunks`, `TPU programs`, `VLIW bundles`."""
 
 _UNREADABLE = Unavailable("the machine code of this executable cannot be read: unknown format")
-_GPU_EXECUTABLE = "xla.gpu.GpuExecutableProto"
 _TPU_EXECUTABLE = b"xla.TpuExecutableProto"
 
 # Fields of thunks that name, number or locate something, and the devices of collectives. The memory analysis covers the
@@ -105,44 +104,26 @@ def of_assembly(assembly: Assembly) -> MachineCode | Unavailable:
     objects = {code.compressed for code in assembly if code.form == "elf"}
     if objects:
         return {"object files": _digest_of_all(nameless(inflate(each)) for each in objects)}
-    cubins = {code.compressed for code in assembly if code.form == "cubin"}
-    if cubins:
-        return {"cubins": _digest_of_all(map(_nameless_cubin, map(inflate, cubins)))}
-    bundles = [code.text for code in assembly if code.stage == "VLIW bundles"]
+    recorded = {code.compressed for code in assembly if code.form == "cubin"}
+    if recorded:
+        return {"cubins": _digest_of_all(map(_nameless_cubin, map(inflate, recorded)))}
+    bundles = [code.text for code in assembly if code.stage == BUNDLES]
     if bundles:
         plain = [_VALUE_NUMBER.sub("%", _COMMENT.sub("", str(text))) for text in bundles]
-        return {"VLIW bundles": _digest_of_all(text.encode() for text in plain)}
+        return {BUNDLES: _digest_of_all(text.encode() for text in plain)}
     return Unavailable("the recorded code has no machine code")
 
 
 def _of_gpu(executable: bytes) -> MachineCode | None:
-    schema = installed_schema()
     for record in everything_in(executable) if SIGNATURE in executable else ():
-        try:
-            proto: Any = schema.message(_GPU_EXECUTABLE).FromString(record)
-        except (DecodeError, UnicodeDecodeError):
+        proto = gpu_executable(record)
+        if proto is None:
             continue
-        if not proto.HasField("hlo_module_with_config") or not proto.thunks:
-            continue
-        cubins = [_nameless_cubin(cubin) for cubin in dict.fromkeys(_cubins(record))]
+        nameless_cubins = [_nameless_cubin(cubin) for cubin in dict.fromkeys(data for data, _ in cubins(record))]
         launches = [_plain(thunk) for thunk in proto.thunks]
         parts = [_plain_ptx(proto.asm_text).encode(), *(constant.content for constant in proto.constants)]
-        return {"cubins": _digest_of_all(cubins), "thunks": digest_of([*launches, *parts]).hex()}
+        return {"cubins": _digest_of_all(nameless_cubins), "thunks": digest_of([*launches, *parts]).hex()}
     return None
-
-
-def _cubins(data: bytes) -> Iterator[bytes]:
-    position = data.find(MAGIC)
-    while position >= 0:
-        step = 1
-        try:
-            cubin = ObjectFile(data[position:])
-            if cubin.machine == CUDA:
-                step = cubin.byte_size
-                yield data[position : position + step]
-        except ModuleError:  # the same four bytes by chance
-            pass
-        position = data.find(MAGIC, position + step)
 
 
 def _nameless_cubin(cubin: bytes) -> bytes:

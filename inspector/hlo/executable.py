@@ -1,12 +1,12 @@
-"""Reads XLA's serialized executables: the object code of CPU kernels.
+"""Reads XLA's serialized executables: the object code of CPU kernels, and the thunks of CPUs and GPUs.
 
     varint    length of the metadata
     metadata  xla.ifrt.SerializedXlaExecutableMetadata
     rest      xla.ExecutableAndOptionsProto; its `serialized_executable` is, on the CPU,
               an xla.cpu.CompilationResultProto with one ELF or Mach-O object per kernel
 
-The format was determined with jaxlib 0.10.2 and 0.12.0. Nothing is executed. Used by `compilation/machine_code.py` and
-`compilation/machine_features.py`.
+The format was determined with jaxlib 0.10.2 and 0.12.0. Nothing is executed. Used by `compilation/machine_code.py`,
+`compilation/machine_features.py` and `compilation/records/thunks.py`.
 """
 
 from __future__ import annotations
@@ -98,3 +98,19 @@ def compilation_result(executable: bytes) -> Any | None:
     except (DecodeError, UnicodeDecodeError, ModuleError):
         return None
     return result if result.HasField("hlo_module") else None
+
+
+def gpu_executable(record: bytes) -> Any | None:
+    """Returns the `xla.gpu.GpuExecutableProto` in a record of a GPU executable; None for other records.
+
+    Args:
+      record: as `compilation/records/riegeli.py` reads them.
+
+    Raises:
+      ModuleError: the installed jaxlib does not know the message.
+    """
+    try:
+        proto: Any = installed_schema().message("xla.gpu.GpuExecutableProto").FromString(record)
+    except (DecodeError, UnicodeDecodeError):
+        return None
+    return proto if proto.HasField("hlo_module_with_config") and proto.thunks else None

@@ -133,7 +133,7 @@ def test_code_that_cannot_be_disassembled_is_shown_at_the_previous_stage(demo: O
             model.send = message => {
                 if (message.type !== 'code' || entries[message.index].stage !== 'assembly') return send(message);
                 demo.sent.push(message);
-                const { id, variant, index } = message, why = { reason: 'no capstone', remedy: 'install it' };
+                const { id, variant, index } = message, why = { facts: [], reason: 'no capstone', remedy: 'install it' };
                 setTimeout(() => demo.emit({ type: 'code_text', id, variant, index, ...why, error: null }), 40);
             };
         }"""
@@ -168,6 +168,77 @@ def test_an_instruction_leads_to_its_kernel_and_back(demo: OpenDemo) -> None:
     assert name is not None
     other.click(position={"x": 60, "y": 8})
     expect(page.locator("[data-pane=code] tr[aria-selected=true] th")).to_have_text(name[1])
+
+
+def test_a_kernel_has_its_size_and_no_lines_that_the_compiler_did_not_write(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "code")
+    facts = page.locator("[data-pane=code] .insp-kernel-facts")
+    assert re.fullmatch(r"machine instructions\s*\d+\s*code\s*[\d.]+ \w+", facts.inner_text())
+    expect(page.locator("[data-pane=code] .insp-summary")).to_contain_text("no debug lines")
+    page.locator("[data-pane=code] .cm-line").nth(2).click()
+    expect(page.locator("[data-pane=code] .cm-line.insp-chosen")).to_have_count(0)
+
+
+def test_an_instruction_that_calls_a_library_names_it(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    record(page, "code")
+    line = page.locator(
+        "[data-pane=optimized] .cm-line", has_text=re.compile(r"^ {2}(ROOT )?%ynn_fusion[.\d]* = ")
+    ).first
+    name = re.search(r"%([\w.\-]+) =", line.inner_text())
+    assert name is not None
+    line.click(position={"x": 60, "y": 8})
+    pane = page.locator("[data-pane=code]")
+    expect(pane).to_contain_text("Calls YNNPACK: no code here")
+    expect(pane.locator("tr[aria-selected=true] th")).to_have_text(f"{name[1]} YNNPACK")
+    expect(page.get_by_label("Stage")).to_be_hidden()
+    kernel = rows(page, "code")[0]
+    pane.locator("tr", has_text=kernel).first.click()
+    expect(pane.locator(".cm-line").first).to_have_text(f"{kernel}:")
+
+
+def test_a_line_with_debug_information_leads_to_its_source_line_and_back(demo: OpenDemo) -> None:
+    page = demo("recorded")
+    page.evaluate(
+        """async () => {
+            const { messages } = await (await fetch('recorded.json')).json();
+            const { buffers } = messages.find(({ content: c }) => c.type === 'document' && c.pane === 'source');
+            const bytes = Uint8Array.from(atob(buffers[2]), c => c.charCodeAt(0));
+            const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+            const { files } = await new Response(unpacked).json();
+            const packed = async part => new DataView(await new Response(
+                new Blob([part]).stream().pipeThrough(new CompressionStream('gzip'))).arrayBuffer());
+            const origins = { files, libraries: [false], origins: [[['', [[0, 17]]]]], phases: [] };
+            const parts = ['head\\n  one\\n  two\\n  other', new Int32Array([-1, 0, 0, -1]), JSON.stringify(origins),
+                JSON.stringify({ first_line: 0, labels: null }), ''];
+            const reply = { type: 'code_text', facts: [], reason: '', remedy: '', error: null };
+            const { model } = demo, send = model.send;
+            model.send = async message => {
+                if (message.type !== 'code') return send(message);
+                const { id, variant, index } = message;
+                demo.emit({ ...reply, id, variant, index }, await Promise.all(parts.map(packed)));
+            };
+        }"""
+    )
+    record(page, "code")
+    pane, source = page.locator("[data-pane=code]"), page.locator("[data-pane=source]")
+    kernel = rows(page, "code")[0]
+    expect(pane.locator(".insp-summary")).to_contain_text("4 lines, 2 linked lines")
+    pane.locator(".cm-line", has_text="two").click()
+    expect(source.locator(".cm-line.insp-strong")).to_have_text("    return x @ w + b")
+    expect(page.locator("[data-pane=optimized] .cm-line.insp-chosen")).to_contain_text(f"%{kernel} = ")
+    expect(pane.locator(".cm-line.insp-chosen")).to_have_text("  two")
+    page.keyboard.press("ArrowUp")
+    expect(pane.locator(".cm-line.insp-chosen")).to_have_text("  one")
+    page.keyboard.press("ArrowUp")  # the line above has no debug information
+    expect(pane.locator(".cm-line.insp-chosen")).to_have_text("  one")
+    page.get_by_label("Stage").select_option("LLVM IR")
+    expect(pane.locator(".insp-summary")).to_contain_text("LLVM IR")
+    expect(pane.locator(".cm-line.insp-chosen")).to_have_count(0)  # a line of another text
+    page.keyboard.press("Escape")
+    source.locator(".cm-line", has_text="return x @ w + b").click()
+    expect(pane.locator(".cm-line.insp-strong")).to_have_text(["  one", "  two"])
 
 
 def test_recording_can_be_canceled_and_restarted(demo: OpenDemo) -> None:

@@ -66,7 +66,7 @@ class Box(Mailbox):
 
     def texts(self, kind: str) -> list[str]:
         (found,) = (buffers for content, buffers in self.buffers if content["type"] == kind)
-        return [gzip.decompress(b).decode() for b in found]
+        return [gzip.decompress(b).decode("utf-8", "replace") for b in found]
 
 
 @pytest.fixture
@@ -162,7 +162,10 @@ def test_code_is_sent_with_its_instructions_and_its_text_on_request(
     assert [(e["stage"], e["kernel"]) for e in table["entries"]] == [("thunks", ""), ("assembly", "fusion")]
     box.send({"type": "code", "id": 1, "variant": 0, "index": 0})
     drain(explorer)
-    assert box.texts("code_text") == ["000: kKernel"]
+    text, _, origins, _, _ = box.texts("code_text")
+    assert text == "000: kKernel"
+    assert json.loads(origins)["origins"] == []
+    assert box.last("code_text", id=1)["facts"] == []
     box.send({"type": "code", "id": 2, "variant": 0, "index": 1})
     drain(explorer)
     assert "ELF" in box.last("code_text", id=2)["reason"] or "capstone" in box.last("code_text", id=2)["reason"]

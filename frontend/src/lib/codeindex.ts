@@ -1,4 +1,4 @@
-// An index of the backend's code of a variant, by kernel and by instruction.
+// An index of the backend's code and library calls of a variant, by kernel and by instruction.
 
 import type * as messages from "../messages.ts";
 
@@ -6,6 +6,9 @@ export class CodeIndex {
   readonly stages: readonly string[];
   /** Kernels in natural order. "" comes first if there is code of the whole program. */
   readonly kernels: readonly string[];
+  /** Names of the instructions that call a library, in natural order. */
+  readonly calls: readonly string[];
+  private readonly callOf = new Map<string, string>();
   private readonly places = new Map<string, number>();
   private readonly kernelOf = new Map<string, string>();
 
@@ -13,7 +16,7 @@ export class CodeIndex {
     readonly note: string,
     readonly table: messages.CodeTable,
   ) {
-    const { entries, instructions } = table;
+    const { entries, instructions, calls } = table;
     this.stages = [...new Set(entries.map((entry) => entry.stage))];
     const names = new Set(entries.map((entry) => entry.kernel));
     const hasProgram = names.delete("");
@@ -24,6 +27,9 @@ export class CodeIndex {
       for (const [kernel, all] of Object.entries(instructions))
         for (const name of inner ? all.slice(1) : all.slice(0, 1))
           if (!this.kernelOf.has(name)) this.kernelOf.set(name, kernel);
+    this.calls = Object.keys(calls).sort(NATURAL.compare);
+    for (const call of this.calls)
+      for (const name of calls[call]!.instructions) if (!this.callOf.has(name)) this.callOf.set(name, call);
   }
 
   /** Returns the index of a kernel's entry at a stage, or null. */
@@ -40,7 +46,12 @@ export class CodeIndex {
     return this.kernelOf.get(instruction) ?? null;
   }
 
-  /** Returns the instruction that a kernel is named after, or null. */
+  /** Returns the library call that contains an instruction, by the name of the calling instruction, or null. */
+  call(instruction: string): string | null {
+    return this.callOf.get(instruction) ?? null;
+  }
+
+  /** Returns the first instruction that launches a kernel, or null. */
   instruction(kernel: string): string | null {
     return this.table.instructions[kernel]?.[0] ?? null;
   }

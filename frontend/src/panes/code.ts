@@ -1,26 +1,37 @@
-// The backend's code of the active variant: one kernel at one stage.
+// The backend's code of the active variant: one kernel at one stage, or the library that an instruction calls.
 
 import { openSearchPanel } from "@codemirror/search";
-import type { EditorView } from "@codemirror/view";
 import { CodeIndex } from "../lib/codeindex.ts";
 import { toolButton } from "../lib/controls.ts";
-import { plainText } from "../lib/documents.ts";
+import { readDocument, type TextDocument } from "../lib/documents.ts";
 import { fill, h } from "../lib/dom.ts";
 import { createEditor, setWrapping } from "../lib/editor.ts";
+import type { EditorEvents } from "../lib/editorevents.ts";
 import { plural } from "../lib/format.ts";
+import { NONE } from "../lib/origins.ts";
 import { listSplitter } from "../lib/splitter.ts";
-import { decodeJson, decodeText } from "../lib/transport.ts";
+import { decodeJson } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
+import { anchorAt } from "../state/local.ts";
 import type { Message } from "../state/synced.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
-import { RowList } from "./rowlist.ts";
+import { type Row, RowList } from "./rowlist.ts";
+import type { Shown } from "./shown.ts";
 import { awaited, empty, failure } from "./states.ts";
+import { TextMatches } from "./textmatches.ts";
 
 const WHAT =
   "Compiles this variant again and records the backend's code: each kernel before and after optimization, and its machine code. Takes about three times as long for a TPU.";
 const PROGRAM = "Whole program";
-const COUNT = "Number of optimized HLO instructions in this kernel";
+const COUNT = "Number of optimized HLO instructions in this kernel or call";
+const NOT_GENERATED = "The program calls it at run time. XLA does not generate its code.";
+const NO_DEBUG_LINES = "The compiler wrote no source lines into this code.";
+
+/** A row of the list: a kernel, or an instruction that calls a library. */
+type Choice = { readonly kernel: string } | { readonly call: string };
+
+const keyOf = (choice: Choice): string => ("kernel" in choice ? `kernel ${choice.kernel}` : `call ${choice.call}`);
 
 class CodePane implements Pane {
   readonly element = h("div", { class: "insp-recorded", "data-pane": "code" });
@@ -36,7 +47,7 @@ class CodePane implements Pane {
     "Kernels",
     "Filter kernels",
     [null, "84px"],
-    (kernel) => this.choose(kernel),
+    (key) => this.choose(key),
     h(
       "tr",
       {},
@@ -46,7 +57,7 @@ class CodePane implements Pane {
   );
   private readonly border = listSplitter("Kernel list width", this.element, () => this.list.element);
   private readonly ends: (() => void)[];
-  private readonly kernels = new Map<number, string>();
+  private readonly choices = new Map<number, Choice>();
   private readonly indices = new WeakMap<Message<"code">, CodeIndex>();
   private stage = "";
   /** The stage that the user chose; used for every kernel that has it. */
@@ -56,22 +67,36 @@ class CodePane implements Pane {
   private requested = { id: -1, key: "" };
   private listed: CodeIndex | null = null;
   private drawn: messages.CodeText | null = null;
-  private editor: EditorView | null = null;
+  private shown: Shown | null = null;
+  private readonly matches: TextMatches;
 
   constructor(private readonly context: Context) {
     const { local } = context;
+    this.matches = new TextMatches(context, "code", null, {
+      shown: () => (this.shown ? [this.shown] : []),
+      isVisible: () => this.drawing.isVisible,
+      title: () => "Code",
+    });
     this.tools.append(
+      this.matches.stepper,
       this.list.filter,
       this.stages,
       toolButton("wrap", "Wrap long lines", () => local.setWrap(!local.wrap)),
-      toolButton("find", "Find (Ctrl-F)", () => this.editor && openSearchPanel(this.editor)),
+      toolButton("find", "Find (Ctrl-F)", () => this.shown && openSearchPanel(this.shown.view)),
     );
     this.ends = [
       follow(context, "code", this.drawing),
       local.signal.on(["active"], this.drawing.request),
-      local.signal.on(["selection"], () => this.drawing.request),
+      local.signal.on(["selection"], () => {
+        const light = this.hasLines ? this.matches.onSelection() : undefined;
+        return () => (light?.(), this.drawing.request());
+      }),
+      local.signal.on(["hover"], () => {
+        if (this.drawing.isVisible) this.matches.light();
+      }),
+      local.signal.on(["step"], () => this.matches.onStep()),
       local.signal.on(["wrap"], () => {
-        if (this.editor) setWrapping(this.editor, local.wrap);
+        if (this.shown) setWrapping(this.shown.view, local.wrap);
       }),
     ];
   }
@@ -88,7 +113,7 @@ class CodePane implements Pane {
   private draw(): void {
     const { active } = this.context.local;
     const index = this.index(active);
-    const isThere = Boolean(index?.kernels.length);
+    const isThere = Boolean(index && this.rows(index).length);
     for (const tool of this.tools.children) (tool as HTMLElement).hidden = !isThere;
     if (active === null || !index || !isThere) {
       this.clear();
@@ -98,10 +123,12 @@ class CodePane implements Pane {
     }
     this.follow(active, index);
     if (this.listed !== index) this.drawList(index);
-    const kernel = this.kernels.get(active)!;
-    this.list.select(kernel);
-    this.drawStages(active, index, kernel);
-    this.drawDetail(active, index, kernel);
+    const choice = this.choices.get(active)!;
+    this.list.select(keyOf(choice));
+    this.stages.hidden = "call" in choice;
+    if ("call" in choice) return this.drawCall(index, choice.call);
+    this.drawStages(active, index, choice.kernel);
+    this.drawDetail(active, index, choice.kernel);
   }
 
   /** Returns the index of a variant's code, which is read once. */
@@ -117,35 +144,72 @@ class CodePane implements Pane {
     return index;
   }
 
-  /** Chooses the kernel of the selected instruction, or else the first kernel with a known instruction. */
+  /** Chooses the kernel or call of the selected instruction, or else the first kernel with a known instruction. */
   private follow(variant: number, index: CodeIndex): void {
     const { selection } = this.context.local;
-    const selected =
-      selection?.stage === "optimized" && selection.instruction ? index.kernel(selection.instruction) : null;
-    const known = this.kernels.get(variant);
-    const isKnown = known !== undefined && index.kernels.includes(known);
-    const first = index.kernels.find((kernel) => index.instruction(kernel) !== null) ?? index.kernels[0]!;
-    this.kernels.set(variant, selected ?? (isKnown ? known : first));
+    const name = selection?.stage === "optimized" ? selection.instruction : null;
+    const kernel = name === null ? null : index.kernel(name);
+    const call = name === null ? null : index.call(name);
+    const isLaunched = (each: string): boolean => index.instruction(each) !== null;
+    const known = this.choices.get(variant);
+    if (kernel !== null) this.choices.set(variant, this.withCurrent({ kernel }, known, index, name!));
+    else if (call !== null) this.choices.set(variant, { call });
+    else if (!known || !this.choiceOf(index, keyOf(known))) {
+      const first = index.kernels.find(isLaunched) ?? index.kernels[0];
+      this.choices.set(variant, first === undefined ? { call: index.calls[0]! } : { kernel: first });
+    }
+  }
+
+  /** Returns the current choice instead of another kernel with the same instruction. */
+  private withCurrent(other: Choice, known: Choice | undefined, index: CodeIndex, instruction: string): Choice {
+    const isSame = known && "kernel" in known && index.table.instructions[known.kernel]?.includes(instruction);
+    return isSame ? known : other;
+  }
+
+  private rows(index: CodeIndex): Row[] {
+    const row = (choice: Choice, name: string, about: string, instructions: readonly string[] | undefined): Row => ({
+      key: keyOf(choice),
+      group: index.calls.length ? ("kernel" in choice ? "Kernels" : "Library calls") : "",
+      text: `${name} ${about}`,
+      className: "",
+      cells: [
+        h(
+          "th",
+          { scope: "row", title: about ? `${name} calls ${about}` : name },
+          name === PROGRAM ? h("span", { class: "insp-dim" }, name) : name,
+          about && h("span", { class: "insp-dim" }, ` ${about}`),
+        ),
+        h("td", { class: "insp-dim insp-number", title: COUNT }, String(instructions?.length ?? "")),
+      ],
+    });
+    const { instructions, calls } = index.table;
+    return [
+      ...index.kernels.map((kernel) => row({ kernel }, kernel || PROGRAM, "", instructions[kernel])),
+      ...index.calls.map((call) => row({ call }, call, calls[call]!.callee, calls[call]!.instructions)),
+    ];
+  }
+
+  private choiceOf(index: CodeIndex, key: string): Choice | null {
+    const choices: Choice[] = [
+      ...index.kernels.map((kernel) => ({ kernel })),
+      ...index.calls.map((call) => ({ call })),
+    ];
+    return choices.find((choice) => keyOf(choice) === key) ?? null;
   }
 
   private drawList(index: CodeIndex): void {
     this.listed = index;
-    const rows = index.kernels.map((kernel) => ({
-      key: kernel,
-      group: "",
-      text: kernel || PROGRAM,
-      className: "",
-      cells: [
-        h("th", { scope: "row", title: kernel || PROGRAM }, kernel || h("span", { class: "insp-dim" }, PROGRAM)),
-        h(
-          "td",
-          { class: "insp-dim insp-number", title: COUNT },
-          String(index.table.instructions[kernel]?.length ?? ""),
-        ),
-      ],
-    }));
-    this.list.show(rows, index.note);
+    this.list.show(this.rows(index), index.note);
     fill(this.element, h("div", { class: "insp-recorded-body" }, this.list.element, this.border, this.detail));
+  }
+
+  private drawCall(index: CodeIndex, call: string): void {
+    this.clear();
+    fill(
+      this.detail,
+      h("div", { class: "insp-summary" }, this.instructionLink(call)),
+      empty(`Calls ${index.table.calls[call]!.callee}: no code here`, NOT_GENERATED),
+    );
   }
 
   /** Lists the stages of a kernel. By default the last one that can be shown is selected. */
@@ -173,15 +237,19 @@ class CodePane implements Pane {
     if (this.drawn === message) return;
     this.clear();
     this.drawn = message;
-    const [part] = synced.parts(message);
-    const text = part ? decodeText(part) : null;
-    if (!message.error && this.notes(variant, text !== null)) {
+    const parts = synced.parts(message);
+    if (!message.error && this.notes(variant, parts.length > 0)) {
       this.drawStages(variant, index, kernel);
       if (this.stage !== shown) return this.drawDetail(variant, index, kernel);
     }
     if (message.error) return fill(this.detail, failure(message.error, `${this.stage} cannot be shown`));
-    if (text === null) return fill(this.detail, empty(`${this.stage}: ${message.reason}`, message.remedy));
-    this.drawText(index, kernel, index.table.entries[place]!.language, text);
+    if (!parts.length) {
+      const reason = empty(`${this.stage}: ${message.reason}`, message.remedy);
+      return fill(this.detail, this.facts(message.facts), reason);
+    }
+    const { language } = index.table.entries[place]!;
+    const about = { pane: "code", variant, language, title: "" } as const;
+    this.drawText(index, kernel, readDocument(about, parts, synced.origins), message.facts);
   }
 
   /** Records whether the stage can be shown. Returns whether that changed. */
@@ -193,29 +261,75 @@ class CodePane implements Pane {
     return isNew;
   }
 
-  private drawText(index: CodeIndex, kernel: string, language: messages.Language, text: string): void {
-    const { local } = this.context;
-    const count = text.split("\n").length;
-    const about = { pane: "code", variant: local.active, language, title: "" } as const;
-    const document = plainText(about, text);
+  private drawText(
+    index: CodeIndex,
+    kernel: string,
+    document: TextDocument,
+    facts: readonly messages.KernelFact[],
+  ): void {
+    const linked = document.lineOrigins.reduce((sum, origin) => sum + (origin === NONE ? 0 : 1), 0);
+    const isCode = kernel !== "" && document.language !== "text";
+    const lines = linked ? `, ${plural(linked, "linked line")}` : isCode ? ", no debug lines" : "";
+    const name = index.instruction(kernel);
     const head = h(
       "div",
       { class: "insp-summary" },
       h("span", { class: "insp-tok-op" }, kernel || PROGRAM),
-      h("span", { class: "insp-dim" }, ` ${this.stage} · ${plural(count, "line")} `),
-      this.instructionLink(index, kernel),
+      h(
+        "span",
+        { class: "insp-dim", title: isCode && !linked ? NO_DEBUG_LINES : null },
+        ` ${this.stage} · ${plural(document.lines.length, "line")}${lines} `,
+      ),
+      name === null ? null : this.instructionLink(name),
     );
-    const host = h("div", { class: "insp-code-host" });
-    fill(this.detail, head, host);
-    const ignore = (): void => undefined;
-    const events = { onLine: ignore, onHover: ignore, onMove: ignore, onClear: () => local.select(null) };
-    this.editor = createEditor(document, events, local, host);
+    const host = h("div", { class: "insp-code-host insp-text" });
+    fill(this.detail, head, this.facts(facts), host);
+    const view = createEditor(document, this.events(document, name), this.context.local, host);
+    this.shown = { view, document };
+    host.append(this.matches.ruler);
+    if (this.hasLines) this.matches.onSelection()?.();
   }
 
-  /** Returns a link to the instruction that the kernel is named after. */
-  private instructionLink(index: CodeIndex, kernel: string): HTMLElement | null {
-    const name = index.instruction(kernel);
-    if (name === null) return null;
+  /** Whether the text has lines with debug information. */
+  private get hasLines(): boolean {
+    return this.shown?.document.lineOrigins.some((origin) => origin !== NONE) ?? false;
+  }
+
+  /** Lines without debug information cannot be selected. */
+  private events(document: TextDocument, instruction: string | null): EditorEvents {
+    const { local } = this.context;
+    const stage = instruction === null ? null : ("optimized" as const);
+    const isLinked = (line: number): boolean => document.origin(line) !== NONE;
+    const select = (line: number): void => {
+      if (isLinked(line)) local.select({ ...anchorAt(document, line), instruction, stage });
+    };
+    return {
+      onLine: select,
+      onHover: (line) => local.setHover(line !== null && isLinked(line) ? anchorAt(document, line) : null),
+      onMove: (delta) => {
+        const chosen = this.matches.chosenLine(document);
+        let line = chosen + delta;
+        const isLine = (): boolean => chosen >= 0 && line >= 0 && line < document.lines.length;
+        while (isLine() && !isLinked(line)) line += delta;
+        if (isLine()) select(line);
+      },
+      onClear: () => local.select(null),
+    };
+  }
+
+  private facts(facts: readonly messages.KernelFact[]): HTMLElement | null {
+    if (!facts.length) return null;
+    const entry = ({ label, text, reason }: messages.KernelFact): HTMLElement =>
+      h(
+        "div",
+        { title: reason || null },
+        h("dt", {}, label),
+        h("dd", { class: reason && "insp-dim" }, text || "unknown"),
+      );
+    return h("dl", { class: "insp-kernel-facts", "aria-label": "Machine code" }, ...facts.map(entry));
+  }
+
+  private instructionLink(name: string): HTMLElement {
     const onclick = (): void => {
       this.context.local.selectInstruction("code", "optimized", name);
       this.context.local.reveal("optimized");
@@ -223,24 +337,30 @@ class CodePane implements Pane {
     return h("button", { type: "button", class: "insp-link", title: "Select the instruction", onclick }, `%${name}`);
   }
 
-  private choose(kernel: string): void {
+  private choose(key: string): void {
     const { local } = this.context;
     const variant = local.active!;
-    this.kernels.set(variant, kernel);
-    const name = this.index(variant)?.instruction(kernel) ?? null;
+    const index = this.index(variant)!;
+    const choice = this.choiceOf(index, key)!;
+    this.choices.set(variant, choice);
+    const name = "call" in choice ? choice.call : index.instruction(choice.kernel);
     if (name !== null) local.selectInstruction("code", "optimized", name);
     else local.select(null);
     this.drawing.request();
   }
 
   private setStage(stage: string): void {
+    const { local } = this.context;
     this.chosenStage = stage;
+    // The selected line is a line of another text.
+    if (local.selection?.pane === "code") local.select({ ...local.selection, line: -1 });
     this.drawing.request();
   }
 
   private clear(): void {
-    this.editor?.destroy();
-    this.editor = null;
+    this.shown?.view.destroy();
+    this.shown = null;
+    fill(this.matches.stepper);
     this.drawn = null;
     fill(this.detail);
   }

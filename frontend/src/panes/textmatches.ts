@@ -8,7 +8,7 @@ import { best, levelsFor, nearestIndex, stepTo } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { drawRuler } from "../lib/ruler.ts";
 import { heaviest } from "../lib/weights.ts";
-import type { TextPane as Name } from "../messages.ts";
+import type { Pane as Name } from "../messages.ts";
 import type { Anchor } from "../state/local.ts";
 import type { Context } from "./pane.ts";
 import { noMatch, steps } from "./stepper.ts";

@@ -125,6 +125,15 @@ def load() -> None:
         raise TargetError(f"JAX's CUDA plugin {library} failed to load: {e}") from e
 
 
+def name_mosaic_runtime() -> None:
+    """Names the runtime of Pallas kernels to XLA, as JAX does when Mosaic is imported: a worker may have started before that."""
+    for generation in _GENERATIONS:
+        for folder in packages.folders(f"jax_{generation}_plugin"):
+            library = folder / "libmosaic_gpu_runtime.so"
+            if library.exists():
+                os.environ.setdefault("MOSAIC_GPU_RUNTIME_LIB_PATH", str(library))
+
+
 def prepare(load_args: Sequence[str]) -> None:  # noqa: ARG001 - the plugin reads none
     """Loads the plugin into this process, without the machine's own toolkit. For workers only.
 
@@ -132,6 +141,7 @@ def prepare(load_args: Sequence[str]) -> None:  # noqa: ARG001 - the plugin read
       TargetError: the plugin is not installed or fails to load.
     """
     hide_machine_toolkit()
+    name_mosaic_runtime()
     load()
 
 

@@ -11,10 +11,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from inspector.compilation.files.archive import inflate
+from inspector.compilation.records import disassembly
+from inspector.compilation.records.kernel_facts import (
+    KernelFacts,
+    facts_of_bundles,
+    facts_of_cubin,
+    facts_of_object,
+    unknown_facts,
+)
 from inspector.compilation.records.packed import pack, unpack
+from inspector.compilation.records.tpu_names import BUNDLES
 from inspector.errors import ModuleError, Unavailable
 from inspector.support.notebook import short
-from inspector.support.tables import Tabular, make_table
+from inspector.support.tables import UNKNOWN, Kind, Tabular, make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,9 +61,16 @@ class Code:
         data = inflate(self.compressed)
         if self.form == "text":
             return data.decode("utf-8", "replace")
-        from inspector.compilation.records import disassembly
-
         return disassembly.of_object(data) if self.form == "elf" else disassembly.of_cubin(data, self.kernel)
+
+    @property
+    def facts(self) -> KernelFacts | None:
+        """Size and resources of machine code; None for all other code."""
+        if self.form == "elf":
+            return facts_of_object(inflate(self.compressed))
+        if self.form == "cubin":
+            return facts_of_cubin(inflate(self.compressed), self.kernel)
+        return facts_of_bundles(str(self.text)) if self.stage == BUNDLES else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,6 +135,35 @@ class Assembly(Tabular, Sequence[Code]):
             f"no {short(stage)} of the kernel {short(kernel)}; stages {self.stages}, kernels {self.kernels[:20]}"
         )
 
+    def kernel_facts(self, kernel: str) -> KernelFacts:
+        """Returns a kernel's machine instructions, code size, and on NVIDIA GPUs registers, spills, shared memory and threads.
+
+        Args:
+          kernel: one of `kernels`.
+
+        Raises:
+          KeyError: no such kernel.
+        """
+        codes = [code for code in self.entries if code.kernel == kernel != PROGRAM]
+        if not codes:
+            raise KeyError(f"no kernel {short(kernel)}; kernels {self.kernels[:20]}")
+        return _facts_of(codes)
+
+    def kernel_table(self) -> pd.DataFrame:
+        """Returns one row per kernel with its size and resources, in instructions and bytes.
+
+        The columns are `kernel`, the attributes of `KernelFacts`, and `unknown` with the reasons for missing values.
+        """
+        names = [field.name for field in dataclasses.fields(KernelFacts)]
+        codes: dict[str, list[Code]] = {kernel: [] for kernel in self.kernels}
+        for code in self.entries:
+            if code.kernel != PROGRAM:
+                codes[code.kernel].append(code)
+        facts = {kernel: _facts_of(own) for kernel, own in codes.items()}
+        rows = [(kernel, *(getattr(each, name) for name in names)) for kernel, each in facts.items()]
+        kinds: dict[str, Kind] = {"kernel": "text"}
+        return make_table(kinds | dict.fromkeys(names, "int") | {UNKNOWN: "reasons"}, rows)
+
     def table(self) -> pd.DataFrame:
         """Returns one row per entry: `stage, kernel, language, symbols`."""
         rows = [(c.stage, c.kernel, c.language, list(c.symbols)) for c in self.entries]
@@ -153,6 +198,12 @@ class _Header:
 
     rows: tuple[tuple[str, str, tuple[str, ...], Language, Form, int], ...]
     note: str
+
+
+def _facts_of(codes: Sequence[Code]) -> KernelFacts:
+    """Returns the facts in a kernel's code at all stages."""
+    known = (facts for code in reversed(codes) if (facts := code.facts) is not None)
+    return next(known, None) or unknown_facts(Unavailable("the machine code of this kernel was not recorded"))
 
 
 def as_symbol(name: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from inspector import platforms
 from inspector.compilation.records.assembly import PROGRAM, Assembly, Code, Language
 from inspector.compilation.records.dump_names import module_file
-from inspector.compilation.records.elf import CUDA, MAGIC, ObjectFile
+from inspector.compilation.records.elf import ObjectFile, cubins
 from inspector.compilation.records.riegeli import everything_in
 from inspector.compilation.records.tpu_codes import TpuCodes
 from inspector.compilation.records.tpu_names import tpu_file
@@ -143,24 +142,12 @@ def _sass(executable: bytes | Unavailable, stage: str) -> list[Code] | Unavailab
     if isinstance(executable, Unavailable):
         return Unavailable(f"there is no executable ({executable.reason})")
     try:
-        cubins = [cubin for part in everything_in(executable) for cubin in _cubins(part)]
+        found = [each for part in everything_in(executable) for each in cubins(part)]
     except ModuleError as e:
         return Unavailable(str(e).removesuffix("."))
     codes: dict[str, Code] = {}
-    for data, kernels in cubins:  # an executable contains the kernel of a command buffer twice
+    for data, cubin in found:  # an executable contains the kernel of a command buffer twice
         packed = zlib.compress(data, _LEVEL)
+        kernels = [function.name for function in cubin.functions() if function.is_global]
         codes |= {kernel: Code(stage, kernel, (kernel,), "sass", "cubin", packed) for kernel in kernels}
     return list(codes.values()) or Unavailable("the executable has no cubin")
-
-
-def _cubins(data: bytes) -> Iterator[tuple[bytes, list[str]]]:
-    """Yields each cubin in the data, with its kernels."""
-    position = data.find(MAGIC)
-    while position >= 0:
-        step = 1
-        with contextlib.suppress(ModuleError):  # the same four bytes by chance
-            cubin = ObjectFile(data[position:])
-            if cubin.machine == CUDA:
-                step = cubin.byte_size
-                yield data[position : position + step], [f.name for f in cubin.functions() if f.is_global]
-        position = data.find(MAGIC, position + step)

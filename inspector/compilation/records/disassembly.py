@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from inspector.compilation.records.elf import AARCH64, X86_64, Function, ObjectFile
 from inspector.errors import ModuleError, Unavailable
@@ -26,6 +27,24 @@ _TEXT = ".text."
 
 def of_object(data: bytes) -> str | Unavailable:
     """Disassembles the functions of a relocatable object file, with the targets of their references."""
+    opened = _opened(data)
+    if isinstance(opened, Unavailable):
+        return opened
+    disassembler, functions = opened
+    return "\n".join(line for function in functions for line in _lines(disassembler, function))
+
+
+def instruction_count(data: bytes) -> int | Unavailable:
+    """Counts the machine instructions in the functions of a relocatable object file."""
+    opened = _opened(data)
+    if isinstance(opened, Unavailable):
+        return opened
+    disassembler, functions = opened
+    return sum(1 for function in functions for _ in disassembler.disasm_lite(function.code, function.address))
+
+
+def _opened(data: bytes) -> tuple[Any, list[Function]] | Unavailable:
+    """Returns a disassembler for an object file, and the file's functions."""
     try:
         import capstone  # type: ignore[import-untyped]  # no stubs upstream
     except ImportError:
@@ -42,12 +61,12 @@ def of_object(data: bytes) -> str | Unavailable:
         return Unavailable(f"code for ELF machine {elf.machine} cannot be disassembled, only x86-64 and AArch64")
     disassembler = capstone.Cs(*modes[elf.machine])
     disassembler.skipdata = True  # shows instructions newer than capstone as bytes
-    return "\n".join(line for function in elf.functions() for line in _lines(disassembler, function))
+    return disassembler, elf.functions()
 
 
-def _lines(disassembler: object, function: Function) -> Iterator[str]:
+def _lines(disassembler: Any, function: Function) -> Iterator[str]:
     yield f"{function.name}:"
-    for address, size, mnemonic, operands in disassembler.disasm_lite(function.code, function.address):  # type: ignore[attr-defined]
+    for address, size, mnemonic, operands in disassembler.disasm_lite(function.code, function.address):
         line = f"  {address:6x}:  {mnemonic:<12} {operands}".rstrip()
         targets = [t for at, t in function.references.items() if address <= at < address + size]
         yield f"{line}  ; {', '.join(targets)}" if targets else line
@@ -74,9 +93,9 @@ def _sass(data: bytes) -> Mapping[str, str] | Unavailable:
         file.write(data)
         file.flush()
         try:
-            # -c: code sections only.
+            # -c: code sections only. -g: source lines, where the compiler wrote them.
             done = subprocess.run(
-                [str(program), "-c", file.name],
+                [str(program), "-c", "-g", file.name],
                 env=subprocesses.environ(),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -1,13 +1,14 @@
-"""Reads functions from ELF64 files: object files of the CPU, cubins of the GPU.
+"""Reads functions and sections from ELF64 files: object files of the CPU, cubins of the GPU.
 
 Knows the format (System V ABI, chapter 4), and must know nothing of the code itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from inspector.errors import ModuleError
 
@@ -91,6 +92,25 @@ class ObjectFile:
             entries.append((section, value, Function(name, kind >> 4 != _LOCAL, value, code, references)))
         return [function for *_, function in sorted(entries, key=lambda entry: entry[:2])]
 
+    def section(self, name: str) -> bytes | None:
+        """Returns the contents of a section; None if there is none, or if it has only a size."""
+        section = self._named(name)
+        if section is None or section.kind == _NO_BITS:
+            return None
+        return self._data[section.offset : section.offset + section.size]
+
+    def section_size(self, name: str) -> int | None:
+        """Returns the size of a section in bytes; None if there is none."""
+        section = self._named(name)
+        return None if section is None else section.size
+
+    def symbol(self, index: int) -> str:
+        """Returns the name of a symbol by its index; "" for an unknown one."""
+        return self._symbols[index][0] if index < len(self._symbols) else ""
+
+    def _named(self, name: str) -> _Section | None:
+        return next((section for section in self._sections if section.name == name), None)
+
     def loaded(self) -> list[bytes]:
         """Returns the loaded sections without the functions' names: kind and contents of each, or its size."""
         sections = []
@@ -143,3 +163,16 @@ class ObjectFile:
 
     def _string(self, position: int) -> str:
         return self._data[position : self._data.index(b"\0", position)].decode("utf-8", "replace")
+
+
+def cubins(data: bytes) -> Iterator[tuple[bytes, ObjectFile]]:
+    """Yields each cubin in the data, and its tables."""
+    position = data.find(MAGIC)
+    while position >= 0:
+        step = 1
+        with contextlib.suppress(ModuleError):  # the same four bytes by chance
+            cubin = ObjectFile(data[position:])
+            if cubin.machine == CUDA:
+                step = cubin.byte_size
+                yield data[position : position + step], cubin
+        position = data.find(MAGIC, position + step)

@@ -21,13 +21,16 @@ FIRST_MOSAIC, FIRST_LLO = 1, 10_000
 _MOSAIC = "-mosaic-dump-"
 _FIRST, _LATER = "-original", "-post-"
 
+BUNDLES = "VLIW bundles"
+"""The stage with the machine instructions."""
+
 STAGES: Mapping[str, str] = {
     "original": "LLO",
     "post-delay-converter": "LLO, scheduled",
     "critical-path": "critical path",
     "schedule-analysis_final_bundles": "schedule",
     "final_hlo-static-per-bundle-utilization": "utilization",
-    "final_bundles": "VLIW bundles",
+    "final_bundles": BUNDLES,
 }
 """LLO stages that inspector reads, by the word in the file's name; the code that runs comes last."""
 
