@@ -4,7 +4,7 @@ The parts of a kernel are those of `Roofline.groups` and `Profile.groups`, so a 
 
 Equal scopes that were entered by different calls, such as the layers of a model, are numbered where the call stacks tell
 them apart: a function with the scope's name is on the stack of each of their operations, and its callers are different
-lines. Calls from one line, as in a loop, are not told apart.
+lines. The numbers have the order of these lines. Calls from one line, as in a loop, are not told apart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ScopeCost:
     Attributes:
       kernel: name of its instruction in the text of the optimized HLO; "" for work that belongs to none, such as copies by the runtime.
       path: names of the enclosing scopes and functions, outermost first, as in `scopes.Scope`. Scopes of equal names that
-        different calls entered have a number in the order of the program: "layer 0", "layer 1".
+        different calls entered have a number: "layer 0", "layer 1".
       phase: part of a differentiated program, as in `Compiled.instructions`; None if unknown.
       amounts: the costs, in the units of `Amounts`.
     """
@@ -118,7 +118,7 @@ def _in_order(module: Module, names: Iterable[str]) -> list[str]:
 
 
 def _numbered(origins: Iterable[Origin]) -> Mapping[Origin, _Path]:
-    """Returns the path of each origin, with numbers for the calls that entered equal scopes, in the order of the origins."""
+    """Returns the path of each origin, with numbers for the calls that entered equal scopes."""
     paths = {origin: scope_of(origin.op_name).path for origin in dict.fromkeys(origins)}
     numbered: dict[Origin, _Path] = {}
     waiting: list[tuple[_Path, list[Origin]]] = [((), list(paths))]
@@ -141,11 +141,15 @@ def _numbered(origins: Iterable[Origin]) -> Mapping[Origin, _Path]:
 
 
 def _calls(name: str, origins: Sequence[Origin]) -> list[list[Origin]]:
-    """Returns the origins in a scope by the line that called its function; all together if any line is unknown."""
+    """Returns the origins in a scope by the line that called its function, in order; all together if a line is unknown."""
     by_site: dict[_Site | None, list[Origin]] = collections.defaultdict(list)
     for origin in origins:
         by_site[_site(name, origin.frames)].append(origin)
-    return [[*origins]] if None in by_site else list(by_site.values())
+    sites = [site for site in by_site if site is not None]
+    if len(sites) < len(by_site):
+        return [[*origins]]
+    files = [*dict.fromkeys(file for file, _ in sites)]
+    return [by_site[site] for site in sorted(sites, key=lambda site: (files.index(site[0]), site[1]))]
 
 
 def _site(name: str, frames: Sequence[Frame]) -> _Site | None:

@@ -141,6 +141,14 @@ def test_scopes_of_equal_names_are_numbered_by_the_lines_that_call_their_functio
         return jax.jit(layer)(x, w)
 
     assert set(paths(by_scope(calls, A, A))) == {("layer 0",), ("layer 1",), ("layer 2", "layer")}
+    backwards = by_scope(
+        lambda x, w: (
+            layer(
+                layer(x, w), w
+            )
+        ), A, A,
+    )  # fmt: skip
+    assert paths(backwards) == [("layer 1",), ("layer 0",)]  # the order of the lines is not that of the kernels
     slopes = {
         (cost.phase, cost.path) for cost in by_scope(jax.grad(lambda x, w: calls(x, w).sum(), argnums=(0, 1)), A, A)
     }
