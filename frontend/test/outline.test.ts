@@ -180,10 +180,10 @@ test("phases and scopes are nested with the kernels in them, and cost what these
   assert.equal(rows(outline)[outline.rowOf(line("r"))], "--layer 0");
   assert.equal(outline.rowOf(line("x")), -1);
   const sorted = outlineOf(scoped, "least_s", new Set(["forward", "forward\nmodel"]));
-  assert.deepEqual(rows(sorted), ["unknown", "forward", "-model", "--layer 0", "--layer 1", "rest", "backward"]);
+  assert.deepEqual(rows(sorted), ["unknown", "forward", "-model", "--layer 1", "--layer 0", "rest", "backward"]);
 });
 
-test("a scope is where most of its kernels are", () => {
+test("a scope is where its most expensive kernel is", () => {
   const kernels = ["r", "fusion.1", "neg", "exp", "add"];
   const scoped = new ByScope(
     text,

@@ -9,15 +9,16 @@ import type { ScopeCostColumns } from "../messages.ts";
 
 interface ScopeNode extends OutlineNode {
   readonly parent: Scope | null;
-  /** The row of a kernel in the columns; of a scope, the mean, because XLA moves single kernels far away. */
+  /** The row of a kernel in the columns; of a scope, that of its most expensive kernel: XLA moves others far away. */
   readonly row: number;
 }
 
 interface Scope extends ScopeNode {
   note: string;
   row: number;
-  /** The number of rows in it and below it. */
-  parts: number;
+  line: number;
+  /** The highest weight of a row in it. */
+  weight: number;
   /** The number of kernels with a part in it, and the line of the latest of them. */
   kernels: number;
   latest: number;
@@ -48,16 +49,16 @@ export class ByScope implements Arrangement<ScopeNode> {
   ) {
     const isPhased = columns.scopes.some(([phase]) => phase && phase !== "rest");
     this.hasScopes = isPhased || columns.scopes.some(({ length }) => length > 1);
-    const top = scopeOf(null, "scope", "", -1);
+    const weights = columns.least_s.some(Boolean) ? columns.least_s : columns.main_memory_bytes;
+    const top = scopeOf(null, "scope", "");
     const places = new Map<number, Scope>();
     columns.scope.forEach((number, row) => {
       let scope = places.get(number);
-      if (!scope) places.set(number, (scope = this.place(top, columns.scopes[number]!, isPhased, columns.line[row]!)));
+      if (!scope) places.set(number, (scope = this.place(top, columns.scopes[number]!, isPhased)));
       scope.rows.push(row);
       const line = columns.line[row]!;
       for (let at: Scope | null = scope; at; at = at.parent) {
-        at.parts += 1;
-        at.row += (row - at.row) / at.parts;
+        if (weights[row]! > at.weight) [at.weight, at.row, at.line] = [weights[row]!, row, line];
         if (at.latest !== line) at.kernels += 1; // the rows of a kernel follow each other
         at.latest = line;
       }
@@ -114,25 +115,25 @@ export class ByScope implements Arrangement<ScopeNode> {
     });
   }
 
-  private place(top: Scope, [phase, ...names]: readonly string[], isPhased: boolean, line: number): Scope {
+  private place(top: Scope, [phase, ...names]: readonly string[], isPhased: boolean): Scope {
     let scope = top;
-    if (isPhased) scope = below(scope, "phase", phase || UNKNOWN, line);
-    for (const name of names) scope = below(scope, "scope", name, line);
+    if (isPhased) scope = below(scope, "phase", phase || UNKNOWN);
+    for (const name of names) scope = below(scope, "scope", name);
     return scope;
   }
 }
 
-function scopeOf(parent: Scope | null, kind: "phase" | "scope", name: string, line: number): Scope {
+function scopeOf(parent: Scope | null, kind: "phase" | "scope", name: string): Scope {
   const sums = Object.fromEntries(MEASURES.map(({ value }) => [value, 0])) as Record<Measure, number>;
   return {
     parent,
     kind,
     name,
     note: "",
-    parts: 0,
+    weight: -1,
     kernels: 0,
     latest: -2,
-    line,
+    line: -1,
     row: 0,
     below: new Map(),
     rows: [],
@@ -141,9 +142,9 @@ function scopeOf(parent: Scope | null, kind: "phase" | "scope", name: string, li
 }
 
 /** Returns a scope in a scope, which is made for its first kernel. */
-function below(scope: Scope, kind: "phase" | "scope", name: string, line: number): Scope {
+function below(scope: Scope, kind: "phase" | "scope", name: string): Scope {
   let found = scope.below.get(name);
-  if (!found) scope.below.set(name, (found = scopeOf(scope.name ? scope : null, kind, name, line)));
+  if (!found) scope.below.set(name, (found = scopeOf(scope.name ? scope : null, kind, name)));
   return found;
 }
 

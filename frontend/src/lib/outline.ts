@@ -13,7 +13,7 @@ export interface OutlineNode {
   readonly name: string;
   /** Its role or size in words. */
   readonly note: string;
-  /** The line of the instruction, of the first one in a scope or group, or of the header of a computation; -1 for none. */
+  /** The line of the instruction; the line that a scope, group or computation leads to; -1 for none. */
   readonly line: number;
 }
 
