@@ -451,14 +451,33 @@ export interface LineCostTotals {
   peak_bytes: number | null;
 }
 
-export interface LineCostColumns {
-  line: number[];
-  phase: string[];
+export interface AmountColumns {
   measured_s: number[];
   least_s: number[];
   flops: number[];
   main_memory_bytes: number[];
   peak_bytes: number[];
+}
+
+export interface LineCostColumns {
+  measured_s: number[];
+  least_s: number[];
+  flops: number[];
+  main_memory_bytes: number[];
+  peak_bytes: number[];
+  line: number[];
+  phase: string[];
+}
+
+export interface ScopeCostColumns {
+  measured_s: number[];
+  least_s: number[];
+  flops: number[];
+  main_memory_bytes: number[];
+  peak_bytes: number[];
+  scopes: string[][];
+  scope: number[];
+  line: number[];
 }
 
 export interface LineCostsMessage {

@@ -69,7 +69,8 @@ class Module:
         return {computation.name: computation for computation in self.computations}
 
     @functools.cached_property
-    def _rows_by_name(self) -> dict[str, int]:
+    def rows_by_name(self) -> dict[str, int]:
+        """The row of each instruction in the columns, by its name."""
         return {name: row for row, name in enumerate(self.columns.names)}
 
     def computation(self, name: str) -> Computation:
@@ -90,7 +91,7 @@ class Module:
           ModuleError: the module has none with this name.
         """
         try:
-            return self.at(self._rows_by_name[name.removeprefix("%")])
+            return self.at(self.rows_by_name[name.removeprefix("%")])
         except KeyError:
             raise ModuleError(f"Module {self.name} has no instruction {short(name)}.") from None
 

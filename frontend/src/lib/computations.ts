@@ -16,6 +16,19 @@ export interface Computation {
   /** The first line that calls it, and its role there, such as `body`; -1 and "" if nothing calls it. */
   readonly caller: number;
   readonly role: string;
+  /** The number of lines that call it. */
+  readonly callCount: number;
+}
+
+/** A computation that a line calls, in a role such as `body`. */
+export interface Call {
+  readonly computation: Computation;
+  readonly role: string;
+}
+
+interface Found {
+  readonly all: readonly Computation[];
+  readonly calls: ReadonlyMap<number, readonly Call[]>;
 }
 
 const HEADER = /^(ENTRY )?%?([\w.-]+) .*\{$/;
@@ -32,7 +45,7 @@ export function computationsOf(document: TextDocument): Computations {
 }
 
 export class Computations {
-  private readonly gradual: Gradual<readonly Computation[]>;
+  private readonly gradual: Gradual<Found>;
 
   constructor(document: TextDocument) {
     this.gradual = new Gradual(find(document.language === "hlo" ? document.lines : []));
@@ -40,7 +53,12 @@ export class Computations {
 
   /** All computations, in text order. */
   get all(): readonly Computation[] {
-    return this.gradual.value;
+    return this.gradual.value.all;
+  }
+
+  /** The computations that lines call, in the order of the text, by line. */
+  get calls(): ReadonlyMap<number, readonly Call[]> {
+    return this.gradual.value.calls;
   }
 
   make(): Generator<void> {
@@ -69,23 +87,47 @@ export class Computations {
   }
 }
 
-function* find(lines: readonly string[]): Generator<void, Computation[]> {
+function* find(lines: readonly string[]): Generator<void, Found> {
   const heads: { name: string; isEntry: boolean; first: number }[] = [];
-  const callers = new Map<string, { line: number; role: string; kind: Kind }>();
+  const called: { line: number; role: string; name: string }[] = [];
   for (const [line, text] of lines.entries()) {
     const header = text.endsWith("{") && !text.startsWith(" ") ? HEADER.exec(text) : null;
     if (header) heads.push({ name: header[2]!, isEntry: Boolean(header[1]), first: line });
     else if (HAS_CALL.test(text))
       for (const [, role, several, one] of text.matchAll(CALL))
         for (const name of one ? [one] : several!.split(",").map((each) => each.trim().replace(/^%/, "")))
-          if (!callers.has(name)) callers.set(name, { line, role: role!, kind: kindOf(role!, text) });
+          called.push({ line, role: role!, name });
     if (line % PIECE === 0) yield;
   }
-  return heads.map(({ name, isEntry, first }, i) => {
-    const { line, role, kind } = callers.get(name) ?? { line: -1, role: "", kind: "run" as const };
-    const next = heads[i + 1]?.first ?? lines.length;
-    return { name, isEntry, kind, first, last: endOf(lines, first, next), caller: line, role };
+  const callers = new Map<string, { line: number; role: string; count: number }>();
+  for (const { line, role, name } of called) {
+    const known = callers.get(name);
+    if (known) known.count += 1;
+    else callers.set(name, { line, role, count: 1 });
+  }
+  const all = heads.map(({ name, isEntry, first }, i) => {
+    const { line, role, count } = callers.get(name) ?? { line: -1, role: "", count: 0 };
+    const kind: Kind = count ? kindOf(role, lines[line]!) : "run";
+    const last = endOf(lines, first, heads[i + 1]?.first ?? lines.length);
+    return { name, isEntry, kind, first, last, caller: line, role, callCount: count };
   });
+  return { all, calls: callsOf(all, called) };
+}
+
+function callsOf(
+  all: readonly Computation[],
+  called: readonly { readonly line: number; readonly role: string; readonly name: string }[],
+): Map<number, Call[]> {
+  const byName = new Map(all.map((computation) => [computation.name, computation]));
+  const calls = new Map<number, Call[]>();
+  for (const { line, role, name } of called) {
+    const computation = byName.get(name);
+    if (!computation) continue;
+    const known = calls.get(line);
+    if (known) known.push({ computation, role });
+    else calls.set(line, [{ computation, role }]);
+  }
+  return calls;
 }
 
 function kindOf(role: string, text: string): Kind {

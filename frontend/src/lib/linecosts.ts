@@ -78,7 +78,7 @@ export class LineCosts {
   }
 
   text(amount: number): string {
-    return format(amount, UNITS[this.measure]);
+    return amountText(amount, this.measure);
   }
 
   /** Returns a line's cost in words. */
@@ -96,6 +96,11 @@ const UNITS = {
   main_memory_bytes: "bytes",
   peak_bytes: "bytes",
 } as const;
+
+/** Returns an amount with its unit, such as `12 µs`. */
+export function amountText(amount: number, measure: Measure): string {
+  return format(amount, UNITS[measure]);
+}
 
 /** `0.123` -> `12 %`. Small shares are shown as `<0.1 %`, not 0. */
 export function shareText(share: number): string {

@@ -1,163 +1,138 @@
-// The outline of a module: its computations with their instructions. The entry comes first, then the others by cost.
+// The visible rows of the outline. The rows below a row are made when it is opened.
 
-import { type Computation, computationsOf } from "./computations.ts";
-import type { TextDocument } from "./documents.ts";
-import type { LineCosts } from "./linecosts.ts";
+import type { Measure } from "./linecosts.ts";
 
-/** A computation as a branch of the outline. */
-export interface Branch {
-  readonly computation: Computation;
+export interface OutlineNode {
+  readonly parent: OutlineNode | null;
   /**
-   * The cost of the computation with everything that it calls; for a fused one, that of the fusion; 0 without costs.
+   * A phase of a differentiated program, a scope, a computation, the instructions of a computation that do no work, or an
+   * instruction.
    */
-  readonly amount: number;
-  /** The number of instructions in it. */
-  readonly count: number;
+  readonly kind: "phase" | "scope" | "computation" | "idle" | "instruction";
+  /** Distinct among siblings; "" for rows without other rows below them. */
+  readonly name: string;
+  /** Its role or size in words. */
+  readonly note: string;
+  /** The line of the instruction; the line that a scope, group or computation leads to; -1 for none. */
+  readonly line: number;
 }
 
-/** A visible row: a branch, or an instruction (its line). */
-type OutlineRow = { readonly branch: Branch; readonly line: number | null };
+/** A way to arrange the instructions of a module as a tree. */
+export interface Arrangement<N extends OutlineNode = OutlineNode> {
+  readonly roots: readonly N[];
+  /** The rows that are open at first. */
+  readonly first: readonly N[];
+  /** Returns the rows below a row, in the order of the program. */
+  childrenOf(node: N): readonly N[];
+  /** Returns the cost of a row with everything below it. */
+  amount(node: N, measure: Measure): number;
+  /** Returns the rows that are, or contain, the instruction of a line. */
+  holding(line: number): Holding<N>;
+}
 
-/** Largest number of entry instructions that are listed at first. */
-const FEW = 24;
+/** A set of rows. */
+export interface Holding<N extends OutlineNode = OutlineNode> {
+  has(node: N): boolean;
+}
+
+interface Row {
+  readonly node: OutlineNode;
+  readonly level: number;
+  /** The row of the parent; -1 for none. */
+  readonly parent: number;
+}
 
 export class Outline {
-  private readonly branches: readonly Branch[];
-  private readonly inside = new Map<Branch, Int32Array>();
-  /** The row of each branch. */
-  private starts: number[] = [];
-  private size = 0;
+  private rows: Row[] = [];
+  private readonly children = new Map<OutlineNode, readonly OutlineNode[]>();
 
   /**
-   * @param open names of the computations whose instructions are listed. `toggle` changes it.
-   * @param costs the costs to sort by; null to sort branches by size and instructions in text order.
+   * @param measure the rows with the highest amounts come first; null for the order of the program.
+   * @param open paths of the rows that are open. `toggle` changes it.
    */
   constructor(
-    private readonly document: TextDocument,
-    private readonly costs: LineCosts | null,
+    readonly arrangement: Arrangement,
+    private readonly measure: Measure | null,
     private readonly open: Set<string>,
   ) {
-    this.branches = branchesOf(document, costs);
     this.place();
   }
 
-  /** Lists the instructions of the entry computation if they leave room for the other branches. */
+  /** Opens the rows that are open at first. */
   begin(): void {
-    const entry = this.branches[0];
-    if (entry && entry.count <= FEW && !this.isOpen(entry)) this.toggle(entry);
+    for (const node of this.arrangement.first) this.open.add(pathOf(node));
+    this.place();
   }
 
   get length(): number {
-    return this.size;
+    return this.rows.length;
   }
 
-  /** The number of instructions in the module. */
-  get instructionCount(): number {
-    return this.branches.reduce((sum, { count }) => sum + count, 0);
+  at(index: number): OutlineNode {
+    return this.rows[index]!.node;
   }
 
-  at(index: number): OutlineRow {
-    const place = this.placeAt(index);
-    const branch = this.branches[place]!;
-    const within = index - this.starts[place]! - 1;
-    return { branch, line: within < 0 ? null : this.linesOf(branch)[within]! };
+  /** Returns the depth of a row, from 1. */
+  level(index: number): number {
+    return this.rows[index]!.level;
   }
 
-  isOpen({ computation }: Branch): boolean {
-    return this.open.has(computation.name);
+  /** Returns whether a row is open; null without rows below it. */
+  isOpen(index: number): boolean | null {
+    const { node } = this.rows[index]!;
+    return node.name ? this.open.has(pathOf(node)) : null;
   }
 
-  toggle({ computation: { name } }: Branch): void {
-    if (!this.open.delete(name)) this.open.add(name);
+  toggle(index: number): void {
+    const path = pathOf(this.rows[index]!.node);
+    if (!this.open.delete(path)) this.open.add(path);
     this.place();
   }
 
-  /** Returns the row of the branch that contains a row; -1 for a branch. */
+  /** Returns the row that contains a row; -1 for none. */
   parentOf(index: number): number {
-    const start = this.starts[this.placeAt(index)]!;
-    return start === index ? -1 : start;
+    return this.rows[index]!.parent;
   }
 
-  /** Returns the row of a line, or of its branch while that is closed; -1 if there is none. */
+  /** Returns the row of a line, or the innermost one that hides it; -1 if there is none. */
   rowOf(line: number): number {
-    const computation = computationsOf(this.document).at(line);
-    const place = this.branches.findIndex((branch) => branch.computation === computation);
-    if (place < 0) return -1;
-    const branch = this.branches[place]!;
-    const within = this.isOpen(branch) ? this.linesOf(branch).indexOf(line) : -1;
-    return this.starts[place]! + 1 + within;
+    const held = this.arrangement.holding(line);
+    const holding = new Set([-1]);
+    let found = -1;
+    this.rows.forEach(({ node, level, parent }, index) => {
+      if (!holding.has(parent) || !held.has(node)) return;
+      holding.add(index);
+      if (found < 0 || level > this.rows[found]!.level) found = index;
+    });
+    return found;
   }
 
   private place(): void {
-    this.size = 0;
-    this.starts = this.branches.map((branch) => {
-      const start = this.size;
-      this.size += 1 + (this.isOpen(branch) ? this.linesOf(branch).length : 0);
-      return start;
-    });
+    this.rows = [];
+    this.add(this.arranged(this.arrangement.roots), 1, -1);
   }
 
-  private placeAt(index: number): number {
-    let [low, high] = [0, this.starts.length];
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (this.starts[middle]! <= index) low = middle;
-      else high = middle;
-    }
-    return low;
-  }
-
-  /** Returns the lines of a branch's instructions, those with the highest cost first. */
-  private linesOf(branch: Branch): Int32Array {
-    const known = this.inside.get(branch);
-    if (known) return known;
-    const lines = instructionLines(this.document, branch.computation);
-    if (this.costs) {
-      const amounts = new Map(Array.from(lines, (line) => [line, this.costs!.of(line)?.amount ?? 0]));
-      lines.sort((a, b) => amounts.get(b)! - amounts.get(a)! || a - b);
-    }
-    this.inside.set(branch, lines);
-    return lines;
-  }
-}
-
-function instructionLines(document: TextDocument, { first, last }: Computation): Int32Array {
-  const lines = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  return Int32Array.from(lines.filter((line) => document.defines(line)));
-}
-
-function branchesOf(document: TextDocument, costs: LineCosts | null): Branch[] {
-  const computations = computationsOf(document).all;
-  const amounts = costs && amountsOf(document, costs);
-  const branches = computations.map((computation) => ({
-    computation,
-    amount: amounts?.get(computation) ?? 0,
-    count: countOf(document, computation),
-  }));
-  const first = ({ computation }: Branch): number => Number(!computation.isEntry);
-  return branches.sort((a, b) => first(a) - first(b) || b.amount - a.amount || b.count - a.count);
-}
-
-function countOf(document: TextDocument, { first, last }: Computation): number {
-  let count = 0;
-  for (let line = first; line <= last; line++) if (document.defines(line)) count += 1;
-  return count;
-}
-
-/**
- * Returns the costs of computations with everything that they call. Fused computations get the cost of their fusion.
- */
-function amountsOf(document: TextDocument, costs: LineCosts): Map<Computation, number> {
-  const computations = computationsOf(document);
-  const amounts = new Map(computations.all.map((computation) => [computation, 0]));
-  for (const { line, amount } of costs.all) {
-    const seen = new Set<Computation>();
-    for (let at = computations.at(line); at && !seen.has(at); at = computations.at(at.caller)) {
-      seen.add(at);
-      amounts.set(at, amounts.get(at)! + amount);
+  private add(nodes: readonly OutlineNode[], level: number, parent: number): void {
+    for (const node of nodes) {
+      const index = this.rows.push({ node, level, parent }) - 1;
+      if (node.name && this.open.has(pathOf(node))) this.add(this.childrenOf(node), level + 1, index);
     }
   }
-  for (const fused of computations.all)
-    if (fused.kind === "fused") amounts.set(fused, amounts.get(fused)! + (costs.of(fused.caller)?.amount ?? 0));
-  return amounts;
+
+  private childrenOf(node: OutlineNode): readonly OutlineNode[] {
+    let children = this.children.get(node);
+    if (!children) this.children.set(node, (children = this.arranged(this.arrangement.childrenOf(node))));
+    return children;
+  }
+
+  private arranged(nodes: readonly OutlineNode[]): readonly OutlineNode[] {
+    const { arrangement, measure } = this;
+    if (!measure) return nodes;
+    const amounts = new Map(nodes.map((node) => [node, arrangement.amount(node, measure)]));
+    return [...nodes].sort((a, b) => amounts.get(b)! - amounts.get(a)!);
+  }
+}
+
+function pathOf({ parent, name }: OutlineNode): string {
+  return parent ? `${pathOf(parent)}\n${name}` : name;
 }

@@ -12,6 +12,7 @@ export class Costs {
   /** The number of the profile in the latest request of each variant. */
   private readonly asked = new Map<number, number>();
   private readonly columns = new WeakMap<object, Columns>();
+  private readonly scopeColumns = new WeakMap<object, messages.ScopeCostColumns>();
   private readonly made = new WeakMap<object, Map<string, LineCosts>>();
 
   constructor(private readonly synced: Synced) {}
@@ -59,6 +60,16 @@ export class Costs {
   of(document: TextDocument, variant: number, measure: Measure): LineCosts | null {
     const reply = this.reply(variant);
     return reply && this.from(reply, document, measure);
+  }
+
+  /** Returns the costs of a variant by scope; null before they are known, after errors, and in older recordings. */
+  scopes(variant: number): messages.ScopeCostColumns | null {
+    const reply = this.reply(variant);
+    const buffer = reply && this.synced.parts(reply)[1];
+    if (!buffer) return null;
+    let scopes = this.scopeColumns.get(reply);
+    if (!scopes) this.scopeColumns.set(reply, (scopes = decodeJson<messages.ScopeCostColumns>(buffer)));
+    return scopes;
   }
 
   private from(reply: Message<"line_costs">, document: TextDocument, measure: Measure): LineCosts | null {

@@ -58,14 +58,14 @@ def parts(
     module, inside = kernel.module, fused_rows(kernel)
     known = _known_origins(module)
     if len({known[row] for row in (kernel.row, *inside)} - {_UNKNOWN}) < 2:
-        return (_part(_known(kernel), phases, 1.0, 1.0, 1.0),)  # the most common case
+        return (_part(known_instruction(kernel), phases, 1.0, 1.0, 1.0),)  # the most common case
     flops, moved = _computed(module, inside, costs), _moved(kernel)
     flops = flops or moved or {kernel.row: 1.0}
     moved = moved or flops
     of_memory: dict[int, float] = {}
     of_flops: dict[int, float] = {}
     examples: dict[int, int] = {}
-    fallback = _known(kernel).row
+    fallback = known_instruction(kernel).row
     spent = ((of_memory, moved), (of_flops, flops))
     for shares, amounts in spent if bound == "memory" else reversed(spent):
         whole = sum(amounts.values())
@@ -135,7 +135,7 @@ def fused_rows(instruction: Instruction) -> list[int]:
     return rows
 
 
-def _known(kernel: Instruction) -> Instruction:
+def known_instruction(kernel: Instruction) -> Instruction:
     """Returns the kernel if its origin is known, else the first root or fused instruction of known origin, else the kernel."""
     if _is_known(kernel.origin):
         return kernel

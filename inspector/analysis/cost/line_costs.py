@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inspector.analysis.cost.attribution import fused
@@ -100,6 +100,7 @@ class LineCosts:
       peak: True if `peak_bytes` are known; otherwise the reason.
       measured: True if measured times are known; otherwise the reason.
       unknown: kernels with unknown estimates.
+      parts: the costs by kernel and instruction in it; the kernel itself for memory, "" for times without an instruction.
     """
 
     listings: Mapping[str, Listing]
@@ -108,6 +109,7 @@ class LineCosts:
     peak: bool | Unavailable
     measured: bool | Unavailable
     unknown: tuple[Missing, ...]
+    parts: Mapping[tuple[str, str], Amounts] = dataclasses.field(repr=False)
     _pieces: _Pieces = dataclasses.field(repr=False)
 
     def on(self, text: str) -> tuple[LineCost, ...]:
@@ -226,8 +228,25 @@ def line_costs(
         timeline if isinstance(timeline, Unavailable) else True,
         measured if isinstance(measured, Unavailable) else True,
         tuple(dict.fromkeys(doubts)),
+        spent,
         _pieces(module, listings[OPTIMIZED], {place: each for place, each in spent.items() if any(each.values)}),
     )
+
+
+def shown(name: str, module: Module, lines: Container[str]) -> Instruction | None:
+    """Returns an instruction, or its innermost caller that has a line: `slice-start` stands for a computation.
+
+    Args:
+      name: name of the instruction; it may be of another compile, and then the result is None.
+      module: the optimized HLO.
+      lines: names of the instructions that have a line.
+    """
+    if name not in module.rows_by_name:
+        return None
+    instruction = module.instruction(name)
+    while instruction.name not in lines and (callers := module.callers.get(instruction.computation.name)):
+        instruction = callers[0]
+    return instruction
 
 
 def _at_peak(timeline: Timeline) -> Iterable[tuple[str, float]]:
@@ -250,19 +269,10 @@ def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], 
     """
     line_of = {name: line for line, name in enumerate(optimized.instructions) if name is not None}
     entries = memoryview(optimized.line_origins).cast("i")
-    names, phases = set(module.columns.names), Phases(module)
+    phases = Phases(module)
 
     def entry(instruction: Instruction) -> int:
         return entries[line_of[instruction.name]] if instruction.name in line_of else -1
-
-    def shown(name: str) -> Instruction | None:
-        """Returns the instruction, or its innermost caller that has a line: `slice-start` stands for a computation."""
-        if name not in names:  # the buffers come from another compile
-            return None
-        instruction = module.instruction(name)
-        while instruction.name not in line_of and (callers := module.callers.get(instruction.computation.name)):
-            instruction = callers[0]
-        return instruction
 
     def place(instruction: Instruction) -> tuple[int, str | None]:
         """Returns entry and phase of the instruction; of a fusion without an entry, those of its root or another in it."""
@@ -275,7 +285,7 @@ def _pieces(module: Module, optimized: Listing, spent: Mapping[tuple[str, str], 
     of_kernels: dict[tuple[str, str | None], Amounts] = collections.defaultdict(Amounts)
     of_entries: dict[tuple[int, str | None], Amounts] = collections.defaultdict(Amounts)
     for (kernel, name), amounts in spent.items():
-        holder, instruction = shown(kernel), shown(name)
+        holder, instruction = shown(kernel, module, line_of), shown(name, module, line_of)
         index, phase = (-1, None) if instruction is None else place(instruction)
         of_kernels[kernel if holder is None else holder.name, phase] += amounts
         of_entries[index, phase] += amounts

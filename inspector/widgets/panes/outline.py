@@ -1,4 +1,7 @@
-"""The Outline pane: the computations of the optimized HLO as a tree. The browser builds it from the text and the costs of its lines."""
+"""The Outline pane: the optimized HLO as a tree of scopes or computations, with costs.
+
+The browser builds it from the text and the costs of its lines and scopes, which the Roofline pane sends (`roofline_parts/line_costs.py`).
+"""
 
 from __future__ import annotations
 

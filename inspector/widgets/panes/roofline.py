@@ -13,6 +13,7 @@ from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.cost.roofline_columns import GROUP_COLUMNS, KERNEL_COLUMNS, NOT_MEASURED, KernelRow
 from inspector.analysis.cost.roofline_groups import Group, GroupedBy
 from inspector.analysis.cost.roofline_point import Point
+from inspector.analysis.cost.scope_costs import scope_costs
 from inspector.analysis.headline import headline as headline_of
 from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import Partial, Unavailable
@@ -201,7 +202,8 @@ class RooflinePane(CountedPane):
             roofs = self._roofs(variant, request["is_measured"])
             compiled = variant.compiled_now if recorded is None else as_compiled(recorded)
             costs = line_costs_under(lowered, roofs, variant.compiled_now, compiled.timeline(), profile)
-            return message_of(variant.number, count, costs, can_measure=_can_measure(roofs, variant))
+            scopes = scope_costs(variant.compiled_now.module(), costs, roofs)
+            return message_of(variant.number, count, costs, scopes, can_measure=_can_measure(roofs, variant))
         except Exception as error:  # the panes show any error
             return failed(request["variant"], request["profile"], error)
 
