@@ -267,17 +267,12 @@ export class TextPane implements Pane {
       this.places.save(own.view, own.document);
   }
 
-  /** Scrolls to the first interesting line of a text that has a size, no saved position and no selected lines. */
+  /** Scrolls a text that has a size and no saved position to its selected lines, or to its first interesting line. */
   private beginAtEntry(document: TextDocument): void {
     const line = document.firstLine;
-    if (
-      !this.body.clientHeight ||
-      line <= 0 ||
-      this.places.has(document) ||
-      this.matches.chosenLine(document) >= 0 ||
-      this.matches.targets().length
-    )
-      return;
+    if (!this.body.clientHeight || this.places.has(document)) return;
+    if (this.matches.chosenLine(document) >= 0 || this.matches.targets().length) return this.matches.reveal();
+    if (line <= 0) return;
     this.begin(document, line, "top");
     if (this.name === "optimized") requestAnimationFrame(() => this.goToSlowest(document));
   }

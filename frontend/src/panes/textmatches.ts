@@ -120,6 +120,12 @@ export class TextMatches {
     });
   }
 
+  /** Scrolls to a linked line of a text that came on screen after the selection. */
+  reveal(): void {
+    this.needsReveal = true;
+    this.revealMatch();
+  }
+
   private revealMatch(): void {
     const own = this.own;
     const { selection } = this.context.local;
