@@ -10,7 +10,8 @@ from inspector.analysis.memory.donations import DONATION_COLUMNS, Donation
 from inspector.analysis.memory.live_ranges import Life
 from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.program import Argument
+from inspector.compilation.memory import space_name
+from inspector.compilation.program import Argument, Program
 from inspector.errors import CompilationError, ModuleError, Unavailable, WorkerDiedError
 from inspector.hlo.source import Origin
 from inspector.stages.compiled import as_compiled
@@ -31,6 +32,7 @@ class MemoryRoom(TypedDict):
     """A memory space, in bytes of one device.
 
     Attributes:
+      is_main: whether it is the device's main memory: RAM, or HBM of an accelerator.
       capacity_bytes: size of the memory; None if it is not published.
       alias_bytes: outputs in donated arguments, counted in both.
       live_bytes: peak memory of temporaries; `temp_bytes` is the memory allocated for them.
@@ -40,6 +42,7 @@ class MemoryRoom(TypedDict):
     """
 
     name: str
+    is_main: bool
     capacity_bytes: int | None
     argument_bytes: int
     output_bytes: int
@@ -128,16 +131,14 @@ class MemoryPane(Pane):
             timeline = Unavailable(str(error))
         if isinstance(timeline, Unavailable):
             return [PackedMessage(_message(variant, [], donations, note=sentence(timeline)), [_NO_BUFFERS])]
-        return [_entry(variant, timeline, compiled.program.arguments, donations)]
+        return [_entry(variant, timeline, compiled.program, donations)]
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
         """Returns the planned buffers of a program that does not fit into memory or that failed after buffer assignment."""
         if variant.lowered is None or not isinstance(error, (CompilationError, WorkerDiedError)):
             return []
         timeline = timeline_until(variant.lowered, error, variant.target)
-        return (
-            [] if isinstance(timeline, Unavailable) else [_entry(variant, timeline, variant.lowered.program.arguments)]
-        )
+        return [] if isinstance(timeline, Unavailable) else [_entry(variant, timeline, variant.lowered.program)]
 
 
 def _message(
@@ -152,18 +153,19 @@ def _message(
     )  # fmt: skip
 
 
-def _entry(
-    variant: Variant, timeline: Timeline, arguments: Sequence[Argument], donations: Iterable[Donation] = ()
-) -> Entry:
-    unused = [str(argument) for argument in timeline.unused_donations(arguments)]
-    message = _message(variant, _rooms(timeline), donations, unused)
-    return PackedMessage(message, [packed(json.dumps(_buffers(timeline, arguments), separators=(",", ":")))])
+def _entry(variant: Variant, timeline: Timeline, program: Program, donations: Iterable[Donation] = ()) -> Entry:
+    unused = [str(argument) for argument in timeline.unused_donations(program.arguments)]
+    rooms = _rooms(timeline, program.platform)
+    message = _message(variant, rooms, donations, unused)
+    buffers = _buffers(timeline, program.arguments, [room["name"] for room in rooms])
+    return PackedMessage(message, [packed(json.dumps(buffers, separators=(",", ":")))])
 
 
-def _rooms(timeline: Timeline) -> list[MemoryRoom]:
+def _rooms(timeline: Timeline, platform: str) -> list[MemoryRoom]:
     rooms = [
         MemoryRoom(
             name=name,
+            is_main=name == space_name(platform, 0),
             capacity_bytes=None if isinstance(space.capacity_bytes, Unavailable) else space.capacity_bytes,
             argument_bytes=space.argument_bytes,
             output_bytes=space.output_bytes,
@@ -186,10 +188,10 @@ def _known_bytes(count: int | Unavailable) -> int:
     return count
 
 
-def _buffers(timeline: Timeline, program_arguments: Sequence[Argument]) -> MemoryBuffers:
+def _buffers(timeline: Timeline, program_arguments: Sequence[Argument], spaces: Sequence[str]) -> MemoryBuffers:
     texts = _Texts()
     lives = sorted(timeline.lives, key=lambda life: (-life.byte_size, -life.start))
-    rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))}
+    rooms = {name: place for place, name in enumerate(spaces)}
     arguments = {a.parameter: a.path for a in program_arguments}
     shown = lives[:_MOST]
     origins = [timeline.origin(life) for life in shown]
