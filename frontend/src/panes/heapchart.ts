@@ -166,7 +166,7 @@ export class HeapChart {
   }
 
   private placeAt(share: number): string {
-    if (!this.isEqual) return `${percent(share)} of the schedule`;
+    if (!this.isEqual) return percent(share);
     return `position ${grouped(positionAt(share, this.active!.schedule.length))}`;
   }
 
@@ -254,17 +254,20 @@ export class HeapChart {
     this.readout.hidden = !isShown;
     fill(this.hovered, ...(isShown ? this.dots(share) : []));
     if (!isShown) return;
-    const { left, width } = this.element.getBoundingClientRect();
+    const { left, top, width, height } = this.element.getBoundingClientRect();
     const x = e.clientX - left;
     const isLeft = x > width / 2;
+    const isBelow = e.clientY - top < height / 2; // away from the curve at the pointer
     this.hovered.prepend(
       svg("path", { class: "insp-heap-guide", d: `M${x},${MARGIN.top}V${this.element.clientHeight - MARGIN.bottom}` }),
     );
     fill(
       this.readout,
-      h("div", { class: "insp-dim" }, this.placeAt(share)),
+      h("div", { class: "insp-dim" }, `${this.placeAt(share)}${this.isEqual ? "" : " of each schedule"}`),
       h("table", {}, ...this.curves.map((curve) => this.reading(curve, share))),
     );
+    this.readout.style.top = isBelow ? "" : "6px";
+    this.readout.style.bottom = isBelow ? `${MARGIN.bottom + 4}px` : "";
     this.readout.style.left = isLeft ? "" : `${x + 10}px`;
     this.readout.style.right = isLeft ? `${width - x + 10}px` : "";
   }

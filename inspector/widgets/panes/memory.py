@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis.memory.donations import DONATION_COLUMNS, Donation
@@ -16,16 +16,18 @@ from inspector.errors import CompilationError, ModuleError, Unavailable, WorkerD
 from inspector.hlo.source import Origin
 from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import timeline_until
+from inspector.support.units import format_bytes
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.framework.pane import Entry, PackedMessage, Pane
-from inspector.widgets.panes.framework.product import sentence
+from inspector.widgets.panes.framework.pane import Entry, Excerpt, PackedMessage
+from inspector.widgets.panes.framework.product import ProductPane, sentence
 from inspector.widgets.variants import Variant
 
 # The remaining buffers of a program are too small to be of interest.
 _MOST = 20_000
+_EXCERPTED = 20
 
 
 class MemoryRoom(TypedDict):
@@ -118,8 +120,8 @@ class MemoryTimeline(TypedDict):
 _NO_BUFFERS = packed(json.dumps({name: 0 if name == "left_out" else [] for name in MemoryBuffers.__annotations__}))
 
 
-class MemoryPane(Pane):
-    """Sends the buffers of each variant."""
+class MemoryPane(ProductPane[Excerpt]):
+    """Sends the buffers of each variant, and stores their excerpt."""
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Returns all buffers; the browser answers every question about them."""
@@ -131,7 +133,14 @@ class MemoryPane(Pane):
             timeline = Unavailable(str(error))
         if isinstance(timeline, Unavailable):
             return [PackedMessage(_message(variant, [], donations, note=sentence(timeline)), [_NO_BUFFERS])]
+        self.store(variant, _excerpt(timeline, compiled.program))
         return [_entry(variant, timeline, compiled.program, donations)]
+
+    def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
+        """Yields the peak of the main memory, with its largest buffers."""
+        excerpt = self.find(variant.number)
+        if excerpt is not None:
+            yield excerpt
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
         """Returns the planned buffers of a program that does not fit into memory or that failed after buffer assignment."""
@@ -159,6 +168,25 @@ def _entry(variant: Variant, timeline: Timeline, program: Program, donations: It
     message = _message(variant, rooms, donations, unused)
     buffers = _buffers(timeline, program.arguments, [room["name"] for room in rooms])
     return PackedMessage(message, [packed(json.dumps(buffers, separators=(",", ":")))])
+
+
+def _excerpt(timeline: Timeline, program: Program) -> Excerpt:
+    main = space_name(program.platform, 0)
+    name = main if main in timeline.spaces else next(iter(timeline.spaces), "")
+    if not name:
+        return Excerpt("Memory: no buffers")
+    space, position = timeline.spaces[name], timeline.peak_position(name)
+    arguments = {a.parameter: a.path for a in program.arguments}
+    lines = [
+        f"{format_bytes(life.byte_size):>10}  {life.kind:<9}  {_name(life, arguments)}  {_line(timeline.origin(life))}".rstrip()
+        for life in timeline.alive(name)[:_EXCERPTED]
+    ]
+    at = f"position {position:,} of {len(timeline.schedule):,}"
+    return Excerpt(
+        f"Memory: {format_bytes(space.allocated_bytes)} of {name}, at the peak {format_bytes(space.live_bytes)} of live"
+        f" temporaries ({at}); the largest buffers there",
+        "\n".join(lines),
+    )
 
 
 def _rooms(timeline: Timeline, platform: str) -> list[MemoryRoom]:
