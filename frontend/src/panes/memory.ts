@@ -125,8 +125,8 @@ class MemoryPane extends LinkedPane {
     if (!message && !isCompared) return this.say(this.absence());
     if (!choices.includes(this.room)) this.room = initialChoice(choices, (message ?? recorded[0]!).rooms, isCompared);
     this.columns = isCompared ? synced.ordered.map((variant) => this.columnOf(synced.variants.get(variant)!)) : [];
-    const drawn = [local.active, isCompared, ...(isCompared ? recorded : [message])];
-    if (isSame(drawn, this.drawn)) return isCompared ? this.compared.show(this.columns, this.room) : this.drawWords();
+    const drawn = [local.active, isCompared, ...(isCompared ? recorded : [message, this.others().length])];
+    if (isSame(drawn, this.drawn)) return isCompared ? this.compared.show(this.columns, this.room) : undefined;
     this.drawn = drawn;
     this.shown = message && { message, buffers: this.buffersOf(message) };
     if (message?.donations) this.donations.show(message); // older recordings have none
@@ -293,13 +293,20 @@ class MemoryPane extends LinkedPane {
     );
   }
 
+  /** Returns the variants that can be recorded. */
+  private others(): number[] {
+    return [...this.context.synced.variants.values()]
+      .filter((variant) => this.columnOf(variant).canRecord)
+      .map(({ variant }) => variant);
+  }
+
   /** Offers to record the other variants, so that they can be compared. */
   private offer(): HTMLElement | null {
     const { synced } = this.context;
-    const others = [...synced.variants.values()].map((v) => this.columnOf(v)).filter(({ canRecord }) => canRecord);
+    const others = this.others();
     if (!others.length) return null;
     const record = (): void =>
-      others.forEach(({ variant: { variant } }) => synced.send({ type: "record", variant, product: "buffers" }));
+      others.forEach((variant) => synced.send({ type: "record", variant, product: "buffers" }));
     const text = `Record ${plural(others.length, "other variant")} to compare`;
     return h("div", {}, textButton(text, "Compile again and record", record));
   }

@@ -31,6 +31,8 @@ export class MemoryTable {
   });
   private columns: readonly MemoryColumn[] = [];
   private room = "";
+  /** The contents on screen. A table that stays the same keeps its elements, so that clicks and the focus are not lost. */
+  private shown = "";
 
   constructor(
     private readonly context: Context,
@@ -59,6 +61,10 @@ export class MemoryTable {
       kinds.map((stats, i) => ({ ...stats, rows: [this.inUse(this.columns[i]!), ...stats.rows] })),
       places,
     );
+    const heads = this.columns.map(({ variant, label, canRecord }) => [tooltipOf(variant, false), label, canRecord]);
+    const shown = JSON.stringify([heads, lines, names, this.context.local.active]);
+    if (shown === this.shown) return;
+    this.shown = shown;
     const active = (i: number): string =>
       variants[i]!.variant === this.context.local.active ? "insp-column-active" : "";
     const head = h(
