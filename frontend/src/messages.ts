@@ -297,6 +297,7 @@ export interface InstructionTable {
 
 export interface MemoryRoom {
   name: string;
+  is_main: boolean;
   capacity_bytes: number | null;
   argument_bytes: number;
   output_bytes: number;
@@ -1347,7 +1348,7 @@ export const PANES: readonly Line[] = [
   { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "diff_costs", "notebook_kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
-  { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "notebook_kernel"] },
+  { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "stats", "diff", "notebook_kernel"] },
   { name: "what_if", title: "What if", place: "dock", topics: ["suppositions", "supposed", "stats", "variant", "notebook_kernel"] },
   { name: "roofline", title: "Roofline", place: "dock", topics: ["roofline", "headline", "variant", "notebook_kernel"] },
   { name: "collectives", title: "Collectives", place: "dock", topics: ["collectives", "full_rematerializations", "observed", "priced", "recording", "variant", "document", "notebook_kernel"] },

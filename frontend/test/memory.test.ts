@@ -1,6 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alive, liveAt, outline, shares, treemap } from "../src/lib/memory.ts";
+import {
+  alive,
+  choicesOf,
+  kindsOf,
+  liveAt,
+  outline,
+  positionAt,
+  roomAt,
+  shareOf,
+  shares,
+  sideBySide,
+  treemap,
+} from "../src/lib/memory.ts";
 
 const TEXTS = ["x", "fusion.1", "fusion.2", "attention", "mlp", "argument", "temporary", "a.py:1", "", "forward"];
 const BUFFERS = {
@@ -109,4 +121,93 @@ test("a treemap fills its area in proportion, without overlaps", () => {
   }
   assert.deepEqual(treemap(all, 0, 100), []);
   assert.deepEqual(treemap([], 10, 10), []);
+});
+
+const room = (name: string, isMain: boolean, bytes: number) => ({
+  name,
+  is_main: isMain,
+  capacity_bytes: null,
+  argument_bytes: bytes,
+  output_bytes: 20,
+  alias_bytes: 5,
+  constant_bytes: 1,
+  temp_bytes: 40,
+  live_bytes: 30,
+  untraced_bytes: 0,
+  peak: 2,
+  curve: [],
+});
+
+test("a position comes back from its share in schedules of every length", () => {
+  for (const length of [1, 2, 3, 7, 179, 20_011])
+    for (const position of [0, 1, length >> 1, length - 1].filter((each) => each < length))
+      assert.equal(positionAt(shareOf(position, length), length), position);
+  assert.equal(positionAt(1, 10), 9);
+  assert.equal(positionAt(0, 10), 0);
+});
+
+test("main memories with other names are one choice, and the others are chosen by name", () => {
+  const tpu = [room("VMEM", false, 1), room("HBM", true, 1)];
+  const cpu = [room("RAM", true, 1)];
+  assert.deepEqual(choicesOf([tpu, tpu]), ["VMEM", "HBM"]);
+  assert.deepEqual(choicesOf([tpu, cpu]), ["VMEM", "Main memory"]);
+  assert.deepEqual(
+    ["VMEM", "Main memory"].map((choice) => [roomAt(tpu, choice), roomAt(cpu, choice)]),
+    [
+      [0, -1],
+      [1, 0],
+    ],
+  );
+});
+
+test("each variant has every kind of memory, or the reason why it is unknown", () => {
+  const row = (key: string, value: number | null, group: "memory" | "time" = "memory") => ({
+    key,
+    label: key,
+    group,
+    unit: "bytes" as const,
+    value,
+    word: "",
+    reason: value === null ? "not reported" : null,
+    less_is_better: true,
+  });
+  const rows = [row("peak_bytes", 90), row("generated_code_bytes", null), row("compile_s", 1, "time")];
+  const stats = { type: "stats" as const, variant: 0, rows };
+  const more = { ...stats, rows: [row("peak_bytes", 80), row("host_peak_bytes", 7), row("vmem_allocated_bytes", 6)] };
+  const columns = kindsOf([
+    { stats, room: null, reason: "" },
+    { stats: more, room: null, reason: "" },
+    { stats: null, room: room("HBM", true, 100), reason: "this variant failed" },
+    { stats: null, room: null, reason: "compiling" },
+  ]);
+  const keys = ["peak_bytes", "generated_code_bytes", "host_peak_bytes", "vmem_allocated_bytes"];
+  assert.deepEqual(
+    columns.map((column) => column.rows.map(({ key }) => key)),
+    [keys, keys, keys, keys],
+  );
+  assert.deepEqual(
+    columns.map((column) => column.rows.map(({ value, reason }) => value ?? reason)),
+    [
+      [90, "not reported", 0, "this program has no such memory"],
+      [80, "this program has no such memory", 7, 6],
+      [156, "this variant failed", "this variant failed", "this variant failed"],
+      ["compiling", "compiling", "compiling", "compiling"],
+    ],
+  );
+});
+
+test("groups of variants are side by side, and those of one variant are empty in the others", () => {
+  const share = (name: string, bytes: number) => ({ name, bytes, count: 1, padding: 0, row: 0 });
+  const groups = sideBySide([
+    [share("mlp", 60), share("attention", 30)],
+    [share("attention", 90), share("loss", 10)],
+  ]);
+  assert.deepEqual(
+    groups.map(({ name, shares: all }) => [name, ...all.map((each) => each?.bytes ?? null)]),
+    [
+      ["attention", 30, 90],
+      ["mlp", 60, null],
+      ["loss", null, 10],
+    ],
+  );
 });

@@ -31,6 +31,7 @@ class Argument:
       donated: True if the caller donates the buffer.
       weak_type: True for the type of a Python scalar, which yields to other types in promotion.
       sharding: JAX's text of the sharding, or "" if unspecified.
+      memory_kind: JAX's name of the memory that the array is in, such as "pinned_host", from the StableHLO; "" if unspecified.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Argument:
     donated: bool = False
     weak_type: bool = False
     sharding: str = ""
+    memory_kind: str = ""
 
     def __str__(self) -> str:
         return f"{self.path or '_'}: {format_array(self.dtype, self.shape)}"
@@ -51,12 +53,13 @@ class Argument:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """One array leaf of the outputs, in flattening order. `path` is `""` for a single output."""
+    """One array leaf of the outputs, in flattening order. `path` is `""` for a single output; `memory_kind` as in `Argument`."""
 
     path: str
     shape: tuple[int, ...]
     dtype: str
     sharding: str = ""
+    memory_kind: str = ""
 
     def __str__(self) -> str:
         return f"result{self.path}: {format_array(self.dtype, self.shape)}"

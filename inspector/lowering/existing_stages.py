@@ -188,10 +188,13 @@ def _module_program(settled: Settled, platform: str) -> Program:
         name=facts.name,
         module=settled.contents.stablehlo,
         arguments=tuple(
-            Argument(f"arg{i}", shape, _numpy_dtype(t), i, donated=i in settled.donated)
+            Argument(f"arg{i}", shape, _numpy_dtype(t), i, i in settled.donated, memory_kind=facts.parameter_memories[i])
             for i, (shape, t) in enumerate(facts.parameters)
         ),
-        results=tuple(Result(f"[{i}]" if len(facts.results) > 1 else "", s, _numpy_dtype(t)) for i, (s, t) in enumerate(facts.results)),
+        results=tuple(
+            Result(f"[{i}]" if len(facts.results) > 1 else "", shape, _numpy_dtype(t), memory_kind=facts.result_memories[i])
+            for i, (shape, t) in enumerate(facts.results)
+        ),
         options=settled.options,
         mesh=settled.mesh,
         platform=platform,
@@ -257,14 +260,27 @@ def _from_lowered(
     mesh = _partition_mesh(facts, contents.facts, jaxpr)
     num_partitions = max(facts.device_count, mesh.size if mesh else 1, contents.facts.num_partitions or 1)
     device_ids = _device_ids(facts, num_partitions, platform)
+    tokens = len(contents.facts.results) - len(facts.results)  # of ordered effects, which come first
     program = Program(
         name=facts.name,
         module=contents.stablehlo,
         arguments=tuple(
-            Argument(path, a.shape, a.dtype, a.parameter, a.donated, a.weak_type, a.sharding)
+            Argument(
+                path,
+                a.shape,
+                a.dtype,
+                a.parameter,
+                a.donated,
+                a.weak_type,
+                a.sharding,
+                "" if a.parameter is None else contents.facts.parameter_memories[a.parameter],
+            )
             for path, a in zip(call.paths, facts.arguments, strict=True)
         ),
-        results=tuple(Result(result_name(r.path), r.shape, r.dtype, r.sharding) for r in facts.results),
+        results=tuple(
+            Result(result_name(r.path), r.shape, r.dtype, r.sharding, kind)
+            for r, kind in zip(facts.results, contents.facts.result_memories[tokens:], strict=True)
+        ),
         options=Options(
             num_replicas=1,
             num_partitions=num_partitions,

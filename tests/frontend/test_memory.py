@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -55,6 +56,90 @@ def test_live_buffers_at_the_peak_and_elsewhere(demo: OpenDemo, theme: str, widt
     name = temporary.locator("th").inner_text().partition("{")[0]
     expect(page.locator("[data-pane=optimized] .cm-line.insp-chosen")).to_contain_text(f"%{name} =")
     explorer.close()
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
+def test_variants_have_curves_in_one_chart_and_columns_in_the_tables(
+    demo: OpenDemo, theme: str, width: int, tmp_path: Any
+) -> None:
+    explorer = inspector.explore(step, *arguments())
+    other = explorer.what_if(dtype={"x": "bfloat16"})
+    explorer.wait(120)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    exchange = behind(page, explorer, tab="memory")
+    pane = page.locator("[data-pane=memory]")
+    until(page, exchange, pane.locator(".insp-heap-words"))
+    expect(pane.locator(".insp-heap-line")).to_have_count(1)
+    expect(pane.locator(".insp-memory-table")).to_have_count(0)
+    pane.get_by_role("button", name="Record 1 other variant to compare").click()
+    table = pane.locator(".insp-memory-table")
+    until(page, exchange, table)
+    chart = pane.locator(".insp-heap-chart")
+    dashes = [line.get_attribute("stroke-dasharray") for line in chart.locator(".insp-heap-line").all()]
+    assert len(dashes) == len(set(dashes)) == 2
+    lengths = [len(_timeline(variant).schedule) for variant in (explorer.baseline, other)]
+    assert lengths[0] != lengths[1]
+    expect(chart).to_contain_text(f"Share of each schedule ({min(lengths)} and {max(lengths)} instructions)")
+    rows = {
+        row.locator("th").inner_text(): row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()
+    }
+    peaks = [variant.compiled.memory.peak_bytes for variant in (explorer.baseline, other)]
+    assert [cell.split("\n")[0].strip() for cell in rows["peak memory"]] == [format_bytes(peak) for peak in peaks]
+    assert re.search(r"[−+].* %", rows["peak memory"][1])
+    assert {
+        "arguments",
+        "outputs",
+        "temporaries",
+        "constants",
+        "generated code",
+        "RAM in use at the peak",
+    } <= rows.keys()
+    assert "the compiler does not report the size of its code" in rows["generated code"][0]
+
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    readings = pane.locator(".insp-heap-readout tr")
+    expect(readings).to_have_count(2)
+    assert all(" KiB" in text or " MiB" in text for text in readings.all_inner_texts())
+    for button in ("Buffers", "Scopes"):
+        page.get_by_role("button", name=button).click()
+        for part in pane.locator(".insp-scroll").all():
+            assert part.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, (button, part.get_attribute("aria-label"))
+        page.screenshot(path=tmp_path / f"memory-variants-{button}-{theme}.png")
+    shared = pane.locator(".insp-memory-shared")
+    expect(shared.locator("thead th")).to_have_count(3)
+    assert "Compared with the baseline" in shared.locator("tbody td span[title]").all()[-1].get_attribute("title")
+    explorer.close()
+
+
+def test_a_click_selects_the_variant_of_the_nearest_curve_and_its_largest_buffer(demo: OpenDemo) -> None:
+    explorer = inspector.explore(step, *arguments())
+    other = explorer.what_if(batch={256: 64})
+    explorer.wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="memory")
+    pane = page.locator("[data-pane=memory]")
+    until(page, exchange, pane.locator(".insp-heap-words"))
+    pane.get_by_role("button", name="Record 1 other variant to compare").click()
+    until(page, exchange, pane.locator(".insp-memory-table"))
+    dot = pane.locator(".insp-heap-dot").nth(1)
+    box = dot.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator(f"[data-chip='{other.number}']")).to_have_attribute("aria-pressed", "true")
+    expect(pane.locator(".insp-memory-table thead [aria-pressed=true]")).to_contain_text(other.label)
+    largest = pane.locator(".insp-memory-buffers tbody tr").filter(has_text="temporary").first
+    expect(largest).to_have_attribute("aria-selected", "true")
+    pane.locator(".insp-memory-table thead button").first.click()
+    expect(page.locator("[data-chip='0']")).to_have_attribute("aria-pressed", "true")
+    expect(pane.locator(".insp-heap-words")).to_contain_text("Selected position")  # of the other curve, too
+    explorer.close()
+
+
+def _timeline(variant: Any) -> Any:
+    return variant.lowered.compile(products=("buffers",)).timeline()
 
 
 @needs_tpu

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,11 +18,13 @@ from inspector.compilation.records.buffers import Buffers
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
 from inspector.stages.compiled import Compiled
+from inspector.support.units import format_bytes
 from inspector.widgets.panes import memory
 from inspector.widgets.panes.memory import MemoryPane
 from tests.absent import needs_tpu
 
 VARIANT: Any = SimpleNamespace(number=3)
+CONTEXT: Any = SimpleNamespace(lock=threading.RLock(), holds=lambda _: True)
 
 
 def step(params: dict[str, Any], x: Any, kept: Any) -> Any:
@@ -44,7 +47,7 @@ def compiled() -> Compiled:
 
 
 def sent(compiled: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    (entry,) = MemoryPane("memory", None).recorded(VARIANT, compiled)  # type: ignore[arg-type]  # it asks for nothing
+    (entry,) = MemoryPane("memory", CONTEXT).recorded(VARIANT, compiled)
     return entry.content, json.loads(gzip.decompress(entry.buffers[0]))  # type: ignore[union-attr]
 
 
@@ -80,6 +83,28 @@ def test_rooms_have_the_sums_of_the_memory(compiled: Compiled) -> None:
     assert max(live for _, live in room["curve"]) == room["live_bytes"] > 0
     assert room["live_bytes"] in [live for position, live in room["curve"] if position == room["peak"]]
     assert room["capacity_bytes"] is None
+
+
+def test_the_main_memory_is_marked(compiled: Compiled) -> None:
+    (room,) = sent(compiled)[0]["rooms"]
+    assert (room["name"], room["is_main"]) == (compiled.memory.main, True)
+
+
+def test_the_excerpt_has_the_buffers_at_the_peak(compiled: Compiled) -> None:
+    pane = MemoryPane("memory", CONTEXT)
+    assert not [*pane.excerpts(VARIANT)]
+    pane.recorded(VARIANT, compiled)
+    (excerpt,) = pane.excerpts(VARIANT)
+    timeline = compiled.timeline()
+    assert not isinstance(timeline, Unavailable)
+    assert f"{format_bytes(compiled.memory.peak_bytes)} of RAM" in excerpt.title
+    assert f"position {timeline.peak_position('RAM')} of {len(timeline.schedule)}" in excerpt.title
+    lines = excerpt.text.splitlines()
+    sizes = [format_bytes(life.byte_size) for life in timeline.alive("RAM")]
+    assert [" ".join(line.split()[:2]) for line in lines] == sizes
+    assert any("params['w']" in line and "donated" in line for line in lines)
+    pane.forget(VARIANT)
+    assert not [*pane.excerpts(VARIANT)]
 
 
 def test_a_donation_that_no_output_reuses_is_named(compiled: Compiled) -> None:

@@ -2,6 +2,9 @@
 
 import type * as messages from "../messages.ts";
 
+/** The choice that stands for the main memories of all variants if their names differ, such as RAM and HBM. */
+const MAIN = "Main memory";
+
 export type GroupedBy = "buffer" | "scope" | "line" | "kind" | "phase";
 
 /** A group of buffers. `row` is that of the largest one. */
@@ -92,6 +95,104 @@ export function outline(curve: Curve, from: number, to: number, parts: number): 
     }
     return most;
   });
+}
+
+/** Returns the position of a schedule at a share from 0 to 1. */
+export function positionAt(share: number, length: number): number {
+  return Math.max(0, Math.min(length - 1, Math.floor(share * length)));
+}
+
+/** Returns the share in the middle of a position, so that `positionAt` returns the position. */
+export function shareOf(position: number, length: number): number {
+  return (position + 0.5) / Math.max(1, length);
+}
+
+/** Returns the bytes that are allocated during the whole schedule: arguments, outputs and constants. */
+export function alwaysIn(room: messages.MemoryRoom): number {
+  return room.argument_bytes + room.output_bytes - room.alias_bytes + room.constant_bytes;
+}
+
+/** Returns the bytes beyond the memory's capacity; 0 if everything fits or the capacity is unknown. */
+export function overflow(room: messages.MemoryRoom): number {
+  return room.capacity_bytes === null ? 0 : Math.max(0, alwaysIn(room) + room.temp_bytes - room.capacity_bytes);
+}
+
+/** Returns the choices of memories of several variants, in order of their first appearance. */
+export function choicesOf(variants: readonly (readonly messages.MemoryRoom[])[]): string[] {
+  const mains = new Set(variants.flat().flatMap((room) => (room.is_main ? [room.name] : [])));
+  return [...new Set(variants.flat().map(({ name }) => (mains.size > 1 && mains.has(name) ? MAIN : name)))];
+}
+
+/** Returns the index of a variant's memory for one of the choices; -1 if it has no such memory. */
+export function roomAt(rooms: readonly messages.MemoryRoom[], choice: string): number {
+  return rooms.findIndex(({ name, is_main: isMain }) => (choice === MAIN ? isMain : name === choice));
+}
+
+/** A column of the table of kinds of memory. `room` is the main memory of a variant without stats, such as a failed one. */
+interface Kinds {
+  readonly stats: messages.Stats | null;
+  readonly room: messages.MemoryRoom | null;
+  readonly reason: string;
+}
+
+/** Rows of the stats that describe a compiler's report or a kernel instead of a program's memory. */
+const OTHERS = ["peak_memory_in_bytes", "vmem_scratch_bytes"];
+
+/** Returns the kinds of memory of each variant. Every column has every row, with the reason of unknown numbers. */
+export function kindsOf(columns: readonly Kinds[]): messages.Stats[] {
+  const rows = new Map<string, messages.StatsRow>();
+  for (const row of columns.flatMap(({ stats }) => stats?.rows ?? []))
+    if (row.group === "memory" && !OTHERS.includes(row.key) && !rows.has(row.key)) rows.set(row.key, row);
+  return columns.map(({ stats, room, reason }, variant) => ({
+    type: "stats",
+    variant,
+    rows: [...rows.values()].map((row) => {
+      const own = stats?.rows.find(({ key }) => key === row.key);
+      if (own) return own;
+      const value = stats ? absent(row.key) : room && planned(room, row.key);
+      const why = stats ? "this program has no such memory" : reason;
+      return { ...row, value, word: "", reason: value === null ? why : null };
+    }),
+  }));
+}
+
+/** Returns a number that only the stats of other variants list: they list host memory only if some is used. */
+const absent = (key: string): number | null => (key.startsWith("host_") ? 0 : null);
+
+/** Returns a number of a program that was not compiled to its end. */
+function planned(room: messages.MemoryRoom, key: string): number | null {
+  const sums: Record<string, number> = {
+    peak_bytes: alwaysIn(room) + room.temp_bytes,
+    argument_bytes: room.argument_bytes,
+    output_bytes: room.output_bytes,
+    alias_bytes: room.alias_bytes,
+    temp_bytes: room.temp_bytes,
+    constant_bytes: room.constant_bytes,
+  };
+  return sums[key] ?? null;
+}
+
+/** A group of buffers in several variants; null for a variant without such buffers. */
+export interface SharedGroup {
+  readonly name: string;
+  readonly shares: readonly (Share | null)[];
+}
+
+/** Returns the groups of several variants side by side, the largest first. */
+export function sideBySide(columns: readonly (readonly Share[])[]): SharedGroup[] {
+  const groups = new Map<string, (Share | null)[]>();
+  columns.forEach((shares, i) => {
+    for (const share of shares) {
+      if (!groups.has(share.name))
+        groups.set(
+          share.name,
+          columns.map(() => null),
+        );
+      groups.get(share.name)![i] = share;
+    }
+  });
+  const most = ({ shares }: SharedGroup): number => Math.max(...shares.map((share) => share?.bytes ?? 0));
+  return [...groups].map(([name, shares]) => ({ name, shares })).sort((a, b) => most(b) - most(a));
 }
 
 /**

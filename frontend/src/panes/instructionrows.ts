@@ -6,7 +6,7 @@ import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES, type Local } from "../state/local.ts";
 
 export interface InstructionRow {
-  /** The instruction that a click selects; for a group, the one with the highest cost. */
+  /** The instruction that a click selects; for a group, the one with the highest cost; "" for none. */
   readonly instruction: string;
   /** Makes the cells when the row is scrolled into view. */
   readonly cells: () => readonly (HTMLElement | false)[];
@@ -104,7 +104,7 @@ export class InstructionRows {
   /** Selects the instruction of a row, so that all panes highlight and show it. */
   private choose(index: number): void {
     const row = this.rows[index];
-    if (!row) return;
+    if (!row?.instruction) return;
     this.rows.forEach(({ element }, i) => update(element, { tabindex: i === index ? "0" : "-1" }));
     this.local.selectInstruction(this.pane, "optimized", row.instruction);
   }

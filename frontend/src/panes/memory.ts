@@ -1,23 +1,41 @@
-// The memory use of the active variant over the schedule: a curve, and the live buffers at the selected position.
+// Memory use over the schedule: a curve for each recorded variant, the kinds of memory of all variants side by side, and
+// the live buffers of the active variant at the selected position. Scopes, lines, kinds and phases are shared by programs,
+// so their bytes have a column for each variant.
 
-import { type Choice, Switcher } from "../lib/controls.ts";
+import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
 import { fill, h, oncePerFrame, svg } from "../lib/dom.ts";
-import { baseName, format, grouped, plural } from "../lib/format.ts";
-import { alive, type GroupedBy, type Share, shares, treemap } from "../lib/memory.ts";
+import { baseName, format, formatDelta, formatPercent, grouped, plural } from "../lib/format.ts";
+import {
+  alive,
+  alwaysIn,
+  choicesOf,
+  type GroupedBy,
+  liveAt,
+  overflow,
+  roomAt,
+  type Share,
+  type SharedGroup,
+  shares,
+  sideBySide,
+  treemap,
+} from "../lib/memory.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import { decodeJson } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
 import { lightUp } from "../state/local.ts";
-import type { Message } from "../state/synced.ts";
-import { alwaysIn, HeapChart, overflow } from "./heapchart.ts";
-import { type InstructionRow, InstructionRows, shareCell } from "./instructionrows.ts";
+import { goesOn, type Message, type Timed } from "../state/synced.ts";
 import { DonationTable } from "./donations.ts";
+import { HeapChart, type HeapCurve, swatch } from "./heapchart.ts";
+import { type InstructionRow, InstructionRows, shareCell } from "./instructionrows.ts";
+import { textOf } from "./labels.ts";
 import { LinkedPane } from "./linked.ts";
+import { type MemoryColumn, MemoryTable } from "./memorytable.ts";
 import type { Context, Pane } from "./pane.ts";
 import { absence } from "./recording.ts";
 import { empty } from "./states.ts";
+import { referencesOf } from "./stats.ts";
 import "../styles/memory.css";
 import "../styles/pictured.css";
 
@@ -54,29 +72,40 @@ class MemoryPane extends LinkedPane {
   private readonly form = new Switcher<Form>("Display as", FORMS, "table", () => {
     if (this.shown) this.drawBody();
   });
-  private readonly by = new Switcher<GroupedBy>("Rows", BY, "buffer", () => this.drawBody());
-  private readonly refresh = oncePerFrame(() => {
-    if (this.shown) this.drawMoment();
+  private readonly by = new Switcher<GroupedBy>("Rows", BY, "buffer", () => {
+    if (this.shown) this.drawBody();
   });
-  private readonly chart = new HeapChart(this.refresh);
+  private readonly refresh = oncePerFrame(() => this.drawMoment());
+  private readonly chart = new HeapChart(this.refresh, (curve) => this.pick(curve));
+  private readonly compared: MemoryTable;
   private readonly words = h("div", { class: "insp-heap-words" });
-  private readonly picture = h("div", { class: "insp-picture" }, this.chart.element, this.words);
+  private readonly picture = h("div", { class: "insp-picture" });
   private readonly border = listSplitter("Chart width", this.element, () => this.picture);
+  private readonly side = h("div", { class: "insp-memory-side" });
   private readonly rows: InstructionRows;
   private readonly sorting = new Sorting<Share>(() => this.drawBody());
+  private readonly sortingGroups = new Sorting<SharedGroup>(() => this.drawBody());
   private readonly map = h("div", { class: "insp-scroll", tabindex: 0, "aria-label": "Live buffers as areas" });
   private readonly donations = new DonationTable();
   private readonly known = new WeakMap<Message<"memory">, messages.MemoryBuffers>();
   private room = "";
+  /** The buffers of the active variant; null if they are unknown. */
   private shown: { message: Message<"memory">; buffers: messages.MemoryBuffers } | null = null;
+  /** All variants, if the buffers of several are known. */
+  private columns: readonly MemoryColumn[] = [];
+  /** The messages on screen. */
+  private drawn: readonly unknown[] = [];
   private tiles: { name: string; element: Element }[] = [];
 
   constructor(context: Context) {
     super(context, "memory");
     this.rows = new InstructionRows("Live buffers", context.local, "memory");
+    this.compared = new MemoryTable(context, this.chart);
     const copied = (): string => {
+      if (!this.shown) return "";
       if (this.form.value === "donations") return this.donations.text();
-      return this.shown ? this.sorting.text(this.sorting.sorted(this.all())) : "";
+      if (this.isShared) return this.sortingGroups.text(this.sortingGroups.sorted(this.groups()));
+      return this.sorting.text(this.sorting.sorted(this.all()));
     };
     const copy = copyButton(copied, "compiled.timeline().table()");
     this.tools.append(this.rooms, this.form.element, this.by.element, copy);
@@ -86,23 +115,61 @@ class MemoryPane extends LinkedPane {
 
   protected draw(): void {
     const { synced, local } = this.context;
-    const message = synced.latest("memory", { variant: local.active });
-    for (const tool of this.tools.children) (tool as HTMLElement).hidden = !message?.rooms.length;
-    if (!message) return this.say(absence(this.context, "buffers", "Buffers", WHAT));
-    if (!message.rooms.length) return this.say(empty("No buffers", message.note));
-    this.rooms.hidden = message.rooms.length < 2;
-    if (message === this.shown?.message) return;
+    const known = synced.ordered.flatMap((variant) => synced.latest("memory", { variant }) ?? []);
+    const recorded = known.filter(({ rooms }) => rooms.length);
+    const message = recorded.find(({ variant }) => variant === local.active) ?? null;
+    const isCompared = recorded.length > 1;
+    const choices = choicesOf((isCompared ? recorded : message ? [message] : []).map(({ rooms }) => rooms));
+    for (const tool of this.tools.children) (tool as HTMLElement).hidden = !message;
+    this.rooms.hidden = choices.length < 2;
+    if (!message && !isCompared) return this.say(this.absence());
+    if (!choices.includes(this.room)) this.room = initialChoice(choices, (message ?? recorded[0]!).rooms, isCompared);
+    this.columns = isCompared ? synced.ordered.map((variant) => this.columnOf(synced.variants.get(variant)!)) : [];
+    const drawn = [local.active, isCompared, ...(isCompared ? recorded : [message, this.others().length])];
+    if (isSame(drawn, this.drawn)) return isCompared ? this.compared.show(this.columns, this.room) : undefined;
+    this.drawn = drawn;
+    this.shown = message && { message, buffers: this.buffersOf(message) };
+    if (message?.donations) this.donations.show(message); // older recordings have none
+    fill(this.rooms, ...choices.map((name) => h("option", { value: name }, name)));
+    fill(this.picture, this.chart.element, isCompared ? this.compared.element : this.words);
+    fill(this.side, ...(message ? [isCompared && this.words] : [this.absence()]));
+    fill(this.element, this.picture, this.border, this.side);
+    this.chooseRoom(this.room);
+  }
+
+  /** Returns the reason why the buffers of the active variant are unknown. */
+  private absence(): HTMLElement {
+    const message = this.context.synced.latest("memory", { variant: this.context.local.active });
+    return message ? empty("No buffers", message.note) : absence(this.context, "buffers", "Buffers", WHAT);
+  }
+
+  private columnOf(variant: Timed<messages.VariantMessage>): MemoryColumn {
+    const { synced } = this.context;
+    const message = synced.latest("memory", { variant: variant.variant });
+    const recording = synced.latest("recording", { variant: variant.variant, product: "buffers" });
+    const room = message?.rooms[roomAt(message.rooms, this.room)];
+    const isOneTarget = [...synced.variants.values()].every(({ target }) => target === variant.target);
+    const label = isOneTarget ? variant.label : textOf(variant);
+    const curve = room
+      ? {
+          variant: variant.variant,
+          label,
+          room,
+          schedule: this.buffersOf(message!).schedule,
+          style: variant.variant,
+        }
+      : null;
+    const canRecord = !message && variant.state === "done" && !synced.isAlone && !(recording && goesOn(recording));
+    return { variant, label, message, curve, reason: reasonOf(variant, message, recording, this.room), canRecord };
+  }
+
+  private buffersOf(message: Message<"memory">): messages.MemoryBuffers {
     let buffers = this.known.get(message);
     if (!buffers) {
-      buffers = decodeJson<messages.MemoryBuffers>(synced.parts(message)[0]!);
+      buffers = decodeJson<messages.MemoryBuffers>(this.context.synced.parts(message)[0]!);
       this.known.set(message, buffers);
     }
-    this.shown = { message, buffers };
-    if (message.donations) this.donations.show(message); // older recordings have none
-    fill(this.rooms, ...message.rooms.map(({ name }) => h("option", { value: name }, name)));
-    fill(this.element, this.picture, this.border);
-    const isKnown = message.rooms.some(({ name }) => name === this.room);
-    this.chooseRoom(isKnown ? this.room : message.rooms[0]!.name);
+    return buffers;
   }
 
   protected mark(): void {
@@ -116,41 +183,74 @@ class MemoryPane extends LinkedPane {
   }
 
   protected override resize(): void {
-    if (!this.shown) return;
+    if (!this.drawn.length) return;
     this.chart.draw();
-    if (this.form.value === "map") this.drawBody();
+    if (this.shown && this.form.value === "map") this.drawBody();
   }
 
   private say(state: HTMLElement): void {
     this.shown = null;
+    this.columns = [];
+    this.drawn = [];
     fill(this.element, state);
   }
 
   private chooseRoom(name: string): void {
     this.room = this.rooms.value = name;
-    this.chart.show(this.shown!.message.rooms[this.place]!, this.shown!.buffers.schedule);
-    this.drawMoment();
+    const { variant } = this.context.local;
+    this.columns = this.columns.map((column) => this.columnOf(column.variant));
+    const only = this.shown && !this.columns.length ? this.columnOf(variant!).curve : null;
+    const curves = only ? [{ ...only, style: 0 }] : this.columns.flatMap(({ curve }) => curve ?? []);
+    this.chart.show(curves, curves.find((curve) => curve.variant === this.context.local.active) ?? null);
+    if (this.columns.length) this.compared.show(this.columns, this.room);
+    this.drawBuffers();
+  }
+
+  /** Selects a variant and its largest temporary at the selected position; an argument if there is none. */
+  private pick(curve: HeapCurve): void {
+    this.context.local.setActive(curve.variant);
+    if (!this.shown) return;
+    const { buffers } = this.shown;
+    const rows = this.living;
+    const row = rows.find((each) => buffers.texts[buffers.kind[each]!] === "temporary") ?? rows[0];
+    if (row === undefined) return;
+    this.context.local.selectInstruction("memory", "optimized", buffers.texts[buffers.instruction[row]!]!);
   }
 
   private get place(): number {
-    return this.shown!.message.rooms.findIndex(({ name }) => name === this.room);
+    return roomAt(this.shown!.message.rooms, this.room);
   }
 
   private get living(): number[] {
-    return alive(this.shown!.buffers, this.place, this.chart.at);
+    return alive(this.shown!.buffers, this.place, this.chart.at(this.curve));
+  }
+
+  /** The curve of the active variant; null if it does not have the chosen memory. */
+  private get curve(): HeapCurve | null {
+    const { active } = this.context.local;
+    return this.chart.curves.find(({ variant }) => variant === active) ?? null;
   }
 
   /** Describes the selected position. */
   private drawMoment(): void {
+    if (this.columns.length) this.compared.draw();
+    this.drawBuffers();
+  }
+
+  private drawBuffers(): void {
+    if (!this.shown) return;
     const rows = this.living;
     this.drawWords(rows);
     this.drawBody(rows);
   }
 
-  private drawWords(rows: readonly number[]): void {
+  private drawWords(rows: readonly number[] = this.living): void {
     const { message, buffers } = this.shown!;
-    const room = message.rooms[this.place]!;
-    const { at, live, isPeak } = this.chart;
+    const room = message.rooms[this.place];
+    if (!room) return fill(this.words, h("div", { class: "insp-dim" }, `This program has no ${this.room}.`));
+    const at = this.chart.at(this.curve);
+    const { isPeak } = this.chart;
+    const live = liveAt(room.curve, at);
     const temporary = rows.filter((row) => buffers.texts[buffers.kind[row]!] === "temporary");
     const largest = shares(buffers, temporary, "scope").find(({ name }) => name);
     const gaps = room.temp_bytes - room.live_bytes - room.untraced_bytes;
@@ -170,11 +270,13 @@ class MemoryPane extends LinkedPane {
     const name = buffers.schedule[at];
     const select = (): void => this.context.local.selectInstruction("memory", "optimized", name!);
     const toPeak = (): void => this.chart.toPeak();
+    const { curve } = this;
     fill(
       this.words,
       h(
         "div",
         {},
+        this.columns.length && curve ? h("span", { class: "insp-heap-of" }, swatch(curve.style), curve.label) : null,
         h(
           "b",
           {},
@@ -187,7 +289,26 @@ class MemoryPane extends LinkedPane {
         !isPeak && h("button", { type: "button", class: "insp-button", onclick: toPeak }, "Go to peak"),
       ),
       ...parts.map((part) => (part ? h("div", { class: "insp-dim" }, part) : null)),
+      this.columns.length ? null : this.offer(),
     );
+  }
+
+  /** Returns the variants that can be recorded. */
+  private others(): number[] {
+    return [...this.context.synced.variants.values()]
+      .filter((variant) => this.columnOf(variant).canRecord)
+      .map(({ variant }) => variant);
+  }
+
+  /** Offers to record the other variants, so that they can be compared. */
+  private offer(): HTMLElement | null {
+    const { synced } = this.context;
+    const others = this.others();
+    if (!others.length) return null;
+    const record = (): void =>
+      others.forEach((variant) => synced.send({ type: "record", variant, product: "buffers" }));
+    const text = `Record ${plural(others.length, "other variant")} to compare`;
+    return h("div", {}, textButton(text, "Compile again and record", record));
   }
 
   private all(rows: readonly number[] = this.living): Share[] {
@@ -198,10 +319,15 @@ class MemoryPane extends LinkedPane {
     const bodies = { table: this.rows.element, map: this.map, donations: this.donations.element };
     const body = bodies[this.form.value];
     for (const other of Object.values(bodies)) if (other !== body) other.remove();
-    if (!body.isConnected) this.element.append(body);
+    if (!body.isConnected) this.side.append(body);
+    const { classList } = this.rows.element;
+    classList.toggle("insp-memory-shared", this.isShared);
+    classList.toggle("insp-memory-buffers", this.by.value === "buffer");
     this.tiles = [];
     if (body === this.map) this.drawMap(this.all(rows));
-    else if (body === this.rows.element) this.drawTable(this.all(rows));
+    else if (body !== this.rows.element) return this.mark();
+    else if (this.isShared) this.drawGroups();
+    else this.drawTable(this.all(rows));
     this.mark();
   }
 
@@ -218,6 +344,69 @@ class MemoryPane extends LinkedPane {
         : "",
       this.sorting.head,
       listed.map((share) => this.row(share, by === "buffer", total)),
+    );
+  }
+
+  /** Whether the rows have a column for each variant. */
+  private get isShared(): boolean {
+    return this.columns.length > 0 && this.form.value === "table" && this.by.value !== "buffer";
+  }
+
+  /** Returns the variants with columns of bytes. */
+  private get sharing(): { variant: Timed<messages.VariantMessage>; message: Message<"memory">; curve: HeapCurve }[] {
+    return this.columns.flatMap(({ variant, message, curve }) =>
+      curve ? [{ variant, message: message!, curve }] : [],
+    );
+  }
+
+  private groups(): SharedGroup[] {
+    return sideBySide(
+      this.sharing.map(({ message, curve }) => {
+        const buffers = this.buffersOf(message);
+        return shares(buffers, alive(buffers, roomAt(message.rooms, this.room), this.chart.at(curve)), this.by.value);
+      }),
+    );
+  }
+
+  /** Draws groups of buffers with a column for each variant. */
+  private drawGroups(): void {
+    const { sharing } = this;
+    const variants = sharing.map(({ variant }) => variant);
+    const { places, names } = referencesOf(this.context, variants);
+    const active = variants.findIndex(({ variant }) => variant === this.context.local.active);
+    this.sortingGroups.show(
+      [
+        {
+          name: this.by.value,
+          text: namesOf(this.by.value).slice(0, -1),
+          title: "By name",
+          value: ({ name }) => name || null,
+        },
+        ...sharing.map(({ curve }, i): Column<SharedGroup> => ({
+          name: `bytes ${curve.label}`,
+          text: curve.label,
+          title: `Bytes of ${curve.label} at ${this.chart.place}`,
+          isNumber: true,
+          value: (group) => group.shares[i]?.bytes ?? 0,
+        })),
+      ],
+      `bytes ${sharing[Math.max(0, active)]!.curve.label}`,
+    );
+    const all = this.groups();
+    const listed = this.sortingGroups.sorted(all).slice(0, MOST_ROWS);
+    const buffers = this.shown!.buffers;
+    this.rows.show(
+      all.length > listed.length
+        ? `First ${grouped(listed.length)} of ${grouped(all.length)} ${namesOf(this.by.value)}.`
+        : "",
+      this.sortingGroups.head,
+      listed.map(({ name, shares: columns }) => ({
+        instruction: columns[active] ? buffers.texts[buffers.instruction[columns[active].row]!]! : "",
+        cells: () => [
+          h("th", { scope: "row", title: name }, h("bdi", {}, name || h("span", { class: "insp-dim" }, "unknown"))),
+          ...columns.map((share, i) => bytesCell(share, columns[places[i]!] ?? null, names[i]!)),
+        ],
+      })),
     );
   }
 
@@ -278,6 +467,45 @@ class MemoryPane extends LinkedPane {
     fill(this.map, picture);
   }
 }
+
+/** Returns the main memory, as in the table of all variants, if it has temporaries; or else the largest memory. */
+function initialChoice(choices: readonly string[], rooms: readonly messages.MemoryRoom[], isCompared: boolean): string {
+  const main = isCompared ? rooms.findIndex((room) => room.is_main && room.live_bytes > 0) : -1;
+  return choices.find((choice) => roomAt(rooms, choice) === Math.max(0, main))!;
+}
+
+/** Returns the reason why the curve of a variant is unknown. */
+function reasonOf(
+  { state }: messages.VariantMessage,
+  message: Message<"memory"> | null,
+  recording: Message<"recording"> | null,
+  room: string,
+): string {
+  if (message) return message.rooms.length ? `this program has no ${room}` : message.note;
+  if (state === "failed") return "this variant failed";
+  if (state === "cancelled") return "this variant was canceled";
+  if (state !== "done") return "compiling";
+  if (recording?.state === "failed") return recording.error?.message ?? "recording failed";
+  return recording && goesOn(recording) ? "being recorded" : "not recorded";
+}
+
+/** Returns the bytes of a group, and the difference from the variant that its variant is compared with. */
+function bytesCell(share: Share | null, base: Share | null, against: string | null): HTMLElement {
+  const [bytes, before] = [share?.bytes ?? 0, base?.bytes ?? 0];
+  const delta = bytes - before;
+  const change = delta ? `${formatDelta(delta, "bytes")} (${formatPercent(bytes, before)})` : "=";
+  const verdict = delta < 0 ? "better" : delta > 0 ? "worse" : "same";
+  return h(
+    "td",
+    { class: "insp-number" },
+    h("span", { class: share ? "" : "insp-dim", title: plural(bytes, "byte") }, share ? format(bytes, "bytes") : "–"),
+    against !== null &&
+      h("span", { class: `insp-memory-delta insp-${verdict}`, title: `Compared with ${against}` }, change),
+  );
+}
+
+const isSame = (one: readonly unknown[], other: readonly unknown[]): boolean =>
+  one.length === other.length && one.every((each, i) => each === other[i]);
 
 /** Returns the name of the rows in the plural, such as "buffers". */
 function namesOf(by: GroupedBy): string {

@@ -31,16 +31,15 @@ class StatsPane implements Pane {
   }
 
   private draw(): void {
-    const { synced, local } = this.context;
+    const { synced } = this.context;
     const variants = [...synced.variants.values()];
-    const references = variants.map((v) => local.sameTargetReferenceOf(v.variant));
+    const { places, names } = referencesOf(this.context, variants);
     const lines = tabulate(
       variants.map((v) => synced.latest("stats", { variant: v.variant })),
-      references.map((reference) => variants.findIndex((v) => v.variant === reference)),
+      places,
     );
     if (!lines.length) return fill(this.element, this.absence(variants[0] ?? null));
     const head = h("tr", {}, h("th", { scope: "col" }, ""), ...variants.map((v, i) => this.heading(v, i)));
-    const names = references.map((reference) => (reference === null ? null : nameOfReference(synced, reference)));
     const groups = groupsOf(lines).map(([group, members]) => {
       const heading =
         group && h("tr", {}, h("th", { class: "insp-stats-group", scope: "rowgroup" }, TITLES[group] ?? group));
@@ -98,6 +97,18 @@ class StatsPane implements Pane {
     });
     return h("tr", {}, h("th", { scope: "row" }, line.label), ...cells);
   }
+}
+
+/** Returns for each variant the index of the one that it is compared with (-1 for none), and its name. */
+export function referencesOf(
+  { synced, local }: Context,
+  variants: readonly messages.VariantMessage[],
+): { places: number[]; names: (string | null)[] } {
+  const references = variants.map(({ variant }) => local.sameTargetReferenceOf(variant));
+  return {
+    places: references.map((reference) => variants.findIndex(({ variant }) => variant === reference)),
+    names: references.map((reference) => (reference === null ? null : nameOfReference(synced, reference))),
+  };
 }
 
 export function content(

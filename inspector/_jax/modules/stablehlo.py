@@ -42,6 +42,7 @@ NUMPY_DTYPES = {
 
 FRONTEND_ATTRIBUTES = "mhlo.frontend_attributes"
 SHARDING = "mhlo.sharding"
+_MEMORY_KIND = "mhlo.memory_kind"
 SHARDY_PREFIX = "xla.sdy."
 _SHARDY_MESHES = "xla.sdy.meshes"
 
@@ -56,6 +57,7 @@ class ModuleFacts:
       num_replicas, num_partitions: the module's attributes, None if it has none.
       meshes: axis names, axis sizes and device ids (None for 0, 1, 2, ...) of Shardy meshes.
       uses_shardy: whether it has Shardy meshes or shardings, so that only Shardy can partition it.
+      parameter_memories, result_memories: JAX's memory kind of each of `main`'s, such as `pinned_host`; "" if not stated.
       scope: the first part of operation names, from which JAX made the module's name: `jit(<lambda>)` for `jit__lambda`; ""
         if no operation of `main` has it.
     """
@@ -67,6 +69,8 @@ class ModuleFacts:
     num_partitions: int | None
     meshes: tuple[tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...] | None], ...]
     uses_shardy: bool
+    parameter_memories: tuple[str, ...]
+    result_memories: tuple[str, ...]
     scope: str
 
 
@@ -149,11 +153,11 @@ def full_text(module: bytes) -> str:
 def module_facts(module: ir.Module) -> ModuleFacts:
     """Reads a module's name, signature, counts and meshes."""
     attributes = module.operation.attributes
-    main, body, meshes = None, None, []
+    function, main, body, meshes = None, None, None, []
     for operation in module.body.operations:
         op = operation.operation
         if is_main(op):
-            main, body = function_type(op), op.regions[0]
+            function, main, body = op, function_type(op), op.regions[0]
         elif op.name == "sdy.mesh":
             meshes.append(_mesh(_sdy.MeshAttr(op.attributes["mesh"])))
     if main is None:
@@ -171,6 +175,8 @@ def module_facts(module: ir.Module) -> ModuleFacts:
         num_partitions=_count(attributes, "mhlo.num_partitions"),
         meshes=tuple(m for m in meshes if m[0]),
         uses_shardy=bool(meshes),
+        parameter_memories=_memories(function, "arg_attrs", len(main.inputs)),
+        result_memories=_memories(function, "res_attrs", len(main.results)),
         scope=_scope(name, body),
     )
 
@@ -234,6 +240,12 @@ def _tensor(type_: Any) -> tuple[tuple[int, ...], str]:
     except ValueError:  # a token
         return (), str(type_)
     return tuple(tensor.shape), str(tensor.element_type)
+
+
+def _memories(function: Any, name: str, count: int) -> tuple[str, ...]:
+    """Returns the memory kinds of arguments (`arg_attrs`) or results (`res_attrs`)."""
+    stated = [each.get(_MEMORY_KIND) for each in argument_attributes(function, name)] or [None] * count
+    return tuple("" if kind is None else str(ir.StringAttr(kind).value) for kind in stated)
 
 
 def carries_shardy(module: ir.Module) -> bool:

@@ -170,11 +170,9 @@ def compare(
 
     check_compiled(compiled)
     labels = list(names) or _labels(compiled)
-    rows = [(*first(c), *stats(c), *program_stats(c)) for c in compiled]
-    keys = _in_order([row.key for row in column] for column in rows)
-    columns = [
-        _filled({row.key: row.value for row in column}, keys, c) for column, c in zip(rows, compiled, strict=True)
-    ]
+    rows = aligned([(*first(c), *stats(c), *program_stats(c)) for c in compiled], compiled)
+    keys = [row.key for row in rows[0]]
+    columns = [{row.key: row.value for row in column} for column in rows]
     cells = {labels[0]: columns[0]}
     for label, column in zip(labels[1:], columns[1:], strict=True):
         cells[label] = column
@@ -228,9 +226,20 @@ def _in_order(columns: Iterable[Sequence[str]]) -> list[str]:
     return keys
 
 
-def _filled(column: Mapping[str, Value], keys: Sequence[str], compiled: CompiledProgram) -> dict[str, Value]:
-    """Returns a column with a value for every key."""
-    return {key: column[key] if key in column else _absent(column, key, compiled) for key in keys}
+def aligned(columns: Sequence[Sequence[Stat]], programs: Sequence[CompiledProgram]) -> list[tuple[Stat, ...]]:
+    """Returns the numbers of programs with the same rows in each column: 0 or Unavailable for a number that a program lacks."""
+    keys = _in_order([row.key for row in column] for column in columns)
+    known = {row.key: row for column in reversed(columns) for row in column}
+    return [
+        tuple(dataclasses.replace(known[key], value=value) for key, value in _filled(column, keys, program).items())
+        for column, program in zip(columns, programs, strict=True)
+    ]
+
+
+def _filled(column: Sequence[Stat], keys: Sequence[str], compiled: CompiledProgram) -> dict[str, Value]:
+    """Returns a value for every key."""
+    values = {row.key: row.value for row in column}
+    return {key: values[key] if key in values else _absent(values, key, compiled) for key in keys}
 
 
 def _absent(column: Mapping[str, Value], key: str, compiled: CompiledProgram) -> Value:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.analysis.sharding.program_shardings import shardings
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.memory import space_name
+from inspector.compilation.memory import HOST, space_name
 from inspector.compilation.program import Argument, Result
 from inspector.errors import Unavailable
 from inspector.hlo.module import Module
@@ -36,7 +36,8 @@ class Donation:
     Attributes:
       argument: the argument.
       byte_size: bytes of one device's part; 0 if the program does not use it.
-      memory: the memory space that it is in, such as "HBM"; "" if the program does not use it.
+      memory: the memory space that it is in, such as "HBM"; with JAX's memory kind for host memory that the compiler does not
+        separate, "RAM (pinned_host)" on the CPU; "" if the program does not use it.
       output: path of the output that reuses its buffer; None if no output does.
       reason: the reason why no output reuses a donated argument; "" for the others.
       candidate: path of an output that could reuse its buffer if it were donated; None if there is none.
@@ -181,13 +182,13 @@ class _Ends:
             return Donation(argument, 0, "", None, reason, None)
         assert argument.parameter is not None, "it has a shape"
         output = self._reused.get(argument.parameter)
-        common = argument, shape.byte_size, self._memory(shape)
+        common = argument, shape.byte_size, self._memory(shape, argument.memory_kind)
         if output is not None:
             return Donation(*common, self._name(output), "", None)
         if argument.donated:
             return Donation(*common, None, self._reason(argument, shape), None)
         free = [n for n in self._equal(shape) if n not in self._taken]
-        candidate = next((n for n in free if self._memory(self._outputs[n]) == common[2]), None)
+        candidate = next((n for n in free if self._output_memory(n) == common[2]), None)
         return Donation(*common, None, "", None if candidate is None else self._name(candidate))
 
     def _shape(self, argument: Argument) -> Shape | None:
@@ -203,9 +204,10 @@ class _Ends:
         """Returns the first condition of a reuse that no output meets."""
         if not (equal := self._equal(shape)):
             return self._nearest(argument, shape)
-        memory = self._memory(shape)
-        if not (near := [n for n in equal if self._memory(self._outputs[n]) == memory]):
-            return f"{self._names(equal)} of its shape {_is(equal)} in {self._memory(self._outputs[equal[0]])}, the argument in {memory}"
+        memory = self._memory(shape, argument.memory_kind)
+        if not (near := [n for n in equal if self._output_memory(n) == memory]):
+            others = " or ".join(dict.fromkeys(map(self._output_memory, equal)))
+            return f"{self._names(equal)} of its shape {_is(equal)} in {others}, the argument in {memory}"
         if all(n in self._taken for n in near):
             return f"{self._names(near)} of its shape already {'reuses another argument' if len(near) == 1 else 'reuse other arguments'}"
         free = [n for n in near if n not in self._taken]
@@ -244,8 +246,15 @@ class _Ends:
     def _names(self, numbers: Sequence[int]) -> str:
         return format_list([self._name(n) for n in numbers], _NAMED)
 
-    def _memory(self, shape: Shape) -> str:
-        return space_name(self._platform, shape.layout.memory_space if shape.layout else 0)
+    def _output_memory(self, number: int) -> str:
+        kind = self._results[number].memory_kind if len(self._results) == len(self._outputs) else ""
+        return self._memory(self._outputs[number], kind)
+
+    def _memory(self, shape: Shape, kind: str) -> str:
+        """Returns the name of a memory. A CPU program has one space, in which only JAX separates host memory."""
+        number = shape.layout.memory_space if shape.layout else 0
+        name = space_name(self._platform, number)
+        return f"{name} ({kind})" if kind.endswith(f"_{HOST}") and number == 0 else name
 
 
 def _is(numbers: Sequence[int]) -> str:

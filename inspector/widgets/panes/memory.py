@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Literal, TypedDict
 
 from inspector.analysis.memory.donations import DONATION_COLUMNS, Donation
 from inspector.analysis.memory.live_ranges import Life
 from inspector.analysis.memory.timeline import Timeline
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.program import Argument
+from inspector.compilation.memory import space_name
+from inspector.compilation.program import Argument, Program
 from inspector.errors import CompilationError, ModuleError, Unavailable, WorkerDiedError
 from inspector.hlo.source import Origin
 from inspector.stages.compiled import as_compiled
 from inspector.stages.lowered import timeline_until
+from inspector.support.units import format_bytes
 from inspector.widgets import messages
 from inspector.widgets.cells import display_file
 from inspector.widgets.described_tables import cells_of, heads_of
 from inspector.widgets.documents import packed
-from inspector.widgets.panes.framework.pane import Entry, PackedMessage, Pane
-from inspector.widgets.panes.framework.product import sentence
+from inspector.widgets.panes.framework.pane import Entry, Excerpt, PackedMessage
+from inspector.widgets.panes.framework.product import ProductPane, sentence
 from inspector.widgets.variants import Variant
 
 # The remaining buffers of a program are too small to be of interest.
 _MOST = 20_000
+_EXCERPTED = 20
 
 
 class MemoryRoom(TypedDict):
     """A memory space, in bytes of one device.
 
     Attributes:
+      is_main: whether it is the device's main memory: RAM, or HBM of an accelerator.
       capacity_bytes: size of the memory; None if it is not published.
       alias_bytes: outputs in donated arguments, counted in both.
       live_bytes: peak memory of temporaries; `temp_bytes` is the memory allocated for them.
@@ -40,6 +44,7 @@ class MemoryRoom(TypedDict):
     """
 
     name: str
+    is_main: bool
     capacity_bytes: int | None
     argument_bytes: int
     output_bytes: int
@@ -115,8 +120,8 @@ class MemoryTimeline(TypedDict):
 _NO_BUFFERS = packed(json.dumps({name: 0 if name == "left_out" else [] for name in MemoryBuffers.__annotations__}))
 
 
-class MemoryPane(Pane):
-    """Sends the buffers of each variant."""
+class MemoryPane(ProductPane[Excerpt]):
+    """Sends the buffers of each variant, and stores their excerpt."""
 
     def recorded(self, variant: Variant, compiled: CompiledProgram) -> Iterable[Entry]:
         """Returns all buffers; the browser answers every question about them."""
@@ -128,16 +133,21 @@ class MemoryPane(Pane):
             timeline = Unavailable(str(error))
         if isinstance(timeline, Unavailable):
             return [PackedMessage(_message(variant, [], donations, note=sentence(timeline)), [_NO_BUFFERS])]
-        return [_entry(variant, timeline, compiled.program.arguments, donations)]
+        self.store(variant, _excerpt(timeline, compiled.program))
+        return [_entry(variant, timeline, compiled.program, donations)]
+
+    def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
+        """Yields the peak of the main memory, with its largest buffers."""
+        excerpt = self.find(variant.number)
+        if excerpt is not None:
+            yield excerpt
 
     def failed(self, variant: Variant, error: BaseException) -> Iterable[Entry]:
         """Returns the planned buffers of a program that does not fit into memory or that failed after buffer assignment."""
         if variant.lowered is None or not isinstance(error, (CompilationError, WorkerDiedError)):
             return []
         timeline = timeline_until(variant.lowered, error, variant.target)
-        return (
-            [] if isinstance(timeline, Unavailable) else [_entry(variant, timeline, variant.lowered.program.arguments)]
-        )
+        return [] if isinstance(timeline, Unavailable) else [_entry(variant, timeline, variant.lowered.program)]
 
 
 def _message(
@@ -152,18 +162,38 @@ def _message(
     )  # fmt: skip
 
 
-def _entry(
-    variant: Variant, timeline: Timeline, arguments: Sequence[Argument], donations: Iterable[Donation] = ()
-) -> Entry:
-    unused = [str(argument) for argument in timeline.unused_donations(arguments)]
-    message = _message(variant, _rooms(timeline), donations, unused)
-    return PackedMessage(message, [packed(json.dumps(_buffers(timeline, arguments), separators=(",", ":")))])
+def _entry(variant: Variant, timeline: Timeline, program: Program, donations: Iterable[Donation] = ()) -> Entry:
+    unused = [str(argument) for argument in timeline.unused_donations(program.arguments)]
+    rooms = _rooms(timeline, program.platform)
+    message = _message(variant, rooms, donations, unused)
+    buffers = _buffers(timeline, program.arguments, [room["name"] for room in rooms])
+    return PackedMessage(message, [packed(json.dumps(buffers, separators=(",", ":")))])
 
 
-def _rooms(timeline: Timeline) -> list[MemoryRoom]:
+def _excerpt(timeline: Timeline, program: Program) -> Excerpt:
+    main = space_name(program.platform, 0)
+    name = main if main in timeline.spaces else next(iter(timeline.spaces), "")
+    if not name:
+        return Excerpt("Memory: no buffers")
+    space, position = timeline.spaces[name], timeline.peak_position(name)
+    arguments = {a.parameter: a.path for a in program.arguments}
+    lines = [
+        f"{format_bytes(life.byte_size):>10}  {life.kind:<9}  {_name(life, arguments)}  {_line(timeline.origin(life))}".rstrip()
+        for life in timeline.alive(name)[:_EXCERPTED]
+    ]
+    at = f"position {position:,} of {len(timeline.schedule):,}"
+    return Excerpt(
+        f"Memory: {format_bytes(space.allocated_bytes)} of {name}, at the peak {format_bytes(space.live_bytes)} of live"
+        f" temporaries ({at}); the largest buffers there",
+        "\n".join(lines),
+    )
+
+
+def _rooms(timeline: Timeline, platform: str) -> list[MemoryRoom]:
     rooms = [
         MemoryRoom(
             name=name,
+            is_main=name == space_name(platform, 0),
             capacity_bytes=None if isinstance(space.capacity_bytes, Unavailable) else space.capacity_bytes,
             argument_bytes=space.argument_bytes,
             output_bytes=space.output_bytes,
@@ -186,10 +216,10 @@ def _known_bytes(count: int | Unavailable) -> int:
     return count
 
 
-def _buffers(timeline: Timeline, program_arguments: Sequence[Argument]) -> MemoryBuffers:
+def _buffers(timeline: Timeline, program_arguments: Sequence[Argument], spaces: Sequence[str]) -> MemoryBuffers:
     texts = _Texts()
     lives = sorted(timeline.lives, key=lambda life: (-life.byte_size, -life.start))
-    rooms = {room["name"]: place for place, room in enumerate(_rooms(timeline))}
+    rooms = {name: place for place, name in enumerate(spaces)}
     arguments = {a.parameter: a.path for a in program_arguments}
     shown = lives[:_MOST]
     origins = [timeline.origin(life) for life in shown]

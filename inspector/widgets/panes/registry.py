@@ -83,7 +83,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.DiffMessage, optimized.DiffCosts), (optimized.DiffRequest, optimized.DiffCostsRequest), (*_TEXT, "diff_costs")),
     PaneEntry("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
-    PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory")),
+    PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory", "stats", "diff")),
     PaneEntry("what_if", "What if", "dock", what_if.WhatIfPane, ("lowered",), (what_if.Suppositions, what_if.Supposed), (what_if.SupposeRequest,), ("suppositions", "supposed", "stats", "variant")),
     PaneEntry("roofline", "Roofline", "dock", roofline.RooflinePane, ("buffers",), (roofline.RooflineMessage, line_costs.LineCostsMessage, headline.HeadlineMessage), (roofline.RooflineRequest, line_costs.LineCostsRequest, headline.HeadlineRequest), ("roofline", "headline", "variant")),
     PaneEntry("collectives", "Collectives", "dock", collectives.CollectivesPane, ("program", "compiled", "passes", "profiled"), (collectives.CollectivesMessage, collectives.FullRematerializations, observed.ObservedMessage, price.Priced), (observed.ObserveRequest, price.PriceRequest), ("collectives", "full_rematerializations", "observed", "priced", "recording", "variant", "document")),

@@ -8,11 +8,11 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inspector.analysis.cost.stats import stats
+from inspector.analysis.cost.stats import aligned, difference, stats
 from inspector.analysis.memory.tpu_errors import explain, explain_kernel
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
-from inspector.support.units import format_number
+from inspector.support.units import format_change, format_number
 from inspector.widgets.panes.framework.pane import Excerpt
 from inspector.widgets.panes.pallas import kernels_html
 
@@ -103,14 +103,16 @@ def _numbers(variants: Sequence[Variant]) -> str:
         has_ended = all(v.state in ("failed", "cancelled") for v in variants)
         return f"<p>{states}.{'' if has_ended else ' Run the cell to compile and explore.'}</p>"
     head = "".join(f"<th>{_heading(v)}</th>" for v in done)
-    columns = [{s.key: s for s in stats(v.compiled)} for v in done]
+    columns = aligned([stats(v.compiled) for v in done], [v.compiled for v in done])
+    references = [next(i for i, other in enumerate(done) if other.target == v.target) for v in done]
     rows = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(first.label)}</th>"
+        f"<tr><th style='text-align:left'>{html.escape(row[0].label)}</th>"
         + "".join(
-            f"<td style='text-align:right'>{_value(column[key]) if key in column else ''}</td>" for column in columns
+            f"<td style='text-align:right'>{_value(stat)}{_change(stat, row[at]) if at < i else ''}</td>"
+            for i, (stat, at) in enumerate(zip(row, references, strict=True))
         )
         + "</tr>"
-        for key, first in columns[0].items()
+        for row in zip(*columns, strict=True)
     )
     return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
@@ -226,6 +228,19 @@ def _value(stat: Stat) -> str:
     if isinstance(stat.value, Unavailable):
         return f"<span title='{html.escape(stat.value.reason)}' style='opacity:.5'>unavailable</span>"
     return html.escape(number_text(stat))
+
+
+def _change(stat: Stat, reference: Stat) -> str:
+    """Returns the difference from the first variant for the same target as HTML; "" if it is unknown."""
+    delta = difference(stat.value, reference.value)
+    if isinstance(delta, Unavailable):
+        return ""
+    text = "="
+    if delta:
+        base = float(reference.value) if not isinstance(reference.value, Unavailable) else 0.0
+        share = f" ({format_change(base + delta, base)})" if base > 0 else ""
+        text = f"{'−' if delta < 0 else '+'}{format_number(abs(delta), stat.unit)}{share}"
+    return f" <span style='opacity:.6'>{html.escape(text)}</span>"
 
 
 def number_text(stat: Stat) -> str:

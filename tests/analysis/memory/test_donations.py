@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 import inspector
 from inspector.analysis.memory.donations import Donation, Donations
 from inspector.api.opened_program import OpenedProgram
+from tests.absent import needs_tpu
 
 pytestmark = pytest.mark.filterwarnings("ignore:Some donated buffers:UserWarning")
 
@@ -94,6 +95,65 @@ def test_shardings_that_differ(result: P, reason: str) -> None:
     f: Callable[..., Any] = jax.jit(lambda a: a + 1, donate_argnums=0, out_shardings=NamedSharding(mesh, result))
     (only,) = inspector.lower(f, a).compile().donations()
     assert (only.output, only.reason, only.byte_size) == (None, reason, 16 * 8 * 4)
+
+
+def placed(kind: str) -> NamedSharding:
+    return NamedSharding(jax.make_mesh((1,), ("x",), devices=jax.devices()[:1]), P(), memory_kind=kind)
+
+
+def in_memories(kinds: tuple[str, str], results: tuple[str, ...], donated: tuple[int, ...] = (0, 1)) -> Any:
+    """Returns the lowered sum of two arrays of one shape in two kinds of memory, once for each kind of `results`."""
+    a, b = (jax.ShapeDtypeStruct((8, 128), jnp.float32, sharding=placed(kind)) for kind in kinds)
+    outside = tuple(map(placed, results))
+
+    def f(a: jax.Array, b: jax.Array) -> Any:
+        total = sum(jax.device_put(each, jax.memory.Space.Device) for each in (a, b))
+        return tuple(jax.device_put(total + i, sharding) for i, sharding in enumerate(outside))
+
+    return inspector.lower(jax.jit(f, donate_argnums=donated, out_shardings=outside), a, b)
+
+
+MEMORIES = pytest.mark.parametrize(
+    ("target", "host", "device"),
+    [("attached", "RAM (pinned_host)", "RAM"), pytest.param("tpu:v5e:1x1", "host", "HBM", marks=needs_tpu)],
+)
+
+
+@MEMORIES
+def test_an_argument_is_reused_only_in_its_own_memory(target: str, host: str, device: str) -> None:
+    lowered = in_memories(("pinned_host", "device"), ("device", "pinned_host"))
+    found = by_path(lowered.compile(target=target).donations())
+    assert {path: (each.memory, each.output) for path, each in found.items()} == {
+        "a": (host, "result[1]"),
+        "b": (device, "result[0]"),
+    }
+
+
+@MEMORIES
+@pytest.mark.parametrize("is_on_host", [False, True])
+def test_an_argument_in_another_memory_than_all_outputs_of_its_shape(
+    target: str, host: str, device: str, *, is_on_host: bool
+) -> None:
+    kind, other = ("pinned_host", "device") if is_on_host else ("device", "pinned_host")
+    found = by_path(in_memories((kind, other), (other, other)).compile(target=target).donations())
+    own, others = (host, device) if is_on_host else (device, host)
+    assert found["a"].reason == f"result[0], result[1] of its shape are in {others}, the argument in {own}"
+    assert found["b"].output is not None
+
+
+@MEMORIES
+def test_an_output_in_another_memory_is_no_candidate(target: str, host: str, device: str) -> None:
+    lowered = in_memories(("pinned_host", "device"), ("device",), donated=())
+    found = by_path(lowered.compile(target=target).donations())
+    assert (found["a"].memory, found["a"].candidate) == (host, None)
+    assert (found["b"].memory, found["b"].candidate) == (device, "result[0]")
+
+
+def test_opened_stablehlo_has_the_memories_of_its_arguments() -> None:
+    text = in_memories(("pinned_host", "device"), ("device", "device")).stablehlo
+    opened = inspector.lower(text).program
+    assert [each.memory_kind for each in opened.arguments] == ["pinned_host", "device"]
+    assert [each.memory_kind for each in opened.results] == ["device", "device"]
 
 
 def test_memory_kinds_and_layouts_that_differ() -> None:

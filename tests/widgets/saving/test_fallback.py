@@ -6,6 +6,7 @@ import dataclasses
 from html.parser import HTMLParser
 
 from inspector.compilation.cost import Cost
+from inspector.compilation.memory import ASSIGNMENT, Memory, MemorySpace
 from inspector.errors import CompilationError, TargetError, Unavailable
 from inspector.hlo.listing import Listing
 from inspector.widgets.explorer import Explorer
@@ -86,6 +87,41 @@ def test_numbers_of_every_variant_and_reasons_for_none() -> None:
     assert EVIL in parsed.words
     assert "<script" not in page
     shown.close()
+
+
+def test_differences_from_the_first_variant_for_the_target_and_host_memory_of_one() -> None:
+    shown, work = explorer()
+    shown.add({"xla_dump_to": "a"})
+    shown.add(target="cpu:2")
+    spaces = {"HBM": MemorySpace(8, 8, 0, 0, 40), "host": MemorySpace(4)}
+    work.finish(0)
+    work.finish(1, memory=Memory("HBM", spaces, ASSIGNMENT, {}, 0, 0))
+    work.finish(2)
+    shown.wait(10)
+    rows = {row[0]: row[1:] for row in Cells(html_form(shown.lowered, shown.variants)).rows if row}
+    assert rows["peak memory"] == ["32 B", "56 B +24 B (+75.0%)", "32 B"]
+    assert rows["arguments"] == ["8 B", "8 B =", "8 B"]
+    assert rows["peak memory in host memory"] == ["0 B", "4 B +4 B", "0 B"]
+    shown.close()
+
+
+class Cells(HTMLParser):
+    """The cells of tables as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
 
 
 def test_why_a_variant_failed() -> None:
