@@ -48,6 +48,8 @@ interface EditorOptions {
 
 /** Editors that have measured line heights. They keep their position when a line is higher than estimated. */
 const measured = new WeakSet<EditorView>();
+/** The latest line that each editor was asked to scroll to. */
+const latest = new WeakMap<EditorView, symbol>();
 /** Smallest visible width in pixels of a line that is not scrolled to sideways, or its whole width if it is shorter. */
 const LEAST_SEEN_PX = 160;
 const DARK: Lights = { chosen: -1, levels: null, hover: null };
@@ -152,6 +154,12 @@ export function revealLine(view: EditorView, line: number, place: "middle" | "to
   revealText(view, line);
 }
 
+/** Stays at the current position, whatever line was requested before. Scrolls sideways to the start of a visible line. */
+export function stayAt(view: EditorView, line: number): void {
+  latest.set(view, Symbol());
+  revealText(view, line);
+}
+
 /** Scrolls to a removed line: number `index` of those that are drawn above `line`. */
 export function revealRemoved(view: EditorView, line: number, index: number): void {
   revealBlock(view, line, "middle", ({ top }) => {
@@ -167,7 +175,7 @@ function textOf(block: BlockInfo): Pick<BlockInfo, "top" | "height"> {
 }
 
 /** Scrolls sideways to the start of a line's text, unless enough of it is visible. */
-export function revealText(view: EditorView, line: number): void {
+function revealText(view: EditorView, line: number): void {
   const { scrollDOM, defaultCharacterWidth: width } = view;
   const text = view.state.doc.line(line + 1).text;
   const from = Math.max(0, text.search(/\S/)) * width;
@@ -200,12 +208,20 @@ function revealBlock(
   const scroll = (top: number): void => {
     if (!isThere(top)) scroller.scrollTop = top;
   };
+  const request = Symbol();
+  latest.set(view, request);
+  const isLatest = (): boolean => latest.get(view) === request; // another line may be requested meanwhile
   // An editor that is scrolled before its first measurement jumps to another position afterward.
   if (measured.has(view)) scroll(find());
   const write = (top: number): void => {
     measured.add(view);
+    if (!isLatest()) return;
     scroll(top);
-    requestAnimationFrame(() => (scroll(find()), view.requestMeasure())); // it may miss scrolling while measuring
+    // It may miss scrolling while measuring.
+    requestAnimationFrame(() => {
+      if (isLatest()) scroll(find());
+      view.requestMeasure();
+    });
   };
   // Heights are estimates until lines are drawn. Then the editor corrects its position itself.
   view.requestMeasure({ read: find, write });

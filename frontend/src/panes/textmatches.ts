@@ -2,7 +2,7 @@
 
 import { h, fill } from "../lib/dom.ts";
 import type { TextDocument } from "../lib/documents.ts";
-import { light, revealLine, revealText, visibleLines } from "../lib/editor.ts";
+import { light, revealLine, stayAt, visibleLines } from "../lib/editor.ts";
 import { isDrawn } from "../lib/expand.ts";
 import { best, levelsFor, nearestIndex, stepTo } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
@@ -140,7 +140,7 @@ export class TextMatches {
     const line = lines[index];
     if (line === undefined || this.owner.shown().some(({ document }) => isIn(selection, document))) return;
     const isVisible = line >= first && line <= last && isDrawn(own.view, line);
-    if (isVisible) revealText(own.view, line);
+    if (isVisible) stayAt(own.view, line);
     else revealLine(own.view, line);
   }
 
