@@ -41,5 +41,5 @@ def test_an_edit_is_compared_in_one_click(demo: OpenDemo) -> None:
     button.click()
     expect(button).to_have_attribute("aria-pressed", "false")
     page.locator("[data-chip]", has_text="previous version").click()
-    expect(page.locator(".insp-compare button").last).to_be_disabled()
+    expect(page.get_by_role("button", name="Compare with baseline")).to_be_disabled()
     explorer.close()

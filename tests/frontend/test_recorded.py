@@ -392,10 +392,10 @@ def test_any_two_modules_are_compared_and_the_whole_can_be_read(demo: OpenDemo) 
     record(page, "passes")
     plot(page).press("End")
     expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text("scheduling")
-    page.get_by_label("Compare with").select_option("-1")
+    page.get_by_label("Compare with", exact=True).select_option("-1")
     expect(page.locator("[data-pane=passes] .insp-pass-said")).to_contain_text(re.compile("Fused"))
     assert sent(page, "pass")[-1]["since"] == -1
-    page.get_by_label("Compare with").select_option("itself")
+    page.get_by_label("Compare with", exact=True).select_option("itself")
     page.get_by_role("button", name="Whole", exact=True).click()
     expect(page.locator("[data-pane=passes] .cm-line").first).to_contain_text("HloModule")
     assert sent(page, "pass")[-1]["whole"] is True

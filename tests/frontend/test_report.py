@@ -258,6 +258,7 @@ def test_the_page_keeps_selection_and_note_and_links_lead_to_lines(tmp_path: Pat
     page = opened(path)
     chosen = page.locator("[data-pane=optimized] .insp-chosen")
     expect(chosen).to_contain_text(root[1])
+    expect_in_view(page.locator("[data-pane=source] .insp-strong").first)
     expect(page.locator(".insp-chip-main[aria-pressed=true]")).to_contain_text("fast_math")
     expect(page.locator(".insp-notice", has_text="<b>Look</b> at the root.")).to_be_visible()
     page.locator("[data-pane=source] .cm-line", has_text="return jnp.tanh(x @ x)").first.click()

@@ -299,7 +299,7 @@ def test_only_the_latest_search_is_answered(asked: Asked, monkeypatch: pytest.Mo
 
 def test_choices_are_published(asked: Asked) -> None:
     offer = {"type": "controls", "targets": ["attached", "cpu"], "target": "cpu", "axes": "i=4", "can_lower": True}
-    offer["no_compile"] = ""
+    offer |= {"no_compile": "", "has_previous": False}
     assert asked.published == [offer]
     assert asked.lower("i=8, j=2") == ""
     assert asked.published[-1] == offer | {"target": "cpu:16", "axes": "i=8, j=2"}

@@ -4,7 +4,8 @@ The parts of a kernel are those of `Roofline.groups` and `Profile.groups`, so a 
 
 Equal scopes that were entered by different calls, such as the layers of a model, are numbered where the call stacks tell
 them apart: a function with the scope's name is on the stack of each of their operations, and its callers are different
-lines. The numbers have the order of these lines. Calls from one line, as in a loop, are not told apart.
+lines. The numbers have the order of these lines. Calls from one line, as in a loop, are not told apart, and neither are
+those of derivatives from JAX 0.12 on, whose stacks may have the function twice.
 """
 
 from __future__ import annotations

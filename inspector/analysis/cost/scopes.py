@@ -14,7 +14,7 @@ from inspector.support.name_stacks import RECOMPUTED, cut, names_of
 
 _OF_JAX = frozenset({
     "while", "body", "cond", "closed_call", "core_call", "checkpoint", "remat", "remat2", RECOMPUTED,
-    "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin", "pjit", "shard_map", "main",
+    "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin", "eval_jaxpr", "pjit", "shard_map", "main",
 })  # fmt: skip
 _BRANCH = re.compile(r"^branch_\d+_fun$")
 

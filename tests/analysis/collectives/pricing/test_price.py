@@ -165,7 +165,7 @@ def test_groups_of_65536_devices_take_no_loop_over_devices(opcode: str, groups: 
     links = dataclasses.replace(links_of(PEAKS["v5e"], Target("tpu:v5e:2x4"), 8), network=torus)
     start = time.process_time()
     assert Pricing(found.devices, links).price(found[0]).known_s > 0
-    assert time.process_time() - start < 1.5
+    assert time.process_time() - start < 4
 
 
 def test_pricing_2000_collectives_takes_milliseconds() -> None:
