@@ -93,7 +93,7 @@ def state(
       selection: as in `Explorer.selection`.
     """
     baseline, *others = compiles.variants
-    # Without the function and its arguments, which may hold arrays of the user.
+    # Without what lowers it again, which has the user's arguments. Its binding stays for runs; it keeps no argument array.
     lowered = deferred.replace(compiles.lowered, _again=None)
     return EarlierState(
         version=Version(lowered, baseline.options, baseline.target, baseline.tuning),
