@@ -409,7 +409,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         restore(recorded, self._compiles)
 
     def resume(self, earlier: object) -> None:
-        """Goes on with what the cell's earlier Explorer left: its arrangement, variants, selection and recordings.
+        """Restores the state of the cell's earlier Explorer: its arrangement, variants, selection and recordings.
 
         Args:
           earlier: the state of that Explorer; anything else is ignored.
@@ -455,7 +455,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         return rerun.add_version(self._previous, self._compiles)
 
     def state_for_rerun(self) -> object:
-        """Returns what the Explorer leaves to the one that replaces it when its cell runs again, for `resume`."""
+        """Returns the state for `resume` of the Explorer that replaces this one when its cell runs again."""
         if self._is_closed:
             return None
         return rerun.state(self._compiles, self._given, self._previous, self.arrangement, self._selection)

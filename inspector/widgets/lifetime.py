@@ -33,7 +33,7 @@ class DisplayedExplorer(Protocol):
 
 _shown: dict[str, list[DisplayedExplorer]] = {}
 _left: list[object] = []
-"""What the widgets that the running cell showed before leave to it, in order."""
+"""The states of the widgets that the running cell showed before, in order."""
 _released: list[weakref.ref[DisplayedExplorer]] = []
 _hooked: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -74,7 +74,7 @@ def keep(widget: DisplayedExplorer) -> None:
 
 
 def left_state() -> object | None:
-    """Returns what the first widget that the running cell showed before leaves to it, once for each widget; None without one."""
+    """Returns the state of the next widget that the running cell showed before; None if there is none left."""
     return _left.pop(0) if _left else None
 
 

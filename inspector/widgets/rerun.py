@@ -1,4 +1,4 @@
-"""What the Explorer of a cell leaves to the one that replaces it when the cell runs again.
+"""The state of an Explorer, for the one that replaces it when its cell runs again.
 
 The user edits the function and runs the cell: the variants that were added in the Explorer, the open panes, the selection
 and the recordings stay, and the program can be compared with its previous version.
