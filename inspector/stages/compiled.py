@@ -6,13 +6,16 @@ import os
 import threading
 import types
 import weakref
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Literal
 
 from inspector.analysis.collectives.collectives import Collectives, collectives
+from inspector.analysis.cost.measured_peak import stored_peak
 from inspector.analysis.cost.peaks import peak_of
 from inspector.analysis.cost.roofline import Roofline, roofline, schedule
 from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.diff.module_diff import Diff, diff, totals
+from inspector.analysis.findings.subject import Subject
 from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.headline import Headline, headline
 from inspector.analysis.instructions import instructions
@@ -31,6 +34,7 @@ from inspector.errors import ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
 from inspector.hlo.reading.single_instructions import singles
 from inspector.platforms import Peak
+from inspector.stages.findings import Findings, findings_of, module_before
 from inspector.stages.passes import CompilerPasses
 from inspector.support import deferred
 from inspector.support.notebook import short
@@ -129,6 +133,29 @@ class Compiled(CompiledProgram):
         """
         measured = profile if profile is not None else Unavailable("it was not profiled")
         return headline(self.memory, self.roofline(peak), self.donations(), self.program.device_count, measured)
+
+    def findings(self, peak: Peak | None = None, kinds: Collection[str] | None = None) -> Findings:
+        """Returns what the user can change in the program and what it would gain, largest gain first.
+
+        `Findings.prove` compiles the program with each remedy and compares. docs/findings.md describes every kind.
+
+        Args:
+          peak: the roofs that times are estimated from, as for `roofline`; None for those of the target, or on a CPU those
+            that `measured_peak` stored.
+          kinds: the kinds to look for; None for all.
+
+        Raises:
+          ParameterError: an unknown kind.
+        """
+        roofs = peak or (stored_peak() if self.program.platform == "cpu" else None)
+        subject = Subject(
+            self,
+            lambda: module_before(self.program),
+            lambda: instruction_costs(self),
+            lambda: self.roofline(roofs),
+            self.collectives,
+        )
+        return findings_of(subject, kinds, lambda program: as_compiled(program).roofline(roofs).total.least_s)
 
     def donations(self) -> Donations:
         """Returns the arguments: which of them outputs reuse, and the reason why the other donated ones are not reused."""

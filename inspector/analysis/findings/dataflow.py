@@ -1,0 +1,121 @@
+"""Follows values through the HLO before optimization, in which functions are called and not inlined."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from inspector.hlo.module import Instruction, Module
+
+_PASSING = frozenset({"copy", "optimization-barrier", "bitcast"})
+_SHARDING_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+ELEMENTWISE = frozenset({
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "select", "convert", "negate", "power", "clamp",
+    "dynamic-update-slice", "scatter",
+})  # fmt: skip
+"""Operations whose result can be an updated version of an operand."""
+_UPDATED_FIRST = frozenset({"dynamic-update-slice", "scatter"})  # only the first operand is updated
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Value:
+    """An instruction's value in one call of its computation.
+
+    Attributes:
+      instruction: the instruction.
+      calls: the calls that lead to it, outermost first.
+    """
+
+    instruction: Instruction
+    calls: tuple[Instruction, ...] = ()
+
+    def operand(self, number: int) -> Value:
+        """Returns an operand, followed to the instruction that computes it."""
+        return source(Value(self.instruction.operands[number], self.calls))
+
+    @property
+    def operands(self) -> Iterator[Value]:
+        """The operands, each followed to the instruction that computes it."""
+        return (self.operand(number) for number in range(len(self.instruction.operands)))
+
+
+def source(value: Value) -> Value:
+    """Follows a value through calls, tuples, copies and sharding constraints to the instruction that computes it."""
+    while True:
+        instruction, calls = value.instruction, value.calls
+        opcode = instruction.opcode
+        if opcode in _PASSING or (opcode == "custom-call" and instruction.custom_call_target in _SHARDING_CALLS):
+            value = Value(instruction.operands[0], calls)
+        elif opcode == "call":
+            value = Value(instruction.called_computations[0].root, (*calls, instruction))
+        elif opcode == "parameter" and calls and instruction.parameter_number is not None:
+            value = Value(calls[-1].operands[instruction.parameter_number], calls[:-1])
+        elif opcode == "get-tuple-element":
+            whole = source(Value(instruction.operands[0], calls))
+            if whole.instruction.opcode != "tuple":
+                return (
+                    Value(instruction, calls)
+                    if whole.instruction is instruction.operands[0]
+                    else _element(whole, instruction)
+                )
+            value = Value(whole.instruction.operands[int(instruction.proto.tuple_index)], whole.calls)
+        else:
+            return value
+
+
+def _element(whole: Value, element: Instruction) -> Value:
+    """Returns an element of a tuple that is neither a tuple instruction nor the direct operand: the element itself."""
+    found = next(
+        (user for user in whole.instruction.users if user.opcode == "get-tuple-element" and user.proto.tuple_index == element.proto.tuple_index),
+        None,
+    )  # fmt: skip
+    return Value(element) if found is None else Value(found, whole.calls)
+
+
+def results(module: Module) -> tuple[Value, ...]:
+    """Returns the values of the program's results."""
+    root = source(Value(module.entry.root))
+    if root.instruction.opcode != "tuple":
+        return (root,)
+    return tuple(root.operands)
+
+
+def updated_parameters(result: Value, limit: int = 200) -> Iterator[tuple[int, tuple[Value, ...]]]:
+    """Yields the parameters that a result is an updated version of, with the operations between them, result first.
+
+    Follows operations that combine arrays element by element, replaced slices, and arrays that a loop carries.
+
+    Args:
+      result: a result of the program.
+      limit: number of values to look at.
+    """
+    waiting: list[tuple[Value, tuple[Value, ...]]] = [(result, ())]
+    seen = set[Value]()
+    while waiting and len(seen) < limit:
+        value, path = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        instruction = value.instruction
+        if instruction.opcode == "parameter" and not value.calls and instruction.parameter_number is not None:
+            yield instruction.parameter_number, path
+        elif instruction.opcode in _UPDATED_FIRST:
+            waiting.append((value.operand(0), (*path, value)))
+        elif instruction.opcode in ELEMENTWISE:
+            alike = (o for o in value.operands if o.instruction.shape.dimensions == instruction.shape.dimensions)
+            waiting.extend((each, (*path, value)) for each in alike)
+        elif instruction.opcode == "get-tuple-element":
+            carried = carried_from(value)
+            if carried is not None:
+                waiting.append((carried, (*path, value)))
+
+
+def carried_from(value: Value) -> Value | None:
+    """Returns the initial value of an array that a loop carries; None if the value is not a loop's result."""
+    loop = value.instruction.operands[0]
+    if loop.opcode != "while":
+        return None
+    initial = source(Value(loop.operands[0], value.calls))
+    if initial.instruction.opcode != "tuple":
+        return None
+    return initial.operand(int(value.instruction.proto.tuple_index))

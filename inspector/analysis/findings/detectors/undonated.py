@@ -1,0 +1,143 @@
+"""State that a program returns updated, but whose argument is not donated: both versions are in memory.
+
+A result is the updated state if it is computed from the argument element by element, by replacing slices, or in a loop that
+carries it, and if the names below the argument are those below a part of the result: gradients have the names of the
+parameters too, but are not computed from them element by element. A single array counts only if slices of it are
+replaced, if a gradient is added to it, or if the result has its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from inspector.analysis.findings.dataflow import Value, results, updated_parameters
+from inspector.analysis.findings.edits import Donate
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.analysis.memory.donations import Donation, reused_parameters
+from inspector.compilation.program import Argument, Result
+from inspector.errors import Unavailable
+from inspector.hlo.source import phases
+from inspector.support.units import counted, format_bytes
+
+KIND = "undonated"
+_KEY = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
+_CAUTION = "The caller cannot use the old arrays after the call. Keep them undonated if it needs them."
+
+
+class _Update(NamedTuple):
+    """An argument with the number of the result that is its new version, and of the result that can reuse its buffer."""
+
+    donation: Donation
+    result: int
+    reused: int
+
+
+def undonated(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each argument of the function that is returned updated and not donated."""
+    if isinstance(subject.before, Unavailable):
+        return
+    program = subject.compiled.program
+    by_number = {a.parameter: a for a in program.arguments if a.parameter is not None}
+    sizes = {d.argument.parameter: d for d in subject.donations if d.candidate is not None}
+    updates: dict[str, list[_Update]] = {}
+    taken = set(reused_parameters(subject.module).values())
+    values = results(subject.before)
+    if not sizes or len(values) != len(program.results):
+        return
+    by_root = _by_root(program.arguments)
+    for number, (value, result) in enumerate(zip(values, program.results, strict=True)):
+        for parameter, path in updated_parameters(value):
+            argument, donation = by_number.get(parameter), sizes.get(parameter)
+            if argument is None or donation is None or not path:
+                continue
+            if (argument.shape, argument.dtype) != (result.shape, result.dtype):
+                continue
+            reused = _free(number, program.results, taken)
+            if reused is not None and _is_state(argument, result, path, by_root[_root(argument)]):
+                updates.setdefault(_root(argument), []).append(_Update(donation, number, reused))
+                taken.add(reused)
+                del sizes[parameter]
+                break
+    for root, donated in updates.items():
+        yield _finding(subject, root, donated)
+
+
+def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding:
+    program = subject.compiled.program
+    size = sum(each.donation.byte_size for each in updated)
+    where = _common([program.results[each.result].path for each in updated])
+    per_device = " per device" if program.device_count > 1 else ""
+    arrays = f"{counted(len(updated), 'array')}, " if len(updated) > 1 else ""
+    title = (
+        f"`{root}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as result{where} but is not donated, so"
+        " the old and the new version are in memory at the same time."
+    )
+    pairs = tuple(
+        (each.donation.argument.parameter, each.reused)
+        for each in updated
+        if each.donation.argument.parameter is not None
+    )
+    remedy = f"jax.jit(fun, donate_argnames=({root!r},))"
+    return subject.finding(
+        KIND, title, remedy, gain_bytes=size, caution=_CAUTION, edits=(Donate(tuple(sorted(pairs))),),
+        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in {n for n, _ in pairs}],
+    )  # fmt: skip
+
+
+def _free(number: int, results: Sequence[Result], taken: Collection[int]) -> int | None:
+    """Returns the result, or if another argument's buffer is reused for it, one like it; None if there is none."""
+    wanted = results[number].shape, results[number].dtype, results[number].sharding
+    alike = [
+        n for n, each in enumerate(results) if (each.shape, each.dtype, each.sharding) == wanted and n not in taken
+    ]
+    return number if number in alike else next(iter(alike), None)
+
+
+def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: Sequence[Argument]) -> bool:
+    """Reports whether a result that is computed from an argument element by element is the new version of it."""
+    keys = _keys(argument.path)
+    names = [*_keys(result.path)]
+    if keys and len(below) > 1:
+        return names[-len(keys) :] == [*keys]
+    if _root(argument) in names[-1:]:
+        return True
+    opcodes = {value.instruction.opcode for value in path}
+    if opcodes & {"dynamic-update-slice", "scatter", "get-tuple-element"}:
+        return True
+    return any(
+        "backward" in phases(operand.instruction.op_name)
+        for value in path
+        if value.instruction.opcode in ("add", "subtract")
+        for step in value.operands
+        for operand in (step, *step.operands)
+    )
+
+
+def _by_root(arguments: Sequence[Argument]) -> Mapping[str, list[Argument]]:
+    found: dict[str, list[Argument]] = {}
+    for argument in arguments:
+        found.setdefault(_root(argument), []).append(argument)
+    return found
+
+
+def _root(argument: Argument) -> str:
+    """Returns the name of the function's parameter."""
+    return re.split(r"[\[.]", argument.path, maxsplit=1)[0]
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(a or b or c for a, b, c in _KEY.findall(path))
+
+
+def _common(paths: Sequence[str]) -> str:
+    """Returns the common beginning of the paths of results, in whole keys."""
+    parts = [[m.group() for m in _KEY.finditer(path)] for path in paths]
+    common = []
+    for each in zip(*parts, strict=False):
+        if len(set(each)) > 1:
+            break
+        common.append(each[0])
+    return "".join(common)

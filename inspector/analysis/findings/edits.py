@@ -1,0 +1,126 @@
+"""Edits of a program: what the proof of a finding changes in its StableHLO or its flags. Frozen values.
+
+Detectors propose them, `stages/edited_program.py` applies them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Donate:
+    """Donates arguments.
+
+    Attributes:
+      pairs: for each, the number of the parameter and the number of the result that reuses its buffer.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SplitParameter:
+    """Splits a parameter over one more axis of the mesh.
+
+    Attributes:
+      parameter: its number.
+      dimension: the dimension to split.
+      axis: the mesh axis.
+    """
+
+    parameter: int
+    dimension: int
+    axis: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GatherFirst:
+    """Makes a split parameter whole on every device once, before the program uses it.
+
+    Attributes:
+      parameter: its number.
+    """
+
+    parameter: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HoistCollectives:
+    """Moves collectives of loop-invariant values in front of their loops.
+
+    Attributes:
+      op_names: JAX's names of the collectives.
+    """
+
+    op_names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NarrowProducts:
+    """Removes the conversions of operands to a wider type from matrix products; the result's type stays.
+
+    Attributes:
+      op_names: JAX's names of the products.
+      element_type: the narrower type, in HLO's notation, to which operands that are not converted are rounded.
+    """
+
+    op_names: tuple[str, ...]
+    element_type: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DefaultPrecision:
+    """Computes matrix products in the default precision.
+
+    Attributes:
+      op_names: JAX's names of the products.
+    """
+
+    op_names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DropCallbacks:
+    """Removes callbacks that return nothing, such as `jax.debug.print`.
+
+    Attributes:
+      op_names: JAX's names of the callbacks.
+    """
+
+    op_names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiftConstants:
+    """Makes large constants further parameters of the program.
+
+    Attributes:
+      least_bytes: the smallest constant that is lifted, in bytes.
+    """
+
+    least_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetFlags:
+    """Compiles with further flags.
+
+    Attributes:
+      flags: pairs of a flag and its value.
+    """
+
+    flags: tuple[tuple[str, str | int | bool], ...]
+
+
+Edit = (
+    Donate
+    | SplitParameter
+    | GatherFirst
+    | HoistCollectives
+    | NarrowProducts
+    | DefaultPrecision
+    | DropCallbacks
+    | LiftConstants
+    | SetFlags
+)

@@ -1,0 +1,81 @@
+"""`Finding`: one thing that the user can change in a program, and what it would gain."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from inspector.analysis.findings.edits import Edit
+from inspector.errors import Unavailable
+from inspector.hlo.source import Frame, line_text
+from inspector.support.units import format_bytes, format_seconds
+
+BY_HAND = Unavailable("this change cannot be made automatically")
+LEAST_SHARE = 0.01
+"""Smallest share of the time, or of the peak memory, for which a finding is shown."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Finding:
+    """One thing that the user can change.
+
+    Attributes:
+      kind: name of the detector, such as "undonated".
+      title: one sentence in the user's words.
+      instructions: names of the instructions in the optimized HLO that show it.
+      frames: the call stack of the source line, innermost first; () for an argument.
+      remedy: code to write, or a flag.
+      gain_s: seconds of one execution that the remedy saves, by the cost model of `roofline`; Unavailable without roofs.
+      gain_bytes: bytes of one device's memory that it saves, an upper bound for the peak; negative for a cost.
+      share: the share of the program's time that it saves; of the accessed bytes if there are no roofs. From 0 to 1.
+      byte_share: the share of the peak memory that it saves. From 0 to 1.
+      gain_source: what the gain is computed from.
+      caution: the reason for which the program may be as it is on purpose, or what the remedy costs; "" if there is none.
+      edits: what a proof changes; Unavailable if the change cannot be made automatically.
+    """
+
+    kind: str
+    title: str
+    instructions: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    remedy: str
+    gain_s: float | Unavailable
+    gain_bytes: int
+    share: float
+    byte_share: float
+    gain_source: str
+    caution: str = ""
+    edits: tuple[Edit, ...] | Unavailable = BY_HAND
+
+    @property
+    def weight(self) -> float:
+        """The share of the time or of the peak memory that it saves, whichever is larger. From 0 to 1."""
+        return max(self.share, self.byte_share)
+
+    @property
+    def is_small(self) -> bool:
+        """True if it saves less than 1 % of the time and of the peak memory."""
+        return self.weight < LEAST_SHARE
+
+    @property
+    def gain(self) -> str:
+        """The gain in a few words, such as "about 1.2 ms (14 % of the time), up to 96 MiB"."""
+        parts = []
+        if self.share > 0:
+            seconds = "" if isinstance(self.gain_s, Unavailable) else f"about {format_seconds(self.gain_s)} "
+            share = f"{100 * self.share:.0f} % of the {'time' if seconds else 'accessed bytes'}"
+            parts.append(f"{seconds}({share})" if seconds else share)
+        if self.gain_bytes > 0:
+            parts.append(f"up to {format_bytes(self.gain_bytes)}")
+        elif self.gain_bytes < 0:
+            parts.append(f"costs {format_bytes(-self.gain_bytes)}")
+        return ", ".join(parts) or "unknown"
+
+    def __repr__(self) -> str:
+        place = f", {line}" if (line := line_text(self.frames)) else ""
+        return f"<{self.kind}: {self.title} Gain: {self.gain}{place}>"
+
+
+def ranked(findings: Sequence[Finding]) -> list[Finding]:
+    """Returns findings by their weight, largest first."""
+    return sorted(findings, key=lambda each: (-each.weight, -each.gain_bytes, each.kind, each.title))

@@ -1,0 +1,30 @@
+"""The detectors of findings. A line for each kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+from inspector.analysis.findings.detectors.undonated import undonated
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Detector:
+    """A kind of finding.
+
+    Attributes:
+      kind: its name.
+      finds: what it finds, for the documentation and the command line.
+      find: returns its findings in a program.
+    """
+
+    kind: str
+    finds: str
+    find: Callable[[Subject], Iterable[Finding]]
+
+
+DETECTORS: tuple[Detector, ...] = (Detector("undonated", "state that is returned updated, but not donated", undonated),)
+
+KINDS = tuple(detector.kind for detector in DETECTORS)

@@ -1,0 +1,174 @@
+"""`Subject`: a compiled program with the analyses that the detectors share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+
+from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.cost.roofline import Roofline
+from inspector.analysis.cost.roofline_point import Point
+from inspector.analysis.findings.edits import Edit
+from inspector.analysis.findings.finding import BY_HAND, Finding
+from inspector.analysis.memory.donations import Donations, donations
+from inspector.analysis.sharding.program_shardings import Shardings, shardings
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.cost import InstructionCost
+from inspector.errors import Unavailable
+from inspector.hlo.execution_counts import Place, places
+from inspector.hlo.module import Module
+from inspector.hlo.source import Frame
+
+ESTIMATED = "the estimated times of its kernels"
+COMPUTED = "the sizes of the arrays"
+
+
+class Subject:
+    """A compiled program that is examined. Analyses are made on first use and shared by all detectors.
+
+    Attributes:
+      compiled: the program.
+      module: its optimized HLO.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledProgram,
+        before: Callable[[], Module | Unavailable],
+        costs: Callable[[], Mapping[str, InstructionCost]],
+        roofline: Callable[[], Roofline],
+        collectives: Callable[[], Collectives],
+    ) -> None:
+        """Stores the program and the functions that analyze it.
+
+        Args:
+          compiled: the program.
+          before: returns its HLO before optimization.
+          costs: returns the cost of each instruction by name.
+          roofline: returns its roofline.
+          collectives: returns its collectives.
+        """
+        self.compiled, self.module = compiled, compiled.module()
+        self._before, self._costs, self._roofline, self._collectives = before, costs, roofline, collectives
+
+    @functools.cached_property
+    def before(self) -> Module | Unavailable:
+        """The HLO before optimization, on whole arrays; Unavailable for a program without it."""
+        return self._before()
+
+    @functools.cached_property
+    def costs(self) -> Mapping[str, InstructionCost]:
+        """The cost of one execution of each instruction, by name."""
+        return self._costs()
+
+    @functools.cached_property
+    def roofline(self) -> Roofline:
+        """The roofline of the program."""
+        return self._roofline()
+
+    @functools.cached_property
+    def collectives(self) -> Collectives:
+        """The collectives of the program."""
+        return self._collectives()
+
+    @functools.cached_property
+    def donations(self) -> Donations:
+        """The arguments of the program and the outputs that reuse them."""
+        return donations(self.compiled)
+
+    @functools.cached_property
+    def shardings(self) -> Shardings:
+        """The shardings of arguments and results."""
+        return shardings(self.compiled)
+
+    @functools.cached_property
+    def places(self) -> Mapping[str, Place]:
+        """The place of each computation of the optimized HLO, by name."""
+        return places(self.module)
+
+    @functools.cached_property
+    def points(self) -> Mapping[str, Point]:
+        """The kernels of the roofline by name."""
+        return {point.name: point for point in self.roofline.points}
+
+    @functools.cached_property
+    def total_s(self) -> float | Unavailable:
+        """Estimated seconds of one execution."""
+        seconds = self.roofline.total.least_s
+        return seconds if isinstance(seconds, Unavailable) else float(seconds)
+
+    @functools.cached_property
+    def accessed_bytes(self) -> float:
+        """Bytes that all kernels access in one execution, as far as they are known."""
+        return sum(map(_bytes_of, self.roofline.points))
+
+    @functools.cached_property
+    def peak_bytes(self) -> int:
+        """Peak memory of one device in bytes; 0 if unknown."""
+        memory = self.compiled.memory
+        return 0 if isinstance(memory, Unavailable) else int(memory.peak_bytes)
+
+    def seconds(self, names: Iterable[str]) -> float | Unavailable:
+        """Returns the estimated seconds of kernels in one execution of the program; Unavailable without roofs."""
+        if isinstance(self.total_s, Unavailable):
+            return self.total_s
+        found = (self.points[name].least_s for name in names if name in self.points)
+        return sum(0.0 if isinstance(each, Unavailable) else float(each) for each in found)
+
+    def share(self, names: Iterable[str]) -> float:
+        """Returns the share of the time that kernels take, or of the accessed bytes if there are no roofs. From 0 to 1."""
+        listed = list(names)
+        seconds = self.seconds(listed)
+        if isinstance(seconds, Unavailable) or isinstance(self.total_s, Unavailable):
+            found = sum(_bytes_of(self.points[name]) for name in listed if name in self.points)
+            return min(1.0, found / self.accessed_bytes) if self.accessed_bytes else 0.0
+        return min(1.0, seconds / self.total_s) if self.total_s else 0.0
+
+    def finding(
+        self,
+        kind: str,
+        title: str,
+        remedy: str,
+        *,
+        instructions: Iterable[str] = (),
+        frames: tuple[Frame, ...] = (),
+        saved_part: float = 0.0,
+        gain_bytes: int = 0,
+        gain_source: str = "",
+        caution: str = "",
+        edits: tuple[Edit, ...] | Unavailable | None = None,
+    ) -> Finding:
+        """Returns a finding with its gain.
+
+        Args:
+          kind: name of the detector.
+          title: the finding in a sentence.
+          remedy: code to write, or a flag.
+          instructions: names of the instructions that show it; those that are kernels take the time that is saved.
+          frames: the call stack of its line.
+          saved_part: the part of their time that the remedy saves, from 0 to 1.
+          gain_bytes: bytes of one device's memory that it saves.
+          gain_source: what the gain is computed from; by default the estimated times, or the sizes if no time is saved.
+          caution: why it may be on purpose, or what it costs.
+          edits: what a proof changes; None if the change cannot be made automatically.
+        """
+        names = tuple(instructions)
+        seconds = self.seconds(names) if saved_part else 0.0
+        return Finding(
+            kind,
+            title,
+            names,
+            frames,
+            remedy,
+            seconds if isinstance(seconds, Unavailable) else saved_part * seconds,
+            gain_bytes,
+            saved_part * self.share(names) if saved_part else 0.0,
+            max(0.0, min(1.0, gain_bytes / self.peak_bytes)) if self.peak_bytes else 0.0,
+            gain_source or (ESTIMATED if saved_part else COMPUTED),
+            caution,
+            BY_HAND if edits is None else edits,
+        )
+
+
+def _bytes_of(point: Point) -> float:
+    return 0.0 if isinstance(point.main_memory_bytes, Unavailable) else float(point.main_memory_bytes)

@@ -1,0 +1,188 @@
+"""`Proof`: what a finding's remedy really gains, from compiling the program with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from inspector.analysis.findings.edits import DefaultPrecision, Edit, NarrowProducts
+from inspector.analysis.findings.finding import LEAST_SHARE, Finding
+from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.engine import Engine
+from inspector.compilation.request import CompileRequest
+from inspector.errors import InspectorError, Unavailable
+from inspector.execution.array_difference import difference
+from inspector.execution.comparison import speed
+from inspector.execution.inputs import Input, made_inputs
+from inspector.execution.run import start
+from inspector.stages.edited_program import EditedProgram, edited_program
+from inspector.support.units import format_bytes, format_seconds
+
+_NOT_COMPILED = Unavailable("it was not compiled")
+_NOT_RUN = Unavailable("the programs were not run")
+
+Verdict = Literal["proven", "no gain", "worse", "cannot be tried"]
+Estimate = Callable[[CompiledProgram], float | Unavailable]
+
+_TOLERANCES: Mapping[str, float] = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
+_ROUNDED = 3e-2  # if operands are rounded to bfloat16
+_REPEAT, _ROUNDS = 4, 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Proof:
+    """The comparison of a program with its form after the remedy.
+
+    Attributes:
+      verdict: "proven" if the remedy saves memory or time, "no gain", "worse", or "cannot be tried".
+      reason: why it cannot be tried; "" otherwise.
+      gain_bytes: peak memory of one device that it saves, in bytes, between both compiles.
+      gain_s: seconds of one execution that it saves: measured if the program ran, otherwise estimated.
+      is_measured: True if `gain_s` is measured.
+      values: how the results agree, in words; Unavailable if they were not compared.
+      compiled: the changed program; None if it could not be compiled.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    gain_bytes: int = 0
+    gain_s: float | Unavailable = _NOT_COMPILED
+    is_measured: bool = False
+    values: str | Unavailable = _NOT_RUN
+    compiled: CompiledProgram | None = dataclasses.field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        if self.verdict == "cannot be tried":
+            return f"cannot be tried: {self.reason}"
+        parts = []
+        if self.gain_bytes:
+            parts.append(f"{format_bytes(abs(self.gain_bytes))} {'less' if self.gain_bytes > 0 else 'more'} memory")
+        if not isinstance(self.gain_s, Unavailable) and self.gain_s:
+            how = "measured" if self.is_measured else "estimated"
+            parts.append(f"{format_seconds(abs(self.gain_s))} {'faster' if self.gain_s > 0 else 'slower'} ({how})")
+        if not isinstance(self.values, Unavailable):
+            parts.append(self.values)
+        return ": ".join(filter(None, (self.verdict, ", ".join(parts))))
+
+    def __repr__(self) -> str:
+        return f"<Proof {self}>"
+
+
+def cannot_be_tried(reason: str) -> Proof:
+    """Returns the proof of a finding that cannot be tried."""
+    return Proof("cannot be tried", reason)
+
+
+def prove(finding: Finding, compiled: CompiledProgram, engine: Engine, estimated_s: Estimate, *, run: bool) -> Proof:
+    """Compiles a program with the remedy of a finding and compares.
+
+    Args:
+      finding: the finding.
+      compiled: the program in which it was found.
+      engine: compiles and runs the changed program.
+      estimated_s: returns the estimated seconds of one execution of a program.
+      run: whether to run both programs, to compare their times and their results.
+    """
+    if isinstance(finding.edits, Unavailable):
+        return cannot_be_tried(finding.edits.reason)
+    try:
+        changed = edited_program(compiled.program, finding.edits)
+        if isinstance(changed, Unavailable):
+            return cannot_be_tried(changed.reason)
+        products = frozenset() if isinstance(compiled.buffers, Unavailable) else frozenset({"buffers"})
+        request = CompileRequest(changed.program, compiled.options.merge(changed.flags), compiled.target, products)
+        other = engine.submit(request).result()
+    except InspectorError as error:
+        return cannot_be_tried(str(error).partition("\n")[0])
+    return _compared(finding.edits, changed, compiled, other, engine, estimated_s, run=run)
+
+
+def _compared(
+    edits: Sequence[Edit],
+    changed: EditedProgram,
+    compiled: CompiledProgram,
+    other: CompiledProgram,
+    engine: Engine,
+    estimated_s: Estimate,
+    *,
+    run: bool,
+) -> Proof:
+    gain_bytes = _peak(compiled) - _peak(other)
+    before, after = estimated_s(compiled), estimated_s(other)
+    gain_s = after if isinstance(after, Unavailable) else _minus(before, after)
+    whole_s = 0.0 if isinstance(before, Unavailable) else float(before)
+    values: str | Unavailable = _NOT_RUN
+    agree = is_measured = False
+    if run:
+        measured = _run(edits, changed, compiled, other, engine)
+        if isinstance(measured, Unavailable):
+            values = measured
+        else:
+            values, agree, durations = measured
+            relative = speed(*durations)
+            if not isinstance(relative, Unavailable):
+                before_s, after_s = (float(np.median(each)) for each in durations)
+                gain_s, whole_s, is_measured = (before_s - after_s if relative.is_known else 0.0), before_s, True
+    saved = _saved(gain_s, whole_s), gain_bytes / max(1, _peak(compiled))
+    verdict: Verdict = "no gain"
+    if not isinstance(values, Unavailable) and not agree:
+        verdict = "worse"
+    elif max(saved) >= LEAST_SHARE:
+        verdict = "proven"
+    elif min(saved) <= -LEAST_SHARE:
+        verdict = "worse"
+    return Proof(verdict, "", gain_bytes, gain_s, is_measured, values, other)
+
+
+def _minus(before: float | Unavailable, after: float) -> float | Unavailable:
+    return before if isinstance(before, Unavailable) else float(before) - float(after)
+
+
+def _saved(gain_s: float | Unavailable, whole_s: float) -> float:
+    return 0.0 if isinstance(gain_s, Unavailable) or not whole_s else gain_s / whole_s
+
+
+def _peak(compiled: CompiledProgram) -> int:
+    return 0 if isinstance(compiled.memory, Unavailable) else int(compiled.memory.peak_bytes)
+
+
+def _run(
+    edits: Sequence[Edit], changed: EditedProgram, compiled: CompiledProgram, other: CompiledProgram, engine: Engine
+) -> tuple[str, bool, tuple[list[float], list[float]]] | Unavailable:
+    """Runs both programs in turns on the same inputs. Returns how their results agree, whether they do, and all durations."""
+    try:
+        inputs = made_inputs(compiled.program)
+        added = changed.program.arguments[len(changed.program.arguments) - len(changed.lifted) :]
+        more = (*inputs, *(Input(a, v) for a, v in zip(added, changed.lifted, strict=True)))
+        durations: tuple[list[float], list[float]] = ([], [])
+        outputs: list[Sequence[np.ndarray]] = [(), ()]
+        for _ in range(_ROUNDS):
+            for side, (program, given) in enumerate(((compiled, inputs), (other, more))):
+                reply = start(program, given, engine, repeat=_REPEAT, warmup=1).result()
+                durations[side].extend(reply.durations_s)
+                outputs[side] = reply.outputs
+    except InspectorError as error:
+        return Unavailable(f"the programs cannot be run: {str(error).partition(chr(10))[0]}")
+    words, agree = _agreement(edits, *outputs)
+    return words, agree, durations
+
+
+def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:
+    """Returns how the results agree, in words, and whether they agree within the tolerance of their types."""
+    rounded = _ROUNDED if any(isinstance(edit, (NarrowProducts, DefaultPrecision)) for edit in edits) else 0.0
+    worst, most = 0.0, 0.0
+    for path, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        found = difference(str(path), a, b)
+        if not found.differing:
+            continue
+        scaled = found.scaled
+        if not isinstance(scaled, float):
+            return "the results differ", False
+        tolerance = max(_TOLERANCES.get(a.dtype.name, 0.0), rounded)
+        if scaled > tolerance:
+            return f"the results differ by {scaled:.1g} of the largest value, more than {tolerance:.0e}", False
+        worst, most = max(worst, scaled), max(most, tolerance)
+    return (f"results agree within {most:.0e}" if worst else "equal results"), True

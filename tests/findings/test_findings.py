@@ -1,0 +1,80 @@
+"""What all findings have in common: order, kinds, tables, and programs that a proof cannot change."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector.analysis.findings.finding import Finding, ranked
+from inspector.analysis.findings.registry import DETECTORS, KINDS
+from inspector.errors import ParameterError, Unavailable
+from tests.findings.test_undonated import PARAMS, X, found, sgd
+
+
+def finding(**changes: Any) -> Finding:
+    fields: dict[str, Any] = {
+        "kind": "undonated", "title": "It.", "instructions": (), "frames": (), "remedy": "", "gain_s": 0.0, "gain_bytes": 0,
+        "share": 0.0, "byte_share": 0.0, "gain_source": "",
+    }  # fmt: skip
+    return Finding(**{**fields, **changes})
+
+
+def test_the_largest_share_of_time_or_memory_comes_first() -> None:
+    time, memory, small = finding(share=0.2), finding(byte_share=0.5), finding(share=0.009)
+    assert ranked([small, time, memory]) == [memory, time, small]
+    assert [each.is_small for each in (small, time, memory)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"share": 0.14, "gain_s": 1.2e-3}, "about 1.2 ms (14 % of the time)"),
+        ({"share": 0.14, "gain_s": Unavailable("no roofs")}, "14 % of the accessed bytes"),
+        ({"gain_bytes": 96 << 20}, "up to 96 MiB"),
+        ({"share": 0.5, "gain_s": 1e-3, "gain_bytes": -(1 << 20)}, "about 1 ms (50 % of the time), costs 1 MiB"),
+        ({}, "unknown"),
+    ],
+)
+def test_a_gain_in_words(changes: dict[str, Any], text: str) -> None:
+    assert finding(**changes).gain == text
+
+
+def test_kinds_are_unique_and_checked() -> None:
+    assert len(set(KINDS)) == len(DETECTORS)
+    assert all(detector.finds for detector in DETECTORS)
+    with pytest.raises(ParameterError, match=r"Unknown kind 'undonatd'\. Kinds: undonated"):
+        inspector.lower(sgd, PARAMS, X).compile(target="cpu").findings(kinds=["undonatd"])
+
+
+def test_a_finding_by_position_and_kind() -> None:
+    findings = found(sgd, PARAMS, X)
+    assert findings["undonated"] is findings[0]
+    with pytest.raises(ParameterError, match=r"No finding 'sort'\. There are 1: undonated"):
+        findings["sort"]
+    with pytest.raises(ParameterError, match="No finding 7"):
+        findings[7]
+
+
+def test_a_loaded_program_has_findings_and_proofs(tmp_path: Any) -> None:
+    inspector.lower(sgd, PARAMS, X).compile(target="cpu").save(tmp_path / "sgd")
+    (loaded,) = inspector.load(tmp_path / "sgd").findings()
+    assert loaded.prove().verdict == "proven"
+
+
+def test_findings_cross_processes() -> None:
+    value = finding(share=0.5)
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+def test_a_change_that_cannot_be_made_says_so() -> None:
+    compiled = inspector.lower(lambda x: jnp.tanh(x), X).compile(target="cpu")
+    from inspector.engines.choice import engine_for
+    from inspector.stages.proof import prove
+
+    proof = prove(finding(), compiled, engine_for(None, compiled.program, compiled.target), lambda _: 1.0, run=False)
+    assert proof.verdict == "cannot be tried"
+    assert str(proof) == "cannot be tried: this change cannot be made automatically"

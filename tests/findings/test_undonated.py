@@ -1,0 +1,111 @@
+"""State that is returned updated and not donated, and programs in which an argument only has the shape of a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector.stages.findings import Findings
+
+W = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+X = jax.ShapeDtypeStruct((32, 256), jnp.float32)
+PARAMS = {"v": W, "w": W}
+
+
+def loss(params: Any, x: jax.Array) -> jax.Array:
+    return jnp.mean((jnp.tanh(x @ params["w"]) @ params["v"]) ** 2)
+
+
+def sgd(params: Any, x: jax.Array) -> Any:
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params, x))
+
+
+def momentum(state: Any, x: jax.Array) -> Any:
+    m = jax.tree.map(lambda m, g: 0.9 * m + g, state["m"], jax.grad(loss)(state["params"], x))
+    return {"params": jax.tree.map(lambda p, m: p - 0.1 * m, state["params"], m), "m": m}, x.sum()
+
+
+def scanned(w: jax.Array, xs: jax.Array) -> Any:
+    def body(w: jax.Array, x: jax.Array) -> Any:
+        return w - 0.1 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), None
+
+    return jax.lax.scan(body, w, xs)[0]
+
+
+def cached(cache: jax.Array, k: jax.Array, i: jax.Array) -> Any:
+    return {"out": (cache @ k[0]).sum(), "cache": jax.lax.dynamic_update_slice(cache, k, (i, 0))}
+
+
+def jitted_inside(params: Any, x: jax.Array) -> Any:
+    return jax.jit(sgd)(params, x), 1.0
+
+
+def found(fun: Any, *args: Any, **keywords: Any) -> Findings:
+    return inspector.lower(fun, *args, **keywords).compile(target="cpu").findings(kinds=["undonated"])
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "name", "size"),
+    [
+        (sgd, (PARAMS, X), "params", 2 * 256 * 256 * 4),
+        (momentum, ({"params": PARAMS, "m": PARAMS}, X), "state", 4 * 256 * 256 * 4),
+        (scanned, (W, jax.ShapeDtypeStruct((4, 32, 256), jnp.float32)), "w", 256 * 256 * 4),
+        (cached, (W, jax.ShapeDtypeStruct((1, 256), jnp.float32), 3), "cache", 256 * 256 * 4),
+        (jitted_inside, (PARAMS, X), "params", 2 * 256 * 256 * 4),
+    ],
+)
+def test_updated_state(fun: Any, args: tuple[Any, ...], name: str, size: int) -> None:
+    (finding,) = found(fun, *args)
+    assert finding.title.startswith(f"`{name}` (")
+    assert finding.remedy == f"jax.jit(fun, donate_argnames=('{name}',))"
+    assert finding.gain_bytes == size
+
+
+@pytest.mark.parametrize(
+    ("fun", "args"),
+    [
+        (lambda params, x: jax.grad(loss)(params, x), (PARAMS, X)),  # gradients have the parameters' names and shapes
+        (lambda x, y: x + y, (X, X)),
+        (lambda x, w: x + jnp.tanh(x @ w), (X, W)),  # a residual block: the caller may need x
+        (lambda params, x: (params["w"] @ params["v"], x), (PARAMS, X)),
+        (lambda w: w.T, (W,)),
+    ],
+)
+def test_an_argument_of_the_shape_of_a_result_is_no_state(fun: Any, args: tuple[Any, ...]) -> None:
+    assert not [*found(fun, *args), *found(fun, *args).folded]
+
+
+def test_donated_state_is_no_finding() -> None:
+    assert not found(sgd, PARAMS, X, donate_argnums=0)
+    partly = found(lambda a, b, x: (sgd(a, x), sgd(b, x)), PARAMS, PARAMS, X, donate_argnums=1)
+    assert [finding.title.partition("`")[2].partition("`")[0] for finding in partly] == ["a"]
+
+
+def test_small_state_is_folded_away() -> None:
+    def step(count: jax.Array, w: jax.Array, x: jax.Array) -> Any:
+        return {"count": count + 1}, jnp.tanh(x @ w).sum()
+
+    findings = found(step, jax.ShapeDtypeStruct((), jnp.int32), W, X)
+    assert not findings
+    assert [finding.kind for finding in findings.folded] == ["undonated"]
+    assert "1 with a gain below 1 %" in repr(findings)
+
+
+def test_the_proof_equals_the_compile_by_hand() -> None:
+    findings = found(momentum, {"params": PARAMS, "m": PARAMS}, X)
+    assert findings[0].proof is None
+    assert list(findings.table()["verdict"]) == ["not tried"]
+    proof = findings[0].prove()
+    donated, kept = (
+        inspector.lower(momentum, {"params": PARAMS, "m": PARAMS}, X, donate_argnums=argnums).compile(target="cpu")
+        for argnums in (0, ())
+    )
+    assert proof.verdict == "proven"
+    assert proof.gain_bytes == kept.memory.peak_bytes - donated.memory.peak_bytes > 0
+    assert proof.values == "equal results"
+    assert findings.prove()[0].proof is proof
+    assert str(findings.table()["verdict"][0]).startswith("proven: ")
