@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import tomllib
@@ -42,23 +43,29 @@ _NO_KEYWORDS = (
 _FLAGS = ("xla_", "jax_")
 
 
+@functools.cache
+def all_texts() -> frozenset[str]:
+    """The texts of every file of the package, which are read once for all patterns."""
+    return frozenset(text for file in without_hidden(PACKAGE, "*.py") for text in texts(file))
+
+
 def texts(file: Path) -> Iterator[str]:
     """The texts that a user can read: all but docstrings, with a word in the place of what is filled in."""
-    tree = parsed(file.read_text(encoding="utf-8"))
-    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    joined = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(parsed(file.read_text(encoding="utf-8"))))
+    silent = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    joined = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    hidden = silent | joined
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield "".join(str(p.value) if isinstance(p, ast.Constant) else ANYTHING for p in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent | joined:
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
             yield node.value
 
 
 def found(pattern: str, *, in_sentences: bool = True) -> list[str]:
     every = {
         match
-        for file in without_hidden(PACKAGE, "*.py")
-        for text in texts(file)
+        for text in all_texts()
         if " " in text or not in_sentences
         for match in re.findall(pattern, text)
     }
