@@ -45,7 +45,8 @@ def scrambled(module: Module, seed: int) -> Module:
 
 
 def _renumbered(ids: list[int], generator: random.Random) -> dict[int, int]:
-    return dict(zip(ids, generator.sample(range(1, 10**6), len(ids)), strict=True))
+    # Sparse, but not more: XLA reserves memory for every number up to the largest one.
+    return dict(zip(ids, generator.sample(range(1, 8 * len(ids) + 64), len(ids)), strict=True))
 
 
 def _reorder(repeated: Any, needs: dict[int, set[int]], generator: random.Random) -> None:
