@@ -77,6 +77,11 @@ class Peak:
       direct_comparisons: the same for a sort of one array of numbers in their own order, without calls.
       strided: bytes per second of a transposing copy in the main memory; Unavailable if strides do not matter.
       host: bytes per second in one direction between the chip and the memory of its host.
+      chained: operations per second, each of which needs the result of the one before; Unavailable if they take no longer
+        than others.
+      runs: copies per second of short runs of adjacent elements; Unavailable if they take no longer than their bytes.
+      first_writes: bytes per second of the first write to memory that the operating system has just provided;
+        Unavailable if it takes no longer than later writes.
     """
 
     chip: str
@@ -101,6 +106,9 @@ class Peak:
     comparisons: Rate | Unavailable = NOT_PUBLISHED
     direct_comparisons: Rate | Unavailable = NOT_PUBLISHED
     strided: Rate | Unavailable = NOT_PUBLISHED
+    chained: Rate | Unavailable = NOT_PUBLISHED
+    runs: Rate | Unavailable = NOT_PUBLISHED
+    first_writes: Rate | Unavailable = NOT_PUBLISHED
 
     @property
     def links_source(self) -> str:

@@ -9,9 +9,11 @@ Every view that shows the time of a kernel uses this module. The units work at t
   sorted dimension, for each array, because all arrays move with the keys. A single array of numbers in their own order is sorted
   without calls.
 - The main memory transfers the operands and results that are in it. A CPU serves a kernel from the smallest cache that
-  all bytes of the kernel fit into. Copies that change the innermost dimension have a lower rate there.
+  all bytes of the kernel fit into. Reads with a stride have a lower rate there.
 - On TPUs, registers are loaded from and stored to VMEM, wherever the operands and results are. Asynchronous copies
   bypass the registers. For a Pallas kernel, the loads and stores in its body count.
+- CPUs have work in addition to counted operations and bytes (`analysis/cost/cpu_work.py`): packed operands and padding of
+  products, chained operations, transposed reads, indices, and first writes to new memory, for which all units wait.
 - PCIe transfers the operands and results in the memory of the host, in one direction at a time.
 - On TPUs, the compiler estimates the cycles of most kernels, including overhead that the other times lack. They replace
   the operations of a reduce-window, which XLA counts for each element of a window, and which take fewer steps.
@@ -27,6 +29,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from inspector.analysis.cost.cpu_work import CpuWork
 from inspector.analysis.cost.dot_algorithms import Algorithm, product_flops
 from inspector.analysis.cost.matrix_unit import NO_PRODUCT, filled, mean_filled
 from inspector.compilation.cost import InstructionCost
@@ -38,7 +41,7 @@ from inspector.hlo.module import Instruction, Module
 from inspector.platforms import Peak, Rate
 
 Unit = Literal[
-    "matrix unit", "vector unit", "transcendental unit", "Fourier transforms", "comparisons", "main memory", "cache", "VMEM", "PCIe", "compiler's cycles", "links", "none"
+    "matrix unit", "vector unit", "transcendental unit", "Fourier transforms", "comparisons", "chained operations", "main memory", "cache", "VMEM", "PCIe", "compiler's cycles", "links", "none"
 ]  # fmt: skip
 """A limit of a kernel's time; "none" for a kernel that neither computes nor moves data."""
 
@@ -48,9 +51,9 @@ _COMPUTING: tuple[Unit, ...] = (
     "transcendental unit",
     "Fourier transforms",
     "comparisons",
+    "chained operations",
 )
 _MOVING: tuple[Unit, ...] = ("main memory", "cache", "VMEM", "PCIe")
-_MOVES = ("copy", "transpose")
 _CYCLES: Unit = "compiler's cycles"
 
 
@@ -105,8 +108,7 @@ class KernelTimes:
         """
         self._products, self._costs, self._peak = products, costs, peak
         self._windows = Fused(module, module.columns.rows_of("reduce-window".__eq__))
-        moves = [] if isinstance(peak.strided, Unavailable) else module.columns.rows_of(_MOVES.__contains__)
-        self._strided = Fused(module, [row for row in moves if is_strided(module.at(row))])
+        self._cpu = CpuWork(module, peak) if isinstance(peak.strided, Rate) else None
         self._kinds: list[int] = module.alike.kinds.tolist()
         self._known: dict[tuple[int, int], KernelTime] = {}
 
@@ -119,17 +121,17 @@ class KernelTimes:
             known = self._time(kernel, cost)
             if not _names_parts(known):
                 self._known[key] = known
-        return known
+        first_writes_s = self._cpu.first_writes_s(kernel) if self._cpu is not None else 0.0
+        return _delayed(known, first_writes_s) if first_writes_s else known
 
     def _time(self, kernel: Instruction, cost: InstructionCost) -> KernelTime:
         peak, products = self._peak, [*self._products.of(kernel)]
         units: dict[Unit, float] = {}
         cycles_s = _by_cycles(kernel, peak)
         compute_s, algorithm = _computed(
-            kernel, products, self._windows if cycles_s else None, self._costs, peak, units
+            kernel, products, self._windows if cycles_s else None, self._costs, peak, self._cpu, units
         )
-        strided = sum(2.0 * each.shape.byte_size for each in self._strided.of(kernel))
-        memory_s = _moved(kernel, cost, peak, units, strided)
+        memory_s = _moved(kernel, cost, peak, self._cpu, units)
         full = _filled(products, self._costs, peak.matrix_unit)
         if isinstance(compute_s, Unavailable) or isinstance(memory_s, Unavailable):
             return KernelTime(units, "none", "", compute_s, memory_s, algorithm, full)
@@ -144,6 +146,16 @@ class KernelTimes:
         return KernelTime(units, unit, _source(unit, kernel, peak), compute_s, memory_s, algorithm, full)
 
 
+def _delayed(time: KernelTime, seconds: float) -> KernelTime:
+    """Returns a time with the seconds for which all units wait for new pages."""
+
+    def later(known: float | Unavailable) -> float | Unavailable:
+        return known if isinstance(known, Unavailable) else _with_doubts(float(known) + seconds, missing(known))
+
+    units = {unit: known + seconds for unit, known in time.units.items()}
+    return dataclasses.replace(time, units=units, compute_s=later(time.compute_s), memory_s=later(time.memory_s))
+
+
 def _names_parts(known: KernelTime) -> bool:
     return any(not isinstance(part, Unavailable) and missing(part) for part in (known.compute_s, known.memory_s))
 
@@ -154,24 +166,27 @@ def _computed(
     uncounted: Fused | None,
     costs: Mapping[str, InstructionCost],
     peak: Peak,
+    cpu: CpuWork | None,
     units: dict[Unit, float],
 ) -> tuple[float | Unavailable, str]:
     """Returns the longest time on a computing unit and the arithmetic of the matrix products. Adds the times to `units`.
 
-    Operations of `uncounted` instructions take no time.
+    Operations of `uncounted` instructions take no time. A CPU also has the additional work of `cpu`.
     """
     cost = costs[kernel.name]
     whole, functions = cost.flops, cost.transcendentals
     if isinstance(whole, Unavailable):
         return whole, ""
-    counted = [each for product in products for each in product_flops(product, costs, peak)]
-    known = [(a, f) for a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
-    rest = float(whole) - sum(float(f) for _, f in counted if not isinstance(f, Unavailable))
+    counted = [(p, a, f) for p in products for a, f in product_flops(p, costs, peak)]
+    known = [(p, a, float(f)) for p, a, f in counted if isinstance(a, Algorithm) and not isinstance(f, Unavailable)]
+    rest = float(whole) - sum(float(f) for _, _, f in counted if not isinstance(f, Unavailable))
     for each in uncounted.of(kernel) if uncounted is not None else ():
         flops = costs[each.name].flops
         rest -= 0.0 if isinstance(flops, Unavailable) else float(flops)
     if products:
-        units["matrix unit"] = sum(float(f) * a.passes / peak.flops_per_s[a.peak_name] for a, f in known)
+        executed = [(a, f if cpu is None else cpu.executed_flops(p, f)) for p, a, f in known]
+        units["matrix unit"] = sum(f * a.passes / peak.flops_per_s[a.peak_name] for a, f in executed)
+        units["matrix unit"] += sum(map(cpu.packing_s, products)) if cpu is not None else 0.0
     transforms = _per_s(peak.transforms)
     if rest > 0 and kernel.opcode == "fft" and transforms:
         units["Fourier transforms"] = rest / transforms
@@ -183,12 +198,15 @@ def _computed(
         units["comparisons"] = _comparisons(kernel) / comparisons.per_s
     elif rest > 0:
         units["vector unit"] = rest / (_per_s(peak.vector) or max(peak.flops_per_s.values()))
+    if cpu is not None and (chained_s := cpu.chained_s(kernel)):
+        units["chained operations"] = chained_s
     doubts = [*missing(whole)]
-    if not isinstance(functions, Unavailable) and functions and (rate := _per_s(peak.transcendental)):
-        units["transcendental unit"] = float(functions) / rate
-    if len(known) < len(counted) or any(a.doubt for a, _ in known):
+    roots = cpu.square_roots(kernel) if cpu is not None else 0.0
+    if not isinstance(functions, Unavailable) and functions + roots and (rate := _per_s(peak.transcendental)):
+        units["transcendental unit"] = (float(functions) + roots) / rate
+    if len(known) < len(counted) or any(a.doubt for _, a, _ in known):
         doubts.append(Missing(kernel.name, "kernel of partly known precision", "partly counted"))
-    names = " + ".join(dict.fromkeys(str(a) for a, _ in known))
+    names = " + ".join(dict.fromkeys(str(a) for _, a, _ in known))
     return _with_doubts(max((units.get(unit, 0.0) for unit in _COMPUTING), default=0.0), doubts), names
 
 
@@ -218,19 +236,8 @@ def _comparisons(sort: Instruction) -> float:
     return sum(math.prod(a.dimensions) * math.log2(max(2, a.dimensions[dimension])) for a in arrays)
 
 
-def is_strided(move: Instruction) -> bool:
-    """Reports whether a `copy` or `transpose` changes the dimension that is innermost in memory."""
-    source = move.operands[0].shape
-    if source.layout is None or move.shape.layout is None:
-        return False
-    order = [*move.proto.dimensions] if move.opcode == "transpose" else range(len(source.dimensions))
-    before = next((d for d in source.layout.minor_to_major if source.dimensions[d] > 1), None)
-    after = next((order[d] for d in move.shape.layout.minor_to_major if move.shape.dimensions[d] > 1), None)
-    return before != after
-
-
 def _moved(
-    kernel: Instruction, cost: InstructionCost, peak: Peak, units: dict[Unit, float], strided_bytes: float
+    kernel: Instruction, cost: InstructionCost, peak: Peak, cpu: CpuWork | None, units: dict[Unit, float]
 ) -> float | Unavailable:
     """Returns the longest time in a memory. Adds the times to `units`.
 
@@ -238,8 +245,8 @@ def _moved(
       kernel: the kernel.
       cost: its cost.
       peak: the chip's figures.
+      cpu: the additional work of a CPU.
       units: seconds on each unit.
-      strided_bytes: the part of the bytes that transposing copies read and write.
     """
     moved, everywhere = cost.main_memory_bytes, cost.bytes_accessed
     if cost.body is not None:
@@ -247,13 +254,14 @@ def _moved(
     if isinstance(moved, Unavailable):
         return moved
     cache = next((each for each in peak.caches if moved <= each.byte_size), None)
-    strided = min(float(moved), strided_bytes)
+    strided = cpu.strided_bytes(kernel) if cpu is not None else 0.0
+    plain, indexing_s = max(0.0, float(moved) - strided), cpu.indexing_s(kernel) if cpu is not None else 0.0
     if cache is not None:
         rate = cache.strided_bytes_per_s or cache.bytes_per_s
-        units["cache"] = (float(moved) - strided) / cache.bytes_per_s + strided / rate
+        units["cache"] = plain / cache.bytes_per_s + strided / rate + indexing_s
     else:
         rate = _per_s(peak.strided) or peak.memory_bytes_per_s
-        units["main memory"] = (float(moved) - strided) / peak.memory_bytes_per_s + strided / rate
+        units["main memory"] = plain / peak.memory_bytes_per_s + strided / rate + indexing_s
     bypasses_registers = kernel.opcode.endswith("-start")
     if not bypasses_registers and not isinstance(everywhere, Unavailable) and (rate := _per_s(peak.vmem)):
         units["VMEM"] = float(everywhere) / rate
@@ -278,6 +286,7 @@ def _source(unit: Unit, kernel: Instruction, peak: Peak) -> str:
     rates = {
         "transcendental unit": peak.transcendental,
         "Fourier transforms": peak.transforms,
+        "chained operations": peak.chained,
         "VMEM": peak.vmem,
         "vector unit": peak.vector,
         "PCIe": peak.host,

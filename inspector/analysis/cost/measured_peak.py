@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import math
+import mmap
 import os
 import platform
 import time
@@ -30,24 +31,30 @@ _SIDE = 256  # of a product of one core
 _CACHED = (256 * KIB, MIB, 4 * MIB, 16 * MIB)  # working sets of a core, in caches of usual sizes
 _MEMORY = 64 * MIB  # of a core, larger than most caches
 _IN_CACHE = 64 * KIB  # of a core, for arithmetic
+_RUN = 16  # values: the features of a narrow convolution
+_NEW = 16 * MIB  # of a core, from the system
 _POINTS = 1024  # of each Fourier transform
 _SORTED = 8192  # values, in a cache
 _CALLS = 16  # in a run, of operations that take microseconds
 _FEWEST = 3
 _RUNS_S = 0.15
-"""Least time of all runs of one of the rates. There are thirty, so a measurement takes about five seconds."""
+"""Least time of all runs of one of the rates. There are forty, so a measurement takes about six seconds."""
 
-_FORMAT = 6
+_FORMAT = 7
 _MAX_BYTES = 1 << 16
-_NAMES = ("f32", "memory", "transcendental", "transforms", "comparisons", "direct comparisons", "strided memory")
+_NAMES = (
+    "f32", "memory", "transcendental", "transforms", "comparisons", "direct comparisons", "strided memory", "chained",
+    "runs", "first writes",
+)  # fmt: skip
 
 
 def measured_peak(clock: Callable[[], float] | None = None, *, again: bool = False) -> Peak:
     """Returns the roofs of this machine's CPU, measured with NumPy.
 
-    The rates are matrix products of `f32`, transcendentals, Fourier transforms, comparisons of a sort, and plain and transposing
-    copies in caches and in the main memory. The first call takes about five seconds. The result is stored in the user's cache folder, for this processor and number
-    of usable cores, and returned by all later calls.
+    The rates are matrix products of `f32`, transcendentals, Fourier transforms, comparisons of a sort, chained additions,
+    plain and transposing copies in caches and in the main memory, copies of short runs, and first writes to new pages. The
+    first call takes about six seconds. The result is stored in the user's cache folder, for this processor and number of
+    usable cores, and returned by all later calls.
 
     The result is neither a vendor's figure nor measured with XLA's code.
 
@@ -108,6 +115,9 @@ def _peak(rates: Mapping[str, float], cores: int) -> Peak:
             rates["direct comparisons"], f"n log2 n comparisons of {_SORTED:,} integers, on one core; {source}"
         ),
         strided=Rate(rates["strided memory"], f"transposing copies; {source}"),
+        chained=Rate(rates["chained"], f"additions of a cumulative sum; {source}"),
+        runs=Rate(rates["runs"], f"copies of {_RUN} values each; {source}"),
+        first_writes=Rate(rates["first writes"], f"first writes to new pages; {source}"),
     )
 
 
@@ -138,6 +148,9 @@ def _measured(clock: Callable[[], float], cores: int) -> dict[str, float]:
         rates["comparisons"], rates["direct comparisons"] = (_comparisons(clock, kind) for kind in ("S4", "i4"))
         count = _IN_CACHE // 8  # complex values
         rates["transforms"] = rate(_transform, 2 * _IN_CACHE, 5 * count * math.log2(_POINTS), 1)
+        rates["chained"] = rate(_cumulative, 2 * _IN_CACHE, _IN_CACHE // 4, _CALLS)
+        rates["runs"] = rate(_copy_runs, 2 * _IN_CACHE, _IN_CACHE // 4 / (2 * _RUN), _CALLS)
+        rates["first writes"] = rate(_first_write, 8, _NEW, 1)
         rates["transcendental"] = rate(_exponential, 2 * _IN_CACHE, _IN_CACHE // 4, _CALLS)
     return rates
 
@@ -167,6 +180,21 @@ def _square(source: Any, result: Any) -> None:
 
 def _exponential(source: Any, result: Any) -> None:
     np.exp(source, out=result)
+
+
+def _cumulative(source: Any, result: Any) -> None:
+    np.cumsum(source, out=result)
+
+
+def _copy_runs(source: Any, result: Any) -> None:
+    """Copies every second run of values."""
+    np.copyto(result.reshape(-1, 2, _RUN)[:, 0], source.reshape(-1, 2, _RUN)[:, 0])
+
+
+def _first_write(_source: Any, _result: Any) -> None:
+    """Writes to pages that the system provides for it."""
+    with contextlib.closing(mmap.mmap(-1, _NEW)) as pages:
+        np.frombuffer(pages, np.uint8).fill(1)
 
 
 def _transform(source: Any, result: Any) -> None:

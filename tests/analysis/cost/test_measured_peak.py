@@ -62,6 +62,12 @@ def test_a_rate_is_work_over_the_time_of_the_fastest_run() -> None:
     assert peak.transcendental.per_s == 2 * 16 * 16 * 1024
     assert isinstance(peak.transforms, Rate)
     assert peak.transforms.per_s == 2 * 5 * 8192 * 10  # 8 transforms of 1,024 points on each core
+    assert isinstance(peak.chained, Rate)
+    assert isinstance(peak.runs, Rate)
+    assert isinstance(peak.first_writes, Rate)
+    assert peak.chained.per_s == 2 * 16 * 16 * 1024
+    assert peak.runs.per_s == 2 * 16 * 512  # every second run of 16 values
+    assert peak.first_writes.per_s == 2 * 16 * MIB
     assert peak.source == "measured on this machine with NumPy, on 2 cores"
     for name in ("memory_bytes", "vmem_bytes", "interconnect_bytes_per_s", "clock", "vmem"):
         assert isinstance(getattr(peak, name), Unavailable)
@@ -132,6 +138,9 @@ def test_this_machine_has_plausible_rates(monkeypatch: pytest.MonkeyPatch) -> No
     assert 1e8 < peak.memory_bytes_per_s < 1e14
     assert 1e7 < peak.transcendental.per_s < peak.flops_per_s["f32"]
     assert 1e6 < peak.comparisons.per_s < peak.direct_comparisons.per_s < 1e11
+    assert 1e7 < peak.chained.per_s < peak.flops_per_s["f32"]
+    assert 1e6 < peak.runs.per_s < 1e11
+    assert 1e7 < peak.first_writes.per_s < peak.memory_bytes_per_s
     assert 1e8 < peak.strided.per_s < peak.memory_bytes_per_s
     assert all(1e8 < cache.strided_bytes_per_s < cache.bytes_per_s for cache in peak.caches)
 
@@ -143,3 +152,9 @@ def test_a_strided_copy_is_a_transposition(size: int) -> None:
     assert np.array_equal(np.sort(result), source)
     stride = int(result[1] - result[0])
     assert source.size // stride in (stride, 2 * stride, stride // 2)
+
+
+def test_every_second_run_is_copied() -> None:
+    source, result = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    module._copy_runs(source, result)
+    assert result.tolist() == [*range(16), *[0] * 16, *range(32, 48), *[0] * 16]
