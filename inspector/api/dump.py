@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from inspector.api.dumped_module import DumpedModule
+from inspector.api.shown_values import ShownAsExplorer
 from inspector.compilation.dumps.folder import list_folder
 from inspector.errors import ParameterError, needs_jax
 from inspector.support.columns import TableColumn, TableDescription
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from inspector.api.dump_comparison import DumpComparison
     from inspector.api.exploration import Exploration
-    from inspector.widgets.explorer import Explorer
 
 
 DUMP_COLUMNS: TableDescription[DumpedModule] = TableDescription(
@@ -52,7 +52,7 @@ DUMP_COLUMNS: TableDescription[DumpedModule] = TableDescription(
 
 
 @dataclasses.dataclass(frozen=True)
-class Dump:
+class Dump(ShownAsExplorer):
     """A folder that XLA wrote with `xla_dump_to`. `inspector.load` returns one. Files are read when they are used.
 
     Attributes:
@@ -127,21 +127,14 @@ class Dump:
             raise ParameterError(f"compare() takes a Dump, as inspector.load(folder) returns, got {short(other)}.")
         return compare_dumps(self.path, self.modules, other.path, other.modules)
 
+    @property
     @needs_jax("An Explorer of a dump")
-    def explorer(self, height_px: int | None = None) -> Explorer:
-        """Returns an Explorer of the largest module; `dump["name"].explorer()` returns one of another module.
-
-        Args:
-          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
+    def exploration(self) -> Exploration:
+        """The largest module as an `Exploration`; `dump["name"].exploration` is that of another module.
 
         Raises:
           ModuleError: the dump has no HLO of it that can be read.
         """
-        return self.largest.explorer(height_px)
-
-    @property
-    def exploration(self) -> Exploration:
-        """The largest module as an `Exploration`, which can be saved to a file."""
         return self.largest.exploration
 
     def _ipython_display_(self, **kwargs: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector import platforms
 from inspector.api.opened_program import OpenedProgram
+from inspector.api.shown_values import ShownAsExplorer
 from inspector.compilation.dumps.contents import assembly_of, form_of, is_cut_off, missing_of, passes_of
 from inspector.compilation.dumps.debug_options import DumpedFlags, read_debug_options
 from inspector.compilation.dumps.folder import DumpFolder
@@ -25,7 +26,6 @@ from inspector.support.units import counted, format_bytes, format_list
 
 if TYPE_CHECKING:
     from inspector.api.exploration import Exploration
-    from inspector.widgets.explorer import Explorer
 
 _MLIR = "module.mlir"
 _LIVE_RANGE = "-live-range.txt"
@@ -35,7 +35,7 @@ _NO_FLAGS = Unavailable("the dump has no file *.debug_options")
 
 
 @dataclasses.dataclass(frozen=True)
-class DumpedModule:
+class DumpedModule(ShownAsExplorer):
     """A module of a folder that XLA wrote with `xla_dump_to`. `Dump.modules` has them.
 
     Attributes:
@@ -172,19 +172,8 @@ class DumpedModule:
         except ModuleError as e:
             return Unavailable(str(e))
 
-    @needs_jax("An Explorer of a dump")
-    def explorer(self, height_px: int | None = None) -> Explorer:
-        """Returns an Explorer of the module, with the panes that need no compiling.
-
-        Args:
-          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
-
-        Raises:
-          ModuleError: the dump has no HLO of it that can be read.
-        """
-        return self.exploration.explorer(height_px)
-
     @property
+    @needs_jax("An Explorer of a dump")
     def exploration(self) -> Exploration:
         """The module as an `Exploration`, which can be saved to a file.
 
@@ -266,11 +255,9 @@ class DumpedModule:
         from IPython.display import HTML, display
 
         try:
-            explorer = self.explorer()
+            super()._ipython_display_(**kwargs)
         except ModuleError:
             display(HTML(self._repr_html_()), **kwargs)  # type: ignore[no-untyped-call]
-            return
-        explorer._ipython_display_(**kwargs)
 
     def __repr__(self) -> str:
         where = f" on {self.platform}" if self.platform else ""

@@ -89,12 +89,13 @@ def explore(
 
         from inspector.api.jax_warnings import noted_warnings
         from inspector.api.live_work import LiveWork
-        from inspector.api.opened_file import is_module_source, opened_without_compile
+        from inspector.api.opened_file import is_module_source, opened_without_compile, path_of
         from inspector.api.suitable_targets import platform_of, suitable_target
         from inspector.compilation.target import Target
         from inspector.compilation.tuning import AS_IT_IS, Tuning
         from inspector.errors import ModuleError
         from inspector.lowering.keywords import function_keywords
+        from inspector.lowering.module_files import read_module
         from inspector.widgets.explorer import Explorer
         from inspector.widgets.lifetime import left_state
         from inspector.widgets.variants import variants_of
@@ -108,6 +109,9 @@ def explore(
         for each in targets:
             _warm(each)
         tuning = Tuning.of(compiler_params, interpret=interpret, chip=Target.parse(target).chip)
+        path = path_of(fun) if is_module_source(fun) else ""
+        if is_module_source(fun):
+            fun = read_module(fun)  # once, because the file may be a pipe or change
         work = LiveWork(fun, args, named, static_argnums, static_argnames, donate_argnums)
         work = dataclasses.replace(work, choice=file_choice)
         lowered = None
@@ -121,7 +125,9 @@ def explore(
                 raise
         if lowered is None or (is_module_source(fun) and _is_only_shown(lowered)):
             reason = None if lowered is None else lowered.program.no_stablehlo
-            explorer = _explored(opened_without_compile(fun, target, file_choice, reason), options, wanted, height_px)
+            explorer = _explored(
+                opened_without_compile(fun, target, file_choice, reason, path), options, wanted, height_px
+            )
             explorer._frame = waiting  # noqa: SLF001 - users have no use for it
             explorer.resume(left_state())
             return explorer

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspector.api.opened_program import OpenedProgram
+from inspector.api.shown_values import ShownAsExplorer, ShownAsTable
 from inspector.compilation.target import Target
 from inspector.errors import ModuleError, ParameterError, Unavailable, needs_jax
 from inspector.reports.recorded_exploration import RecordedExploration
@@ -17,13 +18,12 @@ from inspector.support.units import counted
 if TYPE_CHECKING:
     from inspector.api.exploration import Exploration
     from inspector.lowering.module_files import Choice, ModuleText
-    from inspector.widgets.explorer import Explorer
 
 _MOST_SHOWN = 12  # modules in an Explorer: XLA reads each in its own process
 _NAMES_SHOWN = 50
 
 
-class OpenedFile(Sequence[OpenedProgram | Lowered]):
+class OpenedFile(ShownAsTable, ShownAsExplorer, Sequence[OpenedProgram | Lowered]):
     """A file with several modules. `inspector.load` returns one. Each module is read on first use.
 
     Attributes:
@@ -81,15 +81,6 @@ class OpenedFile(Sequence[OpenedProgram | Lowered]):
         variants = tuple(program.variant(label) for label, program in programs)
         return Exploration.of(RecordedExploration.now(programs[0][1].lowered, variants))
 
-    @needs_jax("An Explorer")
-    def explorer(self, height_px: int | None = None) -> Explorer:
-        """Returns an Explorer with the modules as variants.
-
-        Args:
-          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
-        """
-        return self.exploration.explorer(height_px)
-
     def _labeled(self) -> Iterator[tuple[str, OpenedProgram | Lowered]]:
         for n, name in enumerate(self.names[:_MOST_SHOWN]):
             label = name if name and self.names.count(name) == 1 else f"{n + 1} {name}".strip()
@@ -105,12 +96,6 @@ class OpenedFile(Sequence[OpenedProgram | Lowered]):
             return lower(module.data, target=self._target, **chosen)  # type: ignore[arg-type]
         several = {} if len(self) == 1 else {"no_stablehlo": _several(module.name)}
         return OpenedProgram.of(module.data, target=self._target, source=self.source, **several)  # type: ignore[arg-type]
-
-    def _ipython_display_(self, **kwargs: Any) -> None:
-        """Shows the table of modules in a cell; called by IPython."""
-        from IPython.display import HTML, display
-
-        display(HTML(self._repr_html_()), **kwargs)  # type: ignore[no-untyped-call]
 
     def __repr__(self) -> str:
         name = os.path.basename(self.source) or "text"  # noqa: PTH119 - a text, not a file
@@ -128,6 +113,7 @@ def open_file(
     module: str | int | None = None,
     function: str | None = None,
     refine: Mapping[str, Sequence[int]] | None = None,
+    path: str = "",
 ) -> OpenedFile:
     """Opens the modules of a file; arguments and errors as for `inspector.load`.
 
@@ -137,17 +123,22 @@ def open_file(
       module: name or number of one module; None for all.
       function: name of the function of a StableHLO module.
       refine: shapes of the arguments of a StableHLO module with dynamic shapes.
+      path: the path of the file, if `source` is its content.
     """
     from inspector.lowering.module_files import Choice, chosen_module, modules_in, read_module
 
     contents = read_module(source)
     choice = Choice.taken_from({"module": module, "function": function, "refine": refine})
     modules = modules_in(contents) if module is None else (chosen_module(contents, choice),)
-    return OpenedFile(modules, _path_of(source), target, choice)
+    return OpenedFile(modules, path or path_of(source), target, choice)
 
 
 def opened_without_compile(
-    source: Any, target: str | Target, choice: Mapping[str, Any], no_stablehlo: Unavailable | None = None
+    source: Any,
+    target: str | Target,
+    choice: Mapping[str, Any],
+    no_stablehlo: Unavailable | None = None,
+    path: str = "",
 ) -> Exploration:
     """Returns a file as an exploration that shows it without compiling.
 
@@ -156,12 +147,13 @@ def opened_without_compile(
       target: the target, whose compiler may have written the HLO.
       choice: the `module` and `function` of the file.
       no_stablehlo: the reason why it cannot be compiled; None for optimized HLO.
+      path: the path of the file, if `source` is its content.
 
     Raises:
       ModuleError: the file cannot be read, or contains several StableHLO modules.
     """
     wanted = None if Target.parse(target) == Target("attached") else target
-    opened = open_file(source, target=wanted, **choice)
+    opened = open_file(source, target=wanted, path=path, **choice)
     if len(opened) > 1:
         return opened.exploration
     program = opened[0] if no_stablehlo is None else opened[0].with_reason(no_stablehlo)
@@ -174,7 +166,8 @@ def is_module_source(source: Any) -> bool:
     return isinstance(source, (str, bytes, bytearray, os.PathLike))
 
 
-def _path_of(source: Any) -> str:
+def path_of(source: Any) -> str:
+    """Returns the path of a file; "" for the text or bytes of a module."""
     is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source)
     return os.fspath(source) if is_path else ""
 

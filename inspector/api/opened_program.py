@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from google.protobuf.message import DecodeError
 
@@ -16,8 +16,10 @@ from inspector.analysis.cost.roofline import Roofline, roofline, schedule
 from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.instructions import instructions
+from inspector.analysis.memory.scheduled_values import scheduled_timeline
 from inspector.analysis.memory.timeline import Timeline, timeline
 from inspector.analysis.sharding.program_shardings import Shardings
+from inspector.api.shown_values import ShownAsExplorer
 from inspector.compilation.caches import readings
 from inspector.compilation.compiled import OPENED
 from inspector.compilation.memory import Memory
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from inspector.analysis.profile.profile import Profile
     from inspector.api.exploration import Exploration
     from inspector.hlo.devices.mesh import Mesh
-    from inspector.widgets.explorer import Explorer
 
 _COMPILE = "compile the function with inspector.lower(f, x).compile()"
 _NO_CODE = Unavailable("a file with HLO contains no machine code", _COMPILE)
@@ -64,7 +65,7 @@ _NO_STABLEHLO = Unavailable(
 
 
 @dataclasses.dataclass(frozen=True)
-class OpenedProgram:
+class OpenedProgram(ShownAsExplorer):
     """HLO from a file, opened without compiling it. `inspector.load` returns one; `of` makes one.
 
     An optimized module is shown as the optimized HLO of its compile: it is neither partitioned nor optimized again. All
@@ -250,10 +251,16 @@ class OpenedProgram:
         return schedule(self.module(), costs, roofs, self.collectives(), computation, parsed)
 
     def timeline(self) -> Timeline | Unavailable:
-        """Returns the contents of each memory over time, if there is a buffer assignment with heap traces."""
-        if not self._assignment:
-            return self._reason("assignment", _NO_ASSIGNMENT)
-        return timeline(self.hlo_proto, self.platform, peak_of(self.target, self.device_kinds))
+        """Returns the contents of each memory over time, from the buffer assignment, or else from the schedule.
+
+        Without a buffer assignment it is an estimate (`Timeline.is_estimated`); without a schedule it is Unavailable.
+        """
+        peak = peak_of(self.target, self.device_kinds)
+        if self._assignment:
+            return timeline(self.hlo_proto, self.platform, peak)
+        if self.module().columns.module.HasField("schedule"):
+            return scheduled_timeline(self.module(), self.platform, peak)
+        return self._reason("assignment", _NO_ASSIGNMENT)
 
     def graph(
         self, mode: Literal["auto", "whole", "scopes", "around"] = "auto", selection: str | None = None
@@ -303,15 +310,6 @@ class OpenedProgram:
             else self._reason("assignment", _NO_ASSIGNMENT),
         )
 
-    @needs_jax("An Explorer")
-    def explorer(self, height_px: int | None = None) -> Explorer:
-        """Returns an Explorer of the program, with the panes that need no compiling.
-
-        Args:
-          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
-        """
-        return self.exploration.explorer(height_px)
-
     @property
     def exploration(self) -> Exploration:
         """The program as an `Exploration`, which can be saved to a file."""
@@ -337,10 +335,6 @@ class OpenedProgram:
     def with_reason(self, no_stablehlo: Unavailable) -> OpenedProgram:
         """Returns the same program with another reason why it cannot be compiled."""
         return dataclasses.replace(self, _no_stablehlo=no_stablehlo)
-
-    def _ipython_display_(self, **kwargs: Any) -> None:
-        """Shows the Explorer in a cell; called by IPython."""
-        self.explorer()._ipython_display_(**kwargs)
 
     @functools.cached_property
     @needs_jax("The text of HLO")

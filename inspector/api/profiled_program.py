@@ -13,6 +13,7 @@ from inspector.analysis.profile.device_events import DeviceEvents
 from inspector.analysis.profile.joining import join
 from inspector.analysis.profile.profile import Profile
 from inspector.api.opened_program import OpenedProgram
+from inspector.api.shown_values import ShownAsExplorer
 from inspector.compilation.caches import readings
 from inspector.compilation.memory import Memory
 from inspector.compilation.target import Target
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from inspector.api.exploration import Exploration
-    from inspector.widgets.explorer import Explorer
 
 _NO_CODE = Unavailable(
     "a profile contains no machine code", "compile the function with inspector.lower(f, x).compile()"
@@ -41,7 +41,7 @@ _NO_STABLEHLO = Unavailable("a profile contains only its optimized HLO", "pass t
 
 
 @dataclasses.dataclass(frozen=True)
-class ProfiledProgram:
+class ProfiledProgram(ShownAsExplorer):
     """A program in a profile. `RecordedProfile.programs` has them.
 
     Analyses of the optimized HLO work without the devices and without compiling: `instructions`, `collectives`, `roofline`,
@@ -114,15 +114,6 @@ class ProfiledProgram:
     def compiled(self) -> Compiled:
         """The program as a `Compiled`, for `graph`, `diff`, `schedule` and comparisons. It has no machine code."""
         return self.opened.compiled
-
-    @needs_jax("An Explorer of a profile")
-    def explorer(self, height_px: int | None = None) -> Explorer:
-        """Returns an Explorer of the program, with the panes that need no compiling.
-
-        Args:
-          height_px: initial height in CSS pixels; None for 85 % of the window, at most 900.
-        """
-        return self.exploration.explorer(height_px)
 
     @property
     @needs_jax("An Explorer of a profile")

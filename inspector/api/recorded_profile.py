@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from inspector.analysis.profile.device_kinds import device_kind, platform_of
 from inspector.analysis.profile.joining import join, rest
 from inspector.analysis.profile.rows import OTHER_WORK, ProfileRow
 from inspector.api.profiled_program import ProfiledProgram
+from inspector.api.shown_values import ShownAsTable
 from inspector.errors import ModuleError, ParameterError, ProfileError
 from inspector.hlo.module import Module
 from inspector.profiles.programs import RecordedProgram, recorded_programs
@@ -69,7 +70,7 @@ PROGRAM_COLUMNS: TableDescription[ProgramRow] = TableDescription(
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordedProfile:
+class RecordedProfile(ShownAsTable):
     """A profile that `jax.profiler` wrote, on this machine or another one. `inspector.load` returns one.
 
     Attributes:
@@ -142,12 +143,6 @@ class RecordedProfile:
           id: the id of the program in the profile.
         """
         return PROGRAM_COLUMNS.data_frame(self.rows())
-
-    def _ipython_display_(self, **kwargs: Any) -> None:
-        """Shows the table of programs in a cell; called by IPython."""
-        from IPython.display import HTML, display
-
-        display(HTML(self._repr_html_()), **kwargs)  # type: ignore[no-untyped-call]
 
     def __repr__(self) -> str:
         where = f"{counted(len(self.devices), 'device')}" if self.devices else "no device"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 import traceback
 from typing import Any
@@ -83,7 +85,10 @@ def _in_shell_words(error: Exception) -> str:
     text = str(error)
     for python, shell in _SHELL_WORDS.items():
         text = text.replace(python, shell)
-    return text
+    return _CHOICE.sub(lambda match: f"--{match[1]} {shlex.quote(match[2] or match[3])}", text)
+
+
+_CHOICE = re.compile(r'\b(module|function)=(?:"([^"]*)"|(\w+))')
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

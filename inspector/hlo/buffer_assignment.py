@@ -122,7 +122,7 @@ class BufferAssignment:
         return cls(
             tuple(_allocation(a, defined) for a in assignment.buffer_allocations),
             tuple(tuple(_events(trace)) for trace in assignment.heap_simulator_traces),
-            tuple(_flattened(module)),
+            tuple(flattened(module)),
             module.origins(),
             dict(
                 zip(
@@ -164,7 +164,7 @@ def _events(trace: Any) -> Iterator[HeapEvent]:
         yield HeapEvent(kinds[event.kind], int(event.buffer_id), int(event.share_with_canonical_id))
 
 
-def _flattened(module: Module) -> Iterator[str]:
+def flattened(module: Module) -> Iterator[str]:
     """Yields instruction names in XLA's order for live ranges (`HloLiveRange::FlattenSchedule`)."""
 
     def visit(computation: Computation) -> Iterator[str]:

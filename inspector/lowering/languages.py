@@ -22,7 +22,10 @@ _HLO_INSTRUCTION = re.compile(
     r"^\s*(ROOT\s+)?%?[\w.-]+\s*=\s*(\(.*\)|\w+\[[\d,<=?]*\](\{.*?\})?)\s+[\w-]+\(", re.MULTILINE
 )
 _HLO_NAME = re.compile(r"\s*%[\w.-]+\s*(\(|=\s*\w+\[)")
-_MLIR = re.compile(r'\bmodule\b|\bfunc\.func\b|\bstablehlo\.|\bmhlo\.|^\s*[#!][\w.]+\s*=|"\w+\.\w+"\(', re.MULTILINE)
+_MLIR = re.compile(
+    r'\bmodule\b|^\s*\w+\.func\b|\bstablehlo\.|\bmhlo\.|^\s*[#!][\w.]+\s*=|"\w+\.\w+"\(|^\s*%\w+(:\d+)?\s*=\s*[a-z]\w*\.[a-z]',
+    re.MULTILINE,
+)
 
 
 def likely_language(module: bytes | str) -> Language | None:

@@ -123,7 +123,7 @@ def modules_in(contents: bytes | str) -> tuple[ModuleText, ...]:
       ParameterError: the text can only be the path of a file that does not exist.
     """
     if isinstance(contents, str) and is_text_proto(contents):
-        contents = from_text_proto(contents)
+        return tuple(ModuleText("", from_text_proto(_SEPARATOR.sub("", part)), "HLO") for part in _parts(contents))
     if isinstance(contents, bytes):
         language = likely_language(contents)
         if language == "HLO":

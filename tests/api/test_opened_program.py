@@ -16,6 +16,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.errors import ModuleError, ParameterError, Unavailable
 from inspector.stages.compiled import Compiled
 from inspector.stages.lowered import Lowered
+from inspector.support import files
 
 SHAPES = (jax.ShapeDtypeStruct((64, 64), jnp.float32), jax.ShapeDtypeStruct((8, 64), jnp.float32))
 
@@ -190,3 +191,17 @@ def test_errors_of_files_do_not_misname_them(tmp_path: Path) -> None:
         inspector.load(tmp_path / "two.hlo", module="c")
     with pytest.raises(ModuleError, match=r"no profile. .*also not a dump that XLA writes with --xla_dump_to"):
         inspector.load(tmp_path)
+
+
+def test_explore_reads_a_file_once(monkeypatch: pytest.MonkeyPatch, compiled: Compiled, tmp_path: Path) -> None:
+    path = tmp_path / "step.hlo"
+    path.write_text(compiled.hlo)
+    reads: list[object] = []
+    read = files.read
+    monkeypatch.setattr(files, "read", lambda name, *rest: reads.append(name) or read(name, *rest))
+    explorer = inspector.explore(path)
+    try:
+        assert reads == [path]
+        assert "step.hlo" in explorer.baseline.compiled.warnings[0]
+    finally:
+        explorer.close()

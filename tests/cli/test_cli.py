@@ -706,7 +706,11 @@ def test_one_module_of_a_file_and_of_stdin(run: Run, tmp_path: Path) -> None:
     (tmp_path / "two.hlo").write_text(TWO_MODULES)
     form = ("--form", "hlo", "-t", "cpu")
     assert "exponential" in run("lower", "two.hlo", "--module", "second", *form).stdout
-    assert "1 first, 2 second" in run("lower", "two.hlo", *form, status=2).stderr
+    refused = run("lower", "two.hlo", *form, status=2)
+    assert "1 first, 2 second. Choose one: --module first." in refused.stderr
+    public = "func.func @{name}(%x: tensor<2xf32>) -> tensor<2xf32> {{ return %x : tensor<2xf32> }}\n"
+    (tmp_path / "two.mlir").write_text(public.format(name="one") + public.format(name="two"))
+    assert "Choose one: --function one." in run("lower", "two.mlir", status=2).stderr
     given = CliRunner().invoke(commands, ["lower", "-", "--module", "1", *form], input=TWO_MODULES)
     assert given.exit_code == 0
     assert "negate" in given.stdout

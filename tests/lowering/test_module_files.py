@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 from google.protobuf import text_format
+from jaxlib.mlir import ir
 
 import inspector
-from inspector.api.opened_file import OpenedFile
+from inspector._jax.modules import stablehlo
+from inspector.api.opened_file import OpenedFile, open_file
 from inspector.api.opened_program import OpenedProgram
 from inspector.errors import ModuleError, ParameterError
 from inspector.lowering import module_files
@@ -250,3 +252,56 @@ def test_a_module_in_quotes_is_part_of_another() -> None:
     text = recovery + "\nENTRY e {\n  ROOT c = s32[] constant(1)\n}\n"
     assert [module.name for module in modules_in(text)] == ["outer"]
     assert [module.name for module in modules_in(f"{text}HloModule second\n")] == ["outer", "second"]
+
+
+TEXT_PROTO = """name: "{name}"
+entry_computation_name: "main"
+computations {{
+  name: "main"
+  instructions {{ name: "a" opcode: "parameter" shape {{ element_type: F32 }} id: 1 }}
+  program_shape {{ parameters {{ element_type: F32 }} result {{ element_type: F32 }} parameter_names: "a" }}
+  id: 3
+  root_id: 1
+}}
+host_program_shape {{ parameters {{ element_type: F32 }} result {{ element_type: F32 }} parameter_names: "a" }}
+id: 3
+entry_computation_id: 3
+"""
+
+
+def test_text_protos_of_modules_open_and_one_file_can_have_several() -> None:
+    """As in the tests of XLA."""
+    first, second = (TEXT_PROTO.format(name=name) for name in ("first", "second"))
+    assert open_file(f"# a comment\n{first}")[0].name == "first"
+    both = open_file(f"{first}\n// -----\n# a comment\n{second}")
+    assert [program.name for program in both] == ["first", "second"]
+    assert inspector.lower(f"{first}\n// -----\n{second}", module=2).program.name == "second"
+    with pytest.raises(ModuleError, match=r"HloModuleProto in protobuf's text format: 2:"):
+        open_file('name: "m"\nnonsense: 3\n')
+
+
+@pytest.mark.parametrize("form", ["text", "bytecode"])
+def test_versioned_stablehlo_opens_in_every_form(form: str) -> None:
+    """Tools of StableHLO print VHLO, the dialect of portable artifacts, as text and as plain bytecode."""
+    module = stablehlo.to_bytecode(
+        stablehlo.parse_stablehlo(
+            "module @m { func.func public @one(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }\n"
+            "func.func public @two(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> } }"
+        )
+    )
+    with stablehlo._context() as context:
+        versioned = ir.Module.parse(stablehlo.portable(module), context)
+    text = str(versioned)
+    assert "vhlo.func_v1" in text
+    source = text if form == "text" else stablehlo.to_bytecode(versioned)
+    with pytest.raises(ModuleError, match='function="one"'):
+        inspector.lower(source, platform="cpu")
+    assert inspector.lower(source, platform="cpu", function="two").inputs[0].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "text", ["llvm.func @f(!llvm.ptr)\n", "%c1 = llvm.mlir.constant(1 : i32) : i32\n%m = llvm.alloca %c1\n"]
+)
+def test_mlir_of_other_dialects_is_not_called_hlo(text: str) -> None:
+    with pytest.raises(ModuleError, match=r"The StableHLO module|Cannot read the StableHLO module"):
+        inspector.lower(text)

@@ -15,7 +15,8 @@ _HOMES = {
     "bufferization": "MLIR", "quant": "MLIR", "ml_program": "MLIR", "shard": "MLIR", "mesh": "MLIR", "spirv": "MLIR", "async": "MLIR",
     "omp": "MLIR", "transform": "MLIR", "sparse_tensor": "MLIR", "tpu": "JAX's Pallas kernels for TPUs",
     "mosaic_gpu": "JAX's Pallas kernels for GPUs", "ifrt": "XLA's IFRT", "vifrt": "XLA's IFRT", "perfexpr": "Enzyme-JAX",
-    "tessera": "Enzyme-JAX", "distributed": "Enzyme-JAX", "kernel": "Enzyme-JAX",
+    "tessera": "Enzyme-JAX", "distributed": "Enzyme-JAX", "kernel": "Enzyme-JAX", "comm": "Enzyme-JAX", "impulse": "Enzyme-JAX",
+    "enzymexla_tt_ext": "Enzyme-JAX", "dlti": "MLIR", "test": "MLIR's tests", "llvm": "MLIR",
 }  # fmt: skip
 _NAMED = re.compile(
     r"Dialect `([\w.]+)'|[!#]\"([\w.]+)\"<|[!#]([\w]+)[.<]\S* (?:type|attribute) created with unregistered"

@@ -1,4 +1,4 @@
-"""HLO modules: reads and prints them, and converts between HLO and StableHLO.
+"""HLO modules: reads and prints them, and converts StableHLO to HLO.
 
 Imports jaxlib but not JAX, because `reader_process.py` must start quickly. Modules from outside are first read by
 `isolated_reading.py`.
@@ -16,7 +16,7 @@ from jaxlib import _hlo, _jax  # type: ignore[attr-defined]
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
-from inspector.errors import OPTIMIZED, ModuleError
+from inspector.errors import ModuleError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,35 +61,6 @@ def read_hlo(module: bytes | str) -> ReadHlo:
         raise ModuleError(f"Cannot read the HLO module: {e}\n{stablehlo.EXPECTED['HLO']}") from e
 
 
-def hlo_to_stablehlo(hlo: ReadHlo) -> bytes:
-    """Converts an HLO module to MLIR bytecode.
-
-    Only for `reader_process.py`: the conversion can abort the process.
-
-    Raises:
-      ModuleError: XLA cannot convert it; with XLA's message, or with the operation that StableHLO lacks.
-    """
-    header, proto = hlo.source.header, hlo.source.proto
-    if _CRASHES in hlo.text:
-        raise ModuleError(
-            f"The HLO module has a dot with algorithm={_CRASHES}, which crashes the conversion to StableHLO."
-            " Use another algorithm, or pass the Python function itself."
-        )
-    try:
-        converted = _jax.mlir.hlo_to_stablehlo(proto)
-        parsed = stablehlo.parse_stablehlo(converted)
-        if _ALGORITHM.encode() in converted:
-            _generalize_dots(parsed)
-        if stablehlo.SHARDY_PREFIX.encode() in converted and stablehlo.carries_shardy(parsed):
-            _drop_result_shardings(parsed)
-    except Exception as e:
-        remedy = f" {OPTIMIZED}" if "is_scheduled=true" in header else ""
-        raise ModuleError(
-            f"The HLO module cannot be converted to StableHLO, which inspector needs for compiling: {_reason(e, hlo.text)}{remedy}"
-        ) from e
-    return stablehlo.to_bytecode(parsed)
-
-
 def hlo_to_proto(text: str) -> bytes:
     """Converts HLO text, optimized or not, to a serialized HloModuleProto.
 
@@ -127,77 +98,6 @@ _PLACE = re.compile(r"was parsing (\d+):(\d+)")
 def _place(error: Exception) -> tuple[int, int]:
     match = _PLACE.search(str(error))
     return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-_CRASHES = "dot_bf16_bf16_f32_x9"
-_UNKNOWN_OPERATION = re.compile(r'error: "([^"]*)": unregistered operation .mhlo\.unknown')
-
-
-def _reason(error: Exception, hlo: str) -> str:
-    """Returns MLIR's message without the advice for StableHLO files, or the instruction that StableHLO lacks."""
-    text = (
-        str(error)
-        .removesuffix(f"\n{stablehlo.EXPECTED['StableHLO']}")
-        .removeprefix("Cannot read the StableHLO module: ")
-    )
-    unknown = _UNKNOWN_OPERATION.search(text)
-    if unknown is None:
-        return text.removeprefix("Unable to parse module assembly:\n")
-    name = unknown[1]
-    line = re.search(rf"%{re.escape(name)} = .*? ([a-z][a-z0-9-]*)\(", hlo)
-    return f"StableHLO has no operation for the instruction {name}{f' ({line[1]})' if line else ''}."
-
-
-_ALGORITHM = "algorithm"
-
-
-def _generalize_dots(module: ir.Module) -> None:
-    """Replaces each `stablehlo.dot` that has an algorithm by a `stablehlo.dot_general`, which supports one.
-
-    XLA's conversion puts the algorithm of a matrix product on an operation that ignores it.
-    """
-    dots: list[Any] = []
-
-    def visit(operation: Any) -> Any:
-        if operation.name == "stablehlo.dot" and _ALGORITHM in operation.attributes:
-            dots.append(operation)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    with module.context:
-        for dot in dots:
-            contracted = ir.RankedTensorType(dot.operands[0].type).rank - 1
-            attributes = {attribute.name: attribute.attr for attribute in stablehlo.named_attributes(dot.attributes)}
-            attributes["dot_dimension_numbers"] = ir.Attribute.parse(
-                f"#stablehlo.dot<lhs_contracting_dimensions = [{contracted}], rhs_contracting_dimensions = [0]>"
-            )
-            general = ir.Operation.create(
-                "stablehlo.dot_general",
-                results=[result.type for result in dot.results],
-                operands=list(dot.operands),
-                attributes=attributes,
-                loc=dot.location,
-                ip=ir.InsertionPoint(dot),
-            )
-            dot.results[0].replace_all_uses_with(general.results[0])
-            dot.erase()
-
-
-def _drop_result_shardings(module: ir.Module) -> None:
-    """Removes the GSPMD shardings of function results from a module that Shardy partitions.
-
-    XLA's conversion copies them from the operations that return the results, without the Shardy shardings of those
-    operations. XLA partitions a module with GSPMD if a result has one without the other.
-    """
-    with module.context:
-        for operation in module.body.operations:
-            function = operation.operation
-            if function.name != "func.func" or not (known := stablehlo.argument_attributes(function, "res_attrs")):
-                continue
-            for each in known:
-                if stablehlo.FRONTEND_ATTRIBUTES not in each:
-                    each.pop(stablehlo.SHARDING, None)
-            function.attributes["res_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in known])
 
 
 def to_computation(module: bytes, *, tuple_args: bool, return_tuple: bool) -> Any:

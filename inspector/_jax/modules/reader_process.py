@@ -87,12 +87,12 @@ def _answered(
 
 
 def _read(module: bytes | str, language: Language, size: int, entry: str = "") -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import entry_functions, hlo, module_contents, stablehlo
+    from inspector._jax.modules import entry_functions, hlo, hlo_conversion, module_contents, stablehlo
 
     source, hlo_source = module, hlo.SourceHlo("", b"")
     if language == "HLO":
         opened = hlo.read_hlo(module)
-        source, hlo_source = hlo.hlo_to_stablehlo(opened), opened.source
+        source, hlo_source = hlo_conversion.hlo_to_stablehlo(opened), opened.source
     given = stablehlo.parse_stablehlo(source)
     if language == "StableHLO":
         given = entry_functions.chosen(given, entry_functions.Entry(**json.loads(entry or "{}")))

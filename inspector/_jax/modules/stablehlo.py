@@ -28,6 +28,8 @@ EXPECTED = {
 _ELEMENTS_SHOWN = 32
 # The producer name of a portable artifact, after the magic number of MLIR bytecode.
 _PORTABLE = b"StableHLO_v"
+# The dialect of portable artifacts, which tools of StableHLO also print as text.
+_VERSIONED = "vhlo."
 
 # NumPy (and ml_dtypes) names by MLIR element type.
 NUMPY_DTYPES = {
@@ -84,7 +86,10 @@ def parse_stablehlo(module: bytes | str) -> ir.Module:
         with _context() as context:
             if isinstance(module, bytes) and _PORTABLE in module[:64]:
                 return _stablehlo.deserialize_portable_artifact(context, module)
-            return ir.Module.parse(module)
+            parsed = ir.Module.parse(module)
+            if any(op.operation.name.startswith(_VERSIONED) for op in parsed.body.operations):
+                return _stablehlo.deserialize_portable_artifact(context, to_bytecode(parsed))
+            return parsed
     except Exception as e:
         foreign = foreign_dialects.explanation(module, str(e))
         raise ModuleError(

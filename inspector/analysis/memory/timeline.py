@@ -43,6 +43,8 @@ class Timeline:
       curves: for each memory space the bytes of live temporaries, as pairs of a position in the schedule and the maximum
         from there until the next pair's position.
       origins: origins of the instructions, by name.
+      is_estimated: whether it follows from the schedule alone, without a buffer assignment: sizes of values instead of
+        allocations, and a peak that does not include gaps and further reuse of buffers.
     """
 
     lives: tuple[Life, ...]
@@ -50,6 +52,7 @@ class Timeline:
     schedule: tuple[str, ...]
     curves: Mapping[str, Curve]
     origins: Mapping[str, Origin]
+    is_estimated: bool = False
 
     def alive(self, space: str, position: int | None = None) -> tuple[Life, ...]:
         """Returns the buffers that are live in a memory space at a position of the schedule, the largest first.
@@ -109,7 +112,8 @@ class Timeline:
 
     def __repr__(self) -> str:
         spaces = ", ".join(f"{name} {format_bytes(space.allocated_bytes)}" for name, space in self.spaces.items())
-        return with_hint(f"<Timeline of {len(self.lives)} buffers: {spaces}>", ".table(), .plot()")
+        source = ", estimated from the schedule" if self.is_estimated else ""
+        return with_hint(f"<Timeline of {len(self.lives)} buffers{source}: {spaces}>", ".table(), .plot()")
 
     def _repr_html_(self) -> str:
         return described(repr(self), table=self.table())
@@ -154,7 +158,7 @@ def timeline(hlo_proto: bytes, platform: str, peak: Peak | Unavailable = _NO_PEA
     return Timeline(
         tuple(lives),
         {
-            name: _space(assignment, number, lives, curves.get(name, ()), _capacity(name, peak))
+            name: _space(assignment, number, lives, curves.get(name, ()), capacity(name, peak))
             for name, number in numbers.items()
         },
         assignment.schedule,
@@ -296,7 +300,8 @@ def _space(
     )
 
 
-def _capacity(name: str, peak: Peak | Unavailable) -> int | Unavailable:
+def capacity(name: str, peak: Peak | Unavailable) -> int | Unavailable:
+    """Returns the capacity of a memory space."""
     known = {} if isinstance(peak, Unavailable) else {"HBM": peak.memory_bytes, "VMEM": peak.vmem_bytes}
     return known.get(name, NO_CAPACITY)
 

@@ -1,0 +1,246 @@
+"""Live ranges of the values of a scheduled module without a buffer assignment.
+
+The schedule determines when each value is created and when it is last used. Values that XLA keeps in one buffer in any
+case, such as those that a loop carries, are one value here. XLA can also reuse the buffer of an operand that is not used
+again, which is not known without the assignment. So the peak is an estimate.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from inspector.analysis.memory.live_ranges import Curve, Life, Space
+from inspector.analysis.memory.timeline import Timeline, capacity
+from inspector.compilation.memory import space_name
+from inspector.errors import Unavailable
+from inspector.hlo.buffer_assignment import flattened
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.shape import Shape
+from inspector.platforms import Peak
+
+Index = tuple[int, ...]
+Value = tuple[int, Index]  # row of an instruction, and index of a leaf
+
+
+def scheduled_timeline(module: Module, platform: str, peak: Peak | Unavailable) -> Timeline:
+    """Returns the live ranges of the values of a scheduled module.
+
+    Args:
+      module: a module with a schedule.
+      platform: "cpu", "gpu" or "tpu", for the names of memory spaces.
+      peak: the chip's figures, for the capacities.
+    """
+    order = [module.instruction(name) for name in flattened(module)]
+    buffers = _Buffers(module, order)
+    lives = tuple(buffers.lives(platform))
+    names = sorted({life.space for life in lives}, key=lambda name: name != space_name(platform, 0))
+    curves = {name: _curve(lives, name, len(order)) for name in names}
+    schedule = tuple(instruction.name for instruction in order)
+    spaces = {
+        name: _space([life for life in lives if life.space == name], curves[name], schedule, capacity(name, peak))
+        for name in names
+    }
+    return Timeline(lives, spaces, schedule, curves, module.origins(), is_estimated=True)
+
+
+@dataclasses.dataclass(slots=True)
+class _Buffer:
+    """Values that share a buffer."""
+
+    start: int
+    end: int
+    first: Value
+    byte_size: int = 0
+    space: int = 0
+    parameter: int | None = None
+    is_output: bool = False
+    is_constant: bool = False
+
+    @property
+    def kind(self) -> str:
+        if self.parameter is not None:
+            return "donated" if self.is_output else "argument"
+        if self.is_output:
+            return "output"
+        return "constant" if self.is_constant else "temporary"
+
+
+class _Buffers:
+    """The buffers of all values in execution order."""
+
+    def __init__(self, module: Module, order: Sequence[Instruction]) -> None:
+        self._module, self._order = module, order
+        self._same: dict[Value, Value] = {}
+        for instruction in order:
+            for one, other in _shared(instruction):
+                self._join(one, other)
+        for entry in module.columns.module.input_output_alias.entries:
+            parameter = module.entry.parameters[entry.parameter_number]
+            self._join(
+                (module.entry.root.row, tuple(entry.output_shape_index)),
+                (parameter.row, tuple(entry.parameter_shape_index)),
+            )
+
+    def lives(self, platform: str) -> Iterator[Life]:
+        """Yields the live ranges."""
+        last = len(self._order) - 1
+        for number, buffer in enumerate(self._buffers().values()):
+            if not buffer.byte_size:  # a token
+                continue
+            row, index = buffer.first
+            is_temporary = buffer.kind == "temporary"
+            yield Life(
+                self._module.at(row).name,
+                index,
+                buffer.byte_size,
+                buffer.start if is_temporary else 0,
+                buffer.end if is_temporary else last,
+                space_name(platform, buffer.space),
+                buffer.kind,
+                number,
+                0,
+                buffer.parameter,
+            )
+
+    def _buffers(self) -> dict[Value, _Buffer]:
+        buffers: dict[Value, _Buffer] = {}
+        entry = self._module.entry
+        for position, instruction in enumerate(self._order):
+            for index, shape in leaves(instruction.shape):
+                value = (instruction.row, index)
+                buffer = buffers.setdefault(self._root(value), _Buffer(position, position, value))
+                buffer.byte_size = max(buffer.byte_size, shape.padded_byte_size)
+                buffer.space = max(buffer.space, shape.layout.memory_space if shape.layout else 0)
+                buffer.is_constant |= instruction.opcode == "constant"
+                if instruction.opcode == "parameter" and instruction.computation.is_entry:
+                    buffer.parameter = int(instruction.proto.parameter_number)
+                buffer.is_output |= instruction.is_root and instruction.computation.number == entry.number
+            if instruction.opcode not in _NAMING:
+                for operand in instruction.operands:
+                    for index, _ in leaves(operand.shape):
+                        if (used := buffers.get(self._root((operand.row, index)))) is not None:
+                            used.end = max(used.end, position)
+        return buffers
+
+    def _root(self, value: Value) -> Value:
+        while (parent := self._same.get(value, value)) != value:
+            self._same[value] = self._same.get(parent, parent)
+            value = parent
+        return value
+
+    def _join(self, one: Value, other: Value) -> None:
+        first, second = self._root(one), self._root(other)
+        if first != second:
+            self._same[first] = second
+
+
+def leaves(shape: Shape, index: Index = ()) -> Iterator[tuple[Index, Shape]]:
+    """Yields the arrays of a shape with their indices."""
+    if not shape.is_nested:
+        yield index, shape
+    for n, element in enumerate(shape.tuple_shapes):
+        yield from leaves(element, (*index, n))
+
+
+_NAMING = frozenset({"tuple", "get-tuple-element", "bitcast", "opt-barrier", "domain", "add-dependency", "parameter"})
+_PASSING = frozenset({"bitcast", "opt-barrier", "domain", "add-dependency"})
+
+
+def _shared(instruction: Instruction) -> Iterator[tuple[Value, Value]]:
+    """Yields pairs of values that are in one buffer in any case (`HloDataflowAnalysis`)."""
+    operands, opcode, row = instruction.operands, instruction.opcode, instruction.row
+    if opcode == "tuple":
+        for n, operand in enumerate(operands):
+            yield from _pairs(operand.shape, (row, (n,)), (operand.row, ()))
+    elif opcode == "get-tuple-element":
+        yield from _pairs(instruction.shape, (row, ()), (operands[0].row, (int(instruction.proto.tuple_index),)))
+    elif opcode in _PASSING:
+        yield from _pairs(instruction.shape, (row, ()), (operands[0].row, ()))
+    elif opcode == "while":
+        for computation in instruction.called_computations:
+            yield from _pairs(instruction.shape, (row, ()), (computation.parameters[0].row, ()))
+            if computation.root.shape.is_tuple or not instruction.shape.is_tuple:
+                yield from _pairs(computation.root.shape, (row, ()), (computation.root.row, ()))
+        yield from _pairs(instruction.shape, (row, ()), (operands[0].row, ()))
+    elif opcode in ("call", "conditional"):
+        yield from _called(instruction)
+    elif opcode == "dynamic-update-slice":
+        yield (row, ()), (operands[0].row, ())
+    elif opcode == "fusion":
+        yield from _updated(instruction)
+    elif opcode.endswith("-done"):
+        yield from _finished(instruction)
+
+
+def _pairs(shape: Shape, one: Value, other: Value) -> Iterator[tuple[Value, Value]]:
+    for index, _ in leaves(shape):
+        yield (one[0], (*one[1], *index)), (other[0], (*other[1], *index))
+
+
+def _called(instruction: Instruction) -> Iterator[tuple[Value, Value]]:
+    is_call = instruction.opcode == "call"
+    for n, computation in enumerate(instruction.called_computations):
+        yield from _pairs(instruction.shape, (instruction.row, ()), (computation.root.row, ()))
+        passed = instruction.operands if is_call else instruction.operands[n + 1 : n + 2]
+        for parameter, operand in zip(computation.parameters, passed, strict=False):
+            yield from _pairs(operand.shape, (operand.row, ()), (parameter.row, ()))
+
+
+def _updated(fusion: Instruction) -> Iterator[tuple[Value, Value]]:
+    """Yields the results that are operands with a part replaced."""
+    (computation,) = fusion.called_computations
+    results = computation.root.operands if computation.root.opcode == "tuple" else (computation.root,)
+    for n, result in enumerate(results):
+        update = _source(result)
+        buffer = _source(update.operands[0]) if update.opcode == "dynamic-update-slice" else None
+        if buffer is not None and buffer.opcode == "parameter":
+            index = (n,) if fusion.shape.is_tuple else ()
+            yield (fusion.row, index), (fusion.operands[int(buffer.proto.parameter_number)].row, ())
+
+
+def _source(instruction: Instruction) -> Instruction:
+    while instruction.opcode == "bitcast":
+        (instruction,) = instruction.operands
+    return instruction
+
+
+def _finished(done: Instruction) -> Iterator[tuple[Value, Value]]:
+    """Yields the result of an asynchronous operation, which its start has created."""
+    start = done.operands[0]
+    for prefix in ((), (0,), (1,)):
+        if start.shape.at(prefix) == done.shape:
+            yield from _pairs(done.shape, (done.row, ()), (start.row, prefix))
+            return
+
+
+def _curve(lives: Sequence[Life], space: str, count: int) -> Curve:
+    """Returns the bytes of live temporaries, as pairs of a position and the bytes from there on."""
+    changes = np.zeros(count + 1, np.int64)
+    for life in lives:
+        if life.space == space and life.kind == "temporary":
+            changes[life.start] += life.byte_size
+            changes[life.end + 1] -= life.byte_size
+    live = np.cumsum(changes[:-1]).tolist()
+    return tuple(next(points) for _, points in itertools.groupby(enumerate(live), key=lambda point: point[1]))
+
+
+def _space(lives: Sequence[Life], curve: Curve, schedule: Sequence[str], capacity_bytes: int | Unavailable) -> Space:
+    sums: collections.Counter[str] = collections.Counter()
+    for life in lives:
+        sums[life.kind] += life.byte_size
+    position, live = max(curve, key=lambda point: point[1], default=(0, 0))
+    return Space(
+        argument_bytes=sums["argument"] + sums["donated"],
+        output_bytes=sums["output"] + sums["donated"],
+        alias_bytes=sums["donated"],
+        constant_bytes=sums["constant"],
+        temp_bytes=live,
+        live_bytes=live,
+        peak_instruction=schedule[position] if live else "",
+        capacity_bytes=capacity_bytes,
+    )
