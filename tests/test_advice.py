@@ -63,12 +63,7 @@ def texts(file: Path) -> Iterator[str]:
 
 
 def found(pattern: str, *, in_sentences: bool = True) -> list[str]:
-    every = {
-        match
-        for text in all_texts()
-        if " " in text or not in_sentences
-        for match in re.findall(pattern, text)
-    }
+    every = {match for text in all_texts() if " " in text or not in_sentences for match in re.findall(pattern, text)}
     return sorted(match for match in every if ANYTHING not in match)
 
 
