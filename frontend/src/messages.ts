@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "profile" | "retraces" | "pallas";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "pallas" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "profile" | "retraces";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -252,6 +252,108 @@ export interface DiffCosts {
   error: Error | null;
 }
 
+export interface KernelOperand {
+  name: string;
+  role: "input" | "output";
+  shape: number[];
+  dtype: string;
+  block: string;
+  block_shape: number[];
+  memory_space: string;
+  index_map: string;
+  block_bytes: number;
+  starts: number[][];
+  steps: number[];
+  revisited: number[];
+  overlapping: number[];
+  copies: number | null;
+  copied_bytes: number | null;
+  remarks: string[];
+  reason: string;
+}
+
+export interface KernelAllocation {
+  name: string;
+  what: string;
+  buffers: number;
+  size_bytes: number;
+}
+
+export interface KernelMemory {
+  chip: string;
+  allocations: KernelAllocation[];
+  total_bytes: number;
+  limit_bytes: number;
+  limit_source: string;
+  capacity_bytes: number;
+  how_sure: string;
+  fits: boolean | null;
+  verdict: string;
+  remark: string;
+}
+
+export interface KernelParam {
+  name: string;
+  type: string;
+  value: string;
+  default: string;
+  choices: string[];
+  description: string;
+  overridden: boolean;
+  reason: string;
+}
+
+export interface KernelMessage {
+  number: number;
+  name: string;
+  function: string;
+  source: SourceLine | null;
+  grid: (number | null)[];
+  semantics: string[];
+  step_count: number | null;
+  steps_shown: number;
+  facts: [string, string][];
+  operands: KernelOperand[];
+  memory: KernelMemory | null;
+  memory_reason: string;
+  params: KernelParam[];
+  interpret: boolean;
+}
+
+export interface KernelTrouble {
+  summary: string;
+  kernel: number | null;
+  advice: string[];
+  asked_bytes: number | null;
+  limit_bytes: number | null;
+  allocations: KernelAllocation[];
+  source: SourceLine | null;
+  help_url: string;
+}
+
+export interface Kernels {
+  type: "kernels";
+  variant: number;
+  rows: KernelMessage[];
+  trouble: KernelTrouble | null;
+}
+
+export interface Tuned {
+  type: "tuned";
+  id: number;
+  variant: number | null;
+  error: Error | null;
+}
+
+export interface TuneRequest {
+  type: "tune";
+  id: number;
+  variant: number;
+  kernel: number;
+  values: Record<string, string>;
+  interpret: boolean;
+}
+
 export interface StatsRow {
   key: string;
   label: string;
@@ -404,6 +506,8 @@ export interface RooflinePoint {
   name: string;
   opcode: string;
   link_bytes: number;
+  flops: number | null;
+  measured_s: number | null;
   intensity: number | null;
   bound_by: string;
   least_s: number | null;
@@ -1156,6 +1260,7 @@ export interface RetracesMessage {
   type: "retraces";
   watching: boolean;
   was_watched: boolean;
+  since: string;
   first_calls: number;
   columns: TableHead[];
   rows: RetraceRow[];
@@ -1166,108 +1271,6 @@ export interface RetracesMessage {
 export interface WatchRetracesRequest {
   type: "watch_retraces";
   on: boolean;
-}
-
-export interface KernelOperand {
-  name: string;
-  role: "input" | "output";
-  shape: number[];
-  dtype: string;
-  block: string;
-  block_shape: number[];
-  memory_space: string;
-  index_map: string;
-  block_bytes: number;
-  starts: number[][];
-  steps: number[];
-  revisited: number[];
-  overlapping: number[];
-  copies: number | null;
-  copied_bytes: number | null;
-  remarks: string[];
-  reason: string;
-}
-
-export interface KernelAllocation {
-  name: string;
-  what: string;
-  buffers: number;
-  size_bytes: number;
-}
-
-export interface KernelMemory {
-  chip: string;
-  allocations: KernelAllocation[];
-  total_bytes: number;
-  limit_bytes: number;
-  limit_source: string;
-  capacity_bytes: number;
-  how_sure: string;
-  fits: boolean | null;
-  verdict: string;
-  remark: string;
-}
-
-export interface KernelParam {
-  name: string;
-  type: string;
-  value: string;
-  default: string;
-  choices: string[];
-  description: string;
-  overridden: boolean;
-  reason: string;
-}
-
-export interface KernelMessage {
-  number: number;
-  name: string;
-  function: string;
-  source: SourceLine | null;
-  grid: (number | null)[];
-  semantics: string[];
-  step_count: number | null;
-  steps_shown: number;
-  facts: [string, string][];
-  operands: KernelOperand[];
-  memory: KernelMemory | null;
-  memory_reason: string;
-  params: KernelParam[];
-  interpret: boolean;
-}
-
-export interface KernelTrouble {
-  summary: string;
-  kernel: number | null;
-  advice: string[];
-  asked_bytes: number | null;
-  limit_bytes: number | null;
-  allocations: KernelAllocation[];
-  source: SourceLine | null;
-  help_url: string;
-}
-
-export interface Kernels {
-  type: "kernels";
-  variant: number;
-  rows: KernelMessage[];
-  trouble: KernelTrouble | null;
-}
-
-export interface Tuned {
-  type: "tuned";
-  id: number;
-  variant: number | null;
-  error: Error | null;
-}
-
-export interface TuneRequest {
-  type: "tune";
-  id: number;
-  variant: number;
-  kernel: number;
-  values: Record<string, string>;
-  interpret: boolean;
 }
 
 export interface Ready {
@@ -1325,9 +1328,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage | Kernels | Tuned;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest | TuneRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1346,6 +1349,7 @@ export const PANES: readonly Line[] = [
   { name: "stablehlo", title: "StableHLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "diff_costs", "notebook_kernel"] },
+  { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },
   { name: "memory", title: "Memory", place: "dock", topics: ["recording", "variant", "memory", "stats", "diff", "notebook_kernel"] },
@@ -1360,5 +1364,4 @@ export const PANES: readonly Line[] = [
   { name: "run", title: "Run", place: "dock", topics: ["run", "run_comparison", "profiling", "variant", "notebook_kernel"] },
   { name: "profile", title: "Profile", place: "dock", topics: ["profile_table", "profiling", "run", "variant", "notebook_kernel"] },
   { name: "retraces", title: "Retraces", place: "dock", topics: ["retraces", "document", "notebook_kernel"] },
-  { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
 ];

@@ -8,6 +8,7 @@ import { pane as jaxpr } from "./panes/jaxpr.ts";
 import { pane as stablehlo } from "./panes/stablehlo.ts";
 import { pane as hlo } from "./panes/hlo.ts";
 import { pane as optimized } from "./panes/optimized.ts";
+import { pane as pallas } from "./panes/pallas.ts";
 import { pane as stats } from "./panes/stats.ts";
 import { pane as instructions } from "./panes/instructions.ts";
 import { pane as memory } from "./panes/memory.ts";
@@ -22,7 +23,6 @@ import { pane as options } from "./panes/options.ts";
 import { pane as run } from "./panes/run.ts";
 import { pane as profile } from "./panes/profile.ts";
 import { pane as retraces } from "./panes/retraces.ts";
-import { pane as pallas } from "./panes/pallas.ts";
 
 export const MAKERS: Record<Name, (context: Context) => Pane> = {
   source,
@@ -31,6 +31,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   stablehlo,
   hlo,
   optimized,
+  pallas,
   stats,
   instructions,
   memory,
@@ -45,5 +46,4 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   run,
   profile,
   retraces,
-  pallas,
 };

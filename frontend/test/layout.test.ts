@@ -5,6 +5,7 @@ import {
   activate,
   borderOf,
   defaultLayout,
+  dockShareOf,
   evened,
   fitted,
   groupOf,
@@ -14,6 +15,7 @@ import {
   PRESETS,
   presetLayout,
   resizeColumns,
+  resizeDock,
   resizeGroups,
   restoreLayout,
   type Shape,
@@ -277,4 +279,16 @@ test("a tab is let go at the side that is near, or in the middle", () => {
   assert.equal(sideOf(0.5, 0.1), "above");
   assert.equal(sideOf(0.5, 0.9), "below");
   assert.equal(sideOf(0.5, 0.5), null);
+});
+
+test("the height of the panel is that of its active pane, and others keep theirs", () => {
+  const docked = activate(THREE, "graph");
+  const layout = activate(resizeDock(docked, 0.7), "stats");
+  assert.equal(dockShareOf(layout), THREE.dockShare);
+  assert.equal(dockShareOf(activate(layout, "graph")), 0.7);
+  assert.ok(!isSameLayout(layout, activate(THREE, "stats")));
+  const kept = JSON.parse(
+    JSON.stringify({ ...layout, dockShares: { ...layout.dockShares, run: "wide", nothing: 0.5 } }),
+  );
+  assert.deepEqual(restoreLayout(kept, ALL, THREE).dockShares, { graph: 0.7 });
 });

@@ -15,7 +15,7 @@ test("below the ridge memory bounds, above it arithmetic", () => {
 
 test("the ridge and every kernel lie within the range, whatever is 0", () => {
   for (const intensities of [[], [0], [0.001, 0, 40], [1e6], [250]]) {
-    const range = rangeOf(ROOFS, intensities);
+    const range = rangeOf(ROOFS, intensities, []);
     for (const each of [250, ...intensities.filter(Boolean)]) {
       assert.ok(range.left <= Math.log10(each) && Math.log10(each) <= range.right, String(intensities));
       const rate = Math.log10(attainable(ROOFS, each));
@@ -36,4 +36,9 @@ test("powers of ten read as people write them", () => {
     "100T",
     "100E",
   ]);
+});
+
+test("achieved rates far below or above the roofs lie within the range", () => {
+  const { bottom, top } = rangeOf(ROOFS, [1, 10], [0, 3e4, 7e16]);
+  assert.ok(bottom <= Math.log10(3e4) && Math.log10(7e16) <= top);
 });

@@ -67,6 +67,7 @@ def arrangement(panes: Sequence[str], value: Any) -> dict[str, Any]:
         "hidden": [pane for pane in panes if pane not in placed],
         "dockOpen": bool(value.get("dockOpen", True)),
         "dockShare": float(value.get("dockShare", 0.36)),
+        "dockShares": {str(pane): float(share) for pane, share in (value.get("dockShares") or {}).items()},
         "side_by_side": bool(value.get("side_by_side", False)),
     }
 

@@ -720,11 +720,15 @@ def test_every_text_can_be_read(demo: OpenDemo, theme: str, scenario: str) -> No
 def test_a_narrow_page_is_one_column_of_tabs(demo: OpenDemo) -> None:
     page = demo(width=480)
     expect(page.locator(".insp-group")).to_have_count(1)
-    tabs = page.get_by_role("tab")
-    expect(tabs).to_have_count(page.evaluate("demo.session.panes.length"))
-    for tab in tabs.all():  # in rows: none is hidden behind the edge
+    expect(page.locator("[role=tab]")).to_have_count(page.evaluate("demo.session.panes.length"))
+    shown = page.get_by_role("tab")
+    assert 2 <= shown.count() <= 6
+    for tab in shown.all():
         expect(tab).to_be_in_viewport(ratio=1)
-    page.get_by_role("tab", name="Stats").click()
+    assert page.locator(".insp-tab-row").bounding_box()["height"] < 30  # type: ignore[index]
+    page.locator(".insp-more-tabs").click()
+    page.get_by_role("menuitem", name="Stats").click()
+    expect(page.get_by_role("tab", name="Stats")).to_be_focused()
     expect(page.locator(".insp-stats")).to_be_visible()
     page.evaluate("document.getElementById('host').style.width = '1200px'")
     expect(page.locator(".insp-group")).to_have_count(4)
@@ -750,9 +754,10 @@ def test_no_tool_is_cut_off_whatever_the_width(demo: OpenDemo, width: int) -> No
 def test_no_tab_or_tool_of_the_panel_is_hidden_whatever_the_width(demo: OpenDemo, width: int) -> None:
     page = demo("recorded", width=width)
     dock = page.locator("[data-group=dock]")
-    tabs = dock.get_by_role("tab")
-    for name in tabs.all_inner_texts():
-        tabs.filter(has_text=name).click()
+    tabs = dock.get_by_role("tab", include_hidden=True)
+    for tab in tabs.all():
+        tab.evaluate("tab => tab.click()")
+        expect(tab).to_be_visible()
         record = dock.get_by_role("button", name="Record", exact=True)
         if record.is_visible():
             record.click()
@@ -761,8 +766,8 @@ def test_no_tab_or_tool_of_the_panel_is_hidden_whatever_the_width(demo: OpenDemo
             expect(control).to_be_in_viewport(ratio=1)
 
 
-@pytest.mark.parametrize("width", [480, 720, 900])
-def test_the_chips_of_a_few_variants_are_all_in_view(demo: OpenDemo, width: int) -> None:
+@pytest.mark.parametrize(("width", "count"), [(480, 1), (720, 2), (900, 2), (1200, 4)])
+def test_chips_that_do_not_fit_into_one_row_are_in_a_menu(demo: OpenDemo, width: int, count: int) -> None:
     page = demo(width=width)
     for number, label in ((7, "xla_cpu_enable_concurrency_optimized_scheduler=true"), (8, "cpu:8")):
         page.evaluate(
@@ -773,11 +778,51 @@ def test_the_chips_of_a_few_variants_are_all_in_view(demo: OpenDemo, width: int)
         )
     chips = page.locator(".insp-chip")
     expect(chips).to_have_count(4)
-    for chip in (0, 3):
-        chips.nth(chip).locator(".insp-chip-main").click()
-        page.wait_for_timeout(100)
-        for other in chips.all():
-            expect(other).to_be_in_viewport(ratio=1)
+    shown = page.locator(".insp-chip:visible")
+    expect(shown).to_have_count(count)
+    if count < 4:
+        page.get_by_role("button", name=f"{4 - count} more", exact=True).first.click()
+        page.get_by_role("menuitem", name="cpu:8").click()
+        expect(shown).to_have_count(count)
+        expect(shown.last).to_contain_text("cpu:8")
+        assert page.locator(".insp-toolbar").bounding_box()["height"] < 40  # type: ignore[index]
+    for chip in shown.all():
+        expect(chip).to_be_in_viewport(ratio=1)
+
+
+def test_a_narrow_explorer_hides_the_fields_of_a_new_variant(demo: OpenDemo) -> None:
+    page = demo(width=900)
+    opener = page.get_by_role("button", name="Add a variant")
+    flag = page.locator(".insp-control-flag input")
+    expect(flag).to_be_hidden()
+    opener.click()
+    expect(flag).to_be_focused()
+    page.keyboard.press("Escape")  # the list of flags, if any
+    page.keyboard.press("Escape")
+    expect(flag).to_be_hidden()
+    expect(opener).to_be_focused()
+    page.evaluate("document.getElementById('host').style.width = '1200px'")
+    expect(opener).to_be_hidden()
+    expect(flag).to_be_visible()
+
+
+def test_the_panel_keeps_a_height_for_each_pane(demo: OpenDemo) -> None:
+    page = demo()
+    dock = page.locator("[data-group=dock]")
+    height = lambda: dock.bounding_box()["height"]  # type: ignore[index] # noqa: E731
+    page.click("[data-tab=stats]")
+    before = height()
+    page.click("[data-tab=collectives]")
+    border = page.get_by_role("separator", name="Panel height")
+    border.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowUp")
+    grown = height()
+    assert grown > before + 40
+    page.click("[data-tab=stats]")
+    assert height() == pytest.approx(before, abs=2)
+    page.click("[data-tab=collectives]")
+    assert height() == pytest.approx(grown, abs=2)
 
 
 def test_a_targets_name_fits_into_its_field(demo: OpenDemo) -> None:

@@ -76,6 +76,8 @@ def test_the_grid_plays_to_its_end(pane: Page) -> None:
 def test_only_changed_fields_are_requested_and_errors_are_shown(pane: Page) -> None:
     pane.get_by_text("Compile as variant").click()
     expect(pane.locator(".insp-refused")).to_have_text("No field is changed. Change a field first.")
+    expect(pane.get_by_label("vmem_limit_bytes")).to_be_hidden()
+    pane.locator(".insp-params summary").click()  # parameters at their defaults
     pane.get_by_label("vmem_limit_bytes").fill("20 MiB")
     pane.get_by_label("disable_bounds_checks").select_option("true")
     pane.get_by_text("Compile as variant").click()

@@ -112,3 +112,9 @@ def test_an_arrangement_that_there_cannot_be_is_refused(explorer: Explorer, valu
     with pytest.raises(ParameterError, match=said):
         explorer.arrangement = value  # type: ignore[assignment]
     assert explorer.arrangement == {}
+
+
+def test_the_heights_of_the_panel_are_read_back(explorer: Explorer) -> None:
+    explorer.arrangement = {**COLUMNS, "dock": {"panes": ["graph", "stats"]}, "dockShares": {"graph": 0.7}}
+    explorer.arrangement = dict(explorer.arrangement)
+    assert explorer.arrangement["dockShares"] == {"graph": 0.7}

@@ -13,7 +13,7 @@ const ZOOM_STEP = 1.25;
  * Limits of the scale: SMALLEST to LARGEST when zooming, and at least LEGIBLE, where text is readable, when fitting.
  */
 const SMALLEST = 0.05;
-const LEGIBLE = 0.75;
+const LEGIBLE = 1;
 const LARGEST = 3;
 
 interface Listeners {

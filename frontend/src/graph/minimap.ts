@@ -1,4 +1,4 @@
-// A small picture of the whole layout, with a frame around the visible part.
+// A small picture of the whole layout beside the canvas, with a frame around the visible part. Hidden if all is visible.
 
 import { drag, h, svg, update } from "../lib/dom.ts";
 import type { GraphCanvas } from "./canvas.ts";
@@ -18,6 +18,7 @@ export class Minimap {
     this.picture,
   );
   private scale = 1;
+  private size = { width: 0, height: 0 };
 
   constructor(private readonly canvas: GraphCanvas) {
     drag(this.element, (down) => {
@@ -27,7 +28,7 @@ export class Minimap {
   }
 
   show({ folding, scene, layout }: Shown): void {
-    const { width, height } = layout.size;
+    const { width, height } = (this.size = layout.size);
     this.scale = Math.min(WIDTH / width, HEIGHT / height);
     update(this.picture, {
       width: (width * this.scale).toFixed(0),
@@ -47,6 +48,10 @@ export class Minimap {
   move(): void {
     const { x, y, width, height } = this.canvas.seen();
     update(this.frame, { x: String(x), y: String(y), width: String(width), height: String(height) });
+    const isWhole = x < 1 && y < 1 && x + width > this.size.width - 1 && y + height > this.size.height - 1;
+    if (isWhole === this.element.hidden) return;
+    this.element.hidden = isWhole;
+    this.canvas.resize();
   }
 
   private pointOf(e: PointerEvent): Point {

@@ -7,7 +7,7 @@ import type { GraphModel } from "./model.ts";
 /** Character widths in pixels: of titles, of titles of boxes, and of subtitles. */
 const CHARACTER = 6.2;
 const BOLD = 7;
-const SMALL = 5.7;
+const SMALL = 6.2;
 const MOST_CHARACTERS = 32;
 
 /** Returns the size of a closed node. */

@@ -95,6 +95,11 @@ function scaled(value: number, base: number, units: string[], separator: string)
   return (text + separator + units[power]).trim();
 }
 
+/** Returns a number with three significant digits: `1823` -> `1820`. */
+export function threeDigits(value: number): string {
+  return String(Number(value.toPrecision(3)));
+}
+
 function significant(value: number): string {
-  return Math.abs(value) >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+  return Math.abs(value) >= 1000 ? value.toFixed(0) : threeDigits(value);
 }

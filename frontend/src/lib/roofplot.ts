@@ -25,14 +25,16 @@ export function ridge({ flops_per_s, memory_bytes_per_s }: Roofs): number | null
   return flops_per_s === null ? null : flops_per_s / memory_bytes_per_s;
 }
 
-/** Returns whole decades that contain the ridge and all nonzero intensities. */
-export function rangeOf(roofs: Roofs, intensities: readonly number[]): Range {
-  const seen = intensities.filter((intensity) => intensity > 0 && Number.isFinite(intensity));
+/** Returns whole decades that contain the ridge, all nonzero intensities and all nonzero FLOP/s. */
+export function rangeOf(roofs: Roofs, intensities: readonly number[], rates: readonly number[]): Range {
+  const isPlaced = (value: number): boolean => value > 0 && Number.isFinite(value);
+  const seen = intensities.filter(isPlaced);
+  const achieved = rates.filter(isPlaced);
   const all = [...seen, ridge(roofs) ?? 1];
   const left = Math.floor(Math.log10(Math.min(...all)) - 0.15);
   const right = Math.max(left + 2, Math.ceil(Math.log10(Math.max(...all)) + 0.3));
-  const bottom = Math.floor(Math.log10(attainable(roofs, 10 ** left)));
-  const top = Math.ceil(Math.log10(attainable(roofs, 10 ** right)) + 0.1);
+  const bottom = Math.floor(Math.log10(Math.min(attainable(roofs, 10 ** left), ...achieved)));
+  const top = Math.ceil(Math.log10(Math.max(attainable(roofs, 10 ** right), ...achieved)) + 0.1);
   return { left, right, bottom, top };
 }
 

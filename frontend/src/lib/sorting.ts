@@ -42,7 +42,7 @@ export class Sorting<Row> {
     this.heads = columns.map((column) => {
       const onclick = (): void => this.choose(column);
       const button = h("button", { type: "button", class: "insp-sort", onclick });
-      const cell = h("th", { scope: "col" }, button);
+      const cell = h("th", { scope: "col", "data-column": column.name }, button);
       return { column, cell, button };
     });
     fill(this.head, ...this.heads.map(({ cell }) => cell));

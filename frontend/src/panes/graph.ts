@@ -134,15 +134,19 @@ class GraphPane extends LinkedPane {
       if (node === hit) return "insp-g-found";
       return LEVEL_CLASSES[Math.max(level, folding.isOpen(node) ? 0 : (lit.get(node) ?? 0))]!;
     });
+    if (local.selection?.pane !== "graph") this.showSelection();
+  }
+
+  private showSelection(): void {
+    if (!this.shown) return;
+    const { folding } = this.shown;
     const chosen = this.chosenRow(folding.model);
-    const standIn = chosen === NOWHERE ? NOWHERE : folding.standIn(chosen);
-    if (standIn !== NOWHERE && local.selection?.pane !== "graph") {
-      whenLaidOut(this.stage, () => this.canvas.bringIntoView(standIn));
-    }
+    if (chosen !== NOWHERE) whenLaidOut(this.stage, () => this.canvas.bringIntoView(folding.standIn(chosen)));
   }
 
   protected override resize(): void {
     this.canvas.resize();
+    this.showSelection();
   }
 
   private say(state: HTMLElement): void {
@@ -174,6 +178,7 @@ class GraphPane extends LinkedPane {
     const anchor = isStep ? anchorIn(kept.folding, before, this.canvas.seen()) : null;
     this.redraw(kept, anchor?.node ?? null, anchor?.was);
     if (!anchor) this.canvas.fit();
+    this.showSelection();
     if (this.search.value) this.find();
   }
 

@@ -6,6 +6,7 @@ import { columnsOf, textOf } from "../lib/described.ts";
 import { fill, h } from "../lib/dom.ts";
 import { grouped } from "../lib/format.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
+import { withUnitsInHeads } from "../lib/units.ts";
 import type * as messages from "../messages.ts";
 import type { Request } from "../state/synced.ts";
 import { CountedPane } from "./counted.ts";
@@ -54,7 +55,8 @@ class InstructionsPane extends CountedPane<"instruction_table"> {
     return { type: "instructions", variant, column, is_descending, has_fused: this.which.value === "all", profile };
   }
 
-  protected show(table: messages.InstructionTable): void {
+  protected show(message: messages.InstructionTable): void {
+    const table = withUnitsInHeads(message);
     this.sorting.show(
       columnsOf(table.columns, VALUES).map((column) =>
         column.name === "order" ? { ...column, isNumber: false, isPlace: true } : column,

@@ -2,6 +2,7 @@
 
 import { textButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
+import { plural } from "../lib/format.ts";
 import type * as messages from "../messages.ts";
 import { NewVariant } from "./newvariant.ts";
 import type { Context } from "./pane.ts";
@@ -22,7 +23,10 @@ export class ParamsForm {
     this.variant = variant;
     this.inputs.clear();
     this.request.say("");
-    const lines = row.params.map((p) => this.line(p));
+    const isSet = (p: messages.KernelParam): boolean => p.overridden || p.value !== p.default;
+    const set = row.params.filter(isSet).map((p) => this.line(p));
+    const usual = row.params.filter((p) => !isSet(p)).map((p) => this.line(p));
+    const table = (lines: HTMLElement[]): HTMLElement => h("table", { class: "insp-table" }, h("tbody", {}, ...lines));
     const compile = textButton(
       "Compile as variant",
       "Lower the function again with the changed fields and compile it as a new variant",
@@ -36,14 +40,21 @@ export class ParamsForm {
     fill(
       this.element,
       h("h4", {}, "Compiler parameters"),
-      lines.length
-        ? h("table", { class: "insp-table" }, h("tbody", {}, ...lines))
-        : h(
-            "p",
-            { class: "insp-unavailable" },
-            "The installed JAX has no compiler parameters for this kernel's backend.",
-          ),
-      h("div", { class: "insp-params-buttons" }, lines.length > 0 && compile, !row.interpret && interpret),
+      set.length > 0 && table(set),
+      usual.length > 0 &&
+        h(
+          "details",
+          {},
+          h("summary", {}, plural(usual.length, "parameter at its default", "parameters at their defaults")),
+          table(usual),
+        ),
+      !row.params.length &&
+        h(
+          "p",
+          { class: "insp-unavailable" },
+          "The installed JAX has no compiler parameters for this kernel's backend.",
+        ),
+      h("div", { class: "insp-params-buttons" }, row.params.length > 0 && compile, !row.interpret && interpret),
       this.request.said,
     );
   }

@@ -6,6 +6,7 @@ import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h } from "../lib/dom.ts";
 import { grouped } from "../lib/format.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
+import { withUnitsInHeads } from "../lib/units.ts";
 import type * as messages from "../messages.ts";
 import { goesOn, type Request, type Timed } from "../state/synced.ts";
 import { CountedPane } from "./counted.ts";
@@ -90,7 +91,8 @@ class ProfilePane extends CountedPane<"profile_table"> {
     this.rows.mark();
   }
 
-  private drawTable(reply: messages.ProfileTable): void {
+  private drawTable(message: messages.ProfileTable): void {
+    const reply = withUnitsInHeads(message);
     const by = this.shownBy;
     this.sorting.show(columnsOf(reply.columns, VALUES), "total_s");
     const rows = this.sorting.sorted(reply.rows);

@@ -85,8 +85,9 @@ class RetracesPane implements Pane {
     this.watch.disabled = synced.isAlone || !latest || Boolean(latest.note);
     update(this.watch, { title: synced.remedy || latest?.note || WATCH, "aria-pressed": String(this.isWatching) });
     const again = latest?.rows.reduce((sum, { count }) => sum + count, 0) ?? 0;
+    const since = latest?.since ? ` since ${latest.since}` : ""; // older recordings lack it
     this.count.textContent = latest?.was_watched
-      ? `${plural(again, "retrace")}, ${plural(latest.first_calls, "first call")}`
+      ? `${plural(again, "retrace")}, ${plural(latest.first_calls, "first call")}${since}`
       : "";
   }
 

@@ -3,17 +3,18 @@
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
 import { cellOf, columnsOf, textOf } from "../lib/described.ts";
-import { fill, h, svg } from "../lib/dom.ts";
+import { fill, h } from "../lib/dom.ts";
 import { formatRate, formatSeconds, grouped } from "../lib/format.ts";
-import { attainable, decade, rangeOf, ridge } from "../lib/roofplot.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
+import { withUnitsInHeads } from "../lib/units.ts";
 import type * as messages from "../messages.ts";
 import { lightUp } from "../state/local.ts";
 import type { Request } from "../state/synced.ts";
 import { CountedPane } from "./counted.ts";
 import { InstructionRows, numberCell, shareCell, sourceCell } from "./instructionrows.ts";
 import type { Context, Pane } from "./pane.ts";
+import { drawBars, drawPlot, isProfiled, type Mark } from "./roofpicture.ts";
 import { empty } from "./states.ts";
 import "../styles/pictured.css";
 import "../styles/roofline.css";
@@ -33,9 +34,6 @@ const BY: Choice<By>[] = [
   { value: "opcode", text: "Opcodes", title: "Kernels summed by opcode" },
   { value: "roof", text: "Roofs", title: "Kernels summed by the roof that limits them" },
 ];
-const MARGIN = { left: 58, right: 12, top: 10, bottom: 32 };
-const SMALLEST = 2.5;
-const LARGEST = 13;
 
 class RooflinePane extends CountedPane<"roofline"> {
   readonly element = h("div", { class: "insp-pictured", "data-pane": "roofline" });
@@ -49,7 +47,7 @@ class RooflinePane extends CountedPane<"roofline"> {
   private readonly sorting = new Sorting<Row>(() => this.shown && this.drawTable(this.shown));
   /** Whether the user has asked to measure the roofs of this machine. */
   private isMeasured = false;
-  private points: { name: string; mark: SVGCircleElement }[] = [];
+  private points: readonly Mark[] = [];
   /** The grouping of the rows on screen. Rows of another grouping may have been requested already. */
   private shownBy: By = "kernel";
 
@@ -66,13 +64,14 @@ class RooflinePane extends CountedPane<"roofline"> {
     return { type: "roofline", variant, by: this.by.value, is_measured: this.isMeasured, profile };
   }
 
-  protected show(reply: messages.RooflineMessage): void {
+  protected show(message: messages.RooflineMessage): void {
+    const reply = withUnitsInHeads(message);
     if (!this.rows.element.isConnected) fill(this.element, this.picture, this.border, this.rows.element);
     this.points = [];
     this.shownBy = this.by.value;
     if (reply.peak) {
       fill(this.picture, captionOf(reply), this.plot);
-      this.drawPlot(reply);
+      this.drawPicture(reply);
     } else fill(this.picture, this.noRoofs(reply));
     this.drawTable(reply);
   }
@@ -85,91 +84,15 @@ class RooflinePane extends CountedPane<"roofline"> {
 
   protected override resize(): void {
     if (!this.shown?.peak) return;
-    this.drawPlot(this.shown);
+    this.drawPicture(this.shown);
     this.mark();
   }
 
-  private drawPlot(reply: messages.RooflineMessage): void {
-    const peak = reply.peak!;
-    this.points = [];
-    const [width, height] = [this.plot.clientWidth, this.plot.clientHeight];
-    if (width < 120 || height < 80) return fill(this.plot);
-    const range = rangeOf(
-      peak,
-      reply.points.map((point) => point.intensity ?? 0),
-    );
-    const x = (power: number): number =>
-      MARGIN.left + ((power - range.left) / (range.right - range.left)) * (width - MARGIN.left - MARGIN.right);
-    const y = (power: number): number =>
-      height -
-      MARGIN.bottom -
-      ((power - range.bottom) / (range.top - range.bottom)) * (height - MARGIN.top - MARGIN.bottom);
-    const powers = (from: number, to: number, room: number): number[] => {
-      const step = Math.max(1, Math.ceil((to - from) / Math.max(1, room)));
-      return Array.from({ length: to - from + 1 }, (_, i) => from + i).filter((power) => (power - from) % step === 0);
-    };
-    const across = powers(range.left, range.right, width / 50);
-    const up = powers(range.bottom, range.top, height / 26);
-    const corner = Math.log10(ridge(peak) ?? 10 ** range.right);
-    const roof = [range.left, Math.min(corner, range.right), range.right].map(
-      (power) => `${x(power)},${y(Math.log10(attainable(peak, 10 ** power)))}`,
-    );
-    const picture = svg(
-      "svg",
-      { width, height, role: "img", "aria-label": "Kernels under the roofs; the table shows the same data" },
-      ...across.map((power) =>
-        svg("line", {
-          class: "insp-roof-grid",
-          x1: x(power),
-          x2: x(power),
-          y1: MARGIN.top,
-          y2: height - MARGIN.bottom,
-        }),
-      ),
-      ...up.map((power) =>
-        svg("line", { class: "insp-roof-grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(power), y2: y(power) }),
-      ),
-      ...across.map((power) =>
-        svg("text", { x: x(power), y: height - MARGIN.bottom + 13, "text-anchor": "middle" }, decade(power)),
-      ),
-      ...up.map((power) => svg("text", { x: MARGIN.left - 5, y: y(power) + 3, "text-anchor": "end" }, decade(power))),
-      svg(
-        "text",
-        { x: (MARGIN.left + width) / 2, y: height - 4, "text-anchor": "middle" },
-        "Arithmetic intensity (FLOP/byte)",
-      ),
-      svg(
-        "text",
-        {
-          transform: `translate(12, ${(MARGIN.top + height - MARGIN.bottom) / 2}) rotate(-90)`,
-          "text-anchor": "middle",
-        },
-        "Attainable performance (FLOP/s)",
-      ),
-      svg("polyline", { class: "insp-roof", points: roof.join(" ") }),
-    );
-    const largest = Math.max(...reply.points.map((point) => point.share ?? 0), 1e-9);
-    // The largest first, so that small points are drawn on top.
-    const placed = reply.points.filter(({ intensity, least_s }) => intensity !== null || least_s !== null);
-    for (const point of placed.sort((a, b) => (b.share ?? 0) - (a.share ?? 0))) {
-      const power = point.intensity ? Math.log10(point.intensity) : range.left;
-      const rate = attainable(peak, 10 ** power);
-      const r = SMALLEST + (LARGEST - SMALLEST) * Math.sqrt((point.share ?? 0) / largest);
-      const mark = svg(
-        "circle",
-        {
-          class: `insp-roof-point insp-roof-${point.bound_by || "unknown"}`,
-          cx: x(power),
-          cy: y(Math.log10(rate)),
-          r,
-          onclick: () => this.context.local.selectInstruction("roofline", "optimized", point.name),
-        },
-        svg("title", {}, titleOf(point)),
-      );
-      picture.append(mark);
-      this.points.push({ name: point.name, mark });
-    }
-    fill(this.plot, picture);
+  /** Draws measured kernels under the roofs. Without a profile, all would be exactly on them: then bars of time. */
+  private drawPicture(reply: messages.RooflineMessage): void {
+    const select = (name: string): void => this.context.local.selectInstruction("roofline", "optimized", name);
+    if (isProfiled(reply)) this.points = drawPlot(this.plot, reply, select);
+    else this.points = drawBars(this.plot, reply, select);
   }
 
   private noRoofs(reply: messages.RooflineMessage): HTMLElement {
@@ -269,14 +192,6 @@ function captionOf({ peak, total, columns }: messages.RooflineMessage): HTMLElem
       `${peak!.chip}: ${flat}, ${formatRate(peak!.memory_bytes_per_s, "B/s")}; ${peak!.source}`,
     ),
   );
-}
-
-function titleOf(point: messages.RooflinePoint): string {
-  const least = point.least_s === null ? "Estimated time unknown" : `Estimated time: ${formatSeconds(point.least_s)}`;
-  const share = point.share === null ? "" : `, ${(100 * point.share).toFixed(1)} % of all kernels`;
-  const intensity = point.intensity === null ? "" : `\n${point.intensity.toPrecision(3)} FLOPs per byte`;
-  const bound = point.bound_by ? `\nbound by ${point.bound_by}` : "";
-  return `${point.name} (${point.opcode})\n${least}${share}${intensity}${bound}${point.unknown ? `\n${point.unknown}` : ""}`;
 }
 
 export const pane = (context: Context): Pane => new RooflinePane(context);

@@ -23,7 +23,6 @@ const KINDS: Choice<Kind>[] = [
 ];
 const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"];
 const SHOWN = ["peak_bytes", "argument_bytes", "temp_bytes", "flops", "bytes_accessed"];
-let count = 0;
 
 const NOTHING = "Compiled as a variant that all panes can compare with the baseline.";
 
@@ -67,7 +66,9 @@ class WhatIfPane implements Pane {
     if (known.note) return fill(this.element, empty("What-if is unavailable", known.note));
     if (known !== this.known) {
       this.known = known;
-      this.drawForm();
+      if (!this.canChange(this.kind.value))
+        this.kind.choose(KINDS.find(({ value }) => this.canChange(value))?.value ?? "donate");
+      else this.drawForm();
       fill(
         this.element,
         h("div", { class: "insp-what-if-top" }, this.kind.element, this.form),
@@ -91,20 +92,26 @@ class WhatIfPane implements Pane {
     fill(this.form, ...argumentFields(kind, offered, shared), this.compile);
   }
 
+  private canChange(kind: Kind): boolean {
+    const { arguments: all, scopes } = this.known!;
+    return kind === "rematerialize" ? scopes.length > 0 : all.some(ARGUMENTS[kind].fits);
+  }
+
+  /** Returns a field for the names of scopes, and a button for each scope of the program that fills it. */
   private scopeField(): HTMLElement[] {
     const { scopes } = this.known!;
-    const list = `insp-scopes-${count++}`;
-    return [
-      h("input", {
-        name: "value",
-        type: "text",
-        list,
-        spellcheck: "false",
-        placeholder: scopes[0] ? `${scopes[0]}, or layer_*` : "Name of a scope",
-        "aria-label": "Name scope",
-      }),
-      h("datalist", { id: list }, ...scopes.map((value) => h("option", { value }))),
-    ];
+    const input = h("input", {
+      name: "value",
+      type: "text",
+      spellcheck: "false",
+      placeholder: scopes[0] ? `${scopes[0]}, or layer_*` : "Name of a scope",
+      "aria-label": "Name scope",
+    });
+    const buttons = scopes.map((scope) =>
+      textButton(scope, `Recompute the values of ${scope} in the backward pass`, () => (input.value = scope)),
+    );
+    const list = h("span", { class: "insp-scopes", role: "group", "aria-label": "Scopes of the program" }, ...buttons);
+    return scopes.length ? [input, list] : [input];
   }
 
   private send(): void {

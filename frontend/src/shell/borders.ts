@@ -1,7 +1,16 @@
 // The draggable borders of a workspace: between columns, between the groups of a column, and above the bottom panel.
 
 import { splitter } from "../lib/splitter.ts";
-import { borderOf, evened, type Group, type Layout, resizeColumns, resizeDock, resizeGroups } from "../state/layout.ts";
+import {
+  borderOf,
+  dockShareOf,
+  evened,
+  type Group,
+  type Layout,
+  resizeColumns,
+  resizeDock,
+  resizeGroups,
+} from "../state/layout.ts";
 
 const KEY_STEP = 0.03;
 
@@ -55,9 +64,9 @@ export function dockBorder(of: Resizable, frame: () => HTMLElement): HTMLElement
     isVertical: false,
     frame,
     canMove: ({ dockOpen }) => dockOpen,
-    moved: (layout, share) => resizeDock(layout, layout.dockShare - share),
+    moved: (layout, share) => resizeDock(layout, dockShareOf(layout) - share),
     reset: (layout) => resizeDock(layout, of.usual().dockShare),
-    position: ({ dockShare }) => 1 - dockShare,
+    position: (layout) => 1 - dockShareOf(layout),
   });
 }
 

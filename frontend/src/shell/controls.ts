@@ -15,6 +15,20 @@ const LIST_WIDTH_PX = 760;
 
 export class Controls {
   readonly element = h("div", { class: "insp-controls", hidden: true });
+  /** A button for the toolbar of a narrow Explorer, in which the fields are hidden at first. */
+  readonly opener = h(
+    "button",
+    {
+      type: "button",
+      class: "insp-button insp-opener",
+      title: "Add a variant: choose flags and a target",
+      "aria-label": "Add a variant",
+      "aria-expanded": "false",
+      hidden: true,
+      onclick: () => this.open(this.opener.getAttribute("aria-expanded") !== "true"),
+    },
+    icon("plus"),
+  );
   private readonly target: Combobox;
   private readonly flag: Combobox;
   private readonly value: Combobox;
@@ -95,6 +109,20 @@ export class Controls {
     this.ends.forEach((end) => end());
   }
 
+  private open(isOpen: boolean): void {
+    this.opener.setAttribute("aria-expanded", String(isOpen));
+    this.element.classList.toggle("insp-open", isOpen);
+    (isOpen ? this.flag.input : this.opener).focus();
+  }
+
+  /** Hides the fields of a narrow Explorer, unless Escape has closed a list of suggestions. */
+  private onKey(e: KeyboardEvent): void {
+    if (e.key !== "Escape" || e.defaultPrevented || this.opener.getAttribute("aria-expanded") !== "true") return;
+    e.preventDefault();
+    e.stopPropagation();
+    this.open(false);
+  }
+
   private row(): HTMLElement {
     this.target.element.classList.add("insp-control-target");
     this.flag.element.classList.add("insp-control-flag");
@@ -107,12 +135,14 @@ export class Controls {
       h("span", {}, "Add variant"),
     );
     const fields = [this.target.element, this.flag.element, this.value.element, add, this.lowering];
-    return h("div", { class: "insp-control-row" }, ...fields);
+    const row = h("div", { class: "insp-control-row" }, ...fields);
+    row.addEventListener("keydown", (e) => this.onKey(e));
+    return row;
   }
 
   private draw(): void {
     const controls = this.context.synced.latest("controls");
-    this.element.hidden = !controls;
+    this.element.hidden = this.opener.hidden = !controls;
     if (!controls) return;
     this.target.input.placeholder = `Target: ${controls.target}`;
     if (document.activeElement !== this.axes) this.axes.value = controls.axes;

@@ -11,8 +11,12 @@ import { PREVIOUS } from "../state/synced.ts";
 import { Chip } from "./chip.ts";
 import { Saving } from "./saving.ts";
 
-/** More variants than this are in a menu: the baseline and the active one always have a chip. */
-const MOST_CHIPS = 4;
+/** By the width of the toolbar: more variants than this are in a menu, so that a narrow Explorer has one row of them. */
+const MOST_CHIPS = [
+  { from_px: 1000, count: 4 },
+  { from_px: 640, count: 2 },
+  { from_px: 0, count: 1 },
+] as const;
 
 export class Toolbar {
   readonly element = h("div", { class: "insp-toolbar" });
@@ -28,20 +32,25 @@ export class Toolbar {
   private readonly title = h("span", { class: "insp-title" });
   private readonly compare = h("div", { class: "insp-compare" });
   private readonly anyOther = toolButton("down", "Compare with another variant", () => this.openOthers());
-  private readonly resizes = new ResizeObserver(() => this.showActive());
+  private mostChips: number = MOST_CHIPS[0].count;
+  private readonly resizes = new ResizeObserver(() => this.onWidth());
   private readonly saving: Saving;
   private readonly ends: (() => void)[];
 
-  constructor(private readonly context: Context) {
+  /** `opener` shows the row of fields for a new variant, which a narrow Explorer hides. */
+  constructor(
+    private readonly context: Context,
+    opener: HTMLElement,
+  ) {
     this.saving = new Saving(context);
-    this.element.append(this.title, this.chips, this.more, this.compare, this.saving.button);
+    this.element.append(this.title, this.chips, this.more, opener, this.compare, this.saving.button);
     const { synced, local } = context;
     this.ends = [
       synced.signal.on(["session", "variant"], () => this.draw()),
       synced.signal.on(["diff", "controls", "notebook_kernel"], () => this.drawCompare()),
       local.signal.on(["active", "optimizedView"], () => this.draw()),
     ];
-    this.resizes.observe(this.chips);
+    this.resizes.observe(this.element);
     this.draw();
   }
 
@@ -57,6 +66,16 @@ export class Toolbar {
 
   saveWithNote(): void {
     this.saving.askForNote(this.element.closest<HTMLElement>(".insp")!);
+  }
+
+  private onWidth(): void {
+    const width = this.element.clientWidth;
+    const most = width ? MOST_CHIPS.find(({ from_px }) => width > from_px)!.count : this.mostChips;
+    if (most !== this.mostChips) {
+      this.mostChips = most;
+      this.arrange();
+    }
+    this.showActive();
   }
 
   private draw(): void {
@@ -96,9 +115,10 @@ export class Toolbar {
   private hidden(): number[] {
     const { synced, local } = this.context;
     const { ordered } = synced;
-    if (ordered.length <= MOST_CHIPS) return [];
-    const isFirst = ordered.slice(0, MOST_CHIPS).includes(local.active ?? -1);
-    const shown = isFirst ? ordered.slice(0, MOST_CHIPS) : [...ordered.slice(0, MOST_CHIPS - 1), local.active];
+    const most = this.mostChips;
+    if (ordered.length <= most) return [];
+    const isFirst = ordered.slice(0, most).includes(local.active ?? -1);
+    const shown = isFirst ? ordered.slice(0, most) : [...ordered.slice(0, most - 1), local.active];
     return ordered.filter((number) => !shown.includes(number));
   }
 

@@ -63,7 +63,7 @@ export class View {
     });
     this.palette = new Palette(this.root, context, () => [...this.commands, ...(this.workspace?.commands() ?? [])]);
     this.controls = new Controls(context);
-    this.toolbar = new Toolbar(context);
+    this.toolbar = new Toolbar(context, this.controls.opener);
     this.headline = new Headline(context);
     this.notices = new Notices(context);
     this.statusbar = new StatusBar(context);

@@ -9,6 +9,7 @@ import { type Pane, TITLES } from "../panes/pane.ts";
 import {
   activate,
   type Column,
+  dockShareOf,
   type Group,
   type GroupKey,
   groupAt,
@@ -24,6 +25,7 @@ import { type Destination, movePane, movesOf } from "../state/moving.ts";
 import { columnBorder, dockBorder, groupBorder, type Resizable } from "./borders.ts";
 import { dragTabs } from "./dragging.ts";
 import type { KeptLayouts } from "./keeping.ts";
+import { fitRows, TabRow } from "./tabs.ts";
 
 const NARROW_PX = 700;
 
@@ -40,6 +42,9 @@ export class Workspace {
   private maximized: GroupKey | null = null;
   private readonly resizes = new ResizeObserver(([entry]) => this.onWidth(entry!.contentRect.width));
   private readonly boxes = new Map<GroupKey, HTMLElement>();
+  private readonly rows = new Map<GroupKey, TabRow>();
+  /** Watches the rows of tabs, which tools beside them make narrower. */
+  private readonly rowResizes = new ResizeObserver(() => this.fitTabs());
   private columns: HTMLElement[] = [];
   private readonly sizes: Resizable = {
     layout: () => this.layout,
@@ -62,6 +67,7 @@ export class Workspace {
 
   destroy(): void {
     this.resizes.disconnect();
+    this.rowResizes.disconnect();
   }
 
   /** Brings a pane to the front. */
@@ -161,7 +167,7 @@ export class Workspace {
       const before = this.boxes.get(key)!;
       before.replaceWith(this.group(key, group));
       this.resize();
-      this.showActiveTabs();
+      this.fitTabs();
       this.panes.get(group.active)!.setVisible(true);
     });
   }
@@ -173,11 +179,13 @@ export class Workspace {
   private drawAll(): void {
     for (const pane of this.panes.values()) pane.setVisible(false);
     this.boxes.clear();
+    this.rows.clear();
+    this.rowResizes.disconnect();
     this.columns = [];
     this.root.classList.toggle("insp-narrow", this.isNarrow);
     fill(this.element, ...(this.isNarrow ? [this.narrow()] : this.wide()));
     this.resize();
-    this.showActiveTabs();
+    this.fitTabs();
     for (const name of this.shownPanes()) this.panes.get(name)?.setVisible(true);
   }
 
@@ -240,7 +248,7 @@ export class Workspace {
     if (!dock) return;
     const isClosed = !this.layout.dockOpen && !isAlone;
     dock.classList.toggle("insp-closed", isClosed);
-    dock.style.flex = isAlone ? "1" : isClosed ? "none" : `0 0 ${this.layout.dockShare * 100}%`;
+    dock.style.flex = isAlone ? "1" : isClosed ? "none" : `0 0 ${dockShareOf(this.layout) * 100}%`;
     const isTall = this.layout.dock !== null && TALL.includes(this.layout.dock.active);
     dock.style.minHeight = isTall && !isAlone && !isClosed ? "min(320px, 70%)" : "";
   }
@@ -256,7 +264,7 @@ export class Workspace {
     const header = h(
       "div",
       { class: "insp-group-head" },
-      this.tabs(group),
+      this.tabs(key, group),
       isOpen && pane.tools,
       this.groupTools(key, group),
     );
@@ -265,8 +273,8 @@ export class Workspace {
     return box;
   }
 
-  private tabs(group: Group): HTMLElement {
-    const tab = (name: PaneName): HTMLElement =>
+  private tabs(key: GroupKey, group: Group): HTMLElement {
+    const tab = (name: PaneName): HTMLButtonElement =>
       h(
         "button",
         {
@@ -280,18 +288,22 @@ export class Workspace {
         },
         TITLES[name],
       );
-    return h("div", { class: "insp-tabs", role: "tablist" }, ...group.panes.map(tab));
+    const row = new TabRow(group.panes.map(tab), (button, hidden) => {
+      const items = hidden.map((each) => ({
+        text: each.textContent,
+        run: () => this.showFocused(each.dataset["tab"] as PaneName),
+      }));
+      openMenu(this.root, button, [{ title: "More panes", items }]);
+    });
+    const before = this.rows.get(key);
+    if (before) this.rowResizes.unobserve(before.element);
+    this.rows.set(key, row);
+    this.rowResizes.observe(row.element);
+    return row.element;
   }
 
-  /** Scrolls each row of tabs to its active tab. */
-  private showActiveTabs(): void {
-    for (const tab of this.element.querySelectorAll<HTMLElement>("[role=tab][aria-selected=true]")) {
-      const row = tab.parentElement!;
-      const left = tab.offsetLeft - row.offsetLeft;
-      if (left < row.scrollLeft) row.scrollLeft = left;
-      else if (left + tab.offsetWidth > row.scrollLeft + row.clientWidth)
-        row.scrollLeft = left + tab.offsetWidth - row.clientWidth;
-    }
+  private fitTabs(): void {
+    fitRows([...this.rows.values()]);
   }
 
   private show(name: PaneName): void {
@@ -304,8 +316,12 @@ export class Workspace {
     if (step === undefined) return;
     e.preventDefault();
     const next = group.panes.at((group.panes.indexOf(group.active) + step) % group.panes.length)!;
-    this.show(next);
-    this.root.querySelector<HTMLElement>(`[data-tab="${next}"]`)?.focus();
+    this.showFocused(next);
+  }
+
+  private showFocused(name: PaneName): void {
+    this.show(name);
+    this.root.querySelector<HTMLElement>(`[data-tab="${name}"]`)?.focus();
   }
 
   private groupTools(key: GroupKey, group: Group): HTMLElement | null {

@@ -25,8 +25,10 @@ export interface Layout {
   /** Hidden panes. */
   hidden: Pane[];
   dockOpen: boolean;
-  /** Share of the height that the open dock takes, from 0 to 1. */
+  /** Share of the height that the open dock takes, from 0 to 1, for panes whose share the user has not set. */
   dockShare: number;
+  /** The shares that the user has set, by the active pane of the dock. */
+  dockShares: Partial<Record<Pane, number>>;
 }
 
 /** "dock", or a column and a group in it. */
@@ -72,6 +74,7 @@ export function defaultLayout(available: readonly Pane[], shape: Shape): Layout 
     hidden: [],
     dockOpen: true,
     dockShare: 0.45,
+    dockShares: {},
   };
 }
 
@@ -127,25 +130,31 @@ export function restoreLayout(saved: unknown, available: readonly Pane[], fallba
   const hidden = (saved.hidden ?? []).filter((pane) => available.includes(pane) && !seen.has(pane));
   if (!columns.length || seen.size + new Set(hidden).size !== new Set(available).size) return fallback;
   const { dockOpen = fallback.dockOpen, dockShare = fallback.dockShare } = saved;
-  return { version: 2, columns, dock, hidden, dockOpen, dockShare };
+  const isShare = ([pane, share]: [string, unknown]): boolean =>
+    available.includes(pane as Pane) && typeof share === "number" && share > 0 && share < 1;
+  const dockShares = Object.fromEntries(Object.entries(saved.dockShares ?? {}).filter(isShare));
+  return { version: 2, columns, dock, hidden, dockOpen, dockShare, dockShares };
 }
 
 /** Returns whether two layouts are equal. */
 export function isSameLayout(one: Layout, other: Layout): boolean {
   const group = ({ panes, active, weight }: Group): unknown => [panes, active, weight];
   const column = ({ groups, weight }: Column): unknown => [groups.map(group), weight];
-  const key = ({ columns, dock, hidden, dockOpen, dockShare }: Layout): string =>
-    JSON.stringify([columns.map(column), dock && group(dock), hidden, dockOpen, dockShare]);
+  const shares = ({ dockShares }: Layout): unknown => Object.entries(dockShares).sort();
+  const key = (layout: Layout): string => {
+    const { columns, dock, hidden, dockOpen, dockShare } = layout;
+    return JSON.stringify([columns.map(column), dock && group(dock), hidden, dockOpen, dockShare, shares(layout)]);
+  };
   return key(one) === key(other);
 }
 
 /** Adapts a layout to another width if no pane was moved: the default layout, with the same active panes. */
 export function fitted(layout: Layout, shape: Shape, usual: (shape: Shape) => Layout): Layout {
-  const { dockOpen, dockShare } = layout;
+  const { dockOpen, dockShare, dockShares } = layout;
   const isUsual = (each: Shape): boolean => isSamePlacing({ ...usual(each), dockOpen }, layout);
   if (!SHAPES.some(isUsual) || isUsual(shape)) return layout;
   const fronts = groupsOf(layout).map(([, { active }]) => active);
-  return { ...fronts.reverse().reduce(activate, usual(shape)), dockOpen, dockShare };
+  return { ...fronts.reverse().reduce(activate, usual(shape)), dockOpen, dockShare, dockShares };
 }
 
 /** Returns whether the panes are in the same groups, ignoring active panes and sizes. */
@@ -201,8 +210,17 @@ export function evened(layout: Layout, usual: Layout): Layout {
   return { ...layout, columns: layout.columns.map((column, index) => ({ ...column, weight: weight(index) })) };
 }
 
+/** Returns the share of the height that the dock takes for its active pane. */
+export function dockShareOf({ dock, dockShare, dockShares }: Layout): number {
+  return (dock && dockShares[dock.active]) ?? dockShare;
+}
+
+/** Sets the height of the dock for its active pane. */
 export function resizeDock(layout: Layout, share: number): Layout {
-  return { ...layout, dockShare: Math.max(0.12, Math.min(0.8, share)), dockOpen: true };
+  const { dock, dockShares } = layout;
+  if (!dock) return layout;
+  const clipped = Math.max(0.12, Math.min(0.8, share));
+  return { ...layout, dockShares: { ...dockShares, [dock.active]: clipped }, dockOpen: true };
 }
 
 /** Replaces each group by the groups that `change` returns, and removes empty ones. Keeps the last column. */

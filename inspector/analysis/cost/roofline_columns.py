@@ -110,18 +110,18 @@ def _itself(group: Group) -> Group:
 
 KERNEL_COLUMNS: TableDescription[KernelRow] = TableDescription(
     TableColumn("name", "text", lambda row: row.point.name, "kernel", "Name of the kernel's instruction", views=_BOTH),
-    TableColumn("opcode", "text", lambda row: row.point.opcode, "opcode", "Kind of instruction", views=_BOTH),
     TableColumn("executions", "int", lambda row: row.point.executions),
-    _time(_point),
     TableColumn(
         "measured_s", "float", lambda row: row.measured_s, "measured time",
         "Measured time in one execution on one device, from a profile", "seconds", ("pane",),
     ),
+    _time(_point),
     _share(lambda row: row.share),
     TableColumn("bound_by", "text", lambda row: row.point.bound_by, "bound by", "The roof that limits it", views=_BOTH),
     TableColumn(
         "limited_by", "text", lambda row: _named(row.point.limited_by), "limited by", "The unit of the chip that limits it", views=_BOTH
     ),
+    TableColumn("opcode", "text", lambda row: row.point.opcode, "opcode", "Kind of instruction", views=_BOTH),
     TableColumn("limit_source", "text", lambda row: row.point.limit_source or None),
     *_amounts(_point),
     TableColumn("algorithm", "text", lambda row: row.point.algorithm),

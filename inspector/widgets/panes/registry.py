@@ -81,6 +81,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
     PaneEntry("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
     PaneEntry("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.DiffMessage, optimized.DiffCosts), (optimized.DiffRequest, optimized.DiffCostsRequest), (*_TEXT, "diff_costs")),
+    PaneEntry("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
     PaneEntry("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),
     PaneEntry("memory", "Memory", "dock", memory.MemoryPane, ("buffers", "failed"), (memory.MemoryTimeline,), (), (*_RECORDED, "memory", "stats", "diff")),
@@ -95,7 +96,6 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("run", "Run", "dock", run.RunPane, (), (run.RunMessage, run.RunComparison, run.Profiling), (run.RunRequest,), ("run", "run_comparison", "profiling", "variant")),
     PaneEntry("profile", "Profile", "dock", profile.ProfilePane, (), (profile.ProfileTable,), (profile.ProfileRequest,), ("profile_table", "profiling", "run", "variant")),
     PaneEntry("retraces", "Retraces", "dock", retraces.RetracesPane, ("lowered",), (retraces.RetracesMessage,), (retraces.WatchRetracesRequest,), ("retraces", "document")),
-    PaneEntry("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
 )
 # fmt: on
 

@@ -8,6 +8,7 @@ import html
 import linecache
 import re
 import threading
+import time
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
@@ -53,6 +54,7 @@ class RetracesMessage(TypedDict):
     Attributes:
       watching: whether the process is being watched.
       was_watched: whether it has ever been watched.
+      since: local time of the first start, such as "12:03:04"; "" before it.
       columns: headings of the table.
       first_calls: number of functions that were traced for the first time while watching.
       left_out: number of rows that are not listed.
@@ -62,6 +64,7 @@ class RetracesMessage(TypedDict):
     type: Literal["retraces"]
     watching: bool
     was_watched: bool
+    since: str
     first_calls: int
     columns: list[messages.TableHead]
     rows: list[RetraceRow]
@@ -83,7 +86,7 @@ class RetracesPane(Pane):
         """Creates the pane; nothing is watched yet."""
         super().__init__(name, context)
         self._root, self._explored = Root(), ""
-        self._was_watched = False
+        self._was_watched, self._since = False, ""
         self._lock = threading.Lock()
         self._pause: threading.Timer | None = None
 
@@ -100,6 +103,8 @@ class RetracesPane(Pane):
         if watch is None:
             return
         if request["on"]:
+            if not self._was_watched:
+                self._since = time.strftime("%H:%M:%S")
             self._was_watched = True
             watch.start(self._on_retrace)
         else:
@@ -144,6 +149,7 @@ class RetracesPane(Pane):
             type="retraces",
             watching=watch is not None and watch.is_on,
             was_watched=self._was_watched,
+            since=self._since,
             first_calls=len(retraces) - len(again),
             columns=heads_of(RETRACE_COLUMNS),
             rows=[self._row(latest[key], counts[key]) for key in shown],

@@ -75,6 +75,8 @@ class RooflinePoint(TypedDict):
       bound_by: the roof that limits it; "" if unknown.
       exposed_s: estimated part of the time on the links that overlaps with no kernel, from times at the roof; None if unknown.
       filled: largest share of a TPU's matrix unit that its products fill; None without products, or if unknown.
+      flops: of all executions in one run of the program.
+      measured_s: measured time in one execution on one device; None if it was not profiled.
       share: share of the time of all kernels.
       unknown: unknown or partly known values, with the reason; "" if all are known.
     """
@@ -82,6 +84,8 @@ class RooflinePoint(TypedDict):
     name: str
     opcode: str
     link_bytes: float
+    flops: float | None
+    measured_s: float | None
     intensity: float | None
     bound_by: str
     least_s: float | None
@@ -289,6 +293,8 @@ def _point(row: KernelRow) -> RooflinePoint:
         name=point.name,
         opcode=point.opcode,
         link_bytes=point.link_bytes,
+        flops=_known(point.flops),
+        measured_s=_known(row.measured_s),
         intensity=_known(point.intensity),
         bound_by=_bound(point),
         least_s=_known(point.least_s),
