@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from inspector.analysis.findings.edits import DefaultPrecision, Edit, NarrowProducts
+from inspector.analysis.findings.edits import DefaultPrecision, Edit, LiftConstants, NarrowProducts
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
-from inspector.compilation.compiled import CompiledProgram
+from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.engine import Engine
 from inspector.compilation.request import CompileRequest
 from inspector.errors import InspectorError, Unavailable
@@ -39,7 +39,8 @@ class Proof:
     Attributes:
       verdict: "proven" if the remedy saves memory or time, "no gain", "worse", or "cannot be tried".
       reason: why it cannot be tried; "" otherwise.
-      gain_bytes: peak memory of one device that it saves, in bytes, between both compiles.
+      gain_bytes: peak memory of one device that it saves, in bytes, between both compiles; for lifted constants, bytes of
+        the executable.
       gain_s: seconds of one execution that it saves: measured if the program ran, otherwise estimated.
       is_measured: True if `gain_s` is measured.
       values: how the results agree, in words; Unavailable if they were not compared.
@@ -110,7 +111,9 @@ def _compared(
     *,
     run: bool,
 ) -> Proof:
-    gain_bytes = _peak(compiled) - _peak(other)
+    lifts = any(isinstance(edit, LiftConstants) for edit in edits)
+    size = _executable_bytes if lifts else _peak
+    gain_bytes = size(compiled) - size(other)
     before, after = estimated_s(compiled), estimated_s(other)
     gain_s = after if isinstance(after, Unavailable) else _minus(before, after)
     whole_s = 0.0 if isinstance(before, Unavailable) else float(before)
@@ -126,7 +129,7 @@ def _compared(
             if not isinstance(relative, Unavailable):
                 before_s, after_s = (float(np.median(each)) for each in durations)
                 gain_s, whole_s, is_measured = (before_s - after_s if relative.is_known else 0.0), before_s, True
-    saved = _saved(gain_s, whole_s), gain_bytes / max(1, _peak(compiled))
+    saved = _saved(gain_s, whole_s), gain_bytes / max(1, size(compiled))
     verdict: Verdict = "no gain"
     if not isinstance(values, Unavailable) and not agree:
         verdict = "worse"
@@ -147,6 +150,12 @@ def _saved(gain_s: float | Unavailable, whole_s: float) -> float:
 
 def _peak(compiled: CompiledProgram) -> int:
     return 0 if isinstance(compiled.memory, Unavailable) else int(compiled.memory.peak_bytes)
+
+
+def _executable_bytes(compiled: CompiledProgram) -> int:
+    """Returns the size of the executable, or of the optimized HLO if there is no executable."""
+    executable = executable_of(compiled)
+    return len(compiled.hlo_proto if isinstance(executable, Unavailable) else executable)
 
 
 def _run(

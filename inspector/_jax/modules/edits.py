@@ -9,6 +9,7 @@ Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO and Sh
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ _COLLECTIVES = frozenset({
     "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_to_all",
     "stablehlo.collective_permute", "stablehlo.collective_broadcast",
 })  # fmt: skip
+_CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
+_CALLS = frozenset({"func.call", "call"})
 _WHILE = "stablehlo.while"
 
 
@@ -128,6 +131,8 @@ def _narrow_products(module: ir.Module, op_names: Collection[str], element_type:
     narrow = _element_type(element_type)
     places = 0
     for operation in _named(module, _PRODUCTS, op_names):
+        if all(ir.RankedTensorType(operand.type).element_type == narrow for operand in operation.operands):
+            continue
         for number, operand in enumerate(operation.operands):
             type_ = ir.RankedTensorType(operand.type)
             if type_.element_type == narrow:
@@ -190,26 +195,83 @@ _EDITS: Mapping[str, Callable[..., int]] = {
 
 
 def _lift_constants(module: ir.Module, least_bytes: int) -> list[np.ndarray]:
-    main = _main(module)
-    block = main.regions[0].blocks[0]
-    attributes, found = _argument_attributes(main), list[np.ndarray]()
-    for each in list(block.operations):
-        operation = each.operation
-        if operation.name != "stablehlo.constant":
+    """Makes constants parameters of `main`, and of the functions that contain them."""
+    functions = {_name(o): o.operation for o in module.body.operations if o.operation.name == "func.func"}
+    values = list[np.ndarray]()
+    main = _name(_main(module))
+    for function in list(functions):
+        for constant in _large_constants(functions[function], least_bytes):
+            value = np.array(ir.DenseElementsAttr(constant.attributes["value"]))
+            parameters = _added_parameters(functions, function, main, constant.results[0].type, constant.location)
+            constant.results[0].replace_all_uses_with(parameters.pop(function))
+            constant.erase()
+            values.append(value)
+    return values
+
+
+def _large_constants(function: Any, least_bytes: int) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "stablehlo.constant":
+            value = ir.DenseElementsAttr(operation.attributes["value"])
+            if not value.is_splat and np.array(value).nbytes >= least_bytes:
+                found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)
+    return found
+
+
+def _added_parameters(
+    functions: Mapping[str, Any], function: str, main: str, type_: Any, location: Any
+) -> dict[str, Any]:
+    """Adds a parameter to a function and to all functions that call it, up to `main`. Returns it by function."""
+    added: dict[str, Any] = {}
+    waiting = [function]
+    while waiting:
+        name = waiting.pop()
+        if name in added:
             continue
-        value = np.array(ir.DenseElementsAttr(operation.attributes["value"]))
-        if value.nbytes < least_bytes:
-            continue
-        parameter = block.add_argument(operation.results[0].type, operation.location)
-        operation.results[0].replace_all_uses_with(parameter)
-        operation.erase()
-        attributes.append({})
-        found.append(value)
-    if found:
-        types = stablehlo.function_type(main)
-        inputs = [argument.type for argument in block.arguments]
-        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [*types.results]))
-        _set(main, "arg_attrs", attributes)
+        added[name] = _with_parameter(functions[name], type_, location)
+        if name != main:
+            waiting.extend(caller for caller in functions if any(True for _ in _calls_of(functions[caller], name)))
+    for name in added:
+        for caller in added:
+            for call in _calls_of(functions[caller], name):
+                made = ir.Operation.create(
+                    call.name, results=[result.type for result in call.results],
+                    operands=[*call.operands, added[caller]], loc=call.location, ip=ir.InsertionPoint(call),
+                    attributes={
+                        each: call.attributes[each] for each in call.attributes if each not in _CALL_ATTRIBUTES
+                    },
+                )  # fmt: skip
+                for old, new in zip(call.results, made.results, strict=True):
+                    old.replace_all_uses_with(new)
+                call.erase()
+    return added
+
+
+def _with_parameter(function: Any, type_: Any, location: Any) -> Any:
+    block = function.regions[0].blocks[0]
+    attributes = _argument_attributes(function)
+    parameter = block.add_argument(type_, location)
+    results = [*stablehlo.function_type(function).results]
+    inputs = [argument.type for argument in block.arguments]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+    _set(function, "arg_attrs", [*attributes, {}])
+    return parameter
+
+
+def _calls_of(function: Any, callee: str) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name in _CALLS and str(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value) == callee:
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)
     return found
 
 
@@ -227,22 +289,45 @@ def _set(function: Any, name: str, attributes: Sequence[Mapping[str, Any]]) -> N
 
 
 def _named(module: ir.Module, operations: Collection[str], op_names: Collection[str]) -> Iterator[Any]:
-    """Returns the operations of certain kinds that have one of JAX's names."""
-    found: list[Any] = []
+    """Returns the operations of certain kinds that have one of JAX's full names: those of the calls, and their own.
 
-    def visit(operation: Any) -> Any:
-        if operation.name in operations and _op_name(operation) in op_names:
-            found.append(operation)
-        return ir.WalkResult.ADVANCE
+    An operation of a function that is called several times is returned if one of its full names is given.
+    """
+    calls: dict[
+        str, list[tuple[str, str]]
+    ] = {}  # by the called function: the calling function and the name of the call
+    found: list[tuple[str, Any]] = []
+    wanted = frozenset(op_names)
+    for each in module.body.operations:
+        if each.operation.name != "func.func":
+            continue
+        function = _name(each)
 
-    module.operation.walk(visit)
-    return iter(found)
+        def visit(operation: Any, function: str = function) -> Any:
+            if operation.name in operations:
+                found.append((function, operation))
+            elif operation.name in _CALLS:
+                callee = str(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
+                calls.setdefault(callee, []).append((function, _op_name(operation)))
+            return ir.WalkResult.ADVANCE
+
+        each.operation.walk(visit)
+
+    @functools.cache
+    def is_called(function: str, name: str) -> bool:
+        """Reports whether a name in a function belongs to a wanted full name."""
+        return name in wanted or any(
+            is_called(caller, f"{outer}/{name}" if outer and name else outer or name)
+            for caller, outer in calls.get(function, ())
+        )
+
+    return iter([operation for function, operation in found if is_called(function, _op_name(operation))])
 
 
 def _op_name(operation: Any) -> str:
     """Returns JAX's name of an operation; "" if its location has none."""
     _, quote, rest = str(operation.location).partition('loc("')
-    return rest.partition('"')[0].replace("\\'", "'") if quote else ""
+    return rest.partition('"')[0].replace("\\'", "'").removesuffix(":") if quote else ""
 
 
 def _hoisted(operation: Any) -> Any | None:

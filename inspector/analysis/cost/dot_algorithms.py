@@ -60,7 +60,7 @@ def algorithm_of(product: Instruction, peak: Peak) -> Algorithm | Unavailable:
     if named:
         return _named(named, peak)
     kinds = {operand.shape.element_type for operand in product.operands[:2]}
-    algorithms = {_by_type(kind, precision, peak) for kind in kinds for precision in precisions}
+    algorithms = {by_type(kind, precision, peak) for kind in kinds for precision in precisions}
     known = [each for each in algorithms if isinstance(each, Algorithm)]
     if not known or len(known) < len(algorithms):
         return next(each for each in algorithms if isinstance(each, Unavailable))
@@ -84,10 +84,10 @@ def product_flops(
     """
     cost = costs[product.name]
     if cost.body is not None:
-        return [(_by_type(kind, precision, peak), flops) for kind, precision, flops in cost.body.products]
+        return [(by_type(kind, precision, peak), flops) for kind, precision, flops in cost.body.products]
     if product.custom_call_target.startswith(LIBRARIES):
         kind = product.operands[0].shape.element_type
-        return [(_by_type(_COMPLEX.get(kind, kind), _HIGHEST, peak), cost.flops)]
+        return [(by_type(_COMPLEX.get(kind, kind), _HIGHEST, peak), cost.flops)]
     if product.custom_call_target != KERNEL:
         return [(algorithm_of(product, peak), cost.flops)]
     fastest = max(peak.flops_per_s, key=lambda name: peak.flops_per_s[name])
@@ -102,7 +102,7 @@ def main_algorithm(
     for product in products:
         for algorithm, known in product_flops(product, costs, peak):
             flops[algorithm] += 0 if isinstance(known, Unavailable) else int(known)
-    return flops.most_common(1)[0][0] if flops else _by_type("f32", 0, peak)
+    return flops.most_common(1)[0][0] if flops else by_type("f32", 0, peak)
 
 
 def _precision(product: Instruction) -> tuple[str, tuple[int, ...]]:
@@ -131,10 +131,11 @@ def _named(name: str, peak: Peak) -> Algorithm | Unavailable:
     return Algorithm(kind, passes) if kind in peak.flops_per_s else _no_peak(name, peak)
 
 
-def _by_type(kind: str, precision: int, peak: Peak) -> Algorithm | Unavailable:
+def by_type(kind: str, precision: int, peak: Peak) -> Algorithm | Unavailable:
+    """Returns the arithmetic of a product of operands of a type, in HLO's notation, at a precision from 0 to 2."""
     peaks = peak.flops_per_s
     if kind in _COMPLEX:
-        real = _by_type(_COMPLEX[kind], precision, peak)
+        real = by_type(_COMPLEX[kind], precision, peak)
         doubt = "a complex product takes three or four real ones"
         return real if isinstance(real, Unavailable) else Algorithm(real.peak_name, 3 * real.passes, doubt)
     if kind == "f32" and "tf32" in peaks and precision < _HIGHEST:

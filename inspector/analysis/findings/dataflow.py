@@ -23,7 +23,7 @@ class Value:
 
     Attributes:
       instruction: the instruction.
-      calls: the calls that lead to it, outermost first.
+      calls: the calls, and where they matter the loops, that lead to it, outermost first.
     """
 
     instruction: Instruction
@@ -48,10 +48,13 @@ def source(value: Value) -> Value:
             value = Value(instruction.operands[0], calls)
         elif opcode == "call":
             value = Value(instruction.called_computations[0].root, (*calls, instruction))
-        elif opcode == "parameter" and calls and instruction.parameter_number is not None:
+        elif opcode == "parameter" and _is_called(instruction, calls) and instruction.parameter_number is not None:
             value = Value(calls[-1].operands[instruction.parameter_number], calls[:-1])
         elif opcode == "get-tuple-element":
             whole = source(Value(instruction.operands[0], calls))
+            if (unchanged := _unchanged_in_loop(instruction, whole)) is not None:
+                value = unchanged
+                continue
             if whole.instruction.opcode != "tuple":
                 return (
                     Value(instruction, calls)
@@ -61,6 +64,35 @@ def source(value: Value) -> Value:
             value = Value(whole.instruction.operands[int(instruction.proto.tuple_index)], whole.calls)
         else:
             return value
+
+
+def _is_called(parameter: Instruction, calls: tuple[Instruction, ...]) -> bool:
+    """Reports whether a parameter is one of the function that the innermost call calls."""
+    return bool(calls) and calls[-1].opcode == "call" and calls[-1].called_computations[0] == parameter.computation
+
+
+def _unchanged_in_loop(element: Instruction, whole: Value) -> Value | None:
+    """Returns the initial value of an array that a loop around it carries unchanged; None for others.
+
+    Args:
+      element: an element of the tuple that a loop carries.
+      whole: the tuple.
+    """
+    if whole.instruction.opcode != "parameter" or not whole.calls or whole.calls[-1].opcode != "while":
+        return None
+    loop, number = whole.calls[-1], int(element.proto.tuple_index)
+    body = loop.called_computations[0]
+    if whole.instruction.computation not in loop.called_computations or body.root.opcode != "tuple":
+        return None
+    ended = source(Value(body.root.operands[number], ())).instruction
+    if (
+        ended.opcode != "get-tuple-element"
+        or ended.proto.tuple_index != number
+        or ended.operands[0].opcode != "parameter"
+    ):
+        return None
+    initial = source(Value(loop.operands[0], whole.calls[:-1]))
+    return initial.operand(number) if initial.instruction.opcode == "tuple" else None
 
 
 def _element(whole: Value, element: Instruction) -> Value:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
+from inspector.analysis.findings.detectors.callback_in_loop import callback_in_loop
+from inspector.analysis.findings.detectors.large_constant import large_constant
 from inspector.analysis.findings.detectors.undonated import undonated
+from inspector.analysis.findings.detectors.upcast_product import upcast_product
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 
@@ -25,6 +28,11 @@ class Detector:
     find: Callable[[Subject], Iterable[Finding]]
 
 
-DETECTORS: tuple[Detector, ...] = (Detector("undonated", "state that is returned updated, but not donated", undonated),)
+DETECTORS: tuple[Detector, ...] = (
+    Detector("undonated", "state that is returned updated, but not donated", undonated),
+    Detector("upcast-product", "matrix products of operands converted to a wider type", upcast_product),
+    Detector("large-constant", "large arrays that the function closes over", large_constant),
+    Detector("callback-in-loop", "callbacks to the host in a loop", callback_in_loop),
+)
 
 KINDS = tuple(detector.kind for detector in DETECTORS)

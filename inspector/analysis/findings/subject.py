@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from inspector.analysis.collectives.collectives import Collectives
 from inspector.analysis.cost.roofline import Roofline
 from inspector.analysis.cost.roofline_point import Point
+from inspector.analysis.findings.before import Before, Kernels
+from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import Edit
 from inspector.analysis.findings.finding import BY_HAND, Finding
 from inspector.analysis.memory.donations import Donations, donations
@@ -55,6 +57,26 @@ class Subject:
     def before(self) -> Module | Unavailable:
         """The HLO before optimization, on whole arrays; Unavailable for a program without it."""
         return self._before()
+
+    @functools.cached_property
+    def calls(self) -> Before | None:
+        """The HLO before optimization with the calls of its functions; None for a program without it."""
+        return None if isinstance(self.before, Unavailable) else Before(self.before)
+
+    @functools.cached_property
+    def kernels(self) -> Kernels:
+        """The kernels of the optimized HLO by the full names of JAX's operations."""
+        return Kernels(self.module, self.places, self.points)
+
+    @functools.cached_property
+    def _arguments(self) -> Mapping[int, str]:
+        return {a.parameter: a.path for a in self.compiled.program.arguments if a.parameter is not None}
+
+    def argument(self, value: Value) -> str:
+        """Returns the name of the argument that a value of the HLO before optimization is; "" if it is none."""
+        number = value.instruction.parameter_number
+        is_argument = number is not None and value.instruction.computation.is_entry
+        return self._arguments.get(number, "") if is_argument and number is not None else ""
 
     @functools.cached_property
     def costs(self) -> Mapping[str, InstructionCost]:
@@ -107,6 +129,10 @@ class Subject:
         """Peak memory of one device in bytes; 0 if unknown."""
         memory = self.compiled.memory
         return 0 if isinstance(memory, Unavailable) else int(memory.peak_bytes)
+
+    def accessed(self, name: str) -> float:
+        """Returns the bytes of main memory that all executions of a kernel access; 0 if they are unknown."""
+        return _bytes_of(self.points[name])
 
     def seconds(self, names: Iterable[str]) -> float | Unavailable:
         """Returns the estimated seconds of kernels in one execution of the program; Unavailable without roofs."""

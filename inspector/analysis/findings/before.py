@@ -1,0 +1,148 @@
+"""The program before optimization: full names of its operations, the calls that lead to them, and the kernels they became.
+
+Functions are called there and not inlined. JAX's name of an operation in a function is relative to the call; the optimized HLO
+has the full name: the names of all calls, followed by that of the operation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from inspector.analysis.findings.dataflow import Value, source
+from inspector.errors import Unavailable
+from inspector.hlo.execution_counts import Place
+from inspector.hlo.loops import trip_count
+from inspector.hlo.module import Computation, Instruction, Module
+from inspector.hlo.source import merged_names
+
+_MOST_CALLS = 64  # of one function; more calls of it are left out
+_RUNS = frozenset({"call", "while", "conditional"})
+MOVING = frozenset({
+    "reshape", "transpose", "broadcast", "slice", "dynamic-slice", "reverse", "copy", "bitcast", "optimization-barrier",
+})  # fmt: skip
+"""Operations that only move their first operand's values."""
+
+
+class Call(NamedTuple):
+    """One way in which a computation is reached.
+
+    Attributes:
+      prefix: the beginning of the full names of its operations; "" in the entry computation.
+      calls: the calls, loops and conditionals around it, outermost first.
+    """
+
+    prefix: str
+    calls: tuple[Instruction, ...]
+
+
+class Before:
+    """The HLO before optimization, with the calls of its functions.
+
+    Attributes:
+      module: the module.
+    """
+
+    def __init__(self, module: Module) -> None:
+        """Stores the module."""
+        self.module = module
+
+    @functools.cached_property
+    def _reached(self) -> Mapping[int, list[Call]]:
+        reached: dict[int, list[Call]] = {self.module.entry.number: [Call("", ())]}
+        for computation in _callers_first(self.module.entry):
+            for instruction in computation.calling:
+                if instruction.opcode not in _RUNS:
+                    continue
+                for prefix, calls in reached[computation.number]:
+                    name = _joined(prefix, instruction.op_name) if instruction.opcode == "call" else prefix
+                    for called in instruction.called_computations:
+                        known = reached.setdefault(called.number, [])
+                        if len(known) < _MOST_CALLS:
+                            known.append(Call(name, (*calls, instruction)))
+        return reached
+
+    def values(self, opcodes: Iterable[str]) -> Iterator[tuple[Value, str]]:
+        """Yields the operations of certain kinds, once for each call of their function, each with its full name."""
+        wanted = frozenset(opcodes)
+        for row in self.module.columns.rows_of(wanted.__contains__):
+            instruction = self.module.at(row)
+            for prefix, calls in self._reached.get(instruction.computation.number, ()):
+                yield Value(instruction, calls), _joined(prefix, instruction.op_name)
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix and name else prefix or name
+
+
+def _callers_first(entry: Computation) -> list[Computation]:
+    finished: dict[int, Computation] = {}
+
+    def visit(computation: Computation) -> None:
+        if computation.number in finished:
+            return
+        for instruction in computation.calling:
+            if instruction.opcode in _RUNS:
+                for called in instruction.called_computations:
+                    visit(called)
+        finished[computation.number] = computation
+
+    visit(entry)
+    return list(reversed(finished.values()))
+
+
+def moved_from(value: Value) -> Value:
+    """Follows a value through operations that only move it, and through calls and loops, to the one that computes it."""
+    while True:
+        value = source(value)
+        if value.instruction.opcode not in MOVING:
+            return value
+        value = Value(value.instruction.operands[0], value.calls)
+
+
+def loops_around(value: Value) -> tuple[list[Instruction], int | Unavailable]:
+    """Returns the loops around a value, and the product of their trip counts."""
+    loops = [call for call in value.calls if call.opcode == "while"]
+    trips = 1
+    for loop in loops:
+        count = trip_count(loop)
+        if isinstance(count, Unavailable):
+            return loops, count
+        trips *= count
+    return loops, trips
+
+
+class Kernels:
+    """The instructions of an optimized module by their full names."""
+
+    def __init__(self, module: Module, places: Mapping[str, Place], kernels: Iterable[str]) -> None:
+        """Stores the module, its places, and the names of its kernels."""
+        self._module, self._places, self._kernels = module, places, frozenset(kernels)
+        self._codes: dict[str, list[int]] = {}
+        for code, origin in enumerate(module.known_origins):
+            for name in merged_names(origin.op_name):
+                self._codes.setdefault(name, []).append(code)
+
+    def named(self, names: Iterable[str]) -> list[Instruction]:
+        """Returns the instructions with one of the full names, in the module's order."""
+        codes = [code for name in dict.fromkeys(names) for code in self._codes.get(name, ())]
+        rows = np.flatnonzero(np.isin(self._module.columns.metadata.codes, codes)) if codes else ()
+        return [self._module.at(int(row)) for row in rows]
+
+    def kernel(self, instruction: Instruction) -> str | None:
+        """Returns the name of the kernel that contains an instruction; None if it is a part of none."""
+        name, computation = instruction.name, instruction.computation.name
+        while name not in self._kernels:
+            place = self._places.get(computation)
+            if place is None or not place.fused or place.counted_in is None:
+                return None
+            name = place.counted_in
+            computation = self._module.instruction(name).computation.name
+        return name
+
+    def of(self, names: Iterable[str]) -> list[str]:
+        """Returns the names of the kernels that contain instructions with one of the full names."""
+        return list(dict.fromkeys(k for i in self.named(names) if (k := self.kernel(i)) is not None))
