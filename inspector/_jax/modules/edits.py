@@ -26,6 +26,10 @@ _COLLECTIVES = frozenset({
 })  # fmt: skip
 _CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
 _CALLS = frozenset({"func.call", "call"})
+_MOVING = frozenset({
+    "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
+    "stablehlo.reverse", "sdy.sharding_constraint",
+})  # fmt: skip
 _WHILE = "stablehlo.while"
 
 
@@ -131,7 +135,7 @@ def _narrow_products(module: ir.Module, op_names: Collection[str], element_type:
     narrow = _element_type(element_type)
     places = 0
     for operation in _named(module, _PRODUCTS, op_names):
-        if all(ir.RankedTensorType(operand.type).element_type == narrow for operand in operation.operands):
+        if not any(_was_narrow(operand, narrow) for operand in operation.operands):
             continue
         for number, operand in enumerate(operation.operands):
             type_ = ir.RankedTensorType(operand.type)
@@ -155,6 +159,21 @@ def _narrow_products(module: ir.Module, op_names: Collection[str], element_type:
         _forget_algorithm(operation)
         places += 1
     return places
+
+
+def _was_narrow(value: Any, narrow: Any) -> bool:
+    """Reports whether a wider value was converted from a type, or may have been in front of a loop or a call."""
+    if ir.RankedTensorType(value.type).element_type == narrow:
+        return False
+    while isinstance(value.owner, (ir.Operation, ir.OpView)):
+        made = value.owner.operation
+        if made.name == "stablehlo.convert":
+            return bool(ir.RankedTensorType(made.operands[0].type).element_type == narrow)
+        if made.name not in _MOVING:
+            return False
+        value = made.operands[0]
+    inside = value.owner.owner.operation
+    return not stablehlo.is_main(inside)
 
 
 def _use_default_precision(module: ir.Module, op_names: Collection[str]) -> int:

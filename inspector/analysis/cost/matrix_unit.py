@@ -32,10 +32,12 @@ def filled(product: Instruction, side: int) -> float | Unavailable:
     """
     if not side:
         return NO_UNIT
-    sizes = _sizes(product)
-    if isinstance(sizes, Unavailable):
-        return sizes
-    rows, contracted, columns = sizes
+    sizes = product_sizes(product)
+    return sizes if isinstance(sizes, Unavailable) else filled_by(*sizes, side)
+
+
+def filled_by(rows: int, contracted: int, columns: int, side: int) -> float | Unavailable:
+    """Returns the share as `filled` for a product of the given sizes."""
     if not rows * contracted * columns:
         return Unavailable("it has no elements")
     depth = _share(contracted, side)
@@ -56,7 +58,7 @@ def _share(length: int, multiple: int) -> float:
     return length / (math.ceil(length / multiple) * multiple)
 
 
-def _sizes(product: Instruction) -> tuple[int, int, int] | Unavailable:
+def product_sizes(product: Instruction) -> tuple[int, int, int] | Unavailable:
     """Returns rows, contracted size and columns of the matrix products that make up the instruction."""
     if product.opcode not in ("dot", "convolution"):
         return Unavailable(f"the layout of a {product.opcode} in the matrix unit is unknown")

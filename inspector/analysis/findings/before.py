@@ -74,6 +74,52 @@ class Before:
                 yield Value(instruction, calls), _joined(prefix, instruction.op_name)
 
 
+class Use(NamedTuple):
+    """One use of a value.
+
+    Attributes:
+      user: the operation that uses it; None for a result of the program, or of an iteration of a loop.
+      operand: the number of the operand.
+    """
+
+    user: Value | None
+    operand: int = 0
+
+
+def uses(value: Value) -> Iterator[Use]:
+    """Yields the uses of a value, followed through calls, tuples and copies."""
+    waiting = [(value, -1)]  # and the number of the element of a tuple
+    while waiting:
+        now, element = waiting.pop()
+        instruction = now.instruction
+        if instruction.is_root:
+            call = now.calls[-1] if now.calls else None
+            if call is not None and call.opcode == "call":
+                waiting.append((Value(call, now.calls[:-1]), element))
+            else:
+                yield Use(None)
+        for user in instruction.users:
+            for number, operand in enumerate(user.operands):
+                if operand is instruction:
+                    yield from _use(now, user, number, element, waiting)
+
+
+def _use(value: Value, user: Instruction, number: int, element: int, waiting: list[tuple[Value, int]]) -> Iterator[Use]:
+    """Yields one use, or adds the value that passes it on to those that wait."""
+    if user.opcode == "call":
+        called = user.called_computations[0].parameters[number]
+        waiting.append((Value(called, (*value.calls, user)), element))
+    elif user.opcode == "get-tuple-element":
+        if element < 0 or int(user.proto.tuple_index) == element:
+            waiting.append((Value(user, value.calls), -1))
+    elif user.opcode == "tuple":
+        waiting.append((Value(user, value.calls), number))
+    elif user.opcode in ("copy", "optimization-barrier"):
+        waiting.append((Value(user, value.calls), element))
+    else:
+        yield Use(Value(user, value.calls), number)
+
+
 def _joined(prefix: str, name: str) -> str:
     return f"{prefix}/{name}" if prefix and name else prefix or name
 

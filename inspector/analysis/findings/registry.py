@@ -6,7 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from inspector.analysis.findings.detectors.callback_in_loop import callback_in_loop
+from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
+from inspector.analysis.findings.detectors.highest_precision import highest_precision
 from inspector.analysis.findings.detectors.large_constant import large_constant
+from inspector.analysis.findings.detectors.padding import padding
+from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
 from inspector.analysis.findings.finding import Finding
@@ -33,6 +37,10 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("upcast-product", "matrix products of operands converted to a wider type", upcast_product),
     Detector("large-constant", "large arrays that the function closes over", large_constant),
     Detector("callback-in-loop", "callbacks to the host in a loop", callback_in_loop),
+    Detector("padding", "product dimensions just above a multiple of the matrix unit", padding),
+    Detector("highest-precision", "products at a higher precision than the default", highest_precision),
+    Detector("sort-for-top-k", "sorts of which only the first or last values are used", sort_for_top_k),
+    Detector("full-rewrite", "arrays that are written as a whole though a slice changes", full_rewrite),
 )
 
 KINDS = tuple(detector.kind for detector in DETECTORS)

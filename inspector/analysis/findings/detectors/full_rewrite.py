@@ -1,0 +1,133 @@
+"""State of which only a slice changes, but which is written as a whole: caches that are concatenated or masked.
+
+Three forms are recognized: `where(arange(n) == i, new, cache)`, `cache * (1 - one_hot) + new * one_hot`, and a concatenation of
+slices of the cache with new values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from inspector.analysis.findings.before import moved_from, uses
+from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.support.units import format_bytes
+
+KIND = "full-rewrite"
+_LEAST_LENGTH = 8
+_CAUTION = "The slice is written in place only if the array is donated or carried by a loop. Otherwise it is copied."
+
+
+def full_rewrite(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each operation that writes such an array."""
+    if subject.calls is None:
+        return
+    seen = set[str]()
+    for value, name in subject.calls.values(("select", "add", "concatenate")):
+        if name in seen or math.prod(value.instruction.shape.dimensions) < _LEAST_LENGTH:
+            continue
+        found = _rewritten(value)
+        if found is None or not _is_result(value):
+            continue
+        seen.add(name)
+        yield _finding(subject, value, name, *found)
+
+
+def _finding(subject: Subject, value: Value, name: str, state: Value, length: int, how: str, remedy: str) -> Finding:
+    shape = value.instruction.shape
+    argument = subject.argument(state)
+    which = f"`{argument}`" if argument else "An array that a loop carries"
+    title = (
+        f"{which} ({shape.element_type}[{','.join(map(str, shape.dimensions))}], {format_bytes(shape.byte_size)}) is written as a"
+        f" whole {how}, though 1 of {length} parts changes."
+    )
+    frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
+    return subject.finding(
+        KIND, title, remedy, instructions=subject.kernels.of([name]), frames=frames, saved_part=1 - 1 / length,
+        caution=_CAUTION,
+    )  # fmt: skip
+
+
+def _rewritten(value: Value) -> tuple[Value, int, str, str] | None:
+    """Returns the array that is rewritten, how many parts it has, how it is written, and the remedy; None for other operations."""
+    opcode = value.instruction.opcode
+    if opcode == "select":
+        return _selected(value)
+    return _added(value) if opcode == "add" else _concatenated(value)
+
+
+_UPDATE = "jax.lax.dynamic_update_slice_in_dim(cache, new, i, axis)  # with the cache donated"
+
+
+def _selected(value: Value) -> tuple[Value, int, str, str] | None:
+    length = _one_hot(moved_from(value.operand(0)))
+    state = value.operand(2)
+    return (state, length, "by a selection with a mask", _UPDATE) if length and _is_state(state, value) else None
+
+
+def _added(value: Value) -> tuple[Value, int, str, str] | None:
+    products = [operand for operand in value.operands if operand.instruction.opcode == "multiply"]
+    if len(products) < 2:  # one for the old and one for the new values
+        return None
+    for old, new in (products, reversed(products)):
+        states = [factor for factor in old.operands if _is_state(factor, value)]
+        kept = [moved_from(factor) for factor in old.operands]
+        masks = [factor for factor in kept if factor.instruction.opcode == "subtract"]
+        length = next(filter(None, (_one_hot(moved_from(factor)) for factor in new.operands)), 0)
+        if states and length and any(_one_hot(moved_from(mask.operand(1))) == length for mask in masks):
+            return states[0], length, "by products with a one-hot mask", _UPDATE
+    return None
+
+
+def _concatenated(value: Value) -> tuple[Value, int, str, str] | None:
+    (axis,) = value.instruction.dimensions
+    whole = value.instruction.shape.dimensions
+    parts = [*value.operands]
+    slices = [part for part in parts if part.instruction.opcode == "slice"]
+    states = {part.operand(0) for part in slices if _is_state(part.operand(0), value)}
+    if len(states) != 1:
+        return None
+    (state,) = states
+    new = [part for part in parts if part not in slices or part.operand(0) != state]
+    changed = sum(part.instruction.shape.dimensions[axis] for part in new)
+    if not changed or whole[axis] < _LEAST_LENGTH or changed > whole[axis] // _LEAST_LENGTH:
+        return None
+    starts = [int(part.instruction.proto.slice_dimensions[axis].start) for part in slices if part not in new]
+    is_shifted = len(starts) == 1 and bool(starts[0]) == (parts[-1] in new)
+    how = "by a concatenation that shifts it" if is_shifted else "by a concatenation"
+    ring = "jax.lax.dynamic_update_slice_in_dim(cache, new, i % length, axis)  # a ring buffer, with the cache donated"
+    return state, whole[axis] // changed, how, ring if is_shifted else _UPDATE
+
+
+def _one_hot(mask: Value) -> int:
+    """Returns the length of a mask that is true at one position: positions compared with an index; 0 for others."""
+    while mask.instruction.opcode == "convert":
+        mask = moved_from(mask.operand(0))
+    if mask.instruction.opcode != "compare" or mask.instruction.proto.comparison_direction != "EQ":
+        return 0
+    sides = [moved_from(operand) for operand in mask.operands]
+    counters = [side for side in sides if side.instruction.opcode == "iota"]
+    if len(counters) != 1:
+        return 0
+    dimensions = counters[0].instruction.shape.dimensions
+    (axis,) = counters[0].instruction.dimensions or (0,)
+    (index,) = (side for side in sides if side is not counters[0])
+    is_index = math.prod(index.instruction.shape.dimensions) * dimensions[axis] <= math.prod(
+        mask.instruction.shape.dimensions
+    )
+    return dimensions[axis] if is_index and dimensions[axis] >= _LEAST_LENGTH else 0
+
+
+def _is_state(state: Value, result: Value) -> bool:
+    """Reports whether a value is an argument of the program or carried by a loop, and has the shape of the result."""
+    instruction = source(state).instruction
+    is_kept = (instruction.opcode == "parameter" and instruction.computation.is_entry) or (
+        instruction.opcode == "get-tuple-element" and instruction.operands[0].opcode == "parameter"
+    )
+    return is_kept and instruction.shape.dimensions == result.instruction.shape.dimensions
+
+
+def _is_result(value: Value) -> bool:
+    return any(use.user is None for use in uses(value))

@@ -1,0 +1,94 @@
+"""Sorts of which only the first or the last values are used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from inspector.analysis.findings.before import uses
+from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.support.units import counted
+
+KIND = "sort-for-top-k"
+_MOST_PART = 8  # at most an eighth of the values
+_LEAST_LENGTH = 64
+_CAUTION = "top_k orders equal values, and NaNs, in another way than a sort does."
+
+
+def sort_for_top_k(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each sort that `jax.lax.top_k` replaces."""
+    if subject.calls is None:
+        return
+    found: dict[str, tuple[Value, tuple[int, int]]] = {}
+    for value, name in subject.calls.values(("sort",)):
+        length, dimension = _length(value)
+        first, end = _used(value, dimension, length) or (0, length)
+        before = found[name][1] if name in found else (length, 0)
+        found[name] = value, (min(first, before[0]), max(end, before[1]))
+    for name, (value, part) in found.items():
+        length, _ = _length(value)
+        if length >= _LEAST_LENGTH and _k(part, length) <= length // _MOST_PART:
+            yield from _finding(subject, value, name, part)
+
+
+def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -> Iterator[Finding]:
+    length, dimension = _length(value)
+    shape = value.instruction.shape.leaves[0]
+    k = _k(part, length)
+    sorts = [i for i in subject.kernels.named([name]) if i.opcode in ("sort", "custom-call")]
+    kernels = dict.fromkeys(kernel for i in sorts if (kernel := subject.kernels.kernel(i)) is not None)
+    if not kernels:
+        return
+    end = "first" if part[1] <= length // 2 else "last"
+    is_descending = end == "last"
+    calls = [call for call in value.calls if call.frames]
+    dimensions = ",".join(map(str, shape.dimensions))
+    title = (
+        f"A sort of {length:,} values along dimension {dimension} of {shape.element_type}[{dimensions}] of which only the"
+        f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
+    )
+    remedy = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})" + (
+        "" if dimension == len(shape.dimensions) - 1 else f"  # after jnp.moveaxis(x, {dimension}, -1)"
+    )
+    yield subject.finding(
+        KIND, title, remedy, instructions=kernels,
+        frames=value.instruction.frames or (calls[-1].frames if calls else ()),
+        saved_part=1 - 1 / math.log2(length), caution=_CAUTION,
+    )  # fmt: skip
+
+
+def _length(sort: Value) -> tuple[int, int]:
+    """Returns the number of values that are sorted, and their dimension."""
+    (dimension,) = sort.instruction.dimensions or (0,)
+    return sort.instruction.shape.leaves[0].dimensions[dimension], dimension
+
+
+def _k(part: tuple[int, int], length: int) -> int:
+    """Returns how many values from the nearer end contain the used part."""
+    return min(part[1], length - part[0])
+
+
+def _used(value: Value, dimension: int, length: int) -> tuple[int, int] | None:
+    """Returns the first and last position, plus one, that are used along a dimension; None if more than slices are used."""
+    first, end = length, 0
+    waiting = [(value, False)]
+    while waiting:
+        now, is_reversed = waiting.pop()
+        for use in uses(now):
+            user = None if use.user is None else use.user.instruction
+            if user is None or use.user is None:
+                return None
+            if user.opcode == "slice" and user.proto.slice_dimensions[dimension].stride == 1:
+                bounds = user.proto.slice_dimensions[dimension]
+                start, limit = int(bounds.start), int(bounds.limit)
+                start, limit = (length - limit, length - start) if is_reversed else (start, limit)
+                first, end = min(first, start), max(end, limit)
+            elif user.opcode == "reverse":
+                waiting.append((use.user, is_reversed != (dimension in user.dimensions)))
+            elif user.opcode in ("negate", "convert"):
+                waiting.append((use.user, is_reversed))
+            else:
+                return None
+    return (first, end) if first < end else None

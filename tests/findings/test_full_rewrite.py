@@ -1,0 +1,85 @@
+"""Arrays that are written as a whole though a slice changes, and arrays of which all values change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from tests.findings.examined import all_found, found
+
+KIND = "full-rewrite"
+CACHE = jax.ShapeDtypeStruct((256, 64), jnp.float32)
+NEW = jax.ShapeDtypeStruct((1, 64), jnp.float32)
+INDEX = jax.ShapeDtypeStruct((), jnp.int32)
+BATCH, NEWS, INDICES = (
+    jax.ShapeDtypeStruct(shape, dtype)
+    for shape, dtype in (((4, 256, 64), jnp.float32), ((4, 1, 64), jnp.float32), ((4,), jnp.int32))
+)
+
+
+def selected(cache: Any, new: Any, i: Any) -> Any:
+    return jnp.where(jnp.arange(256)[:, None] == i, new, cache)
+
+
+def multiplied(cache: Any, new: Any, i: Any) -> Any:
+    hot = jax.nn.one_hot(i, 256)[:, None]
+    return cache * (1 - hot) + hot * new
+
+
+def shifted(cache: Any, new: Any, i: Any) -> Any:
+    return {"cache": jnp.concatenate([cache[1:], new]), "sum": cache.sum() + i}
+
+
+def joined(cache: Any, new: Any, i: Any) -> Any:
+    return jnp.concatenate([cache[:7], new, cache[8:]])
+
+
+def in_a_loop(cache: Any, new: Any, i: Any) -> Any:
+    return jax.lax.fori_loop(0, 16, selected_at(new), cache)
+
+
+def selected_at(new: Any) -> Any:
+    return lambda i, cache: jnp.where(jnp.arange(256)[:, None] == i, new + cache.sum(), cache)
+
+
+def batched(cache: Any, new: Any, i: Any) -> Any:
+    return jnp.where((jnp.arange(256)[None] == i[:, None])[..., None], new, cache)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "words"),
+    [
+        (selected, (CACHE, NEW, INDEX), "`cache` (f32[256,64], 64 KiB) is written as a whole by a selection"),
+        (multiplied, (CACHE, NEW, INDEX), "by products with a one-hot mask, though 1 of 256 parts"),
+        (shifted, (CACHE, NEW, INDEX), "by a concatenation that shifts it"),
+        (joined, (CACHE, NEW, INDEX), "by a concatenation, though 1 of 256 parts"),
+        (in_a_loop, (CACHE, NEW, INDEX), "An array that a loop carries"),
+        (batched, (BATCH, NEWS, INDICES), "by a selection with a mask, though 1 of 256 parts"),
+    ],
+)
+def test_rewritten_arrays(fun: Any, args: Any, words: str) -> None:
+    (finding,) = found(KIND, fun, *args)
+    assert words in finding.title
+    assert "dynamic_update_slice" in finding.remedy
+    assert ("ring buffer" in finding.remedy) == (fun is shifted)
+    assert finding.share > 0.1
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda cache, new, i: jax.lax.dynamic_update_slice(cache, new, (i, 0)),
+        lambda cache, new, i: jnp.concatenate([cache, new]),  # it grows
+        lambda cache, new, i: jnp.roll(cache, 1, 0) + 0 * i,
+        lambda cache, new, i: jnp.where(jnp.arange(256)[:, None] <= i, new, cache),  # many parts change
+        lambda cache, new, i: jnp.where(jnp.arange(256)[:, None] == jnp.arange(64), new, cache),
+        lambda cache, new, i: jnp.where(jnp.arange(256)[:, None] == i, cache, 0.0).sum(0),  # a lookup
+        lambda cache, new, i: jnp.where(cache > i, new, cache),
+        lambda cache, new, i: (jnp.where(jnp.arange(256)[:, None] == i, new, cache) @ new.T).sum(),  # no state
+    ],
+)
+def test_arrays_that_are_not_rewritten(fun: Any) -> None:
+    assert not all_found(KIND, fun, CACHE, NEW, INDEX)

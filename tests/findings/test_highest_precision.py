@@ -1,0 +1,94 @@
+"""Products at a higher precision than the default, and products that need it or for which it is free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from tests.absent import needs_tpu
+from tests.findings.examined import all_found, found, peak
+
+KIND = "highest-precision"
+V5E, H100 = peak("tpu:v5e:1x1"), peak("gpu:h100")
+X = jax.ShapeDtypeStruct((2048, 2048), jnp.float32)
+IMAGES, WINDOW = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((8, 32, 32, 256), (3, 3, 256, 256)))
+
+
+def highest(x: Any, w: Any) -> Any:
+    return jnp.tanh(jnp.dot(x, w, precision="highest"))
+
+
+def high(x: Any, w: Any) -> Any:
+    return jax.jit(lambda x, w: jnp.matmul(x, w, precision=jax.lax.Precision.HIGH))(x, w)
+
+
+def everywhere(x: Any, w: Any) -> Any:
+    with jax.default_matmul_precision("float32"):
+        return jnp.tanh(jnp.tanh(x @ w) @ w)
+
+
+def convolved(x: Any, w: Any) -> Any:
+    return jax.lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "roofs", "part"),
+    [
+        (highest, (X, X), V5E, 5 / 6),
+        (high, (X, X), V5E, 2 / 3),
+        (everywhere, (X, X), V5E, 5 / 6),
+        (convolved, (IMAGES, WINDOW), V5E, 5 / 6),
+        (highest, (X, X), H100, 1 - 67 / 495),
+    ],
+)
+def test_raised_precision(fun: Any, args: Any, roofs: Any, part: float) -> None:
+    (finding,) = found(KIND, fun, *args, roofs=roofs)
+    assert finding.share == pytest.approx(part, abs=0.08)
+    assert "accuracy" in finding.caution
+    assert finding.frames[0].file == __file__
+    assert ("1 other product" in finding.title) == (fun is everywhere)
+
+
+def some(x: Any, w: Any) -> Any:
+    x = jnp.tanh(x @ w)
+    return jnp.dot(x, w, precision="highest")
+
+
+def test_only_the_raised_products_are_named() -> None:
+    (finding,) = found(KIND, some, X, X, roofs=V5E)
+    assert len(finding.instructions) == 1
+    assert finding.share == pytest.approx(5 / 7, abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("fun", "dtype", "roofs"),
+    [
+        (lambda x, w: x @ w, jnp.float32, V5E),
+        (highest, jnp.float32, None),
+        (high, jnp.float32, H100),  # TF32 either way
+        (lambda x, w: jnp.linalg.qr(x)[0] @ w, jnp.float32, V5E),  # JAX's own algorithm
+    ],
+)
+def test_other_products(fun: Any, dtype: Any, roofs: Any) -> None:
+    x = jax.ShapeDtypeStruct((512, 512), dtype)
+    assert not all_found(KIND, fun, x, x, roofs=roofs)
+
+
+@needs_tpu
+def test_the_proof_equals_the_compile_by_hand() -> None:
+    target = "tpu:v5e:1x1"
+    (finding,) = found(KIND, highest, X, X, target=target)
+    proof = finding.prove()
+    before, after = (
+        inspector.lower(fun, X, X, target=target).compile(target=target).roofline().total.least_s
+        for fun in (highest, lambda x, w: jnp.tanh(x @ w))
+    )
+    assert proof.verdict == "proven"
+    assert proof.gain_s == pytest.approx(before - after, rel=0.02)
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.2)

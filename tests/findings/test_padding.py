@@ -1,0 +1,84 @@
+"""Products that fill little of the last part of the matrix unit, and products that fill it or that memory bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from tests.absent import needs_tpu
+from tests.findings.examined import all_found, found, peak
+
+KIND = "padding"
+V5E, V6E = peak("tpu:v5e:1x1"), peak("tpu:v6e:1x1")
+
+
+def of(*shape: int) -> Any:
+    return jax.ShapeDtypeStruct(shape, jnp.bfloat16)
+
+
+def product(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w)
+
+
+def batched(x: Any, w: Any) -> Any:
+    return jnp.einsum("bij,bjk->bik", x, w)
+
+
+def layers(x: Any, ws: Any) -> Any:
+    return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, ws)[0]
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "words", "part", "flops"),
+    [
+        (product, (of(4096, 1025), of(1025, 4096)), "contracted dimension", 1 / 9, 2 * 4096 * 1152 * 4096),
+        (product, (of(4096, 4096), of(4096, 1030)), "number of columns", 1 / 9, 2 * 4096 * 4096 * 1152),
+        (product, (of(2048, 2080), of(2080, 2048)), "contracted dimension", 1 / 17, 2 * 2048 * 2176 * 2048),
+        (batched, (of(4, 2048, 1032), of(4, 1032, 2048)), "contracted dimension", 1 / 9, 4 * 2 * 2048 * 1152 * 2048),
+        (layers, (of(8192, 2056), of(3, 2056, 2056)), "dimension", 1 / 17, 3 * 2 * 8192 * 2176 * 2056),
+    ],
+)
+def test_dimensions_just_above_a_multiple(fun: Any, args: Any, words: str, part: float, flops: float) -> None:
+    (finding,) = found(KIND, fun, *args, roofs=V5E)
+    assert words in finding.title
+    assert finding.gain_s == pytest.approx(part * flops / V5E.flops_per_s["bf16"], rel=0.15)
+    assert finding.caution
+
+
+@pytest.mark.parametrize(
+    ("args", "roofs"),
+    [
+        ((of(4096, 1024), of(1024, 4096)), V5E),
+        ((of(4096, 1100), of(1100, 4096)), V5E),  # most of the last part is used
+        ((of(4096, 8193), of(8193, 4096)), V5E),  # the last part is one of 65
+        ((of(8, 1025), of(1025, 1024)), V5E),  # bound by memory
+        ((of(4096, 64), of(64, 4096)), V5E),  # smaller than the unit
+        ((of(4096, 1025), of(1025, 4096)), peak("gpu:h100")),
+        ((of(4096, 1025), of(1025, 4096)), None),
+    ],
+)
+def test_other_products(args: Any, roofs: Any) -> None:
+    assert not all_found(KIND, product, *args, roofs=roofs)
+
+
+def test_the_unit_is_that_of_the_chip() -> None:
+    (finding,) = found(KIND, product, of(8192, 2304 + 8), of(2304 + 8, 8192), roofs=V6E)
+    assert "9 times 256" in finding.title
+
+
+@needs_tpu
+def test_the_bound_is_below_the_gain_of_the_compile_by_hand() -> None:
+    target = "tpu:v5e:1x1"
+    (finding,) = found(KIND, product, of(2048, 1025), of(1025, 2048), target=target)
+    before, after = (
+        inspector.lower(product, of(2048, k), of(k, 2048), target=target)
+        .compile(target=target)
+        .roofline()
+        .total.least_s
+        for k in (1025, 1024)
+    )
+    assert 0 < finding.gain_s < 1.1 * (before - after)

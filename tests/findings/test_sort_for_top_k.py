@@ -1,0 +1,64 @@
+"""Sorts of which few values are used, and sorts that are needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from tests.findings.examined import all_found, found
+
+KIND = "sort-for-top-k"
+ROWS = jax.ShapeDtypeStruct((64, 4096), jnp.float32)
+LINE = jax.ShapeDtypeStruct((4096,), jnp.float32)
+
+
+def in_a_loop(xs: Any) -> Any:
+    return jax.lax.map(lambda x: jnp.sort(x)[:10].sum(), xs)
+
+
+@pytest.mark.parametrize(
+    ("fun", "x", "words", "remedy"),
+    [
+        (lambda x: jnp.sort(x)[..., -5:], ROWS, "last 5 values are", "top_k(x, 5)"),
+        (lambda x: x[jnp.argsort(-x)[:5]], LINE, "first 5 values are", "top_k(-x, 5)"),
+        (lambda x: jnp.sort(x, axis=-1)[:, ::-1][:, :8], ROWS, "last 8 values are", "top_k(x, 8)"),
+        (lambda x: x >= jnp.sort(x)[..., -3:-2], ROWS, "last 3 values are", "top_k(x, 3)"),
+        (lambda x: jnp.sort(x, descending=True)[:, 0], ROWS, "1 value is", "top_k(x, 1)"),
+        (in_a_loop, ROWS, "first 10 values are", "top_k(-x, 10)"),
+    ],
+)
+def test_few_values_are_used(fun: Any, x: Any, words: str, remedy: str) -> None:
+    (finding,) = found(KIND, fun, x)
+    assert words in finding.title
+    assert remedy in finding.remedy
+    assert finding.share > 0.1
+    assert finding.frames[0].file == __file__
+
+
+def both(x: Any) -> Any:
+    ordered = jnp.sort(x)
+    return ordered[:3], ordered.sum()
+
+
+def twice(x: Any) -> Any:
+    return jnp.sort(x)[:3], jnp.sort(x)
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        jnp.sort,
+        lambda x: jnp.sort(x)[2048],  # a median
+        lambda x: jnp.sort(x)[:2000],
+        lambda x: jax.lax.top_k(x, 5),
+        lambda x: (jnp.sort(x)[:3], jnp.sort(x)[-3:]),  # both ends
+        both,
+        twice,
+        lambda x: jnp.sort(x[:16])[:2],  # short
+    ],
+)
+def test_sorts_that_are_needed(fun: Any) -> None:
+    assert not all_found(KIND, fun, LINE)
