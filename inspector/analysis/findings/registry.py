@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from inspector.analysis.findings.detectors.callback_in_loop import callback_in_loop
+from inspector.analysis.findings.detectors.float64 import float64
 from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
 from inspector.analysis.findings.detectors.large_constant import large_constant
 from inspector.analysis.findings.detectors.padding import padding
+from inspector.analysis.findings.detectors.recomputed import recomputed
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
@@ -41,6 +43,8 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("highest-precision", "products at a higher precision than the default", highest_precision),
     Detector("sort-for-top-k", "sorts of which only the first or last values are used", sort_for_top_k),
     Detector("full-rewrite", "arrays that are written as a whole though a slice changes", full_rewrite),
+    Detector("float64", "64-bit floats in a program with narrower arguments", float64),
+    Detector("recomputed", "products recomputed in the backward pass while memory has room", recomputed),
 )
 
 KINDS = tuple(detector.kind for detector in DETECTORS)

@@ -1,0 +1,52 @@
+"""64-bit floats in a program whose arguments are all narrower: a NumPy array or a dtype widened them by accident."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction, Module
+
+KIND = "float64"
+_WIDE = frozenset({"f64", "c128"})
+_WIDE_TYPES = frozenset({"float64", "complex128"})
+_MOVED = frozenset({"parameter", "constant", "broadcast", "tuple", "get-tuple-element", "call", "while", "conditional"})
+_CAUTION = "Keep it if sums or differences need the digits."
+_FEWEST = 64  # elements; scalars in 64 bits cost little
+
+
+def float64(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for a program that computes in 64-bit floats though no argument has them."""
+    if isinstance(subject.before, Unavailable):
+        return
+    if any(argument.dtype in _WIDE_TYPES for argument in subject.compiled.program.arguments):
+        return
+    written = [i for i in _wide(subject.before) if i.opcode not in _MOVED]
+    kernels = [i.name for i in _wide(subject.module) if i.name in subject.points]
+    if not written or not kernels:
+        return
+    first = next((i for i in written if i.frames), written[0])
+    what = first.op_name.rpartition("/")[2] or first.opcode
+    title = (
+        f"The program computes in 64-bit floats, though no argument has them. `{what}` makes the first array of them,"
+        f" {first.shape.element_type}[{','.join(map(str, first.shape.dimensions))}]."
+    )
+    yield subject.finding(
+        KIND, title, ".astype(jnp.float32), or dtype=jnp.float32, for the 64-bit array of this line",
+        instructions=kernels, frames=first.frames, saved_part=0.5, caution=_CAUTION,
+    )  # fmt: skip
+
+
+def _wide(module: Module) -> list[Instruction]:
+    """Returns the instructions whose results are arrays of 64-bit floats."""
+    wide = [
+        code
+        for code, shape in enumerate(module.known_shapes)
+        if any(s.element_type in _WIDE and math.prod(s.dimensions) >= _FEWEST for s in shape.leaves)
+    ]
+    return [module.at(int(row)) for row in np.flatnonzero(np.isin(module.columns.shapes.codes, wide))]

@@ -1,0 +1,46 @@
+"""Work that `jax.checkpoint` repeats in the backward pass, on a device with room for the values that it would keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inspector.analysis.cost.dot_algorithms import products
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
+from inspector.hlo.source import line_text, phases
+from inspector.support.units import counted, format_bytes
+
+KIND = "recomputed"
+_ROOM = 0.8  # of the device's memory, after the values are kept
+_REMEDY = "remove jax.checkpoint, or keep the products: jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)"
+
+
+def recomputed(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for the products that the program recomputes, if their results fit into the device's memory."""
+    peak = subject.roofline.peak
+    if isinstance(peak, Unavailable) or isinstance(peak.memory_bytes, Unavailable) or not subject.peak_bytes:
+        return
+    kernels, kept = dict[str, None](), 0.0
+    for product in products(subject.module).instructions:
+        kernel = subject.kernels.kernel(product)
+        if kernel is None or phases(product.op_name) != ("recomputed",):
+            continue
+        kernels[kernel] = None
+        runs = subject.points[kernel].executions
+        if isinstance(runs, Unavailable):
+            return
+        kept += float(runs) * product.shape.byte_size
+    after = subject.peak_bytes + kept
+    if not kernels or after > _ROOM * peak.memory_bytes:
+        return
+    frames = next((f for name in kernels if (f := subject.module.instruction(name).frames)), ())
+    place = f", the first in {line_text(frames, is_short=True)}," if frames else ""
+    title = (
+        f"{counted(len(kernels), 'kernel')} with products{place} repeat{'s' if len(kernels) == 1 else ''} the forward pass for the"
+        f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(peak.memory_bytes)}."
+    )
+    yield subject.finding(
+        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=1.0, gain_bytes=-int(kept),
+        caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
+    )  # fmt: skip

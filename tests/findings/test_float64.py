@@ -1,0 +1,62 @@
+"""64-bit floats by accident, and on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.findings.examined import all_found, found
+
+KIND = "float64"
+X = jax.ShapeDtypeStruct((256, 256), np.float32)
+WIDE = jax.ShapeDtypeStruct((256, 256), np.float64)
+HALF = jax.ShapeDtypeStruct((256, 256), jnp.bfloat16)
+WEIGHTS = np.linspace(0, 1, 256)
+
+
+@pytest.fixture(autouse=True)
+def _with_64_bits() -> Iterator[None]:
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def in_a_function(x: Any) -> Any:
+    return jax.jit(lambda x: jnp.tanh(x * np.asarray(2.5)))(x).sum()
+
+
+@pytest.mark.parametrize(
+    ("fun", "x"),
+    [
+        (lambda x: jnp.tanh(x * WEIGHTS), X),
+        (lambda x: jnp.tanh(x @ jnp.ones((256, 256))), X),  # the default dtype
+        (lambda x: x.astype(float) * 2, HALF),
+        (in_a_function, X),
+        (lambda x: jax.lax.scan(lambda c, _: (jnp.sin(c), None), x * WEIGHTS, None, length=3)[0], X),
+    ],
+)
+def test_accidents(fun: Any, x: Any) -> None:
+    (finding,) = found(KIND, fun, x)
+    assert "f64[256,256]" in finding.title
+    assert finding.frames[0].file == __file__
+    assert 0.1 < finding.share <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("fun", "x"),
+    [
+        (lambda x: jnp.tanh(x * 2.5) * np.float64(2.5), X),  # scalars that yield to the array's type
+        (lambda x: jnp.tanh(x), WIDE),
+        (lambda x: jnp.tanh(x * WEIGHTS.astype(np.float32)), X),
+        (lambda x: x[jnp.arange(128)], X),  # 64-bit integers
+        (lambda x: x.sum() * np.asarray(0.5), X),  # a scalar
+    ],
+)
+def test_other_programs(fun: Any, x: Any) -> None:
+    assert not all_found(KIND, fun, x)

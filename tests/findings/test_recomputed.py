@@ -1,0 +1,76 @@
+"""Products that checkpoints recompute while memory has room, and programs in which it has none."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from tests.findings.examined import all_found, found, peak
+
+KIND = "recomputed"
+V5E = peak("tpu:v5e:1x1")
+X = jax.ShapeDtypeStruct((256, 512), jnp.float32)
+WS = jax.ShapeDtypeStruct((4, 512, 512), jnp.float32)
+
+
+def layer(x: Any, w: Any) -> Any:
+    return jnp.tanh(jnp.tanh(x @ w) @ w)
+
+
+def unrolled(wrap: Any) -> Any:
+    def loss(ws: Any, x: Any) -> Any:
+        for w in ws:
+            x = wrap(layer)(x, w)
+        return (x**2).mean()
+
+    return jax.grad(loss)
+
+
+def scanned(wrap: Any) -> Any:
+    def loss(ws: Any, x: Any) -> Any:
+        return (jax.lax.scan(lambda x, w: (wrap(layer)(x, w), None), x, ws)[0] ** 2).mean()
+
+    return jax.grad(loss)
+
+
+def whole(wrap: Any) -> Any:
+    return jax.grad(wrap(lambda ws, x: (layer(layer(x, ws[0]), ws[1]) ** 2).mean()))
+
+
+def named(f: Any) -> Any:
+    return jax.checkpoint(f, policy=jax.checkpoint_policies.nothing_saveable)
+
+
+@pytest.mark.parametrize(
+    "fun", [unrolled(jax.checkpoint), scanned(jax.checkpoint), scanned(named), whole(jax.checkpoint)]
+)
+def test_recomputed_products(fun: Any) -> None:
+    (finding,) = found(KIND, fun, WS, X, roofs=V5E)
+    assert finding.share > 0.05
+    assert finding.gain_bytes < 0
+    assert finding.frames[0].file == __file__
+    assert f"test_recomputed.py:{layer.__code__.co_firstlineno + 1}," in finding.title
+
+
+def dots_saved(f: Any) -> Any:
+    return jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [unrolled(lambda f: f), scanned(lambda f: f), scanned(dots_saved), jax.checkpoint(lambda ws, x: layer(x, ws[0]))],
+)
+def test_nothing_is_recomputed(fun: Any) -> None:
+    assert not all_found(KIND, fun, WS, X, roofs=V5E)
+
+
+def test_memory_without_room() -> None:
+    fun = scanned(jax.checkpoint)
+    needed = inspector.lower(fun, WS, X).compile(target="cpu").memory.peak_bytes
+    assert not all_found(KIND, fun, WS, X, roofs=dataclasses.replace(V5E, memory_bytes=int(1.2 * needed)))
+    assert not all_found(KIND, fun, WS, X)  # a CPU whose memory is not known
