@@ -1,4 +1,4 @@
-"""64-bit floats in a program whose arguments are all narrower: a NumPy array or a dtype widened them by accident."""
+"""64-bit floats in a program whose arguments are all narrower: a NumPy array or scalar, or a dtype, widened them by accident."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def float64(subject: Subject) -> Iterator[Finding]:
     if any(argument.dtype in _WIDE_TYPES for argument in subject.compiled.program.arguments):
         return
     written = [i for i in _wide(subject.before) if i.opcode not in _MOVED]
-    kernels = [i.name for i in _wide(subject.module) if i.name in subject.points]
+    containing = map(subject.kernels.kernel, _wide(subject.module))
+    kernels = dict.fromkeys(name for name in containing if name is not None)
     if not written or not kernels:
         return
     first = next((i for i in written if i.frames), written[0])
