@@ -78,6 +78,7 @@ def test_rewritten_arrays(fun: Any, args: Any, words: str) -> None:
         lambda cache, new, i: jnp.where(jnp.arange(256)[:, None] == jnp.arange(64), new, cache),
         lambda cache, new, i: jnp.where(jnp.arange(256)[:, None] == i, cache, 0.0).sum(0),  # a lookup
         lambda cache, new, i: jnp.where(cache > i, new, cache),
+        lambda cache, new, i: multiplied(jnp.tanh(cache), new, i),  # all values change
         lambda cache, new, i: (jnp.where(jnp.arange(256)[:, None] == i, new, cache) @ new.T).sum(),  # no state
     ],
 )
