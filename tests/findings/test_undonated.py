@@ -79,6 +79,22 @@ def test_an_argument_of_the_shape_of_a_result_is_no_state(fun: Any, args: tuple[
     assert not [*found(fun, *args), *found(fun, *args).folded]
 
 
+def adam(params: Any, v: Any, m: Any, x: jax.Array) -> Any:
+    g = jax.grad(loss)(params, x)
+    m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+    v = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, v, g)
+    return jax.tree.map(lambda p, m, v: p - 0.1 * m / (jnp.sqrt(v) + 1e-8), params, m, v), m, v
+
+
+def test_each_result_is_the_new_version_of_its_own_argument() -> None:
+    """The new parameters are computed from the state too, which has their names."""
+    titles = [finding.title for finding in found(adam, PARAMS, PARAMS, PARAMS, X)]
+    pairs = {title.split("`")[1]: title.partition("updated as ")[2].partition(" but")[0] for title in titles}
+    assert pairs == {"params": "result[0]", "m": "result[1]", "v": "result[2]"}
+    donated = found(adam, PARAMS, PARAMS, PARAMS, X, donate_argnums=0)
+    assert sorted(finding.title.split("`")[1] for finding in donated) == ["m", "v"]
+
+
 def test_donated_state_is_no_finding() -> None:
     assert not found(sgd, PARAMS, X, donate_argnums=0)
     partly = found(lambda a, b, x: (sgd(a, x), sgd(b, x)), PARAMS, PARAMS, X, donate_argnums=1)

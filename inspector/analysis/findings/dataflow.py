@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterator
 
 from inspector.hlo.module import Instruction, Module
@@ -115,16 +116,17 @@ def results(module: Module) -> tuple[Value, ...]:
 def updated_parameters(result: Value, limit: int = 200) -> Iterator[tuple[int, tuple[Value, ...]]]:
     """Yields the parameters that a result is an updated version of, with the operations between them, result first.
 
-    Follows operations that combine arrays element by element, replaced slices, and arrays that a loop carries.
+    Follows operations that combine arrays element by element, replaced slices, and arrays that a loop carries. The nearest
+    parameter comes first.
 
     Args:
       result: a result of the program.
       limit: number of values to look at.
     """
-    waiting: list[tuple[Value, tuple[Value, ...]]] = [(result, ())]
+    waiting: deque[tuple[Value, tuple[Value, ...]]] = deque([(result, ())])
     seen = set[Value]()
     while waiting and len(seen) < limit:
-        value, path = waiting.pop()
+        value, path = waiting.popleft()
         if value in seen:
             continue
         seen.add(value)

@@ -40,27 +40,18 @@ def undonated(subject: Subject) -> Iterator[Finding]:
     if isinstance(subject.before, Unavailable):
         return
     program = subject.compiled.program
-    by_number = {a.parameter: a for a in program.arguments if a.parameter is not None}
     sizes = {d.argument.parameter: d for d in subject.donations if d.candidate is not None}
     updates: dict[str, list[_Update]] = {}
     taken = set(reused_parameters(subject.module).values())
     values = results(subject.before)
     if not sizes or len(values) != len(program.results):
         return
-    by_root = _by_root(program.arguments)
-    for number, (value, result) in enumerate(zip(values, program.results, strict=True)):
-        for parameter, path in updated_parameters(value):
-            argument, donation = by_number.get(parameter), sizes.get(parameter)
-            if argument is None or donation is None or not path:
-                continue
-            if (argument.shape, argument.dtype) != (result.shape, result.dtype):
-                continue
-            reused = _free(number, program.results, taken)
-            if reused is not None and _is_state(argument, result, path, by_root[_root(argument)]):
-                updates.setdefault(_root(argument), []).append(_Update(donation, number, reused))
-                taken.add(reused)
-                del sizes[parameter]
-                break
+    for argument, number in _new_versions(program.arguments, program.results, values):
+        donation = sizes.get(argument.parameter)
+        reused = None if donation is None else _free(number, program.results, taken)
+        if donation is not None and reused is not None:
+            updates.setdefault(_root(argument), []).append(_Update(donation, number, reused))
+            taken.add(reused)
     for root, donated in updates.items():
         yield _finding(subject, root, donated)
 
@@ -85,6 +76,36 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
         KIND, title, remedy, gain_bytes=size, caution=_CAUTION, edits=(Donate(tuple(sorted(pairs))),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in {n for n, _ in pairs}],
     )  # fmt: skip
+
+
+def _new_versions(
+    arguments: Sequence[Argument], results: Sequence[Result], values: Sequence[Value]
+) -> Iterator[tuple[Argument, int]]:
+    """Yields arguments with the number of the result that is their new version.
+
+    An optimizer computes the new parameters from the parameters and from its state. Results that are computed from one
+    argument take it first, and the others take the nearest argument of those that are left.
+    """
+    by_number = {a.parameter: a for a in arguments if a.parameter is not None}
+    by_root = _by_root(arguments)
+    possible = list[tuple[int, list[Argument]]]()
+    for number, (value, result) in enumerate(zip(values, results, strict=True)):
+        found = [
+            argument
+            for parameter, path in updated_parameters(value)
+            if (argument := by_number.get(parameter)) is not None
+            and path
+            and (argument.shape, argument.dtype) == (result.shape, result.dtype)
+            and _is_state(argument, result, path, by_root[_root(argument)])
+        ]
+        if found:
+            possible.append((number, found))
+    left: set[int | None] = {*by_number}
+    for number, found in sorted(possible, key=lambda each: len(each[1])):
+        argument = next((each for each in found if each.parameter in left), None)
+        if argument is not None:
+            left.remove(argument.parameter)
+            yield argument, number
 
 
 def _free(number: int, results: Sequence[Result], taken: Collection[int]) -> int | None:
