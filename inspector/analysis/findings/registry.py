@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
+from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -25,6 +26,11 @@ class Detector:
     find: Callable[[Subject], Iterable[Finding]]
 
 
-DETECTORS: tuple[Detector, ...] = (Detector("undonated", "state that is returned updated, but not donated", undonated),)
+DETECTORS: tuple[Detector, ...] = (
+    Detector("undonated", "state that is returned updated, but not donated", undonated),
+    Detector(
+        "invariant-collective", "collectives of data that the loop around them does not change", invariant_collective
+    ),
+)
 
 KINDS = tuple(detector.kind for detector in DETECTORS)
