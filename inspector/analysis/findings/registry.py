@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
+from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -31,6 +32,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector(
         "invariant-collective", "collectives of data that the loop around them does not change", invariant_collective
     ),
+    Detector("replicated-argument", "large arguments that could be split over one more axis", replicated_argument),
 )
 
 KINDS = tuple(detector.kind for detector in DETECTORS)

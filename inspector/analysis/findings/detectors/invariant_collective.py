@@ -15,6 +15,7 @@ from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.invariants import Invariant, invariant, passed
+from inspector.analysis.findings.spec_code import spec_code
 from inspector.analysis.findings.subject import ESTIMATED, Subject
 from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.compilation.program import Argument
@@ -126,9 +127,7 @@ def _without(array: ArraySharding, axes: Sequence[str]) -> str:
     kept = [tuple(axis for axis in each if axis not in axes) for each in array.sharding.axes]
     if kept == [*array.sharding.axes]:
         return ""
-    while kept and not kept[-1]:
-        kept.pop()
-    return f"P({', '.join('None' if not each else repr(each[0]) if len(each) == 1 else repr(each) for each in kept)})"
+    return spec_code(kept)
 
 
 def _arguments(subject: Subject, sources: Sequence[Instruction]) -> tuple[Argument, ...]:
