@@ -105,7 +105,7 @@ def test_a_large_array_beside_split_ones() -> None:
         (embedded, ({"embedding": array((1024, 64), "d"), "layers": [array((64, 64))] * 2}, TOKENS)),  # small
         (lambda x, y: (x * 2 + y).sum(), (array((63, 63)), array((64, 63, 63), "d"))),  # no dimension can be split
         (momentum, (weights(), weights(), array((64, 64)))),  # nothing is split
-        (lambda params, x: gradients(params, x), (weights(), X)),
+        (lambda *arrays: arrays[0] @ arrays[1], (array((64, 64), "d"), array((64, 64)))),  # independent arguments
         (embedded, ({"embedding": array((1024, 64)), "layers": [array((64, 64))] * 2}, TOKENS)),  # data parallel
     ],
 )

@@ -2,8 +2,8 @@
 
 Two kinds are reported:
   - State of an optimizer: the program combines it element by element only, so that no device needs it whole.
-  - An argument of at least a tenth of the peak memory, if an array below the same argument is split over the axis that is
-    no such state.
+  - An argument of at least a tenth of the peak memory, if most other weights below the same argument are split over the
+    axis.
 
 Weights that are whole on all devices of an axis that splits the batch are data parallelism, and no mistake.
 """
@@ -130,12 +130,17 @@ def _is_state(array: ArraySharding, uses: Reached, results: Sequence[Result]) ->
 
 
 def _is_split_beside(subject: Subject, whole: _Whole, arrays: Sequence[ArraySharding]) -> bool:
-    """Reports whether another array below the same argument is split over the axis, and is not state of an optimizer."""
+    """Reports whether an array is an exception: whole, while most other weights below the same argument are split.
+
+    Positions in a tuple name no weights: they may be independent arguments. State of an optimizer does not count.
+    """
     root, results = _root(whole.array), subject.compiled.program.results
-    return any(
-        _root(each) == root and _splits(each, whole.axis) and not _is_state(each, _uses(subject, each.number), results)
-        for each in arrays
-    )
+    if any(whole.sharding.axes) or all(key.isdecimal() for key in _keys(whole.array.name)):
+        return False
+    others = [each for each in arrays if _root(each) == root and each.number != whole.parameter]
+    weights = [each for each in others if not _is_state(each, _uses(subject, each.number), results)]
+    split = sum(math.prod(each.shape) for each in weights if _splits(each, whole.axis))
+    return split > sum(math.prod(each.shape) for each in weights) / 2
 
 
 def _uses(subject: Subject, parameter: int | None) -> Reached:
