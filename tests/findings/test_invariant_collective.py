@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 import inspector
+from inspector.analysis.findings.edits import HoistCollectives
 from inspector.errors import AtLeast, Unavailable
+from inspector.stages.edited_program import edited_program
 from inspector.stages.findings import Finding
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings import sharded
@@ -126,3 +128,22 @@ def _seconds(compiled: inspector.Compiled) -> float:
     seconds = compiled.roofline().total.least_s
     assert not isinstance(seconds, (Unavailable, AtLeast))
     return float(seconds)
+
+
+@pytest.mark.parametrize(
+    ("program", "op_name"),
+    [
+        (sharded.gather_in_scan, "all_gather"),
+        (sharded.sum_of_bfloat16_in_fori_loop, "psum"),
+        (sharded.gather_of_updated_weight, None),
+    ],
+)
+def test_the_edit_moves_only_what_the_loop_does_not_change(
+    program: Callable[[], sharded.Program], op_name: str | None
+) -> None:
+    fun, args = program()
+    calls = ("closed_call", "eval_jaxpr")  # JAX's names of the function that a loop calls
+    names = tuple(f"jit(f)/shard_map/while/body/{call}/{op_name or 'all_gather'}" for call in calls)
+    lowered = inspector.lower(fun, *args)
+    edited = edited_program(lowered.program, (HoistCollectives(names),))
+    assert isinstance(edited, Unavailable) == (op_name is None)
