@@ -17,20 +17,16 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
+from inspector._jax.modules.hoisting import hoist_collectives
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
-_COLLECTIVES = frozenset({
-    "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_to_all",
-    "stablehlo.collective_permute", "stablehlo.collective_broadcast",
-})  # fmt: skip
 _CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
 _CALLS = frozenset({"func.call", "call"})
 _MOVING = frozenset({
     "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
     "stablehlo.reverse", "sdy.sharding_constraint",
 })  # fmt: skip
-_WHILE = "stablehlo.while"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -101,18 +97,22 @@ def _split_parameter(module: ir.Module, parameter: int, dimension: int, axis: st
     return 1
 
 
-def _gather_first(module: ir.Module, parameter: int) -> int:
-    """Makes a parameter whole on every device before its first use; 0 for a module without Shardy's meshes."""
+def _gather_first(module: ir.Module, parameter: int, axes: Collection[str]) -> int:
+    """Gathers a parameter over axes of Shardy's mesh before its first use; 0 if it is not split over them."""
     main = _main(module)
-    mesh = next((_name(o) for o in module.body.operations if o.operation.name == "sdy.mesh"), None)
-    if mesh is None:
+    known = _argument_attributes(main)[parameter].get(_SHARDY)
+    if known is None:
+        return 0
+    mesh = str(known).partition("@")[2].partition(",")[0]
+    split = [[axis.strip() for axis in each.split(",")] for each in _dimensions(str(known))]
+    kept = [[axis for axis in each if axis.strip('"') not in axes] for each in split]
+    if kept == split:
         return 0
     block = main.regions[0].blocks[0]
     value = block.arguments[parameter]
-    rank = len(ir.RankedTensorType(value.type).shape)
-    whole = ir.Attribute.parse(_sharding_text(mesh, [""] * rank))
+    sharding = ir.Attribute.parse(_sharding_text(mesh, [", ".join(each) for each in kept]))
     made = ir.Operation.create(
-        "sdy.sharding_constraint", results=[value.type], operands=[value], attributes={"sharding": whole},
+        "sdy.sharding_constraint", results=[value.type], operands=[value], attributes={"sharding": sharding},
         ip=ir.InsertionPoint.at_block_begin(block),
     )  # fmt: skip
     value.replace_all_uses_except(made.results[0], made)
@@ -121,13 +121,7 @@ def _gather_first(module: ir.Module, parameter: int) -> int:
 
 def _hoist_collectives(module: ir.Module, op_names: Collection[str]) -> int:
     """Moves collectives of values that a loop does not change in front of the loop, as far out as possible."""
-    places = 0
-    for operation in _named(module, _COLLECTIVES, op_names):
-        moved = False
-        while (hoisted := _hoisted(operation)) is not None:
-            operation, moved = hoisted, True
-        places += moved
-    return places
+    return hoist_collectives(module, _main(module), op_names)
 
 
 def _narrow_products(module: ir.Module, op_names: Collection[str], element_type: str) -> int:
@@ -347,45 +341,6 @@ def _op_name(operation: Any) -> str:
     """Returns JAX's name of an operation; "" if its location has none."""
     _, quote, rest = str(operation.location).partition('loc("')
     return rest.partition('"')[0].replace("\\'", "'").removesuffix(":") if quote else ""
-
-
-def _hoisted(operation: Any) -> Any | None:
-    """Moves an operation in front of the innermost loop around it; None if there is none, or if the loop changes its operand."""
-    loop = operation.parent
-    if loop is None or loop.name != _WHILE:
-        return None
-    body = loop.regions[1].blocks[0]
-    kept = [value for value, ended in zip(body.arguments, _terminator(body).operands, strict=True) if value == ended]
-    initial: list[Any] = []
-    for operand in operation.operands:
-        if operand in kept:
-            initial.append(loop.operands[ir.BlockArgument(operand).arg_number])
-        elif _is_inside(operand, loop):
-            return None
-        else:
-            initial.append(operand)
-    made = operation.clone(ip=ir.InsertionPoint(loop)).operation
-    for number, value in enumerate(initial):
-        made.operands[number] = value
-    for old, new in zip(operation.results, made.results, strict=True):
-        old.replace_all_uses_with(new)
-    operation.erase()
-    return made
-
-
-def _is_inside(value: Any, loop: Any) -> bool:
-    owner = value.owner
-    operation = owner.owner if isinstance(owner, ir.Block) else owner
-    while operation is not None:
-        operation = getattr(operation, "operation", operation)
-        if operation == loop:
-            return True
-        operation = operation.parent
-    return False
-
-
-def _terminator(block: Any) -> Any:
-    return list(block.operations)[-1].operation
 
 
 def _name(operation: Any) -> str:

@@ -18,6 +18,13 @@ ELEMENTWISE = frozenset({
 _UPDATED_FIRST = frozenset({"dynamic-update-slice", "scatter"})  # only the first operand is updated
 
 
+def is_passing(instruction: Instruction) -> bool:
+    """Reports whether an instruction passes its operand's value on: a copy or a sharding constraint."""
+    if instruction.opcode == "custom-call":
+        return instruction.custom_call_target in _SHARDING_CALLS
+    return instruction.opcode in _PASSING
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Value:
     """An instruction's value in one call of its computation.
@@ -45,7 +52,7 @@ def source(value: Value) -> Value:
     while True:
         instruction, calls = value.instruction, value.calls
         opcode = instruction.opcode
-        if opcode in _PASSING or (opcode == "custom-call" and instruction.custom_call_target in _SHARDING_CALLS):
+        if is_passing(instruction):
             value = Value(instruction.operands[0], calls)
         elif opcode == "call":
             value = Value(instruction.called_computations[0].root, (*calls, instruction))

@@ -36,13 +36,15 @@ class SplitParameter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GatherFirst:
-    """Makes a split parameter whole on every device once, before the program uses it.
+    """Gathers a split parameter over axes of the mesh once, before the program uses it.
 
     Attributes:
       parameter: its number.
+      axes: the mesh axes.
     """
 
     parameter: int
+    axes: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,9 +9,12 @@ from inspector.analysis.findings.detectors.callback_in_loop import callback_in_l
 from inspector.analysis.findings.detectors.float64 import float64
 from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
+from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.large_constant import large_constant
 from inspector.analysis.findings.detectors.padding import padding
 from inspector.analysis.findings.detectors.recomputed import recomputed
+from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
+from inspector.analysis.findings.detectors.resharding import resharding
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
@@ -45,6 +48,11 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("full-rewrite", "arrays that are written as a whole though a slice changes", full_rewrite),
     Detector("float64", "64-bit floats in a program with narrower arguments", float64),
     Detector("recomputed", "products recomputed in the backward pass while memory has room", recomputed),
+    Detector(
+        "invariant-collective", "collectives of data that the loop around them does not change", invariant_collective
+    ),
+    Detector("replicated-argument", "large arguments that could be split over one more axis", replicated_argument),
+    Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 
 KINDS = tuple(detector.kind for detector in DETECTORS)

@@ -23,6 +23,7 @@ from inspector.hlo.source import Frame
 
 ESTIMATED = "the estimated times of its kernels"
 COMPUTED = "the sizes of the arrays"
+_UNKNOWN_SPEED = Unavailable("the speed of the links is unknown")
 
 
 class Subject:
@@ -121,7 +122,7 @@ class Subject:
 
     @functools.cached_property
     def accessed_bytes(self) -> float:
-        """Bytes that all kernels access in one execution, as far as they are known."""
+        """Bytes that all kernels access or send in one execution, as far as they are known."""
         return sum(map(_bytes_of, self.roofline.points))
 
     @functools.cached_property
@@ -135,11 +136,12 @@ class Subject:
         return _bytes_of(self.points[name])
 
     def seconds(self, names: Iterable[str]) -> float | Unavailable:
-        """Returns the estimated seconds of kernels in one execution of the program; Unavailable without roofs."""
+        """Returns the estimated seconds of kernels in one execution of the program; Unavailable without roofs for them."""
         if isinstance(self.total_s, Unavailable):
             return self.total_s
-        found = (self.points[name].least_s for name in names if name in self.points)
-        return sum(0.0 if isinstance(each, Unavailable) else float(each) for each in found)
+        found = [_time_of(self.points[name]) for name in names if name in self.points]
+        unknown = [each for each in found if isinstance(each, Unavailable)]
+        return unknown[0] if unknown else sum(each for each in found if not isinstance(each, Unavailable))
 
     def share(self, names: Iterable[str]) -> float:
         """Returns the share of the time that kernels take, or of the accessed bytes if there are no roofs. From 0 to 1."""
@@ -197,4 +199,13 @@ class Subject:
 
 
 def _bytes_of(point: Point) -> float:
-    return 0.0 if isinstance(point.main_memory_bytes, Unavailable) else float(point.main_memory_bytes)
+    """Returns the bytes that a kernel accesses or sends, as far as they are known."""
+    accessed = 0.0 if isinstance(point.main_memory_bytes, Unavailable) else float(point.main_memory_bytes)
+    return accessed + point.link_bytes
+
+
+def _time_of(point: Point) -> float | Unavailable:
+    """Returns the estimated seconds of a kernel; Unavailable for a collective over links of unknown speed."""
+    if isinstance(point.least_s, Unavailable):
+        return point.least_s
+    return float(point.least_s) or (_UNKNOWN_SPEED if point.link_bytes else 0.0)

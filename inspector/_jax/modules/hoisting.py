@@ -1,0 +1,168 @@
+"""Moves collectives of values that a loop does not change in front of the loop, in StableHLO modules.
+
+Loops call functions for their bodies, so calls on the way to a collective are inlined first.
+
+Private JAX: `jaxlib.mlir` (operations of StableHLO and Shardy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from jaxlib.mlir import ir
+
+_COLLECTIVES = frozenset({
+    "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_to_all",
+    "stablehlo.collective_permute", "stablehlo.collective_broadcast",
+})  # fmt: skip
+_WHILE, _FUNCTION, _CALL, _SHARD_MAP = "stablehlo.while", "func.func", "func.call", "sdy.manual_computation"
+_CHANGING = frozenset({"stablehlo.rng", "stablehlo.rng_bit_generator", "stablehlo.custom_call"})
+"""Operations whose result may differ each time, or that have an effect."""
+
+
+def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -> int:
+    """Moves collectives in front of the loops that do not change their operands, as far out as possible.
+
+    Args:
+      module: the module.
+      main: its `main` function.
+      op_names: JAX's full names of the collectives.
+
+    Returns:
+      The number of collectives that were moved.
+    """
+    while calls := [call for _, calls in _named(module, main, op_names) for call in calls if _loop_around(call)]:
+        _inline(calls[0], _functions(module)[_callee(calls[0])])
+    places = 0
+    for operation, _ in _named(module, main, op_names):
+        moved = False
+        while (hoisted := _hoisted(operation)) is not None:
+            operation, moved = hoisted, True
+        places += moved
+    return places
+
+
+def op_name(operation: Any) -> str:
+    """Returns JAX's name of an operation within its function or `shard_map`; "" if its location has none."""
+    _, quote, rest = str(operation.location).partition('loc("')
+    return rest.partition('"')[0].replace("\\'", "'") if quote else ""
+
+
+def _named(module: ir.Module, main: Any, op_names: Collection[str]) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Returns the named collectives, each with the calls that lead to it, outermost first; once for each way to call it."""
+    functions = _functions(module)
+    found: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def visit(owner: Any, prefix: str, calls: tuple[Any, ...]) -> None:
+        for operation in _inner(owner):
+            name = operation.name
+            if name in _COLLECTIVES and _joined(prefix, op_name(operation)) in op_names:
+                found.append((operation, calls))
+            elif name == _CALL:
+                visit(functions[_callee(operation)], _joined(prefix, op_name(operation)), (*calls, operation))
+            else:
+                visit(operation, _joined(prefix, op_name(operation)) if name == _SHARD_MAP else prefix, calls)
+
+    visit(main, "", ())
+    return found
+
+
+def _functions(module: ir.Module) -> dict[str, Any]:
+    functions = (each.operation for each in module.body.operations if each.operation.name == _FUNCTION)
+    return {str(ir.StringAttr(each.attributes["sym_name"]).value): each for each in functions}
+
+
+def _inner(owner: Any) -> list[Any]:
+    """Returns the operations in the regions of an operation, without those that are nested deeper."""
+    return [each.operation for region in owner.regions for block in region.blocks for each in block.operations]
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix and name else prefix or name
+
+
+def _callee(call: Any) -> str:
+    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+
+
+def _loop_around(operation: Any) -> Any | None:
+    """Returns the innermost loop around an operation in its function; None if there is none."""
+    parent = operation.parent
+    while parent is not None and parent.operation.name not in (_WHILE, _FUNCTION):
+        parent = parent.operation.parent
+    return None if parent is None or parent.operation.name == _FUNCTION else parent.operation
+
+
+def _inline(call: Any, function: Any) -> None:
+    """Replaces a call by the operations of the function. They keep their full names."""
+    block = function.regions[0].blocks[0]
+    known: dict[Any, Any] = dict(zip(block.arguments, call.operands, strict=True))
+    prefix = op_name(call)
+
+    def rename(operation: Any) -> Any:
+        operation.location = ir.Location.name(_joined(prefix, op_name(operation)), operation.location)
+        return ir.WalkResult.ADVANCE
+
+    *operations, end = (each.operation for each in block.operations)
+    for operation in operations:
+        made = _copied(operation, call, known)
+        made.walk(rename)
+    for old, ended in zip(call.results, end.operands, strict=True):
+        old.replace_all_uses_with(known[ended])
+    call.erase()
+
+
+def _copied(operation: Any, before: Any, known: dict[Any, Any]) -> Any:
+    """Copies an operation to the place before another one, with new operands. Adds its results to the known values."""
+    made = operation.clone(ip=ir.InsertionPoint(before)).operation
+
+    def replace(inner: Any) -> Any:
+        for number, operand in enumerate(inner.operands):
+            if operand in known:
+                inner.operands[number] = known[operand]
+        return ir.WalkResult.ADVANCE
+
+    made.walk(replace)
+    known.update(zip(operation.results, made.results, strict=True))
+    return made
+
+
+def _hoisted(operation: Any) -> Any | None:
+    """Moves an operation, with those that compute its operands, in front of the loop whose body contains it.
+
+    Returns:
+      The moved operation; None if it is not in a loop, or if the loop changes its operands.
+    """
+    loop = None if operation.parent is None else operation.parent.operation
+    if loop is None or loop.name != _WHILE:
+        return None
+    body = loop.regions[1].blocks[0]
+    ends = list(body.operations)[-1].operation.operands
+    known = {a: loop.operands[n] for n, (a, end) in enumerate(zip(body.arguments, ends, strict=True)) if a == end}
+    needed: list[Any] = []
+    if operation.block != body or not _collect(operation, body, known, needed):
+        return None
+    for each in needed:
+        made = _copied(each, loop, known)
+    for old, new in zip(operation.results, made.results, strict=True):
+        old.replace_all_uses_with(new)
+    operation.erase()
+    return made
+
+
+def _collect(operation: Any, body: Any, known: Collection[Any], needed: list[Any]) -> bool:
+    """Appends the operations of a loop's body that compute an operation, in order. False if the loop changes one of them."""
+    for operand in operation.operands:
+        if operand in known:
+            continue
+        owner = operand.owner
+        if isinstance(owner, ir.Block):
+            if owner == body:
+                return False
+        elif (maker := owner.operation).block == body and maker not in needed:
+            is_fixed = maker.name not in _CHANGING and (maker.name in _COLLECTIVES or not _inner(maker))
+            if not is_fixed or not _collect(maker, body, known, needed):
+                return False
+    needed.append(operation)
+    return True

@@ -1,0 +1,193 @@
+"""Changes of shardings that cost more than they should.
+
+Two kinds are reported:
+  - Full rematerializations: XLA copies the whole array to every device to change its sharding, and warns about it.
+  - An array whose sharding the user changes from A to B and back to A, although the operations in between combine arrays
+    element by element and do not need B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import NamedTuple, TypeAlias
+
+from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.findings.dataflow import ELEMENTWISE
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.analysis.sharding.program_shardings import shardings
+from inspector.analysis.sharding.reshardings import Resharding, full_rematerializations
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction, Module
+from inspector.hlo.source import Frame, Origin, merged_names, own_frame
+from inspector.support.units import format_array
+
+KIND = "resharding"
+_RESHARDING = frozenset({"all-gather", "all-to-all", "collective-permute"})
+_BY_ELEMENT = (ELEMENTWISE - {"dynamic-update-slice", "scatter"}) | {
+    "abs", "cosine", "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "rsqrt", "sign", "sine", "sqrt",
+    "tanh", "erf", "compare", "and", "or", "not", "copy", "optimization-barrier",
+}  # fmt: skip
+_MOST_VALUES = 100
+
+
+_Key: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
+"""The last part of an operation's name and its innermost lines. Names before optimization begin at their function."""
+
+
+class _Detour(NamedTuple):
+    """A constraint to B of an array that had A and that is constrained to A again.
+
+    Attributes:
+      there, back: the constraints.
+      beside: the operations beside both changes.
+    """
+
+    there: Instruction
+    back: Instruction
+    beside: frozenset[_Key]
+
+
+def resharding(subject: Subject) -> Iterator[Finding]:
+    """Yields findings of full rematerializations, and of arrays that are resharded and back without need."""
+    collectives = [c for c in subject.collectives if c.opcode in _RESHARDING and c.inserted_by == "partitioner"]
+    full = full_rematerializations(subject.compiled)
+    seen = set[tuple[Frame, ...]]()
+    for each in () if isinstance(full, Unavailable) else full:
+        if each.frames not in seen:
+            seen.add(each.frames)
+            yield _full(subject, each, collectives)
+    if collectives and not isinstance(subject.before, Unavailable):
+        by_line: dict[tuple[Frame, ...], list[_Detour]] = {}
+        for detour in _detours(subject.before, _argument_shardings(subject)):
+            by_line.setdefault(detour.there.frames, []).append(detour)
+        for detours in by_line.values():
+            yield from _detour(subject, detours, collectives)
+
+
+def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) -> Finding:
+    op_name, _, array = one.name.rpartition(" ")
+    gathers = [c for c in collectives if c.opcode == "all-gather" and op_name in merged_names(c.origin.op_name)]
+    part = 0 if isinstance(one.operand_bytes, Unavailable) else int(one.operand_bytes)
+    whole = max((c.result_bytes * (c.executions if c.executions == 1 else 1) for c in gathers), default=0)
+    title = (
+        f"To change the sharding of {array} from {one.had} to {one.needed}{_at(one.frames)}, XLA copies the whole array to every"
+        " device (involuntary full rematerialization)."
+    )
+    return subject.finding(
+        KIND, title, one.advice, instructions=[each.name for each in gathers], frames=one.frames,
+        saved_part=1 - part / whole if whole > part else 0.0, gain_bytes=max(0, whole - part),
+    )  # fmt: skip
+
+
+def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[Collective]) -> Iterator[Finding]:
+    """Yields the finding of a line, if the compiled program communicates for it."""
+    wanted = frozenset[_Key]().union(*(each.beside for each in detours))
+    there, back = detours[0].there, detours[0].back
+    size = there.shape.byte_size
+    beside = [
+        each
+        for each in collectives
+        if wanted.intersection(_keys(each.origin)) and max(each.operand_bytes, each.result_bytes) <= size
+    ]
+    if not beside:
+        return
+    array = format_array(there.shape.element_type, there.shape.dimensions)
+    title = (
+        f"{array} is resharded{_at(there.frames, back.frames)} and back{_at(back.frames, there.frames)}, and the operations in"
+        " between do not need the other sharding."
+    )
+    yield subject.finding(
+        KIND, title, f"Remove the sharding constraint{_at(there.frames, back.frames)}.", instructions=[each.name for each in beside],
+        frames=there.frames, saved_part=1.0,
+        caution="The parts in between may be smaller with the other sharding, if the array is split less without it.",
+    )  # fmt: skip
+
+
+def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
+    """Returns the innermost line of the user that is not also the line of another operation, in words."""
+    own = tuple(each for each in frames if each not in other) or tuple(frames)
+    frame = own_frame(own)
+    return f" at {PurePath(frame.file).name}:{frame.line}" if frame else ""
+
+
+def _keys(origin: Origin) -> list[_Key]:
+    lines = tuple((frame.file, frame.line) for frame in origin.frames[:2])
+    return [(name.rpartition("/")[2], lines) for name in merged_names(origin.op_name)] if lines else []
+
+
+def _argument_shardings(subject: Subject) -> dict[int, str]:
+    return {
+        each.number: each.text
+        for each in shardings(subject.compiled)
+        if each.kind == "argument" and each.number is not None
+    }
+
+
+def _detours(before: Module, arguments: dict[int, str]) -> Iterator[_Detour]:
+    """Yields constraints that change the sharding of an array which is changed back."""
+    constraints = [each for row in before.calls_to(("Sharding",)) if _is_constraint(each := before.at(row))]
+    for back in constraints:
+        sharding = back.sharding
+        for there in _constraints_behind(back.operands[0]):
+            if there.sharding == sharding or sharding not in _had(there.operands[0], arguments):
+                continue
+            if not _only_reaches(there, sharding):
+                continue
+            beside = (there, *there.operands, *there.users, back, *back.operands, *back.users)
+            yield _Detour(there, back, frozenset(key for each in beside for key in _keys(each.origin)))
+
+
+def _is_constraint(instruction: Instruction) -> bool:
+    return (
+        instruction.opcode == "custom-call"
+        and instruction.custom_call_target == "Sharding"
+        and bool(instruction.sharding)
+    )
+
+
+def _constraints_behind(value: Instruction) -> list[Instruction]:
+    """Returns the constraints of arrays from which a value is computed element by element."""
+    return [each for each in _behind(value) if _is_constraint(each)]
+
+
+def _behind(value: Instruction) -> list[Instruction]:
+    """Returns the constraints, parameters and other operations from which a value is computed element by element."""
+    found, waiting, seen = list[Instruction](), [value], set[int]()
+    while waiting and len(seen) < _MOST_VALUES:
+        each = waiting.pop()
+        if each.row in seen:
+            continue
+        seen.add(each.row)
+        if each.opcode in _BY_ELEMENT:
+            waiting.extend(operand for operand in each.operands if operand.shape.dimensions == value.shape.dimensions)
+        else:
+            found.append(each)
+    return found
+
+
+def _had(value: Instruction, arguments: dict[int, str]) -> set[str]:
+    """Returns the shardings of the constraints and arguments from which a value is computed element by element."""
+    behind = _behind(value)
+    known = {each.sharding for each in behind if _is_constraint(each)}
+    numbers = [each.parameter_number for each in behind if each.opcode == "parameter" and each.computation.is_entry]
+    return known | {arguments.get(number, "") for number in numbers if number is not None}
+
+
+def _only_reaches(there: Instruction, sharding: str) -> bool:
+    """Reports whether all operations that use a constraint's value, element by element, end in constraints to a sharding."""
+    waiting, seen = [there], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each.is_root or len(seen) > _MOST_VALUES:
+            return False
+        for user in each.users:
+            if user.row in seen or (_is_constraint(user) and user.sharding == sharding):
+                continue
+            is_same = _is_constraint(user) and user.sharding == there.sharding
+            if not (is_same or user.opcode in _BY_ELEMENT) or user.shape.dimensions != there.shape.dimensions:
+                return False
+            seen.add(user.row)
+            waiting.append(user)
+    return True

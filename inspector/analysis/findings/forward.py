@@ -1,0 +1,60 @@
+"""Follows an argument forward through the HLO before optimization, to the operations and the results that it reaches."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from inspector.analysis.findings.dataflow import is_passing
+from inspector.hlo.module import Instruction, Module
+
+_MOST_VALUES = 2000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reached:
+    """The uses of an argument.
+
+    Attributes:
+      opcodes: opcodes of the operations that use the argument, or an array of its shape computed from it.
+      results: positions of the program's results that it reaches through such arrays.
+    """
+
+    opcodes: frozenset[str]
+    results: frozenset[int]
+
+
+def reached(module: Module, parameter: int) -> Reached:
+    """Returns the uses of a parameter of the program. Calls are followed; loops and conditionals are operations."""
+    start = next(each for each in module.entry.parameters if each.parameter_number == parameter)
+    opcodes, results = set[str](), set[int]()
+    waiting: list[tuple[Instruction, int | None]] = [(start, None)]  # an array, or an element of a tuple
+    seen = set[tuple[int, int | None]]()
+    while waiting and len(seen) < _MOST_VALUES:
+        value, element = waiting.pop()
+        if (value.row, element) in seen:
+            continue
+        seen.add((value.row, element))
+        if value.is_root:
+            if value.computation.is_entry:
+                results.add(element or 0)
+            waiting.extend(
+                (call, element)
+                for call in module.callers.get(value.computation.name, ())
+                if call.opcode == "call"
+            )  # fmt: skip
+        for user in value.users:
+            positions = [number for number, operand in enumerate(user.operands) if operand.row == value.row]
+            if user.opcode == "tuple":
+                waiting.extend((user, number) for number in positions)
+            elif user.opcode == "get-tuple-element":
+                if int(user.proto.tuple_index) == element:
+                    waiting.append((user, None))
+            elif user.opcode == "call":
+                waiting.extend((user.called_computations[0].parameters[number], None) for number in positions)
+            elif is_passing(user):
+                waiting.append((user, None))
+            else:
+                opcodes.add(user.opcode)
+                if user.shape.dimensions == value.shape.dimensions:
+                    waiting.append((user, None))
+    return Reached(frozenset(opcodes), frozenset(results))

@@ -1,0 +1,42 @@
+"""Sharded programs with mistakes, compiled for TPUs and GPUs: recorded, so that the tests of detectors need no compilers.
+
+`python -m tests.findings.recorded` compiles and writes all of them; with names, only those.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import inspector
+from tests.findings import sharded
+
+FOLDER = Path(__file__).parents[1] / "data" / "findings"
+TPU, GPU = "tpu:v5e:2x4", "gpu:h100:8"
+
+
+@functools.cache
+def recorded(program: Callable[[], sharded.Program], target: str) -> inspector.Compiled:
+    """Returns a recorded program."""
+    (compiled,) = [inspector.load(_file(program.__name__, target))]
+    assert isinstance(compiled, inspector.Compiled)
+    return compiled
+
+
+def _file(name: str, target: str) -> Path:
+    return FOLDER / f"{name}-{target.replace(':', '-')}.inspector"
+
+
+def main(names: list[str]) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for target, programs in sharded.RECORDED.items():
+        for program in programs:
+            if not names or program.__name__ in names:
+                fun, args = program()
+                inspector.lower(fun, *args).compile(target=target).save(_file(program.__name__, target))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

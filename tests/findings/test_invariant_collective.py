@@ -1,0 +1,149 @@
+"""Collectives in loops that do not change their operands, and loops that do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import inspector
+from inspector.analysis.findings.edits import HoistCollectives
+from inspector.errors import AtLeast, Unavailable
+from inspector.stages.edited_program import edited_program
+from inspector.stages.findings import Finding
+from tests.absent import needs_gpu, needs_tpu
+from tests.findings import sharded
+from tests.findings.recorded import GPU, TPU, recorded
+
+KIND = ["invariant-collective"]
+
+
+def found(compiled: inspector.Compiled) -> list[Finding]:
+    findings = compiled.findings(kinds=KIND)
+    assert not findings.unknown
+    return [*findings, *findings.folded]
+
+
+@pytest.mark.parametrize("target", [TPU, GPU])
+@pytest.mark.parametrize(
+    ("program", "name", "trips"),
+    [
+        (sharded.gather_in_scan, "w", "each of the 10 iterations"),
+        (sharded.gather_in_while_of_unknown_length, "w", "every iteration"),
+        (sharded.weight_gathered_by_partitioner, "params['w']", "each of the 10 iterations"),
+        (sharded.accumulated_gradients, "w", "each of the 6 iterations"),
+    ],
+)
+def test_repeated(program: Callable[[], sharded.Program], name: str, trips: str, target: str) -> None:
+    (finding,) = found(recorded(program, target))
+    assert finding.title.startswith(f"The all-gather over d of `{name}` (")
+    assert f"is repeated in {trips} of the loop around sharded.py:" in finding.title
+    assert "on purpose to save memory (FSDP)" in finding.caution
+    assert 0.3 < finding.share < 1.0 or trips == "every iteration"
+    assert isinstance(finding.edits, Unavailable) == (trips == "every iteration")
+    assert ("if the loop runs many times" in finding.gain_source) == (trips == "every iteration")
+
+
+def test_a_sum_needs_no_more_memory() -> None:
+    (finding,) = found(recorded(sharded.sum_of_bfloat16_in_fori_loop, GPU))
+    assert finding.title.startswith(
+        "The all-reduce over d of `y` (16 KiB per device) is repeated in each of the 20 iter"
+    )
+    assert finding.remedy == "Call jax.lax.psum before the loop, and use its result in the body."
+    assert not finding.caution
+
+
+def test_the_gain_is_all_iterations_but_one() -> None:
+    compiled = recorded(sharded.gather_in_scan, GPU)
+    (finding,) = found(compiled)
+    (collective,) = compiled.collectives()
+    (point,) = [each for each in compiled.roofline().points if each.name == collective.name]
+    assert not isinstance(point.least_s, Unavailable)
+    assert not isinstance(finding.gain_s, Unavailable)
+    assert finding.gain_s == pytest.approx(0.9 * point.least_s)
+    assert finding.instructions == (collective.name,)
+
+
+def test_the_remedy_keeps_the_other_axes() -> None:
+    (finding,) = found(recorded(sharded.weight_gathered_over_one_axis, GPU))
+    assert finding.remedy.splitlines() == [
+        "# before the loop",
+        "w = jax.lax.with_sharding_constraint(w, NamedSharding(mesh, P(None, 'm')))",
+    ]
+
+
+@pytest.mark.parametrize("target", [TPU, GPU])
+@pytest.mark.parametrize(
+    "program",
+    [
+        sharded.layers_by_partitioner,
+        sharded.layers_gathered_by_hand,
+        sharded.gather_of_updated_weight,
+        sharded.gather_before_scan,
+    ],
+)
+def test_silent(program: Callable[[], sharded.Program], target: str) -> None:
+    assert not found(recorded(program, target))
+
+
+@pytest.mark.parametrize("program", [sharded.gather_in_scan, sharded.weight_gathered_by_partitioner])
+def test_a_compiler_that_hoists_leaves_nothing_to_find(program: Callable[[], sharded.Program]) -> None:
+    fun, args = program()
+    assert not found(inspector.lower(fun, *args).compile(target="cpu:8"))
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("program", "by_hand"),
+    [
+        (sharded.gather_in_scan, sharded.gather_before_scan),
+        (sharded.weight_gathered_over_one_axis, sharded.weight_gathered_over_one_axis_before),
+    ],
+)
+def test_the_proof_equals_the_compile_by_hand(
+    program: Callable[[], sharded.Program], by_hand: Callable[[], sharded.Program]
+) -> None:
+    before, after = (inspector.lower(fun, *args).compile(target=GPU) for fun, args in (program(), by_hand()))
+    (finding,) = found(before)
+    proof = finding.prove()
+    saved = _seconds(before) - _seconds(after)
+    assert proof.verdict == "proven"
+    assert proof.gain_s == pytest.approx(saved, rel=0.02)
+    assert finding.gain_s == pytest.approx(saved, rel=0.1)
+    assert proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes
+
+
+@needs_tpu
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program", [sharded.weight_gathered_by_partitioner, sharded.accumulated_gradients, sharded.gather_in_scan]
+)
+def test_proofs_on_a_tpu(program: Callable[[], sharded.Program]) -> None:
+    fun, args = program()
+    (finding,) = found(inspector.lower(fun, *args).compile(target=TPU))
+    assert finding.prove().verdict == "proven"
+
+
+def _seconds(compiled: inspector.Compiled) -> float:
+    seconds = compiled.roofline().total.least_s
+    assert not isinstance(seconds, (Unavailable, AtLeast))
+    return float(seconds)
+
+
+@pytest.mark.parametrize(
+    ("program", "op_name"),
+    [
+        (sharded.gather_in_scan, "all_gather"),
+        (sharded.sum_of_bfloat16_in_fori_loop, "psum"),
+        (sharded.gather_of_updated_weight, None),
+    ],
+)
+def test_the_edit_moves_only_what_the_loop_does_not_change(
+    program: Callable[[], sharded.Program], op_name: str | None
+) -> None:
+    fun, args = program()
+    calls = ("closed_call", "eval_jaxpr")  # JAX's names of the function that a loop calls
+    names = tuple(f"jit(f)/shard_map/while/body/{call}/{op_name or 'all_gather'}" for call in calls)
+    lowered = inspector.lower(fun, *args)
+    edited = edited_program(lowered.program, (HoistCollectives(names),))
+    assert isinstance(edited, Unavailable) == (op_name is None)

@@ -1,0 +1,126 @@
+"""Arguments that are whole on every device, by mistake and on purpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector.analysis.findings.edits import SplitParameter
+from inspector.stages.findings import Finding, Findings
+from tests.findings.sharded import DM, D, Program, array
+
+SHAPES = {"v": (128, 64), "w": (64, 128)}
+TWO_AXES = {"v": ("m",), "w": (None, "m")}
+
+
+def weights(*spec: Any, mesh: Any = D) -> dict[str, jax.ShapeDtypeStruct]:
+    return {name: array(shape, *spec, mesh=mesh) for name, shape in SHAPES.items()}
+
+
+def gradients(params: Any, x: jax.Array) -> Any:
+    return jax.grad(lambda p: jnp.mean((jnp.tanh(x @ p["w"]) @ p["v"]) ** 2))(params)
+
+
+def adam(state: Any, x: jax.Array) -> Any:
+    g = gradients(state["p"], x)
+    m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state["m"], g)
+    v = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, state["v"], g)
+    p = jax.tree.map(lambda p, m, v: p - 1e-3 * m / (jnp.sqrt(v) + 1e-8), state["p"], m, v)
+    return {"p": p, "m": m, "v": v}
+
+
+def momentum(params: Any, trace: Any, x: jax.Array) -> Any:
+    trace = jax.tree.map(lambda m, g: 0.9 * m + g, trace, gradients(params, x))
+    return jax.tree.map(lambda p, m: p - 0.1 * m, params, trace), {"trace": trace}
+
+
+def clipped(params: Any, trace: Any, x: jax.Array) -> Any:
+    trace = jax.tree.map(lambda m, g: 0.9 * m + g, trace, gradients(params, x))
+    scale = 1 / jnp.maximum(1.0, jnp.sqrt(sum(jnp.sum(m * m) for m in trace.values())))
+    return jax.tree.map(lambda p, m: p - 0.1 * scale * m, params, trace), trace
+
+
+def embedded(params: Any, tokens: jax.Array) -> jax.Array:
+    x = params["embedding"][tokens]
+    for w in params["layers"]:
+        x = jnp.tanh(x @ w)
+    return x @ params["embedding"].T
+
+
+X = array((64, 64), "d")
+STATE = {"p": weights(), "m": weights(), "v": weights()}
+BY_MODEL = {name: array(shape, *TWO_AXES[name], mesh=DM) for name, shape in SHAPES.items()}
+TOKENS = array((64, 8), "d", dtype=jnp.int32)
+
+
+def found(program: Program, target: str = "cpu:8") -> list[Finding]:
+    findings: Findings = (
+        inspector.lower(program[0], *program[1]).compile(target=target).findings(kinds=["replicated-argument"])
+    )
+    assert not findings.unknown
+    return [*findings]
+
+
+@pytest.mark.parametrize(
+    ("program", "names", "axis", "saved"),
+    [
+        ((adam, (STATE, X)), "`state['m']['v']`, `state['m']['w']`, `state['v']['v']`, ... 1 more", "8 devices of axis d", 7 / 8 * 131072),
+        ((jax.jit(momentum), (weights(), weights(), X)), "`trace['v']`, `trace['w']`", "8 devices of axis d", 7 / 8 * 65536),
+        ((clipped, (weights(), weights(), X)), "`trace['v']`, `trace['w']`", "8 devices of axis d", 7 / 8 * 65536),
+        (
+            (momentum, (BY_MODEL, BY_MODEL, array((64, 64), "d", mesh=DM))),
+            "`trace['v']`, `trace['w']`", "4 devices of axis d", 3 / 4 * 32768,
+        ),
+    ],
+)  # fmt: skip
+def test_state_that_is_whole(program: Program, names: str, axis: str, saved: float) -> None:
+    (finding,) = found(program)
+    assert finding.title.startswith(f"{names} (")
+    assert f"whole on each of the {axis}, although the program only combines them" in finding.title
+    assert finding.gain_bytes == saved
+    assert "(ZeRO)" in finding.caution
+
+
+def test_a_large_array_beside_split_ones() -> None:
+    layers = [array((64, 64), None, "d")] * 2
+    (finding,) = found((embedded, ({"embedding": array((1024, 64)), "layers": layers}, TOKENS)))
+    assert finding.title == (
+        "`params['embedding']` (256 KiB per device) is whole on each of the 8 devices of axis d, although other arrays of"
+        " `params` are split."
+    )
+    assert finding.remedy == "# shardings of the arguments\nparams['embedding']: P('d')"
+    assert finding.edits == (SplitParameter(0, 0, "d"),)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        (lambda params, x: jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients(params, x)), (weights(), X)),
+        (adam, ({"p": weights(), "m": weights("d"), "v": weights("d")}, X)),
+        (gradients, (BY_MODEL, array((64, 64), "d", mesh=DM))),  # data and tensor parallel
+        (embedded, ({"embedding": array((1024, 64), "d"), "layers": [array((64, 64))] * 2}, TOKENS)),  # small
+        (lambda x, y: (x * 2 + y).sum(), (array((63, 63)), array((64, 63, 63), "d"))),  # no dimension can be split
+        (momentum, (weights(), weights(), array((64, 64)))),  # nothing is split
+        (lambda *arrays: arrays[0] @ arrays[1], (array((64, 64), "d"), array((64, 64)))),  # independent arguments
+        (embedded, ({"embedding": array((1024, 64)), "layers": [array((64, 64))] * 2}, TOKENS)),  # data parallel
+    ],
+)
+def test_silent(program: Program) -> None:
+    assert not found(program)
+
+
+def by_hand(state: Any) -> inspector.Compiled:
+    return inspector.lower(adam, state, X, donate_argnums=0).compile(target="cpu:8")
+
+
+def test_the_proof_equals_the_compile_by_hand() -> None:
+    split = {"v": array(SHAPES["v"], "d"), "w": array(SHAPES["w"], None, "d")}
+    before, after = by_hand(STATE), by_hand({"p": weights(), "m": split, "v": split})
+    (finding,) = before.findings(kinds=["replicated-argument"])
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert proof.gain_bytes == before.memory.peak_bytes - after.memory.peak_bytes > 0

@@ -1,0 +1,128 @@
+"""Full rematerializations, and arrays that are resharded and back; programs that need both shardings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import inspector
+from inspector.stages.findings import Finding
+from tests.findings.sharded import D, Program, array, mesh_of
+
+CUBE = mesh_of((2, 2, 2), ("a", "b", "c"))
+X, W = array((512, 256), "d"), array((256, 256))
+
+
+def constrain(x: Any, *spec: Any, mesh: Any = D) -> Any:
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
+
+
+def there_and_back(x: Any, w: Any) -> Any:
+    y = constrain(jnp.tanh(x @ w), "d")
+    y = constrain(y, None, "d")
+    y = jnp.sin(y) * 2
+    y = constrain(y, "d")
+    return jnp.cos(y) @ w.T
+
+
+def argument_there_and_back(x: Any, w: Any) -> Any:
+    y = constrain(x, None, "d")
+    y = constrain(jnp.exp(y) + 1, "d")
+    return y @ w
+
+
+def gradient_there_and_back(x: Any, w: Any) -> Any:
+    return jax.grad(lambda w: there_and_back(x, w).sum())(w)
+
+
+def in_a_scan(x: Any, w: Any) -> Any:
+    return jax.lax.scan(lambda c, _: (there_and_back(c, w), None), x, length=3)[0]
+
+
+def copied(x: Any) -> Any:
+    y = constrain(jnp.sin(x), "a", "b", "c", mesh=CUBE)
+    return constrain(jnp.cos(y), None, None, ("c", "b", "a"), mesh=CUBE)
+
+
+def copied_between_products(x: Any, w: Any) -> Any:
+    y = constrain(x @ w, "a", "b", "c", mesh=CUBE)
+    return constrain(jnp.tanh(y), None, None, ("c", "b", "a"), mesh=CUBE) @ w
+
+
+def heads_and_back(q: Any, k: Any, v: Any) -> Any:
+    q, k, v = (constrain(jnp.sin(each), None, None, "d") for each in (q, k, v))
+    scores = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k), -1)
+    return constrain(jnp.tanh(jnp.einsum("bhqk,bkhd->bqhd", scores, v)), None, "d")
+
+
+def summed_between(x: Any, w: Any) -> Any:
+    y = constrain(jnp.tanh(x), None, "d")
+    y = constrain(y / y.sum(0, keepdims=True), "d")
+    return y @ w
+
+
+def returned_between(x: Any, w: Any) -> Any:
+    y = constrain(jnp.tanh(x), None, "d")
+    return constrain(jnp.sin(y), "d") @ w, y
+
+
+def one_way(x: Any, w: Any) -> Any:
+    return constrain(jnp.sin(constrain(x, "d")), None, "d") @ w
+
+
+def equal(x: Any, w: Any) -> Any:
+    return constrain(jnp.sin(constrain(constrain(x, "d") * 2, "d")), "d") @ w
+
+
+def found(program: Program) -> list[Finding]:
+    findings = inspector.lower(program[0], *program[1]).compile(target="cpu:8").findings(kinds=["resharding"])
+    assert not findings.unknown
+    return [*findings, *findings.folded]
+
+
+@pytest.mark.parametrize("fun", [there_and_back, argument_there_and_back, in_a_scan, gradient_there_and_back])
+def test_there_and_back(fun: Any) -> None:
+    (finding,) = found((fun, (X, W)))
+    assert finding.title.startswith("f32[512, 256] is resharded at test_resharding.py:")
+    assert finding.remedy.startswith("Remove the sharding constraint at test_resharding.py:")
+    assert len(finding.instructions) >= 2
+    assert finding.share > 0.01
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        (copied, (jax.ShapeDtypeStruct((16, 16, 16), jnp.float32),)),
+        (copied_between_products, (array((16, 16, 16), mesh=CUBE), array((16, 16), mesh=CUBE))),
+    ],
+)
+def test_full_rematerialization(program: Program) -> None:
+    (finding,) = found(program)
+    assert "from (a, b, c) to (-, -, c+b+a) at test_resharding.py:" in finding.title
+    assert "XLA copies the whole array to every device" in finding.title
+    assert "with_sharding_constraint" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        (heads_and_back, (array((2, 128, 8, 16), None, "d"),) * 3),
+        (summed_between, (X, W)),
+        (returned_between, (X, W)),
+        (one_way, (X, W)),
+        (equal, (X, W)),
+        (lambda x, w: x @ w, (X, W)),
+    ],
+)
+def test_silent(program: Program) -> None:
+    assert not found(program)
+
+
+def test_without_the_constraint_nothing_is_communicated() -> None:
+    fun = lambda x, w: jnp.cos(constrain(jnp.sin(constrain(jnp.tanh(x @ w), "d")) * 2, "d")) @ w.T  # noqa: E731
+    assert not len(inspector.lower(fun, X, W).compile(target="cpu:8").collectives())
