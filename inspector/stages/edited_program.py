@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from inspector._jax.modules.edits import edited
 from inspector.analysis.findings.edits import Donate, DropCallbacks, Edit, LiftConstants, SetFlags
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program
@@ -36,6 +35,8 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     Raises:
       ModuleError: its StableHLO cannot be read.
     """
+    from inspector._jax.modules.edits import edited  # values load without JAX
+
     flags = Options.of({name: value for edit in edits if isinstance(edit, SetFlags) for name, value in edit.flags})
     changes = [edit for edit in edits if not isinstance(edit, SetFlags)]
     if not changes:

@@ -1,6 +1,6 @@
 """StableHLO modules as bytes and text: reads and prints them, and reads their properties.
 
-Imports jaxlib but not JAX, and of its dialects not the generated operation classes, because `reader_process.py` must
+Imports jaxlib but not JAX, and of its dialects only Shardy's generated operation classes, because `reader_process.py` must
 start quickly. Modules from outside are first read by `isolated_reading.py`.
 
 Private JAX: `jaxlib.mlir` (StableHLO).
@@ -14,6 +14,9 @@ import io
 from typing import Any
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy  # noqa: F401  # first: jaxlib 0.12's `_sdy` imports it without some attributes
+
+# isort: split
 from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _sdyMpmd, _stablehlo
 
 from inspector._jax.modules import foreign_dialects

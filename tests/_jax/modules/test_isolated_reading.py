@@ -17,6 +17,7 @@ from inspector._jax.modules import hlo, isolated_reading, reader_process, stable
 from inspector.errors import ModuleError, ResourceError
 from inspector.hlo.header import header_attributes
 from inspector.hlo.module import Module
+from tests.conftest import RunPython
 
 LOWERED = inspector.lower(lambda x: jnp.sin(x) @ x, jnp.ones((2, 2)))
 # MLIR's diagnostic quotes the producer, and nanobind ends a process that makes text of such bytes.
@@ -204,3 +205,12 @@ def test_missing_system_support_is_named(error: Exception, words: str, monkeypat
     with pytest.raises(ResourceError, match=words) as raised:
         isolated_reading.hlo_proto("HloModule m")
     assert raised.value.__cause__ is error
+
+
+def test_shardy_is_whole_for_jax_if_inspector_is_imported_first(one_device_python: RunPython) -> None:
+    """On jaxlib 0.12, `_sdy` imports the dialect before its own attributes are there."""
+    one_device_python(
+        "import inspector._jax.modules.stablehlo\n"
+        "from jaxlib.mlir.dialects import sdy\n"
+        "assert hasattr(sdy, 'TensorShardingPerValueAttr')"
+    )
