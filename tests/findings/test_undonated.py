@@ -79,6 +79,18 @@ def test_an_argument_of_the_shape_of_a_result_is_no_state(fun: Any, args: tuple[
     assert not [*found(fun, *args), *found(fun, *args).folded]
 
 
+def test_moments_that_the_new_parameters_are_computed_from_are_a_finding_of_their_own() -> None:
+    def step(params: Any, moments: Any, x: jax.Array) -> Any:
+        moments = jax.tree.map(lambda m, g: 0.9 * m + g, moments, jax.grad(loss)(params, x))
+        return jax.tree.map(lambda p, m: p - 0.1 * m, params, moments), moments
+
+    titles = {finding.title.partition(" but ")[0] for finding in found(step, PARAMS, PARAMS, X)}
+    assert titles == {
+        "`params` (2 arrays, 512 KiB) is returned updated as result[0]",
+        "`moments` (2 arrays, 512 KiB) is returned updated as result[1]",
+    }
+
+
 def test_donated_state_is_no_finding() -> None:
     assert not found(sgd, PARAMS, X, donate_argnums=0)
     partly = found(lambda a, b, x: (sgd(a, x), sgd(b, x)), PARAMS, PARAMS, X, donate_argnums=1)

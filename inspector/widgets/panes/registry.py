@@ -15,6 +15,7 @@ from inspector.widgets.messages import passes as recorded
 from inspector.widgets.panes import (
     code,
     collectives,
+    findings,
     graph,
     hlo,
     instructions,
@@ -81,6 +82,7 @@ PANES: tuple[PaneEntry, ...] = (
     PaneEntry("stablehlo", "StableHLO", "middle", stablehlo.StableHloPane, ("lowered",), topics=_TEXT),
     PaneEntry("hlo", "HLO", "middle", hlo.HloPane, ("lowered",), topics=_TEXT),
     PaneEntry("optimized", "Optimized HLO", "right", optimized.OptimizedPane, ("program", "compiled"), (optimized.DiffMessage, optimized.DiffCosts), (optimized.DiffRequest, optimized.DiffCostsRequest), (*_TEXT, "diff_costs")),
+    PaneEntry("findings", "Findings", "dock", findings.FindingsPane, (), (findings.FindingsMessage, findings.Proving), (findings.FindingsRequest, findings.ProveRequest, findings.AddChangedRequest), ("findings", "proving", "variant")),
     PaneEntry("pallas", "Pallas", "dock", pallas.PallasPane, ("kernels",), (kernels.Kernels, kernels.Tuned), (kernels.TuneRequest,), ("kernels", "variant"), only="kernels"),
     PaneEntry("stats", "Stats", "dock", stats.StatsPane, ("preview", "compiled"), (stats.Stats,), topics=("stats", "variant", "diff")),
     PaneEntry("instructions", "Instructions", "dock", instructions.InstructionsPane, (), (instructions.InstructionTable,), (instructions.InstructionsRequest,), ("instruction_table", "variant")),

@@ -49,7 +49,8 @@ def undonated(subject: Subject) -> Iterator[Finding]:
         return
     by_root = _by_root(program.arguments)
     for number, (value, result) in enumerate(zip(values, program.results, strict=True)):
-        for parameter, path in updated_parameters(value):
+        # The nearest first: new parameters are also computed from the new moments, element by element.
+        for parameter, path in sorted(updated_parameters(value), key=lambda each: len(each[1])):
             argument, donation = by_number.get(parameter), sizes.get(parameter)
             if argument is None or donation is None or not path:
                 continue
