@@ -16,6 +16,7 @@ from inspector.compilation.engine import Job
 from inspector.errors import ModuleError
 from inspector.stages import findings as stage
 from inspector.widgets.explorer import Explorer
+from inspector.widgets.panes import findings as pane
 from tests.findings.test_undonated import PARAMS, X, momentum
 from tests.widgets.fakes import Mailbox, finished
 
@@ -162,9 +163,13 @@ def test_a_program_without_stablehlo_says_what_is_not_looked_for(tmp_path: Any) 
     explorer.close()
 
 
-def test_an_unfinished_variant_has_the_error() -> None:
+def test_an_analysis_that_fails_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: Any, **keywords: Any) -> Any:
+        raise ModuleError("a damaged module")
+
+    monkeypatch.setattr(pane, "findings_under", fails)
     explorer = finished()
     mailbox = Mailbox(explorer)
-    mailbox.send({"type": "findings", "variant": 7})
-    assert "no variant 7" in mailbox.wait_for("findings", variant=7)["error"]["message"]
+    mailbox.send({"type": "findings", "variant": 0})
+    assert mailbox.wait_for("findings")["error"] == {"kind": "ModuleError", "message": "a damaged module"}
     explorer.close()
