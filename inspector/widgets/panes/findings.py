@@ -262,7 +262,7 @@ class FindingsPane(CountedPane):
             program = proof.compiled.program
             is_same = program == variant.lowered.program  # only flags were changed
             lowered = variant.lowered if is_same else changed_lowered(variant.lowered, program)
-            origin = "" if is_same else f"remedy: {finding.kind}"
+            origin = f"remedy: {finding.kind}"
             self._changed[key] = self.context.start_changed(lowered, proof.compiled.options, variant, origin).number
         self._show(variant.number)
 
