@@ -31,7 +31,7 @@ class LargestGain:
     seconds: float | None = None
 
     @classmethod
-    def of(cls, above: str | None) -> LargestGain:
+    def of(cls, above: object) -> LargestGain:
         """Parses a limit such as "2 %", "1 MiB" or "1 ms"; None for the gain from which findings are shown.
 
         Raises:
