@@ -4,7 +4,7 @@ export const VERSION = 3;
 
 export const KEYS = ["pane", "baseline", "variant", "program", "product"] as const;
 
-export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "pallas" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "profile" | "retraces";
+export type Pane = "source" | "outline" | "jaxpr" | "stablehlo" | "hlo" | "optimized" | "findings" | "pallas" | "stats" | "instructions" | "memory" | "what_if" | "roofline" | "collectives" | "shardings" | "graph" | "passes" | "code" | "options" | "run" | "profile" | "retraces";
 
 export type TextPane = "source" | "jaxpr" | "stablehlo" | "hlo" | "optimized";
 
@@ -250,6 +250,63 @@ export interface DiffCosts {
   costs: ((number | null)[])[];
   unknown: string[];
   error: Error | null;
+}
+
+export interface FindingRow {
+  kind: string;
+  title: string;
+  gain: string;
+  gain_source: string;
+  share: number;
+  remedy: string;
+  caution: string;
+  instructions: string[];
+  source: SourceLine | null;
+  no_proof: string;
+  verdict: "" | "proven" | "no gain" | "worse" | "cannot be tried";
+  proof: string;
+  changed: number | null;
+  can_add: boolean;
+}
+
+export interface FindingsMessage {
+  type: "findings";
+  variant: number;
+  summary: string;
+  rows: FindingRow[];
+  folded: number;
+  looked_for: string[];
+  unknown: string[];
+  error: Error | null;
+}
+
+export interface Proving {
+  type: "proving";
+  variant: number;
+  row: number | null;
+  state: State;
+  stage: string;
+  elapsed_s: number;
+  error: Error | null;
+}
+
+export interface FindingsRequest {
+  type: "findings";
+  variant: number;
+}
+
+export interface ProveRequest {
+  type: "prove";
+  variant: number;
+  do: "start" | "stop";
+  row: number | null;
+  time_limit_s: number;
+}
+
+export interface AddChangedRequest {
+  type: "add_changed";
+  variant: number;
+  row: number;
 }
 
 export interface KernelOperand {
@@ -1328,9 +1385,9 @@ export interface SelectionChanged {
   selection: Selection | null;
 }
 
-export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage;
+export type ToBrowser = Session | Document | UnavailableMessage | VariantMessage | VariantRemoved | Recording | ControlsMessage | Flags | Said | Notice | Focus | Existing | Page | DiffMessage | DiffCosts | FindingsMessage | Proving | Kernels | Tuned | Stats | InstructionTable | MemoryTimeline | Suppositions | Supposed | RooflineMessage | LineCostsMessage | HeadlineMessage | CollectivesMessage | FullRematerializations | ObservedMessage | Priced | ShardingList | GraphMessage | GraphCosts | GraphTimes | GraphBefore | PassList | PassChangeMessage | Story | PassGraph | CodeList | CodeText | Scan | BuildOptions | Built | RunMessage | RunComparison | Profiling | ProfileTable | RetracesMessage;
 
-export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest;
+export type FromBrowser = Ready | AppCode | PageRequest | RecordRequest | CancelRequest | RemoveRequest | PinRequest | PreviousRequest | FlagsRequest | AddRequest | LowerRequest | SelectionChanged | DiffRequest | DiffCostsRequest | FindingsRequest | ProveRequest | AddChangedRequest | TuneRequest | InstructionsRequest | SupposeRequest | RooflineRequest | LineCostsRequest | HeadlineRequest | ObserveRequest | PriceRequest | GraphRequest | GraphTimesRequest | GraphBeforeRequest | PassRequest | FollowRequest | PassVariantRequest | PassGraphRequest | CodeRequest | ScanRequest | ScanAddRequest | BuildOptionsRequest | BuildRequest | RunRequest | ProfileRequest | WatchRetracesRequest;
 
 export type Topic = ToBrowser["type"] | "notebook_kernel";
 
@@ -1349,6 +1406,7 @@ export const PANES: readonly Line[] = [
   { name: "stablehlo", title: "StableHLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "hlo", title: "HLO", place: "middle", topics: ["document", "variant", "session", "diff", "notebook_kernel"] },
   { name: "optimized", title: "Optimized HLO", place: "right", topics: ["document", "variant", "session", "diff", "diff_costs", "notebook_kernel"] },
+  { name: "findings", title: "Findings", place: "dock", topics: ["findings", "proving", "variant", "notebook_kernel"] },
   { name: "pallas", title: "Pallas", place: "dock", topics: ["kernels", "variant", "notebook_kernel"] },
   { name: "stats", title: "Stats", place: "dock", topics: ["stats", "variant", "diff", "notebook_kernel"] },
   { name: "instructions", title: "Instructions", place: "dock", topics: ["instruction_table", "variant", "notebook_kernel"] },

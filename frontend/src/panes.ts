@@ -8,6 +8,7 @@ import { pane as jaxpr } from "./panes/jaxpr.ts";
 import { pane as stablehlo } from "./panes/stablehlo.ts";
 import { pane as hlo } from "./panes/hlo.ts";
 import { pane as optimized } from "./panes/optimized.ts";
+import { pane as findings } from "./panes/findings.ts";
 import { pane as pallas } from "./panes/pallas.ts";
 import { pane as stats } from "./panes/stats.ts";
 import { pane as instructions } from "./panes/instructions.ts";
@@ -31,6 +32,7 @@ export const MAKERS: Record<Name, (context: Context) => Pane> = {
   stablehlo,
   hlo,
   optimized,
+  findings,
   pallas,
   stats,
   instructions,

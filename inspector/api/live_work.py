@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from inspector.analysis.profile.profile import Profile
     from inspector.api.flag_effects import ScanJob
     from inspector.compilation.compiled import CompiledProgram
-    from inspector.compilation.engine import Job
+    from inspector.compilation.engine import Engine, Job
     from inspector.compilation.options.options import Options
     from inspector.compilation.request import CompileRequest, RunReply
     from inspector.compilation.target import Target
@@ -89,6 +89,12 @@ class LiveWork(Work):
         if request.target.jax:
             return shared_other_jax().submit(with_buffers)
         return default_engine(with_buffers.program, with_buffers.target).submit(with_buffers)
+
+    def engine_of_proofs(self, target: Target) -> Engine | None:
+        """Returns the other version of JAX that compiles for a target; None for this one."""
+        from inspector.reports.other_jax import shared_other_jax
+
+        return shared_other_jax() if target.jax else None
 
     def run(self, compiled: CompiledProgram, repeat: int) -> Measuring[Run]:
         """Starts a measurement on the user's arguments."""

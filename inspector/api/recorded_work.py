@@ -10,7 +10,7 @@ from typing import TypeVar
 from inspector.analysis.profile.profile import Profile
 from inspector.api.suitable_targets import platform_of
 from inspector.compilation.compiled import CompiledProgram, digest_of
-from inspector.compilation.engine import Job
+from inspector.compilation.engine import Engine, Job
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
 from inspector.compilation.target import Target
@@ -99,6 +99,10 @@ class RecordedWork(Work):
     def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
         """Returns a recorded compile, or starts one."""
         return self._engine.submit(request)
+
+    def engine_of_proofs(self, target: Target) -> Engine:  # noqa: ARG002
+        """Returns the engine that compiles recorded programs, and refuses untrusted options."""
+        return self._recompiler
 
     def request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
         """Returns a request. Recorded options are not checked: their compiler need not be installed."""

@@ -15,6 +15,7 @@ from inspector.cli.compare import compare
 from inspector.cli.doctor import doctor
 from inspector.cli.dump import dump
 from inspector.cli.expect import expect
+from inspector.cli.findings import findings
 from inspector.cli.profile import profile
 from inspector.cli.programs import collectives, compile_, lower
 from inspector.cli.reports import explore, replay, report
@@ -112,6 +113,6 @@ def inspector() -> None:
 
 
 for _command in (
-    explore, lower, compile_, compare, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache,
+    explore, lower, compile_, compare, findings, collectives, profile, dump, report, replay, expect, scan, targets, options, doctor, cache,
 ):  # fmt: skip
     inspector.add_command(_command)

@@ -29,6 +29,7 @@ _FLAGS = {
     "no_host_transfers": "No callbacks, infeed or outfeed, and no values in host memory.",
     "donation_honored": "Outputs reuse all donated arguments.",
     "no_full_rematerialization": "The partitioner replicates no array in order to reshard it.",
+    "no_findings": "There is no change that would gain 1 % or more (`inspector findings`).",
 }
 
 

@@ -18,7 +18,14 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import FlagValue, Options
 from inspector.compilation.target import Target
 from inspector.errors import ExpectationError, ParameterError
-from inspector.expectations import baseline_checks, collective_checks, content_checks, number_checks, time_checks
+from inspector.expectations import (
+    baseline_checks,
+    collective_checks,
+    content_checks,
+    finding_checks,
+    number_checks,
+    time_checks,
+)
 from inspector.expectations.baseline import compiler_text
 from inspector.expectations.baseline_context import Keeping
 from inspector.expectations.baseline_record import Above
@@ -309,6 +316,21 @@ class Expectation:
         return self._add(
             CheckResult(f"{event} for another call", "none", got, not retraces, RETRACE_COLUMNS.titles("check"), lines)
         )
+
+    def no_findings(self, *kinds: str, above: str | None = None) -> Self:
+        """Checks that there is nothing to change that would gain more than a limit. See docs/findings.md.
+
+        Args:
+          kinds: kinds of findings, such as "undonated"; none for all kinds.
+          above: the largest allowed gain in bytes ("1 MiB"), seconds ("1 ms"), or percent of the time or of the peak memory
+            ("2 %"); None for 1 %.
+
+        Raises:
+          ParameterError: an unknown kind, or an invalid limit.
+        """
+        __tracebackhide__ = True
+        limit = finding_checks.LargestGain.of(above)
+        return self._add(finding_checks.check(self.compiled.findings(kinds=kinds or None), limit))
 
     # ------------------------------------------------------------------ baselines
 

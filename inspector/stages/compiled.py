@@ -34,7 +34,7 @@ from inspector.errors import ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
 from inspector.hlo.reading.single_instructions import singles
 from inspector.platforms import Peak
-from inspector.stages.findings import Findings, findings_of, module_before
+from inspector.stages.findings import Findings, Proofs, findings_of, module_before
 from inspector.stages.passes import CompilerPasses
 from inspector.support import deferred
 from inspector.support.notebook import short
@@ -147,15 +147,7 @@ class Compiled(CompiledProgram):
         Raises:
           ParameterError: an unknown kind.
         """
-        roofs = peak or (stored_peak() if self.program.platform == "cpu" else None)
-        subject = Subject(
-            self,
-            lambda: module_before(self.program),
-            lambda: instruction_costs(self),
-            lambda: self.roofline(roofs),
-            self.collectives,
-        )
-        return findings_of(subject, kinds, lambda program: as_compiled(program).roofline(roofs).total.least_s)
+        return findings_under(self, peak, kinds)
 
     def donations(self) -> Donations:
         """Returns the arguments: which of them outputs reuse, and the reason why the other donated ones are not reused."""
@@ -350,3 +342,25 @@ def _count(module: Module) -> dict[str, InstructionCost]:
     if is_whole:  # else a worker may know more the next time
         _costs[module] = counted
     return counted
+
+
+def findings_under(
+    compiled: Compiled, peak: Peak | None = None, kinds: Collection[str] | None = None, proofs: Proofs | None = None
+) -> Findings:
+    """Returns the findings of a program; arguments as for `Compiled.findings`.
+
+    Args:
+      compiled: the program.
+      peak: the roofs.
+      kinds: the kinds to look for.
+      proofs: proofs of its findings so far, which the result continues; None for none.
+    """
+    roofs = peak or (stored_peak() if compiled.program.platform == "cpu" else None)
+    subject = Subject(
+        compiled,
+        lambda: module_before(compiled.program),
+        lambda: instruction_costs(compiled),
+        lambda: compiled.roofline(roofs),
+        compiled.collectives,
+    )
+    return findings_of(subject, kinds, lambda program: as_compiled(program).roofline(roofs).total.least_s, proofs)

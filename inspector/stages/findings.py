@@ -3,67 +3,92 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import threading
 import time
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from inspector.analysis.findings.finding import Finding as Found
 from inspector.analysis.findings.finding import ranked
 from inspector.analysis.findings.registry import DETECTORS, KINDS
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.compiled import CompiledProgram
-from inspector.compilation.engine import EngineLike
+from inspector.compilation.engine import Engine, EngineLike, Job
 from inspector.compilation.program import Program
-from inspector.errors import InspectorError, ParameterError, Unavailable, needs_jax
+from inspector.compilation.request import CompileRequest, RunReply, RunRequest
+from inspector.errors import CancelledError, InspectorError, ParameterError, Unavailable, needs_jax
 from inspector.hlo.module import Module
-from inspector.hlo.source import own_frame
+from inspector.hlo.source import line_text, own_frame
 from inspector.stages.proof import Estimate, Proof, prove
 from inspector.support.columns import TableColumn, TableDescription
-from inspector.support.notebook import short, with_hint
+from inspector.support.notebook import code_html, described, short, with_hint
 from inspector.support.tables import Tabular
 from inspector.support.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
 
 _SHOWN = 3  # in the text repr
 
 
-class _Proofs:
-    """The proofs of a program's findings, by finding. They are made once."""
+class Proofs:
+    """The proofs of a program's findings. They are made once, and stay when the gains are estimated again."""
 
-    def __init__(self, compiled: CompiledProgram, estimated_s: Estimate) -> None:
-        self.compiled, self.estimated_s = compiled, estimated_s
-        self._done: dict[Found, Proof] = {}
+    def __init__(self) -> None:
+        self._done: dict[_Key, Proof] = {}
         self._lock = threading.Lock()
 
     def get(self, finding: Found) -> Proof | None:
-        return self._done.get(finding)
+        """Returns the proof of a finding; None if it was not tried."""
+        return self._done.get(_key(finding))
 
-    def prove(self, finding: Found, engine: EngineLike | None, run: bool | None) -> Proof:
-        from inspector.engines.choice import engine_for
-
+    def prove(self, finding: Found, about: _Program, engine: EngineLike | None, run: bool | None) -> Proof:
+        """Returns the proof of a finding. Arguments as for `Finding.prove`."""
         with self._lock:
-            known = self._done.get(finding)
+            known = self.get(finding)
             if known is None:
-                chosen = engine_for(engine, self.compiled.program, self.compiled.target)
-                runs = self.compiled.program.platform == "cpu" if run is None else run
-                known = self._done[finding] = prove(finding, self.compiled, chosen, self.estimated_s, run=runs)
+                chosen = _engine(about, engine)
+                runs = about.compiled.program.platform == "cpu" if run is None else run
+                known = prove(finding, about.compiled, chosen, about.estimated_s, run=runs)
+                self._done[_key(finding)] = known
             return known
+
+
+_Key = tuple[str, str, tuple[str, ...]]
+
+
+def _key(finding: Found) -> _Key:
+    return finding.kind, finding.title, finding.instructions
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Program:
+    """A program with the function that estimates the seconds of one execution, and the proofs of its findings."""
+
+    compiled: CompiledProgram
+    estimated_s: Estimate
+    proofs: Proofs
+
+
+def _engine(about: _Program, engine: EngineLike | None) -> Engine:
+    from inspector.engines.choice import engine_for
+
+    return engine_for(engine, about.compiled.program, about.compiled.target)
 
 
 class Finding(Found):
     """One thing that the user can change. Its fields are described at `inspector.analysis.findings.finding.Finding`."""
 
-    __slots__ = ("_proofs",)
-    _proofs: _Proofs
+    __slots__ = ("_about",)
+    _about: _Program
 
     @property
     def proof(self) -> Proof | None:
         """The result of `prove`; None if it was not called."""
-        return self._proofs.get(self)
+        return self._about.proofs.get(self)
 
     @needs_jax("Proving a finding")
     def prove(self, engine: EngineLike | None = None, run: bool | None = None) -> Proof:
@@ -74,12 +99,12 @@ class Finding(Found):
           run: whether to run both programs, on generated inputs, to compare times and results; None to run them on CPUs only.
             Times are estimated otherwise.
         """
-        return self._proofs.prove(self, engine, run)
+        return self._about.proofs.prove(self, self._about, engine, run)
 
 
-def _with_proofs(found: Found, proofs: _Proofs) -> Finding:
+def _provable(found: Found, about: _Program) -> Finding:
     made = Finding(**{field.name: getattr(found, field.name) for field in dataclasses.fields(Found)})
-    object.__setattr__(made, "_proofs", proofs)
+    object.__setattr__(made, "_about", about)
     return made
 
 
@@ -91,12 +116,19 @@ class Findings(Tabular):
     Attributes:
       items: the findings.
       folded: findings with a small gain.
-      unknown: detectors that failed, each with the reason.
+      kinds: the kinds that were looked for.
+      unknown: kinds that could not be looked for, each with the reason.
     """
 
-    def __init__(self, items: tuple[Finding, ...], folded: tuple[Finding, ...], unknown: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        items: tuple[Finding, ...],
+        folded: tuple[Finding, ...],
+        kinds: tuple[str, ...],
+        unknown: tuple[str, ...],
+    ) -> None:
         """Stores the findings."""
-        self.items, self.folded, self.unknown = items, folded, unknown
+        self.items, self.folded, self.kinds, self.unknown = items, folded, kinds, unknown
 
     def __len__(self) -> int:
         return len(self.items)
@@ -149,16 +181,56 @@ class Findings(Tabular):
             finding.prove(engine)
         return self
 
+    @property
+    def summary(self) -> str:
+        """The number of findings and the largest gain, such as "3 findings: up to 14 % of the time"; "" without findings."""
+        if not self.items:
+            return ""
+        largest = self.items[0]
+        is_time = largest.share >= largest.byte_share
+        share = f"{100 * largest.weight:.0f} % of the {largest.time_word if is_time else 'peak memory'}"
+        return f"{counted(len(self.items), 'finding')}: {'up to ' if len(self.items) > 1 or not is_time else ''}{share}"
+
     def __repr__(self) -> str:
         lines = [f"{each.title} Gain: {each.gain}. {_verdict(each)}".strip() for each in self.items[:_SHOWN]]
         more = len(self.items) - len(lines)
-        text = f"<Findings: {counted(len(self.items), 'finding')}" if self.items else "<Findings: none"
-        if self.folded:
-            text += f", {len(self.folded)} with a gain below 1 % in .folded"
-        text += "".join(f"\n  {number}. {line}" for number, line in enumerate(lines, 1)) + (
-            f"\n  … {more} more" if more else ""
+        text = (
+            f"<{self._heading}"
+            + "".join(f"\n  {number}. {line}" for number, line in enumerate(lines, 1))
+            + (f"\n  … {more} more" if more else "")
         )
         return with_hint(f"{text}>", ".table(), [0].prove(), .prove()")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            "".join(
+                f'<td style="text-align: left; vertical-align: top">{cell}</td>'
+                for cell in (
+                    html.escape(each.gain),
+                    code_html(each.title) + (f"<br><small>{code_html(each.caution)}</small>" if each.caution else ""),
+                    html.escape(line_text(each.frames, is_short=True)),
+                    f"<pre>{html.escape(each.remedy)}</pre>",
+                    html.escape("not tried" if each.proof is None else str(each.proof)),
+                )
+            )
+            for each in self.items
+        ]
+        head = "".join(f'<th style="text-align: left">{name}</th>' for name in _HTML_COLUMNS)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+        return described(with_hint(f"<{self._heading}>", ".table(), [0].prove(), .prove()")).replace(
+            "</p>", f"</p>{table}", 1
+        )
+
+    @property
+    def _heading(self) -> str:
+        text = f"Findings: {counted(len(self.items), 'finding')}" if self.items else "Findings: none"
+        if self.folded:
+            text += f", {len(self.folded)} with a gain below 1 % in .folded"
+        return text + "".join(f"; not looked for {reason}" for reason in self.unknown)
+
+
+_HTML_COLUMNS = ("gain", "finding", "line", "remedy", "proof")
 
 
 def _verdict(finding: Finding) -> str:
@@ -180,34 +252,110 @@ FINDING_COLUMNS: TableDescription[Finding] = TableDescription(
 )
 
 
-def findings_of(subject: Subject, kinds: Collection[str] | None, estimated_s: Estimate) -> Findings:
+def findings_of(
+    subject: Subject, kinds: Collection[str] | None, estimated_s: Estimate, proofs: Proofs | None = None
+) -> Findings:
     """Returns the findings of a program. See `Compiled.findings`.
 
     Args:
       subject: the program with its analyses.
       kinds: the kinds to look for; None for all.
       estimated_s: returns the estimated seconds of one execution of a program.
+      proofs: the proofs so far; None for none.
 
     Raises:
       ParameterError: an unknown kind.
     """
     if kinds is not None and (wrong := [kind for kind in kinds if kind not in KINDS]):
         raise ParameterError(f"Unknown kind {', '.join(map(short, wrong))}. Kinds: {', '.join(KINDS)}.")
+    detectors = [detector for detector in DETECTORS if kinds is None or detector.kind in kinds]
     found, unknown = list[Found](), list[str]()
-    for detector in DETECTORS:
-        if kinds is not None and detector.kind not in kinds:
-            continue
+    for detector in detectors:
         try:
             found.extend(detector.find(subject))
-        except InspectorError as error:
-            unknown.append(f"{detector.kind}: {error}")
-    proofs = _Proofs(subject.compiled, estimated_s)
-    all_found = [_with_proofs(each, proofs) for each in ranked(found)]
+        except Exception as error:  # one kind that fails on an unusual program must not hide the others
+            unknown.append(f"{detector.kind}: {type(error).__name__}: {error}")
+    if isinstance(subject.before, Unavailable):
+        unknown.append(f"what needs the HLO before optimization: {subject.before.reason}")
+    about = _Program(subject.compiled, estimated_s, proofs or Proofs())
+    all_found = [_provable(each, about) for each in ranked(found)]
     return Findings(
         tuple(each for each in all_found if not each.is_small),
         tuple(each for each in all_found if each.is_small),
+        tuple(detector.kind for detector in detectors),
         tuple(unknown),
     )
+
+
+def begin_proofs(
+    findings: Sequence[Finding],
+    time_limit_s: float,
+    proved: Callable[[Finding], object],
+    engine: Engine | None = None,
+) -> Job[None]:
+    """Starts proving findings in order on a separate thread, and returns at once. Canceling keeps the proofs so far.
+
+    Args:
+      findings: the findings of one program.
+      time_limit_s: seconds after which no further proof is begun.
+      proved: called after each proof, on that thread.
+      engine: compiles the changed programs, which are not run; None for the default engine, which runs programs for CPUs.
+    """
+    stoppable = _Stoppable()
+    job: Job[None] = Job(stoppable.stop)
+
+    def work() -> None:
+        end = time.monotonic() + time_limit_s
+        try:
+            for number, finding in enumerate(findings, 1):
+                if time.monotonic() > end:
+                    break
+                job.advance(f"proving {number} of {len(findings)}" if len(findings) > 1 else "proving")
+                stoppable.engine = engine or _engine(finding._about, None)  # noqa: SLF001
+                finding.prove(stoppable, None if engine is None else False)
+                proved(finding)
+            job.resolve(None)
+        except Exception as error:  # the job reports any error
+            job.fail(error)
+
+    threading.Thread(target=work, name="inspector-proofs", daemon=True).start()
+    return job
+
+
+class _Stoppable:
+    """Passes requests to an engine, until it is stopped."""
+
+    name = "stoppable"
+    engine: Engine
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._job: Job[Any] | None = None
+
+    def submit(self, request: CompileRequest) -> Job[CompiledProgram]:
+        return self._started(lambda: self.engine.submit(request))
+
+    def run(self, request: RunRequest) -> Job[RunReply]:
+        return self._started(lambda: self.engine.run(request))
+
+    def close(self) -> None:
+        """Does nothing: the engine belongs to others."""
+
+    def stop(self) -> None:
+        """Cancels the running request, and refuses further ones."""
+        with self._lock:
+            self._is_stopped = True
+            job = self._job
+        if job is not None:
+            job.cancel()
+
+    def _started(self, start: Callable[[], Job[T]]) -> Job[T]:
+        with self._lock:
+            if self._is_stopped:
+                raise CancelledError("The proofs were canceled.")
+            self._job = job = start()
+            return job
 
 
 def module_before(program: Program) -> Module | Unavailable:

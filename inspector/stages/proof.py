@@ -13,7 +13,7 @@ from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.engine import Engine
 from inspector.compilation.request import CompileRequest
-from inspector.errors import InspectorError, Unavailable
+from inspector.errors import CancelledError, InspectorError, Unavailable
 from inspector.execution.array_difference import difference
 from inspector.execution.comparison import speed
 from inspector.execution.inputs import Input, made_inputs
@@ -96,6 +96,8 @@ def prove(finding: Finding, compiled: CompiledProgram, engine: Engine, estimated
         products = frozenset() if isinstance(compiled.buffers, Unavailable) else frozenset({"buffers"})
         request = CompileRequest(changed.program, compiled.options.merge(changed.flags), compiled.target, products)
         other = engine.submit(request).result()
+    except CancelledError:
+        raise
     except InspectorError as error:
         return cannot_be_tried(str(error).partition("\n")[0])
     return _compared(finding.edits, changed, compiled, other, engine, estimated_s, run=run)
@@ -173,6 +175,8 @@ def _run(
                 reply = start(program, given, engine, repeat=_REPEAT, warmup=1).result()
                 durations[side].extend(reply.durations_s)
                 outputs[side] = reply.outputs
+    except CancelledError:
+        raise
     except InspectorError as error:
         return Unavailable(f"the programs cannot be run: {str(error).partition(chr(10))[0]}")
     words, agree = _agreement(edits, *outputs)

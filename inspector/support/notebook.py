@@ -24,6 +24,12 @@ def short(value: object) -> str:
     return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"
 
 
+def code_html(text: str) -> str:
+    """Returns text as HTML, with the parts between backticks as code."""
+    parts = html.escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+
+
 def described(text: str, facts: Mapping[str, str] | None = None, table: pd.DataFrame | None = None) -> str:
     """Returns the HTML form of a value.
 

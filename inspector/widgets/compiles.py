@@ -11,7 +11,7 @@ from inspector.errors import ClosedError, ParameterError
 from inspector.support.notebook import short
 from inspector.widgets import messages
 from inspector.widgets.panes.framework.board import Board
-from inspector.widgets.variants import PREVIOUS, Variant, Variants, labels
+from inspector.widgets.variants import Variant, Variants, labels
 
 if TYPE_CHECKING:
     from inspector.compilation.compiled import CompiledProgram
@@ -111,7 +111,9 @@ class Compiles:
         if self._is_closed:
             raise ClosedError("This Explorer is closed. Call explore() again, or get its results before close().")
 
-    def start(self, options: Options, target: Target, tuning: Tuning, opened: Lowered | None = None) -> Variant:
+    def start(
+        self, options: Options, target: Target, tuning: Tuning, opened: Lowered | None = None, origin: str = ""
+    ) -> Variant:
         """Starts a variant. If a variant with an equal request exists and did not fail or get canceled, returns that one.
 
         A program that cannot be lowered becomes a failed variant.
@@ -122,6 +124,7 @@ class Compiles:
           tuning: the tuning.
           opened: the program of this variant, if it is another one than the baseline's, such as another module of a file or
             the previous version of the function.
+          origin: as in `Variant`.
         """
         while True:
             with self._lock:
@@ -133,7 +136,7 @@ class Compiles:
             except Exception as error:  # user code can raise anything
                 with self._lock:
                     self.check_open()
-                    return self._register(_Start(options, target, tuning, error=error))
+                    return self._register(_Start(options, target, tuning, error=error), origin)
             request = work.request(lowered, options, target)
             if (existing := self._equal(request.options, request.target, tuning, lowered)) is not None:
                 self.board.publish(messages.Existing(type="existing", variant=existing.number))
@@ -141,7 +144,7 @@ class Compiles:
             job = work.submit(request)
             with self._lock:
                 if not self._is_closed and self.lowerings is lowerings:
-                    variant = self._register(_Start(request.options, request.target, tuning, lowered, job))
+                    variant = self._register(_Start(request.options, request.target, tuning, lowered, job), origin)
                     break
             job.cancel()  # closed or lowered again, so the program is outdated
         self.board.follow(variant, job, self._refresh)
@@ -228,14 +231,15 @@ class Compiles:
 
         Returns:
           The new baseline, or None if the Explorer was closed in the meantime. Other variants that cannot be lowered this way
-          become failed variants. The previous version of the function is removed, as it cannot be lowered again.
+          become failed variants. Variants of other programs, such as the previous version of the function, are removed, as they
+          cannot be lowered again.
 
         Raises:
           Exception: any error of user code, lowering or the baseline's request; the Explorer is unchanged then.
         """
         again = self.lowerings.under(axes)
         texts = self.board.lowered(again.lowered)
-        before = [variant for variant in self.variants if variant.origin != PREVIOUS]
+        before = [variant for variant in self.variants if variant.is_baseline or not variant.origin]
         starts = [self._again(again, variant) for variant in before]
         with self._lock:
             cancels: list[Callable[[], object]] = []
@@ -286,11 +290,19 @@ class Compiles:
         with self._lock:
             del self.lowerings
 
-    def _register(self, start: _Start) -> Variant:
+    def _register(self, start: _Start, origin: str = "") -> Variant:
         """Adds a variant. The caller must hold the lock."""
         number, lowered = next(self._numbers), start.lowered
         variant = Variant(
-            number, not self._variants, start.options, start.target, lowered, start.tuning, start.job, start.error
+            number,
+            not self._variants,
+            start.options,
+            start.target,
+            lowered,
+            start.tuning,
+            start.job,
+            start.error,
+            origin=origin,
         )
         if variant.job is None:
             variant.shown.set()

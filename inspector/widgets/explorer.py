@@ -24,7 +24,9 @@ from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf, batch_by_path
 from inspector.errors import InspectorError, ParameterError, Unavailable
 from inspector.reports import bundle
 from inspector.reports.recorded_exploration import RecordedVariant
+from inspector.stages.compiled import findings_under
 from inspector.stages.estimates import compare
+from inspector.stages.findings import Findings
 from inspector.stages.lowered import Lowered
 from inspector.stages.retraces import Retraces
 from inspector.support import files, memory_release
@@ -352,6 +354,22 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
     def collectives(self) -> Collectives:
         """Returns the collectives of the baseline's optimized HLO; waits for it."""
         return self.baseline.compiled.collectives()
+
+    def findings(self, variant: Variant | None = None) -> Findings:
+        """Returns what the user can change in a program and what it would gain, as the Findings pane shows it; waits for its compile.
+
+        Proofs that the pane made are in `Finding.proof`.
+
+        Args:
+          variant: the variant; None for the baseline.
+
+        Raises:
+          InspectorError: the variant could not be compiled.
+        """
+        chosen = self.baseline if variant is None else variant
+        if not isinstance(chosen, Variant):
+            raise ParameterError(f"Expected one of the Explorer's `variants`, got {short(variant)}.")
+        return findings_under(chosen.compiled, proofs=chosen.proofs)
 
     def watch_retraces(self, is_on: bool = True) -> None:
         """Starts or stops watching why JAX traces again in this process, as in the Retraces pane; see `retraces`.

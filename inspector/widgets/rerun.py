@@ -122,9 +122,7 @@ def add_again(added: AddedVariant, compiles: Compiles) -> None:
 
 def add_version(version: Version, compiles: Compiles) -> Variant:
     """Adds another version of the program as a variant, or returns it if it is there."""
-    variant = compiles.start(version.options, version.target, version.tuning, version.lowered)
-    compiles.set_origin(variant, PREVIOUS)
-    return variant
+    return compiles.start(version.options, version.target, version.tuning, version.lowered, PREVIOUS)
 
 
 def show_again(earlier: EarlierState, baseline: Variant, compiles: Compiles) -> None:

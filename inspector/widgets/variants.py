@@ -17,6 +17,7 @@ from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning
 from inspector.errors import CancelledError, ExecutionError, Unavailable
 from inspector.stages.compiled import Compiled, as_compiled
+from inspector.stages.findings import Proofs
 from inspector.support.units import format_seconds
 from inspector.widgets import messages
 
@@ -57,10 +58,11 @@ class Variant:
       error: the reason for the rejection, or None.
       name: its difference from the other variants of its Explorer, as in `labels`; "" if it is the only one.
       origin: the label of another program than the baseline's: one that was read and not compiled, such as "dumped", or
-        `PREVIOUS`; "" otherwise.
+        `PREVIOUS`, or one that the proof of a finding changed; "" otherwise.
       is_pinned: whether it is shown directly after the baseline and cannot be removed.
       profile: the measured times of its latest run; Unavailable until it was run.
       profile_count: the number of profiles so far.
+      proofs: the proofs of its findings so far.
       shown: set once the panes have received everything about it.
     """
 
@@ -77,6 +79,7 @@ class Variant:
     is_pinned: bool = False
     profile: Profile | Unavailable = NOT_PROFILED
     profile_count: int = 0
+    proofs: Proofs = dataclasses.field(default_factory=Proofs)
     shown: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from inspector.stages.lowered import compile_request
 if TYPE_CHECKING:
     from inspector.analysis.profile.profile import Profile
     from inspector.compilation.compiled import CompiledProgram
-    from inspector.compilation.engine import Job
+    from inspector.compilation.engine import Engine, Job
     from inspector.compilation.options.options import FlagValue, Options
     from inspector.compilation.request import CompileRequest
     from inspector.compilation.target import Target
@@ -78,6 +78,13 @@ class Work(abc.ABC):
           ExecutionError: the program cannot be profiled.
         """
         raise ExecutionError("Programs cannot be profiled in this Explorer.")
+
+    def engine_of_proofs(self, target: Target) -> Engine | None:  # noqa: ARG002
+        """Returns the engine that compiles the changed programs of proofs for a target, which are not run then.
+
+        None for the default engine, which also runs them on CPUs.
+        """
+        return None
 
     def request(self, lowered: Lowered, options: Options, target: Target) -> CompileRequest:
         """Returns the argument of `submit`; raises the errors of options and target."""

@@ -51,6 +51,9 @@ def scaled(x, times):
 def summed(x):
     return jax.lax.psum(x, "i")
 
+def update(w, x):
+    return w - 0.1 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+
 class Model:
     @staticmethod
     def apply(x):
@@ -119,6 +122,26 @@ def test_settings_axes_methods_and_donations(run: Run) -> None:
     assert "all_reduce" in run("lower", "step.py:summed", "--args", "f32[8]", "--axis", "i=4").stdout
     text = run("lower", "step.py:Model.apply", "--args", "f32[8]", "--donate", "0", "--form", "hlo").stdout
     assert "input_output_alias" in text or "buffer_donor" in text
+
+
+def test_findings_with_proofs_and_a_limit(run: Run) -> None:
+    call = ("findings", "step.py:update", "--args-from", "make_args", "-t", "cpu")
+    text = run(*call, "--prove", "--above", "1 MiB").stdout
+    assert text.startswith("1. `w` (16 KiB) is returned updated as result but is not donated")
+    assert re.search(r"^     remedy:  jax.jit\(fun, donate_argnames=\('w',\)\)$", text, re.MULTILINE)
+    assert re.search(r"^     proof:   (proven|no gain|worse)", text, re.MULTILINE)
+    found = json.loads(run(*call, "--kind", "undonated", "--above", "1 KiB", "--json", status=1).stdout)
+    assert [(row["kind"], row["gain_bytes"], row["is_folded"]) for row in found["findings"]] == [
+        ("undonated", 4 * 64 * 64, False)
+    ]
+    assert (found["kinds"], found["unknown"]) == (["undonated"], [])
+    none = run(
+        "findings", "step.py:update", "--args-from", "make_args", "-t", "cpu", "--donate", "0", "--kind", "undonated"
+    )
+    assert none.stdout == "No findings. Looked for: undonated.\n"
+    assert "Unknown kind 'undonatd'" in run(*call, "--kind", "undonatd", status=2).stderr
+    assert "such as '1 MiB'" in run(*call, "--above", "much", status=2).stderr
+    assert "none with a gain above 1 %" in run("expect", *call[1:], "--no-findings", status=1).stdout
 
 
 def test_files_with_programs(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-// The headline of the active variant: memory, time, the most expensive part and unused donations, each a link to its pane.
+// The headline of the active variant: memory, time, the most expensive part, unused donations and findings, each a link to its
+// pane.
 
 import { fill, h } from "../lib/dom.ts";
 import type * as messages from "../messages.ts";
@@ -11,6 +12,8 @@ const MEASURE_AFTER_MS = 1000;
 export class Headline {
   readonly element = h("div", { class: "insp-headline", role: "group", "aria-label": "Headline" });
   private readonly asked = new Map<number, number>();
+  /** Whether this machine could still be measured when a variant's findings were requested. */
+  private readonly found = new Map<number, boolean>();
   private readonly ends: (() => void)[];
   private isMeasuring = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -19,7 +22,7 @@ export class Headline {
     const { synced, local } = context;
     this.ends = [
       synced.signal.on(["headline"], () => this.receive()),
-      synced.signal.on(["variant", "headline", "notebook_kernel"], () => this.draw()),
+      synced.signal.on(["variant", "headline", "findings", "notebook_kernel"], () => this.draw()),
       local.signal.on(["active"], () => this.draw()),
     ];
     this.draw();
@@ -37,7 +40,10 @@ export class Headline {
     const reply = this.reply(variant.variant);
     if (!reply) return fill(this.element, this.dim(this.context.synced.isAlone ? "" : "Estimating times"));
     if (reply.error) return fill(this.element, this.dim(`No headline: ${reply.error.message}`));
-    fill(this.element, ...reply.facts.flatMap((fact, i) => [i ? this.dim("·") : null, this.link(fact)]));
+    const links = reply.facts.map((fact) => this.link(fact));
+    const found = this.context.synced.latest("findings", { variant: variant.variant });
+    if (found?.summary) links.push(this.findings(found.summary));
+    fill(this.element, ...links.flatMap((link, i) => [i ? this.dim("·") : null, link]));
     if (reply.can_measure) this.measureLater();
   }
 
@@ -51,6 +57,15 @@ export class Headline {
     if (this.context.synced.isRecorded) return; // it has what was recorded
     this.asked.set(variant.variant, profile);
     this.context.synced.send({ type: "headline", variant: variant.variant, is_measured: isMeasured, profile });
+  }
+
+  /** Requests the findings with each headline, whose estimated times they use. */
+  private requestFindings(): void {
+    const { synced, local } = this.context;
+    const reply = local.active === null ? null : this.reply(local.active);
+    if (!reply || synced.isAlone || this.found.get(reply.variant) === reply.can_measure) return;
+    this.found.set(reply.variant, reply.can_measure);
+    synced.send({ type: "findings", variant: reply.variant });
   }
 
   /** Measures this machine's roofs once no variant is busy. */
@@ -72,6 +87,7 @@ export class Headline {
   private receive(): void {
     const { local, synced } = this.context;
     const variant = local.active;
+    this.requestFindings();
     if (!this.isMeasuring || variant === null || this.reply(variant)?.can_measure !== false) return;
     this.isMeasuring = false;
     local.costs.renew();
@@ -90,6 +106,11 @@ export class Headline {
   private link(fact: messages.HeadlineFact): HTMLElement {
     const title = `${fact.details}\n${HINTS[fact.subject]}`.trim();
     return h("button", { type: "button", class: "insp-fact", title, onclick: () => this.open(fact) }, fact.text);
+  }
+
+  private findings(text: string): HTMLElement {
+    const onclick = (): void => this.context.local.reveal("findings");
+    return h("button", { type: "button", class: "insp-fact", title: "Opens the pane Findings", onclick }, text);
   }
 
   private open({ subject, instruction }: messages.HeadlineFact): void {

@@ -162,14 +162,17 @@ export class View {
     this.workspace?.setWide(this.local.isSideBySide);
   }
 
-  /** Keeps one variant active. A variant that is added after another one has ended becomes the active one. */
+  /**
+   * Keeps one variant active. A variant that is added after another one has ended becomes the active one, unless it has
+   * another program: the pane that added it stays as it is.
+   */
   private onVariants(): void {
     const { variants, earlier } = this.synced;
     const ended = ["done", "failed", "cancelled"];
     const hadEnded = [...this.known].some((v) => ended.includes(variants.get(v)?.state ?? ""));
     let next = this.local.active;
     for (const variant of variants.values()) {
-      const isNew = !this.known.has(variant.variant) && !earlier.has(variant.variant);
+      const isNew = !this.known.has(variant.variant) && !earlier.has(variant.variant) && !variant.origin;
       if (isNew && hadEnded && variant.state !== "done") next = variant.variant;
     }
     this.known = new Set(variants.keys());

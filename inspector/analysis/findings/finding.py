@@ -58,12 +58,17 @@ class Finding:
         return self.weight < LEAST_SHARE
 
     @property
+    def time_word(self) -> str:
+        """What `share` is a share of: "time", or "accessed bytes" if there are no roofs."""
+        return "accessed bytes" if isinstance(self.gain_s, Unavailable) else "time"
+
+    @property
     def gain(self) -> str:
         """The gain in a few words, such as "about 1.2 ms (14 % of the time), up to 96 MiB"."""
         parts = []
         if self.share > 0:
             seconds = "" if isinstance(self.gain_s, Unavailable) else f"about {format_seconds(self.gain_s)} "
-            share = f"{100 * self.share:.0f} % of the {'time' if seconds else 'accessed bytes'}"
+            share = f"{100 * self.share:.0f} % of the {self.time_word}"
             parts.append(f"{seconds}({share})" if seconds else share)
         if self.gain_bytes > 0:
             parts.append(f"up to {format_bytes(self.gain_bytes)}")

@@ -11,7 +11,7 @@ from inspector.errors import Unavailable
 from inspector.reports.recorded_exploration import RecordedError, RecordedExploration, RecordedVariant, within_limit
 from inspector.widgets.compiles import Compiles
 from inspector.widgets.panes.run import RunRequest
-from inspector.widgets.variants import PREVIOUS, Variant
+from inspector.widgets.variants import Variant
 
 
 def record(variants: Sequence[Variant], compiles: Compiles) -> RecordedExploration:
@@ -30,12 +30,12 @@ def restore(recorded: Sequence[RecordedVariant], compiles: Compiles) -> None:
         is_own = each.lowered is not None and each.lowered.program.no_stablehlo is not None
         opened = each.lowered if is_own or each.origin else None
         variant = (
-            compiles.variants[0] if number == 0 else compiles.start(each.options, each.target, each.tuning, opened)
+            compiles.variants[0]
+            if number == 0
+            else compiles.start(each.options, each.target, each.tuning, opened, each.origin)
         )
         if each.program is not None and engine_of(each.program) == OPENED:
             compiles.set_origin(variant, each.label)
-        elif each.origin:
-            compiles.set_origin(variant, each.origin)
         if each.is_pinned and not variant.is_baseline:
             compiles.pin(variant, True)
         if variant.state != "done":
@@ -63,7 +63,7 @@ def _recorded(variant: Variant, compiles: Compiles) -> RecordedVariant:
         outcome=compiles.board.outcome(variant),
         profile=None if isinstance(variant.profile, Unavailable) else variant.profile,
         is_pinned=variant.is_pinned,
-        origin=variant.origin if variant.origin == PREVIOUS else "",
+        origin="" if is_done and engine_of(variant.compiled) == OPENED else variant.origin,
     )
 
 

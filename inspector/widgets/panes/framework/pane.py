@@ -66,6 +66,9 @@ class CompileService(Protocol):
     @property
     def work(self) -> Work: ...
     def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant: ...
+    def start(
+        self, options: Options, target: Target, tuning: Tuning, opened: Lowered | None, origin: str
+    ) -> Variant: ...
     def refresh(self) -> None: ...
 
 
@@ -131,6 +134,17 @@ class Context:
     def tune(self, options: Options, target: Target, tuning: Tuning) -> Variant:
         """Starts a variant; raises the errors of lowering."""
         return self._compiles.tune(options, target, tuning)
+
+    def start_changed(self, lowered: Lowered, options: Options, of: Variant, origin: str) -> Variant:
+        """Starts a variant of a changed program, for the target of another variant.
+
+        Args:
+          lowered: the changed program.
+          options: its options.
+          of: the variant whose program was changed.
+          origin: the label of the new variant.
+        """
+        return self._compiles.start(options, of.target, of.tuning, lowered, origin)
 
     def profiled(self, variant: Variant) -> None:
         """Reports that a variant has a new profile, so that panes show its times."""

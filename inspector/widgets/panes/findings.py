@@ -1,0 +1,340 @@
+"""The Findings pane: what the user can change in a variant's program, what it would gain, and proofs that compile it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypedDict
+
+from inspector.analysis.findings.registry import DETECTORS
+from inspector.compilation.engine import Job
+from inspector.errors import CancelledError, Unavailable
+from inspector.stages.changed_lowered import changed_lowered
+from inspector.stages.compiled import findings_under
+from inspector.stages.findings import Finding, Findings, begin_proofs
+from inspector.stages.proof import Proof
+from inspector.widgets import messages
+from inspector.widgets.cells import source_line
+from inspector.widgets.panes.framework.counted import CountedPane
+from inspector.widgets.panes.framework.pane import Context, Excerpt
+from inspector.widgets.variants import Variant, state_of
+
+_FINDS = {detector.kind: detector.finds for detector in DETECTORS}
+
+
+class FindingRow(TypedDict):
+    """A finding.
+
+    Attributes:
+      title: one sentence; code is between backticks.
+      gain: the gain in a few words.
+      gain_source: what the gain is computed from.
+      share: the share of the time or of the peak memory that it saves, whichever is larger. From 0 to 1.
+      remedy: code to write, or a flag.
+      caution: the reason for which the program may be as it is on purpose; "" if there is none.
+      instructions: names of the instructions in the optimized HLO that show it.
+      source: the user's line.
+      no_proof: the reason why it cannot be proven; "" if it can be tried.
+      verdict: the verdict of its proof; "" before.
+      proof: the verdict with the numbers.
+      changed: the number of the variant that has the changed program; None if there is none.
+      can_add: whether the changed program can be added as a variant.
+    """
+
+    kind: str
+    title: str
+    gain: str
+    gain_source: str
+    share: float
+    remedy: str
+    caution: str
+    instructions: list[str]
+    source: messages.SourceLine | None
+    no_proof: str
+    verdict: Literal["", "proven", "no gain", "worse", "cannot be tried"]
+    proof: str
+    changed: int | None
+    can_add: bool
+
+
+class FindingsMessage(TypedDict):
+    """The findings of a variant, largest gain first, or an error.
+
+    Attributes:
+      summary: the number of findings and the largest gain; "" without findings.
+      rows: the findings; the last `folded` of them have a small gain.
+      looked_for: descriptions of the kinds that were looked for.
+      unknown: the kinds that could not be looked for, each with the reason.
+    """
+
+    type: Literal["findings"]
+    variant: int
+    summary: str
+    rows: list[FindingRow]
+    folded: int
+    looked_for: list[str]
+    unknown: list[str]
+    error: messages.Error | None
+
+
+class Proving(TypedDict):
+    """The state of the proofs of a variant's findings.
+
+    Attributes:
+      row: the finding that is being proven; None for several.
+    """
+
+    type: Literal["proving"]
+    variant: int
+    row: int | None
+    state: messages.State
+    stage: str
+    elapsed_s: float
+    error: messages.Error | None
+
+
+class FindingsRequest(TypedDict):
+    """Requests the findings of a variant, with gains by the present estimates."""
+
+    type: Literal["findings"]
+    variant: int
+
+
+class ProveRequest(TypedDict):
+    """Proves a finding, or all that were not tried, or stops the proofs of a variant.
+
+    Attributes:
+      row: the finding, by its position in `FindingsMessage.rows`; None for all that are not folded.
+      time_limit_s: seconds after which no further proof is begun.
+    """
+
+    type: Literal["prove"]
+    variant: int
+    do: Literal["start", "stop"]
+    row: int | None
+    time_limit_s: float
+
+
+class AddChangedRequest(TypedDict):
+    """Adds the changed program of a proof as a variant."""
+
+    type: Literal["add_changed"]
+    variant: int
+    row: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Proofs:
+    """The running proofs of a variant."""
+
+    job: Job[None]
+    row: int | None
+
+
+class FindingsPane(CountedPane):
+    """Sends the findings of each variant, and proves them in the background."""
+
+    def __init__(self, name: str, context: Context) -> None:
+        """Creates the pane; nothing is examined yet."""
+        super().__init__(name, context)
+        self._found: dict[int, Findings] = {}
+        self._jobs: dict[int, _Proofs] = {}
+        self._changed: dict[tuple[int, int], int] = {}
+        """The variant with the changed program, by variant and the id of the proof."""
+
+    def answer(self, request: FindingsRequest | ProveRequest | AddChangedRequest) -> None:
+        """Starts the requested work and returns."""
+        if request["type"] == "findings":
+            return super().answer(request)
+        variant = self.context.variant(request["variant"])
+        if request["type"] == "add_changed":
+            row = request["row"]
+            return self.context.later(lambda: self._add(variant, self._rows(variant)[row]))
+        if request["do"] == "stop":
+            return self.cancel(variant)
+        return self.context.later(lambda: self._prove(variant, request["row"], request["time_limit_s"]))
+
+    def reply(self, request: FindingsRequest) -> FindingsMessage:
+        """Returns the findings of a variant, or the error."""
+        try:
+            variant = self.context.variant(request["variant"])
+            found = findings_under(variant.compiled_now, proofs=variant.proofs)
+            with self.context.lock:
+                if self.context.holds(variant):
+                    self._found[variant.number] = found
+            return self._message(variant)
+        except Exception as error:  # the pane shows any error
+            return _message(request["variant"], None, [], error=error)
+
+    def recordable(self, variant: Variant, *, is_whole: bool) -> Iterator[FindingsRequest]:  # noqa: ARG002
+        """Yields the request for the findings, unless a browser made it."""
+        if variant.number not in self._found:
+            yield FindingsRequest(type="findings", variant=variant.number)
+
+    def excerpts(self, variant: Variant) -> Iterator[Excerpt]:
+        """Returns the findings that are known, with their verdicts."""
+        found = self._found.get(variant.number)
+        if found:
+            yield Excerpt(found.summary, "\n\n".join(map(_text, found)))
+
+    def cancel(self, variant: Variant) -> None:
+        """Stops the variant's proofs; those that are done remain."""
+        if (running := self._jobs.get(variant.number)) is not None:
+            running.job.cancel()
+
+    def forget(self, variant: Variant) -> Callable[[], object]:
+        """Drops the variant's findings."""
+        running = self._jobs.pop(variant.number, None)
+        self._found.pop(variant.number, None)
+        shown = [key[0] for key, changed in self._changed.items() if changed == variant.number]
+        self._changed = {
+            key: changed for key, changed in self._changed.items() if variant.number not in (key[0], changed)
+        }
+        for number in shown:
+            self.context.later(lambda number=number: self._show(number))  # type: ignore[misc]
+        super().forget(variant)
+        return (lambda: None) if running is None else running.job.cancel
+
+    def close(self) -> None:
+        """Stops all proofs."""
+        super().close()
+        with self.context.lock:
+            running = tuple(self._jobs.values())
+            self._jobs.clear()
+            self._found.clear()
+        for each in running:
+            each.job.cancel()
+
+    def _rows(self, variant: Variant) -> Sequence[Finding]:
+        found = self._found.get(variant.number)
+        return () if found is None else (*found.items, *found.folded)
+
+    def _prove(self, variant: Variant, row: int | None, time_limit_s: float) -> None:
+        """Starts the proofs, on the Explorer's thread."""
+        found, rows = self._found.get(variant.number), self._rows(variant)
+        if found is None or ((known := self._jobs.get(variant.number)) and not known.job.done()):
+            return
+        wanted = [each for each in found if each.proof is None] if row is None else [rows[row]]
+
+        def proved(finding: Finding) -> None:
+            self.context.later(lambda: self._proved(variant, finding, is_added=row is not None))
+
+        try:
+            job = begin_proofs(wanted, time_limit_s, proved, self.context.work().engine_of_proofs(variant.target))
+        except Exception as error:  # the pane shows any error
+            self.context.publish(_proving(variant.number, row, None, error))
+            return
+        running = _Proofs(job, row)
+        with self.context.lock:
+            is_current = self.context.holds(variant)
+            if is_current:
+                self._jobs[variant.number] = running
+        if not is_current:
+            job.cancel()
+            return
+        self._advance(variant, running)
+        job.add_progress_callback(lambda _: self.context.later(lambda: self._advance(variant, running)))
+        job.add_done_callback(lambda _: self.context.later(lambda: self._end(variant, running)))
+
+    def _advance(self, variant: Variant, running: _Proofs) -> None:
+        if self._jobs.get(variant.number) is running and not running.job.done():
+            self.context.publish(_proving(variant.number, running.row, running.job))
+
+    def _end(self, variant: Variant, running: _Proofs) -> None:
+        if self._jobs.get(variant.number) is running:
+            self.context.publish(_proving(variant.number, running.row, running.job))
+            self._show(variant.number)
+            self.context.recorded()
+
+    def _proved(self, variant: Variant, finding: Finding, *, is_added: bool) -> None:
+        """Shows a verdict, and adds the changed program of a single proof as a variant."""
+        if is_added and self.context.holds(variant) and _is_changed(finding.proof):
+            self._add(variant, finding)
+        else:
+            self._show(variant.number)
+
+    def _add(self, variant: Variant, finding: Finding) -> None:
+        proof = finding.proof
+        if proof is None or proof.compiled is None or variant.lowered is None:
+            return
+        key = (variant.number, id(proof))
+        if key not in self._changed:
+            program = proof.compiled.program
+            is_same = program == variant.lowered.program  # only flags were changed
+            lowered = variant.lowered if is_same else changed_lowered(variant.lowered, program)
+            origin = f"remedy: {finding.kind}"
+            self._changed[key] = self.context.start_changed(lowered, proof.compiled.options, variant, origin).number
+        self._show(variant.number)
+
+    def _show(self, number: int) -> None:
+        """Sends the findings again."""
+        if number in self._found:
+            self.context.publish(self._message(self.context.variant(number)))
+
+    def _message(self, variant: Variant) -> FindingsMessage:
+        found = self._found.get(variant.number)
+        rows = [self._row(variant, each) for each in self._rows(variant)]
+        return _message(variant.number, found, rows)
+
+    def _row(self, variant: Variant, finding: Finding) -> FindingRow:
+        proof = finding.proof
+        changed = None if proof is None else self._changed.get((variant.number, id(proof)))
+        return FindingRow(
+            kind=finding.kind,
+            title=finding.title,
+            gain=finding.gain,
+            gain_source=finding.gain_source,
+            share=finding.weight,
+            remedy=finding.remedy,
+            caution=finding.caution,
+            instructions=[*finding.instructions],
+            source=source_line(finding.frames),
+            no_proof=finding.edits.reason if isinstance(finding.edits, Unavailable) else "",
+            verdict="" if proof is None else proof.verdict,
+            proof="" if proof is None else str(proof),
+            changed=changed,
+            can_add=changed is None and _is_changed(proof) and variant.lowered is not None,
+        )
+
+
+def _is_changed(proof: Proof | None) -> bool:
+    return proof is not None and proof.compiled is not None
+
+
+def _message(
+    variant: int, found: Findings | None, rows: list[FindingRow], error: BaseException | None = None
+) -> FindingsMessage:
+    return FindingsMessage(
+        type="findings",
+        variant=variant,
+        summary="" if found is None else found.summary,
+        rows=rows,
+        folded=0 if found is None else len(found.folded),
+        looked_for=[] if found is None else [_FINDS[kind] for kind in found.kinds],
+        unknown=[] if found is None else [*found.unknown],
+        error=None if error is None else messages.error_of(error),
+    )
+
+
+def _proving(variant: int, row: int | None, job: Job[None] | None, error: BaseException | None = None) -> Proving:
+    state: messages.State = "failed" if job is None else state_of(job)
+    failure = job.exception() if job is not None and state == "failed" else error
+    return Proving(
+        type="proving",
+        variant=variant,
+        row=row,
+        state=state,
+        stage="" if job is None else job.stage,
+        elapsed_s=0.0 if job is None else job.elapsed_s,
+        error=None if failure is None or isinstance(failure, CancelledError) else messages.error_of(failure),
+    )
+
+
+def _text(finding: Finding) -> str:
+    lines = [finding.title, f"  gain: {finding.gain}"]
+    line = source_line(finding.frames)
+    lines += [] if line is None else [f"  line: {line['file']}:{line['line']}"]
+    lines += [f"  remedy: {finding.remedy}".replace("\n", "\n    ")]
+    lines += [f"  caution: {finding.caution}"] if finding.caution else []
+    lines += [] if finding.proof is None else [f"  proof: {finding.proof}"]
+    return "\n".join(lines)
