@@ -35,6 +35,7 @@ export interface Session {
   panes: Pane[];
   height_px: number;
   side_by_side: boolean;
+  is_kernel: boolean;
   stored_class: string;
   notes: string[];
 }

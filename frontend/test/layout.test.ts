@@ -61,6 +61,17 @@ test("every pane has exactly one place, whatever is moved where", () => {
   }
 });
 
+test("the dock opens on Pallas only if the program is a kernel", () => {
+  const panes: Pane[] = [...ALL, "pallas"];
+  const fronts = [false, true].map((isKernel) => defaultLayout(panes, "two", isKernel).dock!);
+  assert.deepEqual(
+    fronts.map(({ active }) => active),
+    ["stats", "pallas"],
+  );
+  for (const { panes } of fronts) assert.equal(panes[0], "pallas");
+  assert.equal(defaultLayout(["source", "pallas"], "two").dock!.active, "pallas");
+});
+
 test("the last column cannot be emptied", () => {
   const layout = defaultLayout(["source"], "two");
   assert.deepEqual(movePane(layout, "source", "dock"), layout);

@@ -62,6 +62,7 @@ class App(anywidget.AnyWidget):
         panes: Sequence[messages.Pane] = _USUAL_PANES,
         height_px: int = 0,
         side_by_side: bool = False,
+        is_kernel: bool = False,
         notes: Sequence[str] = (),
         on_request: RequestHandler | None = None,
     ) -> None:
@@ -72,6 +73,7 @@ class App(anywidget.AnyWidget):
           panes: panes to offer, in order.
           height_px: initial height in CSS pixels; 0 for one that fits the window.
           side_by_side: whether the optimized HLO of the variants is initially shown side by side.
+          is_kernel: whether the Pallas pane is initially active.
           notes: remarks about the program for the status line.
           on_request: see the module's docstring.
         """
@@ -92,6 +94,7 @@ class App(anywidget.AnyWidget):
                 panes=list(panes),
                 height_px=height_px,
                 side_by_side=side_by_side,
+                is_kernel=is_kernel,
                 stored_class=self.stored_class,
                 notes=list(notes),
             )

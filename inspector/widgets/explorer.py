@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from inspector.analysis.collectives.collectives import Collectives
+from inspector.analysis.pallas.kernel_share import is_mostly_kernels
 from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_IT_IS, Tuning, WhatIf, batch_by_path
@@ -117,6 +118,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
             lowered.program.name,
             height_px=height_px or 0,
             side_by_side=side_by_side,
+            is_kernel=bool(lowered.kernels) and is_mostly_kernels(lowered.module(), lowered.kernels),
             notes=lowered.notes,
             on_request=self._on_request,
             panes=self._panes,

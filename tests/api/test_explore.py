@@ -23,6 +23,7 @@ from inspector.compilation.target import Target
 from inspector.engines.workers.fork_server import ForkServer
 from inspector.errors import CancelledError, FlagTypeError, TargetError
 from inspector.widgets.explorer import Explorer
+from tests.kernels import scale
 from tests.widgets.fakes import Mailbox
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
@@ -167,6 +168,13 @@ def test_memories_of_an_absent_device_are_requested(monkeypatch: pytest.MonkeyPa
     assert live_work._with_buffers(dumping) == dumping
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp/elsewhere")
     assert live_work._with_buffers(absent) == absent
+
+
+def test_only_a_program_that_is_a_kernel_opens_on_pallas(opened: list[Explorer]) -> None:
+    for fun, expected in ((scale, True), (lambda x: jnp.tanh(jnp.sin(scale(x)) @ x), False), (jnp.tanh, False)):
+        shown = explore(fun, jnp.ones((64, 64)), target="cpu", interpret=True)
+        opened.append(shown)
+        assert Mailbox(shown).last("session")["is_kernel"] is expected
 
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="libtpu is not installed")

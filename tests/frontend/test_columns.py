@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Position, expect
 
 from tests.frontend.behind import OpenDemo
+from tests.frontend.menus import show_variant
 from tests.lines import expect_in_view, quickest_click
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -255,7 +256,7 @@ def test_columns_can_be_scrolled_to_where_it_is_narrow(demo: OpenDemo) -> None:
     frame = page.locator(".insp-side-by-side")
     assert frame.evaluate("e => e.scrollWidth > e.clientWidth")
     assert all(column(page, v).evaluate("e => e.offsetWidth >= 240") for v in range(3))
-    page.locator(".insp-chip-main").nth(2).click()
+    show_variant(page, 2)
     expect(column(page, 2)).to_be_in_viewport(ratio=0.95)
 
 

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from inspector.widgets.controls import find_flags
 from inspector.widgets.messages import ControlsMessage
 from tests.frontend.conftest import OpenDemo
+from tests.frontend.menus import show_fields
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -131,6 +132,7 @@ def test_the_list_stays_inside_and_moves_nothing(demo: OpenDemo) -> None:
         page = demo("mlp", width=width, until=".insp-group")
         row = Row(page)
         row.emit(OFFER)
+        show_fields(page)
         before = page.locator(".insp-toolbar").bounding_box()
         row.search("dump")
         assert page.locator(".insp-toolbar").bounding_box() == before

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.frontend.behind import OpenDemo
+from tests.frontend.menus import show_pane, show_variant
 from tests.lines import expect_in_view, quickest_click
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -450,10 +451,10 @@ def test_stats_are_compared_and_missing_ones_are_unavailable(demo: OpenDemo) -> 
 
 def test_the_numbers_of_the_active_variant_are_in_view(demo: OpenDemo) -> None:
     page = demo("targets", width=480)
-    page.click("[data-tab=stats]")
+    show_pane(page, "stats")
     labels = page.locator(".insp-stats tbody th").first
     for index in (2, 0, 1):
-        page.locator(".insp-chip-main").nth(index).click()
+        show_variant(page, index)
         value = page.locator(".insp-stats tbody tr").first.locator(".insp-column-active .insp-value")
         expect(value).to_be_in_viewport(ratio=0.9)
         box, edge = value.bounding_box(), labels.bounding_box()

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 OpenDemo = Callable[..., Page]
 AT = {"x": 60, "y": 8}
+CHOSEN = "document.querySelector('.insp-g-node.insp-chosen').getBoundingClientRect()"
 
 
 def opened(demo: OpenDemo, **query: str | int) -> Page:
@@ -59,6 +60,28 @@ def test_a_box_opens_and_closes_where_it_stands(demo: OpenDemo) -> None:
     expect(node(page, title)).to_have_attribute("aria-expanded", "false")
     expect(page.locator(".insp-g-node")).to_have_count(before)
     assert corner(node(page, title)) == pytest.approx(at, abs=1)
+
+
+def test_a_box_keeps_its_place_where_the_selection_is_out_of_view(demo: OpenDemo) -> None:
+    page = demo()
+    page.locator("[data-pane=optimized] .cm-line", has_text="ROOT").last.click(position=AT)
+    page.click("[data-tab=graph]")
+    chosen, box = page.locator(".insp-g-node.insp-chosen"), node(page, "forward")
+    frame = page.locator(".insp-g-canvas").bounding_box()
+    assert frame is not None
+    bottom = frame["y"] + frame["height"]
+    expect(chosen).to_have_count(1)
+    page.wait_for_function(f"{CHOSEN}.bottom < {bottom}")
+    page.mouse.move(frame["x"] + 30, frame["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(frame["x"] + 30, frame["y"] + 205, steps=3)
+    page.mouse.up()
+    page.wait_for_function(f"{CHOSEN}.top > {bottom}")
+    at = corner(box)
+    press(box)
+    expect(box).to_have_attribute("aria-expanded", "true")
+    page.wait_for_timeout(100)
+    assert corner(box) == pytest.approx(at, abs=1)
 
 
 def test_nodes_lie_in_the_boxes_that_hold_them_and_not_on_each_other(demo: OpenDemo) -> None:

@@ -54,7 +54,7 @@ def test_this_machine_is_measured_in_the_background(demo: OpenDemo, monkeypatch:
     until(page, exchange, page.locator(".insp-fact", has_text="about"))
     assert measured == [ROOFS]
     page.click("[data-tab=roofline]")
-    until(page, exchange, page.locator(".insp-roof-point"))
+    until(page, exchange, page.locator(".insp-time-bar"))
     expect(page.get_by_role("button", name="Measure this machine")).to_have_count(0)
     assert measured == [ROOFS]
     explorer.close()

@@ -18,6 +18,7 @@ from inspector.widgets.panes.pallas import kernels_message
 from inspector.widgets.panes.registry import PANES
 from inspector.widgets.variants import Variant
 from tests.frontend.conftest import OpenDemo
+from tests.frontend.menus import show_pane
 from tests.kernels import matmul, scale, struct
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -41,7 +42,7 @@ def opened(demo: OpenDemo, message: Any, **query: int) -> Page:
     app.publish(Variant(0, True, Options(), Target.parse("tpu:v5e")).message())
     for said in (*(dict(kept.message) for kept in app._stored.values()), message):
         page.evaluate("message => demo.emit(message)", said)
-    page.get_by_role("tab", name="Pallas").click()
+    show_pane(page, "pallas")
     return page
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.frontend.behind import OpenDemo
+from tests.frontend.menus import show_pane
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -18,7 +19,7 @@ def sent(page: Page, kind: str) -> list[dict[str, object]]:
 
 
 def record(page: Page, pane: str) -> None:
-    page.click(f"[data-tab={pane}]")
+    show_pane(page, pane)
     page.wait_for_selector(f"[data-pane={pane}] .cm-line")
 
 

@@ -74,8 +74,10 @@ export class GraphCanvas {
     if (this.shown?.folding.model !== shown.folding.model) this.forget();
     this.shown = shown;
     const after = anchor === null ? null : (shown.layout.places.get(anchor) ?? null);
-    if (before && after)
+    if (before && after) {
       this.view = { ...this.view, x: this.view.x + after.x - before.x, y: this.view.y + after.y - before.y };
+      this.isMoved = true; // or else the view would be fitted again when the overview appears
+    }
     this.drawNodes(shown);
     this.lines.draw(shown.layout);
     if (!shown.layout.places.has(this.current)) this.current = shown.folding.standIn(this.current);

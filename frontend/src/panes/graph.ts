@@ -71,6 +71,8 @@ class GraphPane extends LinkedPane {
   private message: GraphMessage | null = null;
   private readonly end: () => void;
   private shown: Shown | null = null;
+  /** Whether a resized pane scrolls to the selection: until the user opens, closes or enters a box. */
+  private followsSelection = true;
   private found: number[] = [];
   private at = -1;
 
@@ -123,6 +125,11 @@ class GraphPane extends LinkedPane {
   }
 
   protected mark(): void {
+    this.paint();
+    if (this.context.local.selection?.pane !== "graph") this.showSelection();
+  }
+
+  private paint(): void {
     if (!this.shown) return;
     const { folding } = this.shown;
     const { local } = this.context;
@@ -134,11 +141,11 @@ class GraphPane extends LinkedPane {
       if (node === hit) return "insp-g-found";
       return LEVEL_CLASSES[Math.max(level, folding.isOpen(node) ? 0 : (lit.get(node) ?? 0))]!;
     });
-    if (local.selection?.pane !== "graph") this.showSelection();
   }
 
   private showSelection(): void {
     if (!this.shown) return;
+    this.followsSelection = true;
     const { folding } = this.shown;
     const chosen = this.chosenRow(folding.model);
     if (chosen !== NOWHERE) whenLaidOut(this.stage, () => this.canvas.bringIntoView(folding.standIn(chosen)));
@@ -146,7 +153,7 @@ class GraphPane extends LinkedPane {
 
   protected override resize(): void {
     this.canvas.resize();
-    this.showSelection();
+    if (this.followsSelection) this.showSelection();
   }
 
   private say(state: HTMLElement): void {
@@ -205,11 +212,12 @@ class GraphPane extends LinkedPane {
     this.drawTrail();
     this.colors.draw();
     this.tell(NOWHERE);
-    this.mark();
+    this.paint();
   }
 
   /** Redraws after a box was opened or closed. The box keeps its place on screen. */
   private refold(anchor: number | null): void {
+    this.followsSelection = false;
     this.redraw(this.kept.get(this.message!)!, anchor);
   }
 
@@ -305,7 +313,7 @@ class GraphPane extends LinkedPane {
     this.at = -1;
     const isAsked = this.search.value.trim() !== "";
     this.findings.textContent = isAsked ? plural(this.found.length, "match", "matches") : "";
-    this.mark();
+    this.paint();
   }
 
   private searchKey(e: KeyboardEvent): void {

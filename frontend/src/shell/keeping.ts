@@ -33,6 +33,7 @@ export class KeptLayouts {
     widthPx: number,
     /** Whether the optimized HLO shows several texts side by side. */
     public isWide: boolean,
+    private readonly isKernel: boolean,
   ) {
     this.shape = shapeOf(widthPx);
   }
@@ -76,7 +77,7 @@ export class KeptLayouts {
   }
 
   private usualOf(shape: Shape): Layout {
-    const plain = defaultLayout(this.available, shape);
+    const plain = defaultLayout(this.available, shape, this.isKernel);
     return this.isWide ? widened(plain, WIDE_PANE) : plain;
   }
 

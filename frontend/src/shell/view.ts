@@ -141,6 +141,7 @@ export class View {
       this.synced.arrangement,
       this.root.clientWidth || window.innerWidth,
       this.local.isSideBySide,
+      session.is_kernel,
     );
     this.workspace = new Workspace(this.root, this.panes, layouts);
     fill(this.main, this.workspace.element);

@@ -57,7 +57,13 @@ export function shapeOf(widthPx: number): Shape {
   return widthPx >= THREE_PX ? "three" : widthPx >= STACKED_PX ? "stacked" : "two";
 }
 
-export function defaultLayout(available: readonly Pane[], shape: Shape): Layout {
+/**
+ * Args:
+ *   available: the panes.
+ *   shape: the arrangement.
+ *   isKernel: whether the program is little more than Pallas kernels, so that the dock opens on them.
+ */
+export function defaultLayout(available: readonly Pane[], shape: Shape, isKernel = false): Layout {
   const at = (place: Place): Pane[] =>
     PANES.filter((line) => line.place === place && available.includes(line.name)).map(({ name }) => name);
   const [left, middle, right] = COLUMNS.map(at) as [Pane[], Pane[], Pane[]];
@@ -67,10 +73,11 @@ export function defaultLayout(available: readonly Pane[], shape: Shape): Layout 
     three: [[left], [middle], [right]],
   };
   const docked = at("dock");
+  const front = docked.find((name) => isKernel || name !== "pallas") ?? docked[0];
   return {
     version: 2,
     columns: columns[shape].map(columnOf).filter(({ groups }) => groups.length),
-    dock: docked.length ? groupWith(docked) : null,
+    dock: front ? { ...groupWith(docked), active: front } : null,
     hidden: [],
     dockOpen: true,
     dockShare: 0.45,

@@ -24,6 +24,7 @@ class Session(TypedDict):
       panes: available panes, in order.
       height_px: initial height of the app in CSS pixels.
       side_by_side: whether the optimized HLO of the variants is initially shown side by side.
+      is_kernel: whether the program is little more than calls to Pallas kernels; their pane is then initially active.
       stored_class: CSS class of the element with the app's stored output; the app hides that element.
       notes: remarks about the lowering, such as arguments that were treated as static.
     """
@@ -34,6 +35,7 @@ class Session(TypedDict):
     panes: list[Pane]
     height_px: int
     side_by_side: bool
+    is_kernel: bool
     stored_class: str
     notes: list[str]
 
