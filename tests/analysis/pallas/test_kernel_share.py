@@ -30,6 +30,7 @@ def test_nearly_all_computing_instructions_are_of_kernels(fun: Any, expected: bo
     assert is_mostly_kernels(lowered.module(), lowered.kernels) is expected
 
 
+@pytest.mark.filterwarnings("ignore:Using ``pl.pallas_call`` for Mosaic GPU:DeprecationWarning")
 def test_kernels_of_a_gpu_and_programs_without_any() -> None:
     lowered = inspector.lower(scale, X, platform="gpu")
     assert is_mostly_kernels(lowered.module(), lowered.kernels)
