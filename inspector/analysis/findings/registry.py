@@ -15,6 +15,7 @@ from inspector.analysis.findings.detectors.padding import padding
 from inspector.analysis.findings.detectors.recomputed import recomputed
 from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
 from inspector.analysis.findings.detectors.resharding import resharding
+from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
@@ -52,6 +53,7 @@ DETECTORS: tuple[Detector, ...] = (
         "invariant-collective", "collectives of data that the loop around them does not change", invariant_collective
     ),
     Detector("replicated-argument", "large arguments that could be split over one more axis", replicated_argument),
+    Detector("scan-residuals", "values that a loop keeps for its backward pass", scan_residuals),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 
