@@ -11,6 +11,7 @@ from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
 from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.large_constant import large_constant
+from inspector.analysis.findings.detectors.over_memory import over_memory
 from inspector.analysis.findings.detectors.padding import padding
 from inspector.analysis.findings.detectors.recomputed import recomputed
 from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
@@ -39,6 +40,7 @@ class Detector:
 
 
 DETECTORS: tuple[Detector, ...] = (
+    Detector("over-memory", "a peak that does not fit into the device", over_memory),
     Detector("undonated", "state that is returned updated, but not donated", undonated),
     Detector("upcast-product", "matrix products of operands converted to a wider type", upcast_product),
     Detector("large-constant", "large arrays that the function closes over", large_constant),
