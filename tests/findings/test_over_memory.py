@@ -57,7 +57,9 @@ def test_without_the_device_s_memory_nothing_is_said() -> None:
 
 
 def test_with_buffers_temporaries_are_named_too() -> None:
-    lowered = inspector.lower(lambda a, b: (jnp.cumsum(a, 0) * jnp.sort(a, 0)[:1]).sum() + b.sum(), big(0.6), big(0.001))
+    lowered = inspector.lower(
+        lambda a, b: (jnp.cumsum(a, 0) * jnp.sort(a, 0)[:1]).sum() + b.sum(), big(0.6), big(0.001)
+    )
     (finding,) = lowered.compile(target="cpu", products=["buffers"]).findings(H100, ["over-memory"])
     largest = finding.title.partition("The largest arrays are ")[2]
     assert "sort.0 of test_over_memory.py:" in largest

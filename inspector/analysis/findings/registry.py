@@ -18,6 +18,7 @@ from inspector.analysis.findings.detectors.replicated_argument import replicated
 from inspector.analysis.findings.detectors.resharding import resharding
 from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
+from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
 from inspector.analysis.findings.finding import Finding
@@ -49,6 +50,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("highest-precision", "products at a higher precision than the default", highest_precision),
     Detector("sort-for-top-k", "sorts of which only the first or last values are used", sort_for_top_k),
     Detector("full-rewrite", "arrays that are written as a whole though a slice changes", full_rewrite),
+    Detector("transposed-argument", "arguments that each execution transposes first", transposed_argument),
     Detector("float64", "64-bit floats in a program with narrower arguments", float64),
     Detector("recomputed", "products recomputed in the backward pass while memory has room", recomputed),
     Detector(
