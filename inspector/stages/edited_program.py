@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from inspector.analysis.findings.edits import Donate, DropCallbacks, Edit, LiftConstants, SetFlags
+from inspector.analysis.findings.edits import Donate, DropCallbacks, Edit, LiftConstants, SetFlags, StoreTransposed
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program
 from inspector.errors import Unavailable
+from inspector.execution.inputs import Input
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -22,11 +23,25 @@ class EditedProgram:
       program: the changed program.
       flags: flags for its compile, on top of those of the original.
       lifted: values of constants that became further arguments, which are the last ones.
+      orders: the new order of dimensions of parameters that are stored in another order, by number.
     """
 
     program: Program
     flags: Options
     lifted: tuple[np.ndarray, ...] = ()
+    orders: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+
+    def inputs(self, original: Sequence[Input]) -> tuple[Input, ...]:
+        """Returns the inputs with which it computes what the original program computes from its inputs."""
+        arguments = [argument for argument in self.program.arguments if argument.parameter is not None]
+        known = [
+            dataclasses.replace(each, argument=argument, value=each.value.transpose(order))
+            if (order := self.orders.get(argument.parameter or 0))
+            else each
+            for argument, each in zip(arguments, original, strict=False)
+        ]
+        added = zip(arguments[len(arguments) - len(self.lifted) :], self.lifted, strict=True)
+        return (*known, *(Input(argument, value) for argument, value in added))
 
 
 def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | Unavailable:
@@ -47,7 +62,8 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     made = edited(program.module, [_call(e) for e in changes if not isinstance(e, LiftConstants)], least)
     if not made.places:
         return Unavailable("the program's StableHLO has no place where this can be changed")
-    arguments = tuple(_donated(argument, changes) for argument in program.arguments)
+    orders = {edit.parameter: edit.order for edit in changes if isinstance(edit, StoreTransposed)}
+    arguments = tuple(_stored(_donated(argument, changes), orders) for argument in program.arguments)
     first = 1 + max((a.parameter for a in arguments if a.parameter is not None), default=-1)
     lifted = tuple(
         Argument(f"constant[{number}]", value.shape, value.dtype.name, first + number)
@@ -61,10 +77,11 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
             arguments=(*arguments, *lifted),
             host_callbacks=has_callbacks,
             callbacks=program.callbacks if has_callbacks else None,
-            binding=None if lifted else program.binding,
+            binding=None if lifted or orders else program.binding,
         ),
         flags,
         made.lifted,
+        orders,
     )
 
 
@@ -75,3 +92,8 @@ def _call(edit: Edit) -> tuple[str, dict[str, Any]]:
 def _donated(argument: Argument, edits: Sequence[Edit]) -> Argument:
     donated = {parameter for edit in edits if isinstance(edit, Donate) for parameter, _ in edit.pairs}
     return dataclasses.replace(argument, donated=True) if argument.parameter in donated else argument
+
+
+def _stored(argument: Argument, orders: Mapping[int, tuple[int, ...]]) -> Argument:
+    order = None if argument.parameter is None else orders.get(argument.parameter)
+    return argument if order is None else dataclasses.replace(argument, shape=tuple(argument.shape[d] for d in order))

@@ -16,7 +16,7 @@ from inspector.compilation.request import CompileRequest
 from inspector.errors import CancelledError, InspectorError, Unavailable
 from inspector.execution.array_difference import difference
 from inspector.execution.comparison import speed
-from inspector.execution.inputs import Input, made_inputs
+from inspector.execution.inputs import made_inputs
 from inspector.execution.run import start
 from inspector.stages.edited_program import EditedProgram, edited_program
 from inspector.support.units import format_bytes, format_seconds
@@ -166,8 +166,7 @@ def _run(
     """Runs both programs in turns on the same inputs. Returns how their results agree, whether they do, and all durations."""
     try:
         inputs = made_inputs(compiled.program)
-        added = changed.program.arguments[len(changed.program.arguments) - len(changed.lifted) :]
-        more = (*inputs, *(Input(a, v) for a, v in zip(added, changed.lifted, strict=True)))
+        more = changed.inputs(inputs)
         durations: tuple[list[float], list[float]] = ([], [])
         outputs: list[Sequence[np.ndarray]] = [(), ()]
         for _ in range(_ROUNDS):

@@ -46,7 +46,7 @@ def test_a_gain_in_words(changes: dict[str, Any], text: str) -> None:
 def test_kinds_are_unique_and_checked() -> None:
     assert len(set(KINDS)) == len(DETECTORS)
     assert all(detector.finds for detector in DETECTORS)
-    with pytest.raises(ParameterError, match=r"Unknown kind 'undonatd'\. Kinds: undonated"):
+    with pytest.raises(ParameterError, match=r"Unknown kind 'undonatd'\. Kinds: over-memory, undonated"):
         inspector.lower(sgd, PARAMS, X).compile(target="cpu").findings(kinds=["undonatd"])
 
 

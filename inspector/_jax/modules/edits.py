@@ -44,7 +44,7 @@ class Edited:
     lifted: tuple[np.ndarray, ...] = ()
 
 
-EditValue = int | str | tuple[str, ...] | tuple[tuple[int, int], ...]
+EditValue = int | str | tuple[int, ...] | tuple[str, ...] | tuple[tuple[int, int], ...]
 """The value of an argument of an edit."""
 
 
@@ -196,6 +196,25 @@ def _drop_callbacks(module: ir.Module, op_names: Collection[str]) -> int:
     return places
 
 
+def _store_transposed(module: ir.Module, parameter: int, order: Sequence[int]) -> int:
+    """Takes a parameter with its dimensions in another order, and restores the present order first."""
+    main = _main(module)
+    block = main.regions[0].blocks[0]
+    value = block.arguments[parameter]
+    present = ir.RankedTensorType(value.type)
+    value.set_type(ir.RankedTensorType.get([present.shape[d] for d in order], present.element_type))
+    back = [list(order).index(d) for d in range(len(order))]
+    made = ir.Operation.create(
+        "stablehlo.transpose", results=[present], operands=[value], attributes={"permutation": ir.DenseI64ArrayAttr.get(back)},
+        ip=ir.InsertionPoint.at_block_begin(block),
+    )  # fmt: skip
+    value.replace_all_uses_except(made.results[0], made)
+    types = stablehlo.function_type(main)
+    inputs = [argument.type for argument in block.arguments]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [*types.results]))
+    return 1
+
+
 _EDITS: Mapping[str, Callable[..., int]] = {
     "Donate": _donate,
     "SplitParameter": _split_parameter,
@@ -204,6 +223,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,
     "DropCallbacks": _drop_callbacks,
+    "StoreTransposed": _store_transposed,
 }
 
 

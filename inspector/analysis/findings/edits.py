@@ -105,6 +105,19 @@ class LiftConstants:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class StoreTransposed:
+    """Takes a parameter with its dimensions in another order.
+
+    Attributes:
+      parameter: its number.
+      order: the present dimensions in the new order.
+    """
+
+    parameter: int
+    order: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetFlags:
     """Compiles with further flags.
 
@@ -124,5 +137,6 @@ Edit = (
     | DefaultPrecision
     | DropCallbacks
     | LiftConstants
+    | StoreTransposed
     | SetFlags
 )

@@ -11,11 +11,14 @@ from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
 from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.large_constant import large_constant
+from inspector.analysis.findings.detectors.over_memory import over_memory
 from inspector.analysis.findings.detectors.padding import padding
 from inspector.analysis.findings.detectors.recomputed import recomputed
 from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
 from inspector.analysis.findings.detectors.resharding import resharding
+from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
+from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
 from inspector.analysis.findings.finding import Finding
@@ -38,6 +41,7 @@ class Detector:
 
 
 DETECTORS: tuple[Detector, ...] = (
+    Detector("over-memory", "a peak that does not fit into the device", over_memory),
     Detector("undonated", "state that is returned updated, but not donated", undonated),
     Detector("upcast-product", "matrix products of operands converted to a wider type", upcast_product),
     Detector("large-constant", "large arrays that the function closes over", large_constant),
@@ -46,12 +50,14 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("highest-precision", "products at a higher precision than the default", highest_precision),
     Detector("sort-for-top-k", "sorts of which only the first or last values are used", sort_for_top_k),
     Detector("full-rewrite", "arrays that are written as a whole though a slice changes", full_rewrite),
+    Detector("transposed-argument", "arguments that each execution transposes first", transposed_argument),
     Detector("float64", "64-bit floats in a program with narrower arguments", float64),
     Detector("recomputed", "products recomputed in the backward pass while memory has room", recomputed),
     Detector(
         "invariant-collective", "collectives of data that the loop around them does not change", invariant_collective
     ),
     Detector("replicated-argument", "large arguments that could be split over one more axis", replicated_argument),
+    Detector("scan-residuals", "values that a loop keeps for its backward pass", scan_residuals),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 

@@ -1,0 +1,120 @@
+"""Values that a differentiated loop stacks for its backward pass, although its carry alone would be enough to recompute them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
+from inspector.hlo.loops import trip_count
+from inspector.hlo.module import Instruction
+from inspector.hlo.shape import Shape
+from inspector.hlo.source import phases
+from inspector.support.units import counted, format_bytes, format_seconds
+
+KIND = "scan-residuals"
+_PASSING = frozenset({"copy", "bitcast", "optimization-barrier"})
+_REMEDY = "jax.lax.scan(jax.checkpoint(body), ...)  # or with a policy that keeps the products only"
+
+
+class _Stacked(NamedTuple):
+    """Arrays that a loop stacks for a backward loop, and the size of what it carries.
+
+    `carried` are the bytes of the arrays that each of the `trips` iterations changes.
+    """
+
+    loop: Instruction
+    trips: int
+    arrays: tuple[Shape, ...]
+    carried: int
+
+
+def scan_residuals(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each loop whose stacked values are larger than the stack of its carries."""
+    loops = [subject.module.at(row) for row in subject.module.columns.rows_of("while".__eq__)]
+    backward = [loop for loop in loops if "backward" in phases(loop.op_name)]
+    if not backward:
+        return
+    taken = {source for loop in backward for source in _initial(loop)}
+    for loop in loops:
+        if "backward" not in phases(loop.op_name) and (stacked := _stacked(loop, taken)) is not None:
+            yield from _finding(subject, stacked)
+
+
+def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
+    size, needed = sum(shape.byte_size for shape in stacked.arrays), stacked.trips * stacked.carried
+    gain = size - needed
+    if gain <= 0:
+        return
+    largest = max(stacked.arrays, key=lambda shape: shape.byte_size)
+    per_device = " per device" if subject.compiled.program.device_count > 1 else ""
+    title = (
+        f"The loop keeps {counted(len(stacked.arrays), 'array')} ({format_bytes(size)}{per_device}) of its"
+        f" {stacked.trips} iterations for the backward pass, the largest {largest.without_layout()}; its carries take"
+        f" {format_bytes(needed)}."
+    )
+    body = stacked.loop.called_computations[0].name
+    inside = [i.name for i in subject.module.computation(body).instructions if i.name in subject.points]
+    seconds = subject.seconds(inside)
+    cost = "" if isinstance(seconds, Unavailable) else f", about {format_seconds(float(seconds))}"
+    yield subject.finding(
+        KIND, title, _REMEDY, instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
+        caution=f"The backward pass computes the loop's body once more{cost}.",
+    )  # fmt: skip
+
+
+def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
+    """Returns what a loop stacks for the backward loops, which take the elements `taken`; None if it stacks nothing."""
+    trips, body = trip_count(loop), loop.called_computations[0]
+    if isinstance(trips, Unavailable) or trips < 2 or body.root.opcode != "tuple":
+        return None
+    arrays, carried = list[Shape](), 0
+    for index, (shape, result) in enumerate(zip(loop.shape.tuple_shapes, body.root.operands, strict=True)):
+        if _passes_on(result, index):
+            continue
+        if not shape.is_tuple and shape.dimensions[:1] == (trips,) and _replaces_slice(result):
+            arrays += [shape] if (loop.name, index) in taken else []
+        else:
+            carried += math.prod(shape.dimensions) and shape.byte_size
+    return _Stacked(loop, trips, tuple(arrays), carried) if arrays else None
+
+
+def _initial(loop: Instruction) -> Iterator[tuple[str, int]]:
+    """Yields the elements of other loops' results that a loop begins with, as the loop's name and the index."""
+    initial = _source(loop.operands[0])
+    for operand in initial.operands if initial.opcode == "tuple" else ():
+        element = _source(operand)
+        if element.opcode == "get-tuple-element" and element.operands[0].opcode == "while":
+            yield element.operands[0].name, int(element.proto.tuple_index)
+
+
+def _passes_on(result: Instruction, index: int) -> bool:
+    """Reports whether an iteration passes its element at an index on unchanged."""
+    element = _source(result)
+    return (
+        element.opcode == "get-tuple-element"
+        and element.operands[0].opcode == "parameter"
+        and int(element.proto.tuple_index) == index
+    )
+
+
+def _replaces_slice(result: Instruction) -> bool:
+    """Reports whether an instruction replaces a slice of an array, alone, in a fusion or as an element of one with several results."""
+    instruction = _source(result)
+    index = None
+    if instruction.opcode == "get-tuple-element":
+        index, instruction = int(instruction.proto.tuple_index), _source(instruction.operands[0])
+    if instruction.opcode == "fusion":
+        instruction = _source(instruction.called_computations[0].root)
+        if instruction.opcode == "tuple" and index is not None:
+            instruction = _source(instruction.operands[index])
+    return instruction.opcode == "dynamic-update-slice"
+
+
+def _source(instruction: Instruction) -> Instruction:
+    while instruction.opcode in _PASSING:
+        instruction = instruction.operands[0]
+    return instruction

@@ -1,0 +1,62 @@
+"""An argument that a kernel only writes again in another order of its dimensions, in each execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inspector.analysis.findings.edits import StoreTransposed
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.hlo.module import Instruction
+from inspector.support.units import format_bytes
+
+KIND = "transposed-argument"
+_MOVES = frozenset({"transpose", "copy"})
+
+
+def transposed_argument(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each argument whose only use is a kernel that transposes it."""
+    arguments = {a.parameter: a for a in subject.compiled.program.arguments if a.parameter is not None}
+    for parameter in subject.module.entry.parameters:
+        number = parameter.parameter_number
+        users = parameter.users
+        if number is None or number not in arguments or len(users) != 1 or users[0].name not in subject.points:
+            continue
+        order = _stored_order(users[0], parameter)
+        if order is None or order == tuple(range(len(order))):
+            continue
+        argument, path = arguments[number], arguments[number].path
+        per_device = " per device" if subject.compiled.program.device_count > 1 else ""
+        title = (
+            f"`{path}` ({format_bytes(parameter.shape.byte_size)}{per_device}) is transposed in each execution before it is"
+            f" used; nothing uses the order in which it is stored."
+        )
+        axes = ", ".join(map(str, order))
+        yield subject.finding(
+            KIND, title, f"{path} = {path}.transpose({axes})  # once, when it is made; use it in this order",
+            instructions=[users[0].name], frames=users[0].frames, saved_part=1.0,
+            caution="Other programs that take the array need the same order.",
+            edits=None if argument.sharding else (StoreTransposed(number, order),),
+        )  # fmt: skip
+
+
+def _stored_order(kernel: Instruction, parameter: Instruction) -> tuple[int, ...] | None:
+    """Returns the dimensions of a parameter in the order in which a kernel writes them; None if it does anything else."""
+    inside = kernel
+    if kernel.opcode == "fusion":
+        if len(kernel.operands) != 1:
+            return None
+        inside = kernel.called_computations[0].root
+    shape, order = inside.shape, list(range(len(inside.shape.dimensions)))
+    if shape.is_tuple or shape.layout is None or len(order) < 2:
+        return None
+    while inside.opcode in _MOVES:
+        if inside.opcode == "transpose":
+            order = [inside.dimensions[d] for d in order]
+        if inside.operands[0] is parameter or inside.operands[0].opcode == "parameter":
+            written = [order[d] for d in reversed(shape.layout.minor_to_major)]
+            before = parameter.shape.layout
+            stored = None if before is None else list(reversed(before.minor_to_major))
+            return tuple(written) if stored == sorted(order) else None
+        inside = inside.operands[0]
+    return None

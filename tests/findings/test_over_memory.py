@@ -1,0 +1,66 @@
+"""Programs whose peak is larger than a chip's memory. They are compiled only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from inspector.support.units import format_bytes
+from tests.findings.examined import all_found, peak
+
+H100 = peak("gpu:h100:8")
+LIMIT = int(H100.memory_bytes)
+FLOATS = LIMIT // 4
+
+
+def big(part: float) -> jax.ShapeDtypeStruct:
+    """Returns an array that takes a part of the device's memory."""
+    return jax.ShapeDtypeStruct((int(part * FLOATS) // 1024, 1024), jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "largest"),
+    [
+        (lambda cache: cache.sum(), (big(1.2),), "`cache`"),
+        (lambda params: jax.tree.map(jnp.sin, params), ({"w": big(0.4), "v": big(0.3)},), "`params['w']`"),
+        (lambda x: jnp.sort(x, 0)[:1].sum() + x.max(), (big(0.7),), "`x`"),
+        (lambda x: (jnp.broadcast_to(x, (int(1.1 * FLOATS) // 1024, 1024)) * 2), (jax.ShapeDtypeStruct((1024,), jnp.float32),), "result"),
+    ],
+)  # fmt: skip
+def test_a_peak_that_does_not_fit(fun: Any, args: tuple[Any, ...], largest: str) -> None:
+    (finding,) = all_found("over-memory", fun, *args, roofs=H100)
+    compiled = inspector.lower(fun, *args).compile(target="cpu")
+    assert finding.gain_bytes == compiled.memory.peak_bytes - LIMIT > 0
+    assert f"does not fit into the {format_bytes(LIMIT)} of h100" in finding.title
+    assert largest in finding.title.partition("The largest arrays are ")[2]
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "donated"),
+    [
+        (lambda x: x.sum(), (big(0.9),), ()),
+        (lambda x: x + 1, (big(0.9),), (0,)),  # in place
+        (lambda x: x + 1, (big(0.45),), ()),
+        (lambda x: jnp.max(x * 2 + 1), (big(0.9),), ()),  # fused
+    ],
+)
+def test_a_peak_that_fits(fun: Any, args: tuple[Any, ...], donated: tuple[int, ...]) -> None:
+    assert all_found("over-memory", fun, *args, roofs=H100, donate_argnums=donated) == []
+
+
+def test_without_the_device_s_memory_nothing_is_said() -> None:
+    assert all_found("over-memory", lambda x: x.sum(), big(2.0)) == []
+
+
+def test_with_buffers_temporaries_are_named_too() -> None:
+    lowered = inspector.lower(
+        lambda a, b: (jnp.cumsum(a, 0) * jnp.sort(a, 0)[:1]).sum() + b.sum(), big(0.6), big(0.001)
+    )
+    (finding,) = lowered.compile(target="cpu", products=["buffers"]).findings(H100, ["over-memory"])
+    largest = finding.title.partition("The largest arrays are ")[2]
+    assert "sort.0 of test_over_memory.py:" in largest
+    assert finding.frames

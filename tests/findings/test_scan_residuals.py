@@ -1,0 +1,88 @@
+"""Values that a differentiated loop stacks, against the same program with `jax.checkpoint`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import inspector
+from tests.findings.examined import all_found
+
+X = jax.ShapeDtypeStruct((256, 128), jnp.float32)
+WS = (jax.ShapeDtypeStruct((8, 128, 512), jnp.float32), jax.ShapeDtypeStruct((8, 512, 128), jnp.float32))
+XS = jax.ShapeDtypeStruct((50, 64, 128), jnp.float32)
+GATES = {name: jax.ShapeDtypeStruct((128, 128), jnp.float32) for name in "abcd"}
+
+
+def plain(body: Any) -> Any:
+    return body
+
+
+def layers(wrap: Callable[[Any], Any]) -> Callable[..., Any]:
+    def body(x: jax.Array, w: Any) -> Any:
+        return x + jnp.tanh(jnp.sin(x @ w[0]) @ w[1]), None
+
+    return jax.grad(lambda ws, x: jnp.sum(jax.lax.scan(wrap(body), x, ws)[0] ** 2))
+
+
+def cell(wrap: Callable[[Any], Any]) -> Callable[..., Any]:
+    def run(p: Any, xs: jax.Array) -> jax.Array:
+        def body(h: jax.Array, x: jax.Array) -> Any:
+            z, n = jax.nn.sigmoid(x @ p["a"] + h @ p["b"]), jnp.tanh(x @ p["c"] + h @ p["d"])
+            h = (1 - z) * h + z * n
+            return h, h
+
+        return jnp.sum(jax.lax.scan(wrap(body), jnp.zeros((64, 128)), xs)[1] ** 2)
+
+    return jax.grad(run)
+
+
+def in_jit(wrap: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda ws, x: jax.jit(layers(wrap))(ws, x)
+
+
+def named_carry(wrap: Callable[[Any], Any]) -> Callable[..., Any]:
+    def body(state: Any, w: Any) -> Any:
+        x = state["x"] * jnp.tanh(jnp.exp(state["x"] @ w[0]) @ w[1])
+        return {"x": x, "step": state["step"] + 1}, x.sum()
+
+    def run(ws: Any, x: jax.Array) -> jax.Array:
+        return jnp.sum(jax.lax.scan(wrap(body), {"x": x, "step": 0}, ws)[1])
+
+    return jax.value_and_grad(run)
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "trips"), [(layers, (WS, X), 8), (cell, (GATES, XS), 50), (in_jit, (WS, X), 8), (named_carry, (WS, X), 8)]
+)  # fmt: skip
+def test_stacked_values(program: Any, args: tuple[Any, ...], trips: int) -> None:
+    (finding,) = all_found("scan-residuals", program(plain), *args)
+    assert f"of its {trips} iterations for the backward pass" in finding.title
+    assert finding.frames
+    saved = _peak(program(plain), args) - _peak(program(jax.checkpoint), args)
+    assert finding.gain_bytes == pytest.approx(saved, rel=0.35)  # other arrays use the memory meanwhile
+    assert all_found("scan-residuals", program(jax.checkpoint), *args) == []
+
+
+def _peak(fun: Any, args: tuple[Any, ...]) -> int:
+    return int(inspector.lower(fun, *args).compile(target="cpu").memory.peak_bytes)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args"),
+    [
+        (lambda ws, x: jax.lax.scan(lambda x, w: (jnp.tanh(x @ w[0]) @ w[1], None), x, ws)[0], (WS, X)),  # no gradient
+        (lambda ws, x: jax.lax.scan(lambda x, w: (x @ w[0] @ w[1], x), x, ws), (WS, X)),  # stacks its results
+        (
+            jax.grad(lambda ws, x: jnp.sum(jax.lax.scan(lambda x, w: (x @ w, None), x, ws)[0] ** 2)),  # keeps its carry
+            (jax.ShapeDtypeStruct((8, 128, 128), jnp.float32), X),
+        ),
+        (jax.grad(lambda x: jnp.sum(jax.lax.fori_loop(0, 8, lambda _, x: 0.5 * x, x))), (X,)),
+    ],
+)
+def test_other_loops(fun: Any, args: tuple[Any, ...]) -> None:
+    assert all_found("scan-residuals", fun, *args) == []

@@ -1,0 +1,92 @@
+"""Arguments that each execution transposes before it uses them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from tests.absent import needs_gpu
+from tests.findings.examined import all_found, peak
+
+
+def f32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+W, X = f32(64, 128, 256), f32(32, 256)
+
+
+def heads(w: jax.Array, x: jax.Array) -> jax.Array:
+    return jnp.einsum("abc,xc->xab", w.transpose(1, 0, 2), x).sum(0)
+
+
+def swapped(params: Any, x: jax.Array) -> jax.Array:
+    return jnp.sort(params["w"].transpose(2, 0, 1), axis=-1)[..., :8] * x.sum()
+
+
+def in_jit(w: jax.Array, x: jax.Array) -> jax.Array:
+    return jax.jit(heads)(w, x)
+
+
+PROGRAMS = [
+    (heads, (W, X), "w"),
+    (swapped, ({"w": f32(128, 64, 256)}, f32(32, 128)), "params['w']"),
+    (in_jit, (W, X), "w"),
+]
+
+
+@pytest.mark.parametrize(("fun", "args", "path"), PROGRAMS)
+def test_transposed_weights(fun: Any, args: tuple[Any, ...], path: str) -> None:
+    (finding,) = all_found("transposed-argument", fun, *args)
+    assert finding.title.startswith(f"`{path}` (8 MiB) is transposed in each execution")
+    assert finding.remedy.startswith(f"{path} = {path}.transpose(")
+    (estimated,) = all_found("transposed-argument", fun, *args, roofs=peak("gpu:h100:8"))
+    assert estimated.prove(run=False).verdict == "proven"
+    assert finding.prove(run=True).values == "equal results"
+
+
+@needs_gpu
+def test_the_proof_equals_the_compile_by_hand() -> None:
+    target = "gpu:h100"
+    (finding,) = all_found("transposed-argument", heads, W, X, target=target)
+    order = [int(axis) for axis in finding.remedy.partition("transpose(")[2].partition(")")[0].split(",")]
+
+    def by_hand(stored: jax.Array, x: jax.Array) -> jax.Array:
+        return heads(stored.transpose(*np.argsort(order)), x)
+
+    shape = f32(*(W.shape[axis] for axis in order))
+    before, after = (
+        inspector.lower(fun, w, X, target=target).compile(target=target).roofline().total.least_s
+        for fun, w in ((heads, W), (by_hand, shape))
+    )
+    proof = finding.prove()
+    assert proof.gain_s == pytest.approx(float(before) - float(after), rel=0.01)
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args"),
+    [
+        (lambda w, x: x @ w.T, (f32(512, 256), X)),  # the product reads it in any order
+        (lambda w, x: jnp.sin(w.T) + x, (f32(512, 256), f32(256, 512))),  # part of other work
+        (lambda w, x: (heads(w, x), w * 2), (W, X)),  # used in its own order too
+        (lambda w, x: heads(jnp.tanh(w), x), (W, X)),  # a computed value
+        (lambda w: w.reshape(128, -1).sum(0), (W,)),
+    ],
+)
+def test_arguments_that_may_stay(fun: Any, args: tuple[Any, ...]) -> None:
+    assert all_found("transposed-argument", fun, *args) == []
+
+
+def test_a_small_one_is_folded_away() -> None:
+    def step(w: jax.Array, a: jax.Array, x: jax.Array) -> Any:
+        return heads(w, x), a @ a @ a
+
+    args = (f32(16, 32, 64), f32(1024, 1024), f32(32, 64))
+    (finding,) = all_found("transposed-argument", step, *args, roofs=peak("gpu:h100:8"))
+    assert finding.is_small
