@@ -9,6 +9,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
+from tests.frontend.menus import show_pane
+
 OpenDemo = Callable[..., Page]
 EMIT = """messages => {
   const bytes = text => new DataView(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
@@ -38,9 +40,8 @@ def behind(page: Page, explorer: Any, tab: str = "") -> Callable[[], None]:
             page.evaluate(EMIT, [mail.get()])
 
     if tab:
-        head = page.locator(f"[data-tab={tab}]")
-        until(page, exchange, head)
-        head.click()
+        until(page, exchange, page.locator(f"[data-tab={tab}]"))
+        show_pane(page, tab)
     return exchange
 
 
