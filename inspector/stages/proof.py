@@ -29,7 +29,9 @@ Estimate = Callable[[CompiledProgram], float | Unavailable]
 
 _TOLERANCES: Mapping[str, float] = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
-_REPEAT, _ROUNDS = 4, 5
+_ROUNDS = 5
+_FEWEST, _MOST = 6, 20  # executions of each program; the fewest for which medians have an interval
+_RUNS_S = 5.0  # for the executions of a program, if that allows for more than the fewest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -169,17 +171,26 @@ def _run(
         more = changed.inputs(inputs)
         durations: tuple[list[float], list[float]] = ([], [])
         outputs: list[Sequence[np.ndarray]] = [(), ()]
-        for _ in range(_ROUNDS):
+        wanted = _FEWEST
+        while len(durations[1]) < wanted:
             for side, (program, given) in enumerate(((compiled, inputs), (other, more))):
-                reply = start(program, given, engine, repeat=_REPEAT, warmup=1).result()
+                reply = start(
+                    program, given, engine, repeat=_executions(wanted), warmup=int(not durations[side])
+                ).result()
                 durations[side].extend(reply.durations_s)
                 outputs[side] = reply.outputs
+            wanted = max(_FEWEST, min(_MOST, int(_RUNS_S / max(map(max, durations)))))
     except CancelledError:
         raise
     except InspectorError as error:
         return Unavailable(f"the programs cannot be run: {str(error).partition(chr(10))[0]}")
     words, agree = _agreement(edits, *outputs)
     return words, agree, durations
+
+
+def _executions(wanted: int) -> int:
+    """Returns the executions of a program in one round."""
+    return -(-wanted // _ROUNDS)
 
 
 def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:
