@@ -18,6 +18,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.conftest import ROOT
+from tests.frontend.menus import show_fields
 
 STEP = """
 import jax.numpy as jnp
@@ -106,6 +107,7 @@ def test_one_line_gives_a_live_explorer(url: str, chromium: Browser) -> None:
     expect(done).to_have_count(1, timeout=LIMIT_S * 1e3)
     page.locator("[data-pane=source] .cm-line", has_text="jnp.tanh").click()
     expect(page.locator("[data-pane=optimized] .insp-strong", has_text="tanh").first).to_be_visible()
+    show_fields(page)
     page.get_by_placeholder(re.compile("^Flag")).fill("xla_cpu_enable_fast_math")
     page.get_by_role("button", name="Add variant").click()
     expect(done).to_have_count(2, timeout=LIMIT_S * 1e3)  # the notebook kernel heard, and answered

@@ -171,8 +171,10 @@ def _had(value: Instruction, arguments: dict[int, str]) -> set[str]:
     """Returns the shardings of the constraints and arguments from which a value is computed element by element."""
     behind = _behind(value)
     known = {each.sharding for each in behind if _is_constraint(each)}
-    numbers = [each.parameter_number for each in behind if each.opcode == "parameter" and each.computation.is_entry]
-    return known | {arguments.get(number, "") for number in numbers if number is not None}
+    for each in behind:
+        if each.opcode == "parameter" and each.computation.is_entry and each.parameter_number is not None:
+            known |= {each.sharding, arguments.get(each.parameter_number, "")}
+    return known - {""}
 
 
 def _only_reaches(there: Instruction, sharding: str) -> bool:
