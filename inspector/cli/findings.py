@@ -44,7 +44,7 @@ def findings(
     request: ProgramRequest, target: str, flags: tuple[str, ...], kinds: tuple[str, ...], prove: bool, time_limit: float,
     has_all: bool, above: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """List what to change in a program and what it would gain, largest gain first.
+    """List what to change in a program and what that gains.
 
     \b
       inspector findings step.py:step --args-from inputs -t tpu:v5e:2x4

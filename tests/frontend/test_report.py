@@ -70,6 +70,8 @@ def test_texts_numbers_and_links_are_there(written: Path, opened: Open) -> None:
     page = opened(written)
     expect(page.locator(".insp-headline")).to_contain_text("peak")
     expect(page.locator(".insp-notice")).to_have_count(0)
+    expect(page.get_by_role("tabpanel", name="Findings", exact=True)).to_contain_text("No findings")
+    page.get_by_role("tab", name="Stats").click()
     expect(page.get_by_role("tabpanel", name="Stats", exact=True)).to_contain_text("peak memory")
     page.locator("[data-pane=optimized] .cm-line", has_text="ENTRY %main").wait_for()
     page.locator("[data-pane=source] .cm-line", has_text="return jnp.tanh(x @ x)").first.click()
