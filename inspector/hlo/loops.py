@@ -33,9 +33,13 @@ def _counted(loop: Instruction) -> int | None:
         return None
     direction = str(compared.proto.comparison_direction)
     counter, limit = compared.operands
-    index, end = _element(_source(counter)), _constant(limit)
+    index, end = carried_index(value_source(counter)), _constant(limit)
     if end is None:
-        index, end, direction = _element(_source(limit)), _constant(counter), _MIRRORED.get(direction, direction)
+        index, end, direction = (
+            carried_index(value_source(limit)),
+            _constant(counter),
+            _MIRRORED.get(direction, direction),
+        )
     if index is None or end is None:
         return None
     start, step = _initial(loop, index), _step(body, index)
@@ -64,44 +68,45 @@ def _step(body: Computation, index: int) -> int | None:
     if value is None or value.opcode not in ("add", "subtract"):
         return None
     one, other = value.operands
-    if _element(_source(one)) == index:
+    if carried_index(value_source(one)) == index:
         step = _constant(other)
         return -step if step is not None and value.opcode == "subtract" else step
-    return _constant(one) if value.opcode == "add" and _element(_source(other)) == index else None
+    return _constant(one) if value.opcode == "add" and carried_index(value_source(other)) == index else None
 
 
 def _constant(instruction: Instruction) -> int | None:
     """Returns the value of a scalar integer that is constant, or that all enclosing loops pass on unchanged; else None."""
-    source = _source(instruction)
+    source = value_source(instruction)
     if source.opcode == "constant":
         return _integer(source)
-    index = _element(source)
+    index = carried_index(source)
     callers = source.computation.module.callers.get(source.computation.name, ())
     if index is None or len(callers) != 1 or callers[0].opcode != "while":
         return None
     (loop,) = callers
     passed_on = _result(loop.called_computations[0], index)
-    return _initial(loop, index) if passed_on is not None and _element(passed_on) == index else None
+    return _initial(loop, index) if passed_on is not None and carried_index(passed_on) == index else None
 
 
 def _initial(loop: Instruction, index: int) -> int | None:
-    initial = _source(loop.operands[0])
+    initial = value_source(loop.operands[0])
     return _constant(initial.operands[index]) if initial.opcode == "tuple" else None
 
 
 def _result(body: Computation, index: int) -> Instruction | None:
     """Returns the instruction that computes the loop's element at an index in the body."""
-    root = _source(body.root)
-    return _source(root.operands[index]) if root.opcode == "tuple" else None
+    root = value_source(body.root)
+    return value_source(root.operands[index]) if root.opcode == "tuple" else None
 
 
-def _source(instruction: Instruction) -> Instruction:
+def value_source(instruction: Instruction) -> Instruction:
+    """Returns the instruction whose value copies and bitcasts pass on."""
     while instruction.opcode in _PASSING:
         instruction = instruction.operands[0]
     return instruction
 
 
-def _element(instruction: Instruction) -> int | None:
+def carried_index(instruction: Instruction) -> int | None:
     """Returns the index of the parameter's element that an instruction extracts; None for other instructions."""
     if instruction.opcode != "get-tuple-element" or instruction.operands[0].opcode != "parameter":
         return None

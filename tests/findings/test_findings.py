@@ -1,4 +1,4 @@
-"""What all findings have in common: order, kinds, tables, and programs that a proof cannot change."""
+"""Order, kinds and tables of findings, and programs that a proof cannot change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large arrays that functions close over, and arrays that are no constants of the executable."""
+"""Large arrays that functions close over, and arrays that are not constants of the executable."""
 
 from __future__ import annotations
 

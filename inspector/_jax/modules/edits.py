@@ -341,7 +341,7 @@ def _named(module: ir.Module, operations: Collection[str], op_names: Collection[
                 found.append((function, operation))
             elif operation.name in _CALLS:
                 callee = str(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
-                calls.setdefault(callee, []).append((function, _op_name(operation)))
+                calls.setdefault(callee, []).append((function, stablehlo.op_name(operation)))
             return ir.WalkResult.ADVANCE
 
         each.operation.walk(visit)
@@ -354,13 +354,7 @@ def _named(module: ir.Module, operations: Collection[str], op_names: Collection[
             for caller, outer in calls.get(function, ())
         )
 
-    return iter([operation for function, operation in found if is_called(function, _op_name(operation))])
-
-
-def _op_name(operation: Any) -> str:
-    """Returns JAX's name of an operation; "" if its location has none."""
-    _, quote, rest = str(operation.location).partition('loc("')
-    return rest.partition('"')[0].replace("\\'", "'").removesuffix(":") if quote else ""
+    return iter([operation for function, operation in found if is_called(function, stablehlo.op_name(operation))])
 
 
 def _name(operation: Any) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from inspector._jax.modules import stablehlo
+
 _COLLECTIVES = frozenset({
     "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.reduce_scatter", "stablehlo.all_to_all",
     "stablehlo.collective_permute", "stablehlo.collective_broadcast",
@@ -43,12 +45,6 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
     return places
 
 
-def op_name(operation: Any) -> str:
-    """Returns JAX's name of an operation within its function or `shard_map`; "" if its location has none."""
-    _, quote, rest = str(operation.location).partition('loc("')
-    return rest.partition('"')[0].replace("\\'", "'") if quote else ""
-
-
 def _named(module: ir.Module, main: Any, op_names: Collection[str]) -> list[tuple[Any, tuple[Any, ...]]]:
     """Returns the named collectives, each with the calls that lead to it, outermost first; once for each way to call it."""
     functions = _functions(module)
@@ -57,12 +53,12 @@ def _named(module: ir.Module, main: Any, op_names: Collection[str]) -> list[tupl
     def visit(owner: Any, prefix: str, calls: tuple[Any, ...]) -> None:
         for operation in _inner(owner):
             name = operation.name
-            if name in _COLLECTIVES and _joined(prefix, op_name(operation)) in op_names:
+            if name in _COLLECTIVES and _joined(prefix, stablehlo.op_name(operation)) in op_names:
                 found.append((operation, calls))
             elif name == _CALL:
-                visit(functions[_callee(operation)], _joined(prefix, op_name(operation)), (*calls, operation))
+                visit(functions[_callee(operation)], _joined(prefix, stablehlo.op_name(operation)), (*calls, operation))
             else:
-                visit(operation, _joined(prefix, op_name(operation)) if name == _SHARD_MAP else prefix, calls)
+                visit(operation, _joined(prefix, stablehlo.op_name(operation)) if name == _SHARD_MAP else prefix, calls)
 
     visit(main, "", ())
     return found
@@ -98,10 +94,10 @@ def _inline(call: Any, function: Any) -> None:
     """Replaces a call by the operations of the function. They keep their full names."""
     block = function.regions[0].blocks[0]
     known: dict[Any, Any] = dict(zip(block.arguments, call.operands, strict=True))
-    prefix = op_name(call)
+    prefix = stablehlo.op_name(call)
 
     def rename(operation: Any) -> Any:
-        operation.location = ir.Location.name(_joined(prefix, op_name(operation)), operation.location)
+        operation.location = ir.Location.name(_joined(prefix, stablehlo.op_name(operation)), operation.location)
         return ir.WalkResult.ADVANCE
 
     *operations, end = (each.operation for each in block.operations)

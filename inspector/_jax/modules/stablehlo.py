@@ -276,6 +276,12 @@ def is_main(operation: Any) -> bool:
     return bool(operation.name == "func.func" and ir.StringAttr(operation.attributes["sym_name"]).value == "main")
 
 
+def op_name(operation: Any) -> str:
+    """Returns JAX's name of an operation within its function or `shard_map`; "" if its location has none."""
+    _, quote, rest = str(operation.location).partition('loc("')
+    return rest.partition('"')[0].replace("\\'", "'").removesuffix(":") if quote else ""
+
+
 def function_type(function: Any) -> ir.FunctionType:
     return ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
 

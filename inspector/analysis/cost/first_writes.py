@@ -2,7 +2,7 @@
 
 glibc returns memory of at least 32 MiB to the system when a program frees it (`M_MMAP_THRESHOLD` in mallopt(3)). So each
 execution that allocates more writes to new pages, and the system clears each page on its first write. XLA gives a value the
-memory of an earlier value that is no longer needed, and lets a loop write its result over an operand.
+memory of an earlier value after its last use, and lets a loop write its result over an operand.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Finding:
 
     @property
     def time_word(self) -> str:
-        """What `share` is a share of: "time", or "accessed bytes" if there are no roofs."""
+        """The quantity that `share` is a part of: "time", or "accessed bytes" if there are no roofs."""
         return "accessed bytes" if isinstance(self.gain_s, Unavailable) else "time"
 
     @property

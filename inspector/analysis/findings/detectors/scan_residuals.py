@@ -9,14 +9,13 @@ from typing import NamedTuple
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
-from inspector.hlo.loops import trip_count
+from inspector.hlo.loops import carried_index, trip_count, value_source
 from inspector.hlo.module import Instruction
 from inspector.hlo.shape import Shape
 from inspector.hlo.source import phases
 from inspector.support.units import counted, format_bytes, format_seconds
 
 KIND = "scan-residuals"
-_PASSING = frozenset({"copy", "bitcast", "optimization-barrier"})
 _REMEDY = "jax.lax.scan(jax.checkpoint(body), ...)  # or with a policy that keeps the products only"
 
 
@@ -73,7 +72,7 @@ def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
         return None
     arrays, carried = list[Shape](), 0
     for index, (shape, result) in enumerate(zip(loop.shape.tuple_shapes, body.root.operands, strict=True)):
-        if _passes_on(result, index):
+        if carried_index(value_source(result)) == index:
             continue
         if not shape.is_tuple and shape.dimensions[:1] == (trips,) and _replaces_slice(result):
             arrays += [shape] if (loop.name, index) in taken else []
@@ -84,37 +83,21 @@ def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
 
 def _initial(loop: Instruction) -> Iterator[tuple[str, int]]:
     """Yields the elements of other loops' results that a loop begins with, as the loop's name and the index."""
-    initial = _source(loop.operands[0])
+    initial = value_source(loop.operands[0])
     for operand in initial.operands if initial.opcode == "tuple" else ():
-        element = _source(operand)
-        if element.opcode == "get-tuple-element" and element.operands[0].opcode == "while":
-            yield element.operands[0].name, int(element.proto.tuple_index)
-
-
-def _passes_on(result: Instruction, index: int) -> bool:
-    """Reports whether an iteration passes its element at an index on unchanged."""
-    element = _source(result)
-    return (
-        element.opcode == "get-tuple-element"
-        and element.operands[0].opcode == "parameter"
-        and int(element.proto.tuple_index) == index
-    )
+        taken = value_source(operand)
+        if taken.opcode == "get-tuple-element" and taken.operands[0].opcode == "while":
+            yield taken.operands[0].name, int(taken.proto.tuple_index)
 
 
 def _replaces_slice(result: Instruction) -> bool:
     """Reports whether an instruction replaces a slice of an array, alone, in a fusion or as an element of one with several results."""
-    instruction = _source(result)
+    instruction = value_source(result)
     index = None
     if instruction.opcode == "get-tuple-element":
-        index, instruction = int(instruction.proto.tuple_index), _source(instruction.operands[0])
+        index, instruction = int(instruction.proto.tuple_index), value_source(instruction.operands[0])
     if instruction.opcode == "fusion":
-        instruction = _source(instruction.called_computations[0].root)
+        instruction = value_source(instruction.called_computations[0].root)
         if instruction.opcode == "tuple" and index is not None:
-            instruction = _source(instruction.operands[index])
+            instruction = value_source(instruction.operands[index])
     return instruction.opcode == "dynamic-update-slice"
-
-
-def _source(instruction: Instruction) -> Instruction:
-    while instruction.opcode in _PASSING:
-        instruction = instruction.operands[0]
-    return instruction
