@@ -60,10 +60,11 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
     program = subject.compiled.program
     size = sum(each.donation.byte_size for each in updated)
     where = _common([program.results[each.result].path for each in updated])
+    result = f"result{where}" if where else "the result"
     per_device = " per device" if program.device_count > 1 else ""
     arrays = f"{counted(len(updated), 'array')}, " if len(updated) > 1 else ""
     title = (
-        f"`{root}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as result{where} but is not donated, so"
+        f"`{root}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as {result} but is not donated, so"
         " the old and the new version are in memory at the same time."
     )
     pairs = tuple(
