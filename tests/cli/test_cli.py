@@ -127,7 +127,7 @@ def test_settings_axes_methods_and_donations(run: Run) -> None:
 def test_findings_with_proofs_and_a_limit(run: Run) -> None:
     call = ("findings", "step.py:update", "--args-from", "make_args", "-t", "cpu")
     text = run(*call, "--prove", "--above", "1 MiB").stdout
-    assert text.startswith("1. `w` (16 KiB) is returned updated as result but is not donated")
+    assert text.startswith("1. `w` (16 KiB) is returned updated as the result but is not donated")
     assert re.search(r"^     remedy:  jax.jit\(fun, donate_argnames=\('w',\)\)$", text, re.MULTILINE)
     assert re.search(r"^     proof:   (proven|no gain|worse)", text, re.MULTILINE)
     found = json.loads(run(*call, "--kind", "undonated", "--above", "1 KiB", "--json", status=1).stdout)

@@ -30,7 +30,8 @@ def test_nearly_all_computing_instructions_are_of_kernels(fun: Any, expected: bo
     assert is_mostly_kernels(lowered.module(), lowered.kernels) is expected
 
 
-@pytest.mark.filterwarnings("ignore:Using ``pl.pallas_call`` for Mosaic GPU:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Using ``pl.pallas_call`` for Mosaic GPU:DeprecationWarning")  # JAX 0.10 and 0.11
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")  # JAX 0.12
 def test_kernels_of_a_gpu_and_programs_without_any() -> None:
     lowered = inspector.lower(scale, X, platform="gpu")
     assert is_mostly_kernels(lowered.module(), lowered.kernels)

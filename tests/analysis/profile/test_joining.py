@@ -193,7 +193,7 @@ def test_a_loop_counts_its_body_once(on_cpu: tuple[bytes, Profile]) -> None:
         return sum(b - a for a, b in whole) - sum(covered)
 
     assert free(marked) - 1e-8 <= loop.total_s <= free(returned) + 1e-8
-    assert loop.total_s < 0.5 * sum(b - a for a, b in whole)
+    assert free(returned) < 0.99 * sum(b - a for a, b in whole), "so a loop that counted its body would be found"
     assert loop.calls == 3
     in_loop = [row for row in profile.rows if row.computation != loop.computation]
     assert in_loop
