@@ -10,14 +10,17 @@
   operation after the other, unless the dimension is so short that the loop is unrolled.
 - **Transposed reads.** A loop follows the order of its result. If a `copy` or `transpose` changes the innermost dimension,
   all arrays from which its operand is computed are read with a stride.
-- **Absolute values** of complex numbers take a square root (`EmitComplexAbs` in `elemental_ir_emitter.cc`).
+- **Functions** take different times, though XLA counts each as one transcendental: it computes some with polynomials on
+  vectors, and calls a library for each value of others. Absolute values of complex numbers take a square root
+  (`EmitComplexAbs` in `elemental_ir_emitter.cc`).
 - **First writes** (`analysis/cost/first_writes.py`).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from inspector.analysis.cost.first_writes import first_writes
 from inspector.hlo.fused_instructions import Fused
@@ -28,7 +31,14 @@ from inspector.platforms import Peak, Rate
 _MOVES = frozenset({"copy", "transpose"})
 _INDEXED = frozenset({"gather", "scatter"})
 _UNROLLED = 16  # elements: a vector of AVX-512
+_LINE = 64  # bytes of a cache line
 _COMPLEX = ("c64", "c128")
+
+_EXPONENTIALS: Mapping[str, float] = {
+    "exponential": 1, "exponential-minus-one": 3.5, "log": 2, "log-plus-one": 4.5, "tanh": 1, "erf": 0.7, "logistic": 2,
+    "sqrt": 0.2, "rsqrt": 2, "sine": 14, "cosine": 14, "tan": 80, "power": 35, "cbrt": 60, "atan2": 80,
+}  # fmt: skip
+"""Time of a function as a multiple of that of `exp`, from times of XLA's CPU (JAX 0.10 and 0.12, AVX2)."""
 
 
 class CpuWork:
@@ -45,6 +55,7 @@ class CpuWork:
         self._strided = _fused(module, _MOVES.__contains__, is_strided)
         self._chains = _fused(module, "reduce".__eq__, _is_chain)
         self._indexed = _fused(module, _INDEXED.__contains__, lambda _: True)
+        self._functions = _fused(module, _EXPONENTIALS.__contains__, lambda _: True)
         self._roots = _fused(module, "abs".__eq__, lambda each: each.operands[0].shape.element_type in _COMPLEX)
         self._new = first_writes(module) if isinstance(peak.first_writes, Rate) else {}
 
@@ -57,6 +68,10 @@ class CpuWork:
         """Returns the bytes of transposing copies that take as long as the transposed reads of a kernel."""
         return sum(2.0 * size for move in self._strided.of(kernel) for size in _read_for(move))
 
+    def reread_bytes(self, kernel: Instruction) -> float:
+        """Returns the bytes that a cache must hold so that transposed reads find again the lines that they read before."""
+        return max((_reread_bytes(move) for move in self._strided.of(kernel)), default=0.0)
+
     def chained_s(self, kernel: Instruction) -> float:
         """Returns the time of operations that follow one another."""
         rate = self._peak.chained
@@ -64,9 +79,12 @@ class CpuWork:
             return 0.0
         return sum(math.prod(each.operands[0].shape.dimensions) for each in self._chains.of(kernel)) / rate.per_s
 
-    def square_roots(self, kernel: Instruction) -> float:
-        """Returns the number of square roots in absolute values."""
-        return float(sum(math.prod(each.shape.dimensions) for each in self._roots.of(kernel)))
+    def exponentials(self, kernel: Instruction, functions: float) -> float:
+        """Returns the number of exponentials that take as long as the functions of a kernel, of which XLA counts `functions`."""
+        found = [(_EXPONENTIALS[each.opcode], math.prod(each.shape.dimensions)) for each in self._functions.of(kernel)]
+        count = sum(count for _, count in found)
+        mean = sum(weight * count for weight, count in found) / count if count else 1.0
+        return functions * mean + sum(math.prod(each.shape.dimensions) for each in self._roots.of(kernel))
 
     def executed_flops(self, product: Instruction, counted: float) -> float:
         """Returns the FLOPs that a library executes for a product, of which XLA counts a part."""
@@ -97,6 +115,18 @@ def is_strided(move: Instruction) -> bool:
     order = [*move.proto.dimensions] if move.opcode == "transpose" else range(len(source.dimensions))
     after = _innermost(move.shape)
     return _innermost(source) != (None if after is None else order[after])
+
+
+def _reread_bytes(move: Instruction) -> float:
+    """Returns the bytes of the cache lines between two reads of one line: the loop follows the order of the result."""
+    order, innermost = (
+        (move.shape.layout.minor_to_major if move.shape.layout else ()),
+        _innermost(move.operands[0].shape),
+    )
+    if move.opcode == "transpose" and innermost is not None:
+        innermost = [*move.proto.dimensions].index(innermost)
+    inside = itertools.takewhile(lambda dimension: dimension != innermost, order)
+    return float(_LINE * math.prod(move.shape.dimensions[dimension] for dimension in inside))
 
 
 def _fused(module: Module, opcode: Callable[[str], bool], holds: Callable[[Instruction], bool]) -> Fused:

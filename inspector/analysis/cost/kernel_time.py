@@ -201,9 +201,10 @@ def _computed(
     if cpu is not None and (chained_s := cpu.chained_s(kernel)):
         units["chained operations"] = chained_s
     doubts = [*missing(whole)]
-    roots = cpu.square_roots(kernel) if cpu is not None else 0.0
-    if not isinstance(functions, Unavailable) and functions + roots and (rate := _per_s(peak.transcendental)):
-        units["transcendental unit"] = (float(functions) + roots) / rate
+    if not isinstance(functions, Unavailable) and (rate := _per_s(peak.transcendental)):
+        units["transcendental unit"] = (
+            float(functions) if cpu is None else cpu.exponentials(kernel, float(functions))
+        ) / rate
     if len(known) < len(counted) or any(a.doubt for _, a, _ in known):
         doubts.append(Missing(kernel.name, "kernel of partly known precision", "partly counted"))
     names = " + ".join(dict.fromkeys(str(a) for _, a, _ in known))
@@ -256,12 +257,15 @@ def _moved(
     cache = next((each for each in peak.caches if moved <= each.byte_size), None)
     strided = cpu.strided_bytes(kernel) if cpu is not None else 0.0
     plain, indexing_s = max(0.0, float(moved) - strided), cpu.indexing_s(kernel) if cpu is not None else 0.0
-    if cache is not None:
-        rate = cache.strided_bytes_per_s or cache.bytes_per_s
-        units["cache"] = plain / cache.bytes_per_s + strided / rate + indexing_s
-    else:
-        rate = _per_s(peak.strided) or peak.memory_bytes_per_s
-        units["main memory"] = plain / peak.memory_bytes_per_s + strided / rate + indexing_s
+    again = cpu.reread_bytes(kernel) if cpu is not None else 0.0
+    holding = next((each for each in peak.caches if min(again, moved) <= each.byte_size), None)
+    strided_per_s = (
+        holding.strided_bytes_per_s or holding.bytes_per_s
+        if holding is not None
+        else _per_s(peak.strided) or peak.memory_bytes_per_s
+    )
+    unit, rate = ("cache", cache.bytes_per_s) if cache is not None else ("main memory", peak.memory_bytes_per_s)
+    units[unit] = plain / rate + strided / strided_per_s + indexing_s
     bypasses_registers = kernel.opcode.endswith("-start")
     if not bypasses_registers and not isinstance(everywhere, Unavailable) and (rate := _per_s(peak.vmem)):
         units["VMEM"] = float(everywhere) / rate

@@ -119,6 +119,29 @@ def test_everything_that_a_transposing_loop_reads_has_a_stride() -> None:
     assert time_of(LOOPS, "turn", cost, CHIP).seconds == 50
 
 
+@pytest.mark.parametrize(("cache_bytes", "per_s"), [(6 * 64, 25.0), (6 * 64 - 1, 20.0)])
+def test_transposed_reads_are_as_fast_as_the_cache_that_holds_the_lines_until_their_next_read(
+    cache_bytes: int, per_s: float
+) -> None:
+    caches = (CacheLevel(cache_bytes, 200.0, 25.0), *CPU.caches)
+    strided = 2 * 4 * (6 * 32 + 32)
+    time = time_of(LOOPS, "turn", InstructionCost(0.0, 0.0, 5000.0, 5000.0), dataclasses.replace(CPU, caches=caches))
+    assert time.seconds == (5000 - strided) / 100 + strided / per_s
+
+
+@pytest.mark.parametrize(
+    ("opcode", "exponentials"), [("exponential", 10), ("tanh", 10), ("cosine", 140), ("rsqrt", 20)]
+)
+def test_functions_take_different_times(opcode: str, exponentials: int) -> None:
+    text = f"""HloModule m
+    ENTRY e {{ x = f32[10]{{0}} parameter(0)
+      ROOT f = f32[10]{{0}} {opcode}(x) }}
+    """
+    cost = InstructionCost(0.0, 10.0, 0.0, 0.0)
+    assert time_of(text, "f", cost).units["transcendental unit"] == exponentials / 5
+    assert time_of(text, "f", cost, CHIP).units["transcendental unit"] == 2
+
+
 def test_absolute_values_of_complex_numbers_take_square_roots() -> None:
     time = time_of(LOOPS, "size", InstructionCost(0.0, 5.0, 0.0, 0.0))
     assert (time.unit, time.seconds) == ("transcendental unit", 15 / 5)
