@@ -264,8 +264,11 @@ def _moved(
         if holding is not None
         else _per_s(peak.strided) or peak.memory_bytes_per_s
     )
-    unit, rate = ("cache", cache.bytes_per_s) if cache is not None else ("main memory", peak.memory_bytes_per_s)
-    units[unit] = plain / rate + strided / strided_per_s + indexing_s
+    delayed_s = strided / strided_per_s + indexing_s
+    if cache is not None:
+        units["cache"] = plain / cache.bytes_per_s + delayed_s
+    else:
+        units["main memory"] = plain / peak.memory_bytes_per_s + delayed_s
     bypasses_registers = kernel.opcode.endswith("-start")
     if not bypasses_registers and not isinstance(everywhere, Unavailable) and (rate := _per_s(peak.vmem)):
         units["VMEM"] = float(everywhere) / rate
