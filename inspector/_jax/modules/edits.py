@@ -17,6 +17,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
+from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.hoisting import hoist_collectives
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
@@ -181,6 +182,11 @@ def _use_default_precision(module: ir.Module, op_names: Collection[str]) -> int:
     return places
 
 
+def _contract_sums(module: ir.Module, op_names: Collection[str]) -> int:
+    """Replaces sums of elementwise products by matrix products."""
+    return contract_sums(_named(module, frozenset({"stablehlo.reduce"}), op_names))
+
+
 def _drop_callbacks(module: ir.Module, op_names: Collection[str]) -> int:
     """Removes custom calls whose results are not used, apart from tokens, which pass through."""
     places = 0
@@ -222,6 +228,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "HoistCollectives": _hoist_collectives,
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,
+    "ContractSums": _contract_sums,
     "DropCallbacks": _drop_callbacks,
     "StoreTransposed": _store_transposed,
 }

@@ -83,6 +83,17 @@ class DefaultPrecision:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ContractSums:
+    """Computes sums of elementwise products of two arrays as matrix products.
+
+    Attributes:
+      op_names: JAX's names of the sums.
+    """
+
+    op_names: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class DropCallbacks:
     """Removes callbacks that return nothing, such as `jax.debug.print`.
 
@@ -135,6 +146,7 @@ Edit = (
     | HoistCollectives
     | NarrowProducts
     | DefaultPrecision
+    | ContractSums
     | DropCallbacks
     | LiftConstants
     | StoreTransposed

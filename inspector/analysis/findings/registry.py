@@ -13,6 +13,7 @@ from inspector.analysis.findings.detectors.invariant_collective import invariant
 from inspector.analysis.findings.detectors.large_constant import large_constant
 from inspector.analysis.findings.detectors.over_memory import over_memory
 from inspector.analysis.findings.detectors.padding import padding
+from inspector.analysis.findings.detectors.product_as_sum import product_as_sum
 from inspector.analysis.findings.detectors.recomputed import recomputed
 from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
 from inspector.analysis.findings.detectors.resharding import resharding
@@ -46,6 +47,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("upcast-product", "matrix products of operands converted to a wider type", upcast_product),
     Detector("large-constant", "large arrays that the function closes over", large_constant),
     Detector("callback-in-loop", "callbacks to the host in a loop", callback_in_loop),
+    Detector("product-as-sum", "sums of elementwise products that are matrix products", product_as_sum),
     Detector("padding", "product dimensions just above a multiple of the matrix unit", padding),
     Detector("highest-precision", "products at a higher precision than the default", highest_precision),
     Detector("sort-for-top-k", "sorts of which only the first or last values are used", sort_for_top_k),

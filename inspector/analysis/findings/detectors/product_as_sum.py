@@ -1,0 +1,194 @@
+"""Sums of elementwise products of two arrays that one matrix product computes: `(x[:, :, None] * w).sum(1)` is `x @ w`.
+
+XLA computes them on the vector unit, one multiplication for each element of the array that is summed. On CPUs there is no
+finding: YNNPACK computes such sums as products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from string import ascii_lowercase
+from typing import NamedTuple
+
+from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
+from inspector.analysis.findings.before import Before
+from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.edits import ContractSums
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import ESTIMATED, Subject
+from inspector.errors import Unavailable
+from inspector.hlo.shape import element_bits
+from inspector.hlo.source import Frame, own_frame
+from inspector.support.units import counted, format_array
+
+KIND = "product-as-sum"
+_NAMES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
+_LEAST_SIDE = 8  # narrower products do not use the matrix unit well
+
+
+class SumOfProducts(NamedTuple):
+    """A sum of elementwise products.
+
+    Attributes:
+      value: the reduction.
+      name: its full name.
+      sizes: sizes of the dimensions of the array that is summed.
+      left, right: the dimensions that depend on each factor.
+      summed: the dimensions that are summed.
+      factors: the arrays that are multiplied, before they are repeated.
+    """
+
+    value: Value
+    name: str
+    sizes: tuple[int, ...]
+    left: frozenset[int]
+    right: frozenset[int]
+    summed: frozenset[int]
+    factors: tuple[Value, Value]
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of the matrix product."""
+        return 2.0 * math.prod(self.sizes)
+
+    @property
+    def operand_type(self) -> str:
+        """The wider element type of the factors."""
+        return max((each.instruction.shape.element_type for each in self.factors), key=element_bits)
+
+
+def product_as_sum(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each line with such sums."""
+    if subject.calls is None or subject.compiled.program.platform == "cpu":
+        return
+    groups: dict[Frame | None, list[SumOfProducts]] = {}
+    for each in sums_of_products(subject.calls):
+        groups.setdefault(own_frame(each.value.instruction.frames), []).append(each)
+    for sums in groups.values():
+        kernels = dict.fromkeys(kernel for each in sums for kernel in _kernels(subject, each))
+        saved = _saved_part(subject, sums, [*kernels])
+        if kernels and saved > 0:
+            yield _finding(subject, sums, [*kernels], saved)
+
+
+def sums_of_products(calls: Before) -> Iterator[SumOfProducts]:
+    """Yields the sums of elementwise products of two arrays that one matrix product computes."""
+    for value, name in calls.values(("reduce",)):
+        found = _sum(value, name)
+        if found is not None:
+            yield found
+
+
+def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str], saved: float) -> Finding:
+    first = sums[0]
+    element_type = first.value.instruction.shape.element_type
+    names = [subject.argument(source(each)) for each in first.factors]
+    what = " and ".join(f"`{name}`" if name else _array(each) for name, each in zip(names, first.factors, strict=True))
+    more = f" and {counted(len(sums) - 1, 'other sum')}" if len(sums) > 1 else ""
+    title = (
+        f"The sum of elementwise products of {what}{more} is computed by the vector unit, over"
+        f" {format_array(element_type, first.sizes)}. A matrix product has the same terms."
+    )
+    left, right = (name or default for name, default in zip(names, ("a", "b"), strict=True))
+    caution = ""
+    if first.operand_type == "f32":
+        caution = "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
+    wide = f", preferred_element_type=jnp.{_NAMES[element_type]}" * (first.operand_type != element_type)
+    return subject.finding(
+        KIND, title, f'jnp.einsum("{_subscripts(first)}", {left}, {right}{wide})', instructions=kernels,
+        frames=first.value.instruction.frames, saved_part=saved, caution=caution,
+        gain_source=f"{ESTIMATED}, and the peaks for the product",
+        edits=(ContractSums(tuple(dict.fromkeys(each.name for each in sums))),),
+    )  # fmt: skip
+
+
+def _sum(value: Value, name: str) -> SumOfProducts | None:
+    """Returns a reduction as a sum of products of two arrays, neither of which has all dimensions; None for others."""
+    reduction = value.instruction
+    shape = reduction.shape
+    if shape.is_tuple or shape.element_type not in _NAMES:
+        return None
+    adds = reduction.to_apply
+    if adds is None or adds.root.opcode != "add":
+        return None
+    product = value.operand(0)
+    while product.instruction.opcode == "convert":
+        product = product.operand(0)
+    if product.instruction.opcode != "multiply":
+        return None
+    (left, a), (right, b) = (_varying(operand) for operand in product.operands)
+    sizes = product.instruction.shape.dimensions
+    summed = frozenset(reduction.dimensions)
+    contracted = summed & left & right
+    if not (contracted and left - right - summed and right - left - summed) or (summed - contracted):
+        return None
+    sides = [math.prod(sizes[d] for d in group) for group in (contracted, left - right, right - left)]
+    if min(sides) < _LEAST_SIDE:
+        return None
+    return SumOfProducts(value, name, sizes, left, right, summed, (a, b))
+
+
+def _varying(value: Value) -> tuple[frozenset[int], Value]:
+    """Returns the dimensions in which a value varies, and the array that is repeated in the others."""
+    instruction = value.instruction
+    sizes = instruction.shape.dimensions
+    everywhere = [d for d, size in enumerate(sizes) if size > 1]
+    if instruction.opcode == "broadcast":
+        inner, array = _varying(value.operand(0))
+        order = [*instruction.dimensions]
+        return frozenset(order[d] for d in inner if sizes[order[d]] > 1), array
+    if instruction.opcode == "convert":
+        return _varying(value.operand(0))
+    if instruction.opcode == "reshape":
+        before = [size for size in instruction.operands[0].shape.dimensions if size > 1]
+        if before == [sizes[d] for d in everywhere]:
+            inner, array = _varying(value.operand(0))
+            kept = [d for d, size in enumerate(instruction.operands[0].shape.dimensions) if size > 1]
+            return frozenset(everywhere[kept.index(d)] for d in inner), array
+    return frozenset(everywhere), value
+
+
+def _kernels(subject: Subject, found: SumOfProducts) -> list[str]:
+    """Returns the kernels that compute a sum; none if the compiler made a product of it."""
+    instructions = subject.kernels.named([found.name])
+    if not any(each.opcode == "reduce" for each in instructions):
+        return []
+    kernels = [subject.kernels.kernel(each) for each in instructions if each.opcode == "reduce"]
+    return [each for each in kernels if each is not None]
+
+
+def _saved_part(subject: Subject, sums: Sequence[SumOfProducts], kernels: Sequence[str]) -> float:
+    """Returns the part of the kernels' time that products would save, at the peaks of the chip."""
+    peak, spent = subject.roofline.peak, subject.seconds(kernels)
+    if isinstance(peak, Unavailable) or isinstance(spent, Unavailable):
+        return 0.0
+    needed = 0.0
+    for each in sums:
+        algorithm = by_type(each.operand_type, 0, peak)
+        if not isinstance(algorithm, Algorithm):
+            return 0.0
+        moved = sum(array.instruction.shape.byte_size for array in (*each.factors, each.value))
+        per_product = max(
+            each.flops * algorithm.passes / peak.flops_per_s[algorithm.peak_name], moved / peak.memory_bytes_per_s
+        )
+        needed += per_product * _executions(subject, kernels)
+    return max(0.0, 1 - needed / spent) if spent else 0.0
+
+
+def _executions(subject: Subject, kernels: Sequence[str]) -> float:
+    counts = [subject.points[kernel].executions for kernel in kernels]
+    return max((float(each) for each in counts if not isinstance(each, Unavailable)), default=1.0)
+
+
+def _subscripts(found: SumOfProducts) -> str:
+    """Returns the subscripts of the product for `einsum`, such as "ab,bc->ac"."""
+    letters = [ascii_lowercase[d] for d in range(len(found.sizes))]
+    left, right = ("".join(letters[d] for d in sorted(each)) for each in (found.left, found.right))
+    result = "".join(letter for d, letter in enumerate(letters) if d not in found.summed and found.sizes[d] > 1)
+    return f"{left},{right}->{result}"
+
+
+def _array(value: Value) -> str:
+    shape = value.instruction.shape
+    return format_array(shape.element_type, shape.dimensions)

@@ -1,0 +1,127 @@
+"""Sums of elementwise products that one matrix product computes, and sums that it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import inspector
+from inspector._jax.modules.edits import edited
+from inspector.analysis.findings.before import Before
+from inspector.analysis.findings.detectors.product_as_sum import KIND, sums_of_products
+from tests.absent import needs_gpu, needs_tpu
+from tests.findings.examined import all_found, found
+
+F32 = jnp.float32
+X, W = jax.ShapeDtypeStruct((256, 128), F32), jax.ShapeDtypeStruct((128, 512), F32)
+HALF = jax.ShapeDtypeStruct((256, 128), jnp.bfloat16)
+HEADS = jax.ShapeDtypeStruct((4, 256, 64), F32)
+
+
+def as_sum(x: Any, w: Any) -> Any:
+    return (x[:, :, None] * w[None]).sum(1)
+
+
+def transposed(x: Any, w: Any) -> Any:
+    return jnp.tanh(jnp.sum(w.T[None, :, :] * jnp.tanh(x)[:, None, :], axis=-1))
+
+
+def mapped(x: Any, w: Any) -> Any:
+    return jax.vmap(lambda row: jax.vmap(lambda column: (row * column).sum(), in_axes=1)(w))(x)
+
+
+def heads(q: Any, k: Any) -> Any:
+    return jax.nn.softmax((q[:, :, None] * k[:, None]).sum(-1))
+
+
+def widened(x: Any, y: Any) -> Any:
+    return jnp.sum(x[:, None] * y[None], -1, dtype=F32)
+
+
+def in_scan(x: Any, ws: Any) -> Any:
+    return jax.lax.scan(lambda x, w: (jnp.tanh((x[:, :, None] * w).sum(1)), None), x, ws)[0]
+
+
+SUMS = [
+    (as_sum, (X, W), "`x` and `w`", 'jnp.einsum("ab,bc->ac", x, w)'),
+    (transposed, (X, W), "f32[512, 128] and f32[256, 128]", 'jnp.einsum("bc,ac->ab", a, b)'),
+    (mapped, (X, W), "`x` and", 'jnp.einsum("'),
+    (heads, (HEADS, HEADS), "`q` and `k`", 'jnp.einsum("abd,acd->abc", q, k)'),
+    (widened, (HALF, HALF), "`x` and `y`", 'jnp.einsum("ac,bc->ab", x, y, preferred_element_type=jnp.float32)'),
+    (in_scan, (X, jax.ShapeDtypeStruct((4, 128, 128), F32)), "", 'jnp.einsum("ab,bc->ac", a, b)'),
+]
+
+
+def in_program(fun: Any, args: tuple[Any, ...]) -> list[Any]:
+    return [*sums_of_products(Before(inspector.lower(fun, *args).module()))]
+
+
+@needs_gpu
+@pytest.mark.parametrize(("fun", "args", "names", "remedy"), SUMS)
+def test_sums_of_products(fun: Any, args: tuple[Any, ...], names: str, remedy: str) -> None:
+    (finding,) = found(KIND, fun, *args, target="gpu:h100")
+    assert f"elementwise products of {names}" in finding.title
+    assert remedy in finding.remedy
+    assert finding.frames[0].file == __file__
+    assert 0.05 < finding.share <= 1
+    assert ("precision='highest'" in finding.caution) == (fun is not widened)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args"),
+    [
+        (lambda x, w: x @ w, (X, W)),
+        (lambda x, y: (x * y).sum(1), (X, X)),  # one product for each row
+        (lambda x, v: (x * v).sum(1), (X, jax.ShapeDtypeStruct((128,), F32))),  # a matrix times a vector
+        (lambda x, w: (x[:, :, None] * w[None]).max(1), (X, W)),
+        (lambda x, w: (x[:, :, None] + w[None]).sum(1), (X, W)),
+        (lambda x, y: ((x[:, None] - y[None]) ** 2).sum(-1), (X, X)),
+        (lambda x, w: (x[:, :, None] * w[None])[:, :4].sum(1), (X, W)),  # short sums
+        (lambda x, w: (x[:, :, None] * w[None]).sum((1, 2)), (X, W)),  # less work as a sum first
+    ],
+)
+def test_other_sums(fun: Any, args: tuple[Any, ...]) -> None:
+    assert not in_program(fun, args)
+
+
+def test_cpus_compute_such_sums_as_products() -> None:
+    assert in_program(as_sum, (X, W))
+    assert not all_found(KIND, as_sum, X, W)
+
+
+@pytest.mark.parametrize(("fun", "args"), [each[:2] for each in SUMS])
+def test_the_edited_program_computes_the_same(fun: Any, args: tuple[Any, ...], tmp_path: Path) -> None:
+    lowered = inspector.lower(fun, *args)
+    (found_sum,) = in_program(fun, args)
+    changed = edited(lowered.program.module, [("ContractSums", {"op_names": (found_sum.name,)})])
+    assert changed.places == 1
+    (tmp_path / "changed.mlirbc").write_bytes(changed.module)
+    loaded = inspector.load(tmp_path / "changed.mlirbc")
+    assert isinstance(loaded, inspector.Lowered)
+    assert "stablehlo.dot_general" in str(loaded.stablehlo)
+    inputs = [jax.random.normal(jax.random.key(n), each.shape, each.dtype) for n, each in enumerate(args)]
+    (computed,) = loaded.compile().run(*inputs).outputs
+    expected = fun(*(each.astype(F32) for each in inputs))
+    np.testing.assert_allclose(computed, expected, rtol=2e-3, atol=2e-3)
+
+
+@needs_tpu
+@needs_gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["tpu:v5e:1x1", "gpu:h100"])
+def test_the_gain_is_that_of_the_product_by_hand(target: str) -> None:
+    x, w = (jax.ShapeDtypeStruct((2048, 2048), jnp.bfloat16) for _ in range(2))
+    (finding,) = found(KIND, as_sum, x, w, target=target)
+    before, after = (
+        inspector.lower(fun, x, w, target=target).compile(target=target).roofline().total.least_s
+        for fun in (as_sum, jnp.matmul)
+    )
+    proof = finding.prove(run=False)
+    assert proof.verdict == "proven"
+    assert proof.gain_s == pytest.approx(before - after, rel=0.02)  # type: ignore[operator]
+    assert finding.gain_s == pytest.approx(before - after, rel=0.1)  # type: ignore[operator]
