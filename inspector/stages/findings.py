@@ -243,6 +243,7 @@ FINDING_COLUMNS: TableDescription[Finding] = TableDescription(
     TableColumn("gain_s", "float", lambda f: f.gain_s),
     TableColumn("gain_bytes", "int", lambda f: f.gain_bytes),
     TableColumn("share", "float", lambda f: f.share),
+    TableColumn("compile_s", "float", lambda f: f.compile_s),
     TableColumn("instructions", "object", lambda f: f.instructions),
     TableColumn("source_file", "text", lambda f: frame.file if (frame := own_frame(f.frames)) else None),
     TableColumn("source_line", "int", lambda f: frame.line if (frame := own_frame(f.frames)) else None),

@@ -14,6 +14,8 @@ BY_HAND = Unavailable("this change cannot be made automatically")
 LEAST_SHARE = 0.01
 """Smallest share of the time, or of the peak memory, for which a finding is shown."""
 
+_LEAST_COMPILE_SHARE = 0.25
+
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Finding:
@@ -32,6 +34,8 @@ class Finding:
       gain_source: what the gain is computed from.
       caution: the reason for which the program may be as it is on purpose, or what the remedy costs; "" if there is none.
       edits: what a proof changes; Unavailable if the change cannot be made automatically.
+      compile_s: seconds of the compile that it saves.
+      compile_share: the share of the compile's time that it saves. From 0 to 1.
     """
 
     kind: str
@@ -46,6 +50,8 @@ class Finding:
     gain_source: str
     caution: str = ""
     edits: tuple[Edit, ...] | Unavailable = BY_HAND
+    compile_s: float = 0.0
+    compile_share: float = 0.0
 
     @property
     def weight(self) -> float:
@@ -54,8 +60,8 @@ class Finding:
 
     @property
     def is_small(self) -> bool:
-        """True if it saves less than 1 % of the time and of the peak memory."""
-        return self.weight < LEAST_SHARE
+        """True if it saves less than 1 % of the time and of the peak memory, and less than a quarter of the compile's time."""
+        return self.weight < LEAST_SHARE and self.compile_share < _LEAST_COMPILE_SHARE
 
     @property
     def time_word(self) -> str:
@@ -74,6 +80,8 @@ class Finding:
             parts.append(f"up to {format_bytes(self.gain_bytes)}")
         elif self.gain_bytes < 0:
             parts.append(f"costs {format_bytes(-self.gain_bytes)}")
+        if self.compile_s > 0:
+            parts.append(f"about {format_seconds(self.compile_s)} of the compile ({100 * self.compile_share:.0f} %)")
         return ", ".join(parts) or "unknown"
 
     def __repr__(self) -> str:
@@ -82,5 +90,7 @@ class Finding:
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
-    """Returns findings by their weight, largest first."""
-    return sorted(findings, key=lambda each: (-each.weight, -each.gain_bytes, each.kind, each.title))
+    """Returns findings by their weight, largest first, then by the time of the compile that they save."""
+    return sorted(
+        findings, key=lambda each: (-each.weight, -each.compile_share, -each.gain_bytes, each.kind, each.title)
+    )

@@ -21,6 +21,7 @@ from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.undonated import undonated
+from inspector.analysis.findings.detectors.unrolled_blocks import unrolled_blocks
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -60,6 +61,7 @@ DETECTORS: tuple[Detector, ...] = (
     ),
     Detector("replicated-argument", "large arguments that could be split over one more axis", replicated_argument),
     Detector("scan-residuals", "values that a loop keeps for its backward pass", scan_residuals),
+    Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 

@@ -165,6 +165,7 @@ class Subject:
         gain_source: str = "",
         caution: str = "",
         edits: tuple[Edit, ...] | Unavailable | None = None,
+        compile_s: float = 0.0,
     ) -> Finding:
         """Returns a finding with its gain.
 
@@ -179,6 +180,7 @@ class Subject:
           gain_source: what the gain is computed from; by default the estimated times, or the sizes if no time is saved.
           caution: why it may be on purpose, or what it costs.
           edits: what a proof changes; None if the change cannot be made automatically.
+          compile_s: seconds of the compile that the remedy saves.
         """
         names = tuple(instructions)
         seconds = self.seconds(names) if saved_part else 0.0
@@ -195,6 +197,8 @@ class Subject:
             gain_source or (ESTIMATED if saved_part else COMPUTED),
             caution,
             BY_HAND if edits is None else edits,
+            compile_s,
+            min(1.0, compile_s / whole_s) if (whole_s := self.compiled.timings.get("compile_s", 0.0)) else 0.0,
         )
 
 

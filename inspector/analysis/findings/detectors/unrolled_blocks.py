@@ -1,0 +1,139 @@
+"""Equal blocks of operations that a Python loop repeats: a program that `scan` makes shorter, and faster to compile.
+
+Blocks are recognized by their matrix products: products with the same call stack and shapes, of which each depends on the one
+before. A Python loop over layers traces one such product for each layer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import TypeAlias
+
+from inspector.analysis.findings.before import Before, uses
+from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.products import PRODUCTS, shapes_text
+from inspector.analysis.findings.subject import Subject
+from inspector.hlo.source import Frame, own_frame
+
+KIND = "unrolled-blocks"
+_FEWEST = 6
+_LEAST_SECONDS = 1.0  # shorter compiles are no reason to change a program
+_LEAST_PART = 0.5  # of all instructions are in blocks
+_MOST = 0.7
+_MOST_VALUES = 2000
+_CAUTION = (
+    "A loop of the device keeps the values of all layers for the backward pass in stacked arrays, and XLA does not optimize across"
+    " its iterations. jax.lax.scan(..., unroll=2) is in between."
+)
+_REMEDY = """layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)  # once, where they are made
+x, _ = jax.lax.scan(lambda x, layer: (block(layer, x), None), x, layers)"""
+
+_Key: TypeAlias = tuple[str, tuple[Frame, ...], str]
+"""Opcode, lines and shapes."""
+
+
+def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
+    """Yields a finding if most of a program that takes long to compile consists of equal blocks."""
+    seconds = subject.compiled.timings.get("compile_s", 0.0)
+    if subject.calls is None or seconds < _LEAST_SECONDS:
+        return
+    count, products = equal_blocks(subject.calls)
+    part = _part_in_blocks(subject.calls, count) if products else 0.0
+    if part < _LEAST_PART:
+        return
+    first = products[0]
+    frame = own_frame(_stack(first))
+    line = f" at {PurePath(frame.file).name}:{frame.line}" if frame else ""
+    yield subject.finding(
+        KIND,
+        f"About {count} equal blocks of operations, with the product {shapes_text(first.instruction)}{line}, follow one another, and XLA"
+        " compiles each of them. A scan over stacked parameters compiles one.",
+        _REMEDY, instructions=[each.name for each in subject.kernels.named(_names(subject.calls, products))], frames=_stack(first),
+        compile_s=seconds * part * (count - 1) / count, gain_source="the compile time, and the share of instructions in the blocks",
+        caution=_CAUTION,
+    )  # fmt: skip
+
+
+def equal_blocks(calls: Before) -> tuple[int, list[Value]]:
+    """Returns the number of equal blocks, and products that are in all of them; (0, []) if there are fewer than six."""
+    count = _common_number([number for number in _alike(calls).values() if number > 1])
+    if count < _FEWEST:
+        return 0, []
+    groups: dict[_Key, list[Value]] = {}
+    for value, _ in calls.values(PRODUCTS):
+        if not any(call.opcode == "while" for call in value.calls):
+            groups.setdefault(_key(value), []).append(value)
+    for products in groups.values():
+        if len(products) >= count and all(itertools.starmap(_are_in_line, itertools.pairwise(products))):
+            return count, products
+    return 0, []
+
+
+def _common_number(numbers: Sequence[int]) -> int:
+    """Returns the largest number of which most given numbers are multiples, or multiples less one; 0 for none.
+
+    Each number weighs as much as it says. A backward pass leaves out an operation of the first or the last layer.
+    """
+    counts = Counter(numbers)
+
+    def explained(number: int) -> int:
+        return sum(each * n for each, n in counts.items() if each >= number - 1 and -each % number <= 1)
+
+    return max((each for each in counts if explained(each) >= _MOST * sum(numbers)), default=0)
+
+
+def _names(calls: Before, blocks: Sequence[Value]) -> list[str]:
+    wanted = {_identity(value) for value in blocks}
+    return [name for value, name in calls.values(PRODUCTS) if _identity(value) in wanted]
+
+
+def _identity(value: Value) -> tuple[int, tuple[int, ...]]:
+    return value.instruction.row, tuple(call.row for call in value.calls)
+
+
+def _key(value: Value) -> _Key:
+    instruction = value.instruction
+    sizes = ";".join(str(each.shape) for each in (instruction, *instruction.operands))
+    return instruction.opcode, _stack(value), sizes
+
+
+def _stack(value: Value) -> tuple[Frame, ...]:
+    """Returns the lines of a value: its own, then those of the calls that lead to it."""
+    return (*value.instruction.frames, *(frame for call in reversed(value.calls) for frame in call.frames))
+
+
+def _depends(value: Value, on: Value) -> bool:
+    """Reports whether a value is computed from another one, as far as a limited search goes."""
+    goal, waiting, seen = _identity(value), [on], set[tuple[int, tuple[int, ...]]]()
+    while waiting and len(seen) < _MOST_VALUES:
+        for use in uses(waiting.pop(0)):
+            if use.user is None or (identity := _identity(use.user)) in seen:
+                continue
+            if identity == goal:
+                return True
+            seen.add(identity)
+            waiting.append(use.user)
+    return False
+
+
+def _are_in_line(one: Value, other: Value) -> bool:
+    """Reports whether one of two values is computed from the other. JAX may write a backward pass in the other order."""
+    return _depends(other, one) or _depends(one, other)
+
+
+def _part_in_blocks(calls: Before, count: int) -> float:
+    """Returns the part of the instructions that occur at least once in each block, from 0 to 1."""
+    numbers = _alike(calls)
+    return sum(number for number in numbers.values() if number >= count) / max(1, numbers.total())
+
+
+def _alike(calls: Before) -> Counter[_Key]:
+    """Returns how often an operation occurs with the same lines and shape."""
+    opcodes = {*calls.module.columns.opcode_texts} - {"parameter", "constant", "call", "tuple", "get-tuple-element"}
+    return Counter(
+        (value.instruction.opcode, _stack(value), str(value.instruction.shape)) for value, _ in calls.values(opcodes)
+    )
