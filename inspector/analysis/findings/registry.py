@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from inspector.analysis.findings.detectors.callback_in_loop import callback_in_loop
+from inspector.analysis.findings.detectors.copied_result import copied_result
 from inspector.analysis.findings.detectors.float64 import float64
 from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
@@ -22,6 +23,7 @@ from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.undonated import undonated
 from inspector.analysis.findings.detectors.unrolled_blocks import unrolled_blocks
+from inspector.analysis.findings.detectors.unused_argument import unused_argument
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -61,6 +63,8 @@ DETECTORS: tuple[Detector, ...] = (
     ),
     Detector("replicated-argument", "large arguments that could be split over one more axis", replicated_argument),
     Detector("scan-residuals", "values that a loop keeps for its backward pass", scan_residuals),
+    Detector("copied-result", "results that are copies of an argument or of another result", copied_result),
+    Detector("unused-argument", "large arguments that the program does not use", unused_argument),
     Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )

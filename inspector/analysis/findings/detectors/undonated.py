@@ -8,10 +8,10 @@ replaced, if a gradient is added to it, or if the result has its name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from inspector.analysis.findings.argument_names import argument_root, common_path, path_keys
 from inspector.analysis.findings.dataflow import Value, results, updated_parameters
 from inspector.analysis.findings.edits import Donate
 from inspector.analysis.findings.finding import Finding
@@ -23,7 +23,6 @@ from inspector.hlo.source import phases
 from inspector.support.units import counted, format_bytes
 
 KIND = "undonated"
-_KEY = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
 _CAUTION = "The caller cannot use the old arrays after the call. Keep them undonated if it needs them."
 
 
@@ -50,7 +49,7 @@ def undonated(subject: Subject) -> Iterator[Finding]:
         donation = sizes.get(argument.parameter)
         reused = None if donation is None else _free(number, program.results, taken)
         if donation is not None and reused is not None:
-            updates.setdefault(_root(argument), []).append(_Update(donation, number, reused))
+            updates.setdefault(argument_root(argument.path), []).append(_Update(donation, number, reused))
             taken.add(reused)
     for root, donated in updates.items():
         yield _finding(subject, root, donated)
@@ -59,7 +58,7 @@ def undonated(subject: Subject) -> Iterator[Finding]:
 def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding:
     program = subject.compiled.program
     size = sum(each.donation.byte_size for each in updated)
-    where = _common([program.results[each.result].path for each in updated])
+    where = common_path([program.results[each.result].path for each in updated])
     result = f"result{where}" if where else "the result"
     per_device = " per device" if program.device_count > 1 else ""
     arrays = f"{counted(len(updated), 'array')}, " if len(updated) > 1 else ""
@@ -97,7 +96,7 @@ def _new_versions(
             if (argument := by_number.get(parameter)) is not None
             and path
             and (argument.shape, argument.dtype) == (result.shape, result.dtype)
-            and _is_state(argument, result, path, by_root[_root(argument)])
+            and _is_state(argument, result, path, by_root[argument_root(argument.path)])
         ]
         if found:
             possible.append((number, found))
@@ -120,11 +119,11 @@ def _free(number: int, results: Sequence[Result], taken: Collection[int]) -> int
 
 def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: Sequence[Argument]) -> bool:
     """Reports whether a result that is computed from an argument element by element is the new version of it."""
-    keys = _keys(argument.path)
-    names = [*_keys(result.path)]
+    keys = path_keys(argument.path)
+    names = [*path_keys(result.path)]
     if keys and len(below) > 1:
         return names[-len(keys) :] == [*keys]
-    if _root(argument) in names[-1:]:
+    if argument_root(argument.path) in names[-1:]:
         return True
     opcodes = {value.instruction.opcode for value in path}
     if opcodes & {"dynamic-update-slice", "scatter", "get-tuple-element"}:
@@ -141,25 +140,5 @@ def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: 
 def _by_root(arguments: Sequence[Argument]) -> Mapping[str, list[Argument]]:
     found: dict[str, list[Argument]] = {}
     for argument in arguments:
-        found.setdefault(_root(argument), []).append(argument)
+        found.setdefault(argument_root(argument.path), []).append(argument)
     return found
-
-
-def _root(argument: Argument) -> str:
-    """Returns the name of the function's parameter."""
-    return re.split(r"[\[.]", argument.path, maxsplit=1)[0]
-
-
-def _keys(path: str) -> tuple[str, ...]:
-    return tuple(a or b or c for a, b, c in _KEY.findall(path))
-
-
-def _common(paths: Sequence[str]) -> str:
-    """Returns the common beginning of the paths of results, in whole keys."""
-    parts = [[m.group() for m in _KEY.finditer(path)] for path in paths]
-    common = []
-    for each in zip(*parts, strict=False):
-        if len(set(each)) > 1:
-            break
-        common.append(each[0])
-    return "".join(common)

@@ -1,0 +1,29 @@
+"""Names of arguments and results: `params['w'][0]` is below `params` and has the keys `w` and `0`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_KEY = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
+
+
+def argument_root(path: str) -> str:
+    """Returns the name of the function's parameter."""
+    return re.split(r"[\[.]", path, maxsplit=1)[0]
+
+
+def path_keys(path: str) -> tuple[str, ...]:
+    """Returns the keys below the function's parameter, or of a result."""
+    return tuple(a or b or c for a, b, c in _KEY.findall(path))
+
+
+def common_path(paths: Sequence[str]) -> str:
+    """Returns the common beginning of the paths of results, in whole keys."""
+    parts = [[m.group() for m in _KEY.finditer(path)] for path in paths]
+    common = []
+    for each in zip(*parts, strict=False):
+        if len(set(each)) > 1:
+            break
+        common.append(each[0])
+    return "".join(common)

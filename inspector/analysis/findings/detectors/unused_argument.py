@@ -1,0 +1,57 @@
+"""Large arguments that the program does not use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from inspector.analysis.findings.argument_names import argument_root
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.compilation.program import Argument
+from inspector.errors import Unavailable
+from inspector.support.units import counted, format_bytes
+
+KIND = "unused-argument"
+_LEAST_BYTES = 1 << 20
+
+
+def unused_argument(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each argument of the function with unused arrays."""
+    if isinstance(subject.before, Unavailable):
+        return
+    used = {p.parameter_number for p in subject.before.entry.parameters if p.users or p.is_root}
+    by_root: dict[str, list[Argument]] = {}
+    for argument in subject.compiled.program.arguments:
+        if argument.parameter not in used and not argument.donated:
+            by_root.setdefault(argument_root(argument.path), []).append(argument)
+    for arguments in by_root.values():
+        size = sum(map(_bytes, arguments))
+        if size >= _LEAST_BYTES:
+            yield _finding(subject, arguments, size)
+
+
+def _finding(subject: Subject, arguments: list[Argument], size: int) -> Finding:
+    is_dropped = all(each.parameter is None for each in arguments)
+    what = f"`{arguments[0].path}`"
+    if len(arguments) > 1:
+        what = f"{counted(len(arguments), 'array')} of `{argument_root(arguments[0].path)}`, such as {what}"
+    effect = (
+        "JAX drops it from the program, but the caller keeps it in memory for the call"
+        if is_dropped
+        else "it is in the device's memory during the whole execution"
+    )
+    return subject.finding(
+        KIND, f"{what} ({format_bytes(size)}) {'is' if len(arguments) == 1 else 'are'} not used: {effect}.",
+        "Do not pass it.", gain_bytes=size,
+        caution="The memory is free only if the caller needs the array for nothing else." if is_dropped else "",
+    )  # fmt: skip
+
+
+def _bytes(argument: Argument) -> int:
+    try:
+        width = np.dtype(argument.dtype).itemsize
+    except TypeError:
+        width = 2 if argument.dtype == "bfloat16" else 1
+    return int(np.prod(argument.shape, dtype=np.int64)) * width

@@ -1,0 +1,43 @@
+"""Large arguments that a program does not use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from tests.findings.examined import all_found, found
+
+KIND = "unused-argument"
+M = jax.ShapeDtypeStruct((512, 512), jnp.float32)
+SMALL = jax.ShapeDtypeStruct((16, 16), jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "keywords", "title"),
+    [
+        (lambda x, mask: jnp.tanh(x), (M, M), {}, "`mask` (1 MiB) is not used: JAX drops it"),
+        (lambda x, mask: jnp.tanh(x), (M, M), {"keep_unused": True}, "`mask` (1 MiB) is not used: it is in the device's"),
+        (lambda p, x: x @ p["a"], ({"a": M, "b": M, "c": M}, M), {}, "2 arrays of `p`, such as `p['b']` (2 MiB) are not"),
+        (lambda x, y: x + jnp.zeros_like(y), (M, M), {}, "`y` (1 MiB) is not used"),
+    ],
+)  # fmt: skip
+def test_unused_arguments(fun: Any, args: Any, keywords: Any, title: str) -> None:
+    (finding,) = found(KIND, jax.jit(fun, **keywords), *args)
+    assert finding.title.startswith(title)
+    assert finding.gain_bytes == (2 << 20 if "2 MiB" in title else 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "keywords"),
+    [
+        (lambda x, mask: jnp.tanh(x), (M, SMALL), {}),
+        (lambda x, y: (x, y), (M, M), {}),
+        (lambda x, n: jax.lax.fori_loop(0, 3, lambda _, y: y + n, x), (M, M), {}),
+        (lambda x, y: jax.lax.cond(x.sum() > 0, lambda: x, lambda: y), (M, M), {}),
+    ],
+)
+def test_used_arguments(fun: Any, args: Any, keywords: Any) -> None:
+    assert not all_found(KIND, jax.jit(fun, **keywords), *args)
