@@ -24,9 +24,16 @@ def finding(**changes: Any) -> Finding:
 
 
 def test_the_largest_share_of_time_or_memory_comes_first() -> None:
-    time, memory, small = finding(share=0.2), finding(byte_share=0.5), finding(share=0.009)
-    assert ranked([small, time, memory]) == [memory, time, small]
-    assert [each.is_small for each in (small, time, memory)] == [True, False, False]
+    time, memory = finding(share=0.2, gain_s=1e-6), finding(byte_share=0.5, gain_bytes=1 << 20)
+    small, compile_time = finding(share=0.009, gain_s=1e-6), finding(compile_s=2.0, compile_share=0.5)
+    assert ranked([compile_time, small, time, memory]) == [memory, time, small, compile_time]
+    assert [each.is_small for each in (small, time, memory, compile_time)] == [True, False, False, False]
+
+
+def test_gains_of_a_few_bytes_are_small() -> None:
+    assert finding(byte_share=0.5, gain_bytes=36).is_small
+    assert not finding(byte_share=0.5, gain_bytes=36, gain_s=1e-6).is_small
+    assert not finding(share=0.5, gain_s=Unavailable("no roofs")).is_small
 
 
 @pytest.mark.parametrize(
@@ -36,6 +43,7 @@ def test_the_largest_share_of_time_or_memory_comes_first() -> None:
         ({"share": 0.14, "gain_s": Unavailable("no roofs")}, "14 % of the accessed bytes"),
         ({"gain_bytes": 96 << 20}, "up to 96 MiB"),
         ({"share": 0.5, "gain_s": 1e-3, "gain_bytes": -(1 << 20)}, "about 1 ms (50 % of the time), costs 1 MiB"),
+        ({"compile_s": 2.0, "compile_share": 0.5}, "about 2 s of the compile (50 %)"),
         ({}, "unknown"),
     ],
 )

@@ -15,6 +15,7 @@ LEAST_SHARE = 0.01
 """Smallest share of the time, or of the peak memory, for which a finding is shown."""
 
 _LEAST_COMPILE_SHARE = 0.25
+_LEAST_BYTES, _LEAST_S = 1024, 1e-9
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -60,8 +61,14 @@ class Finding:
 
     @property
     def is_small(self) -> bool:
-        """True if it saves less than 1 % of the time and of the peak memory, and less than a quarter of the compile's time."""
-        return self.weight < LEAST_SHARE and self.compile_share < _LEAST_COMPILE_SHARE
+        """True if it saves less than 1 % of the time and of the peak memory, and less than a quarter of the compile's time.
+
+        In a program of a few bytes it is also small if it saves less than 1 KiB and 1 ns.
+        """
+        if self.compile_share >= _LEAST_COMPILE_SHARE:
+            return False
+        is_tiny = self.gain_bytes < _LEAST_BYTES and not isinstance(self.gain_s, Unavailable) and self.gain_s < _LEAST_S
+        return self.weight < LEAST_SHARE or is_tiny
 
     @property
     def time_word(self) -> str:
