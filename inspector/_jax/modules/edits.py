@@ -80,6 +80,24 @@ def _donate(module: ir.Module, pairs: Collection[tuple[int, int]]) -> int:
     return len(pairs)
 
 
+def _move_axis(module: ir.Module, parameter: int, dimension: int, axis: str) -> int:
+    """Splits another dimension of a parameter over an axis of Shardy's mesh; 0 if the axis does not split it."""
+    main = _main(module)
+    attributes = _argument_attributes(main)
+    known = attributes[parameter].get(_SHARDY)
+    if known is None:
+        return 0
+    dimensions = [[each.strip() for each in axes.split(",") if each.strip()] for axes in _dimensions(str(known))]
+    kept = [[each for each in axes if each != f'"{axis}"'] for axes in dimensions]
+    if kept == dimensions:
+        return 0
+    kept[dimension].append(f'"{axis}"')
+    mesh = str(known).partition("@")[2].partition(",")[0]
+    attributes[parameter][_SHARDY] = ir.Attribute.parse(_sharding_text(mesh, [", ".join(axes) for axes in kept]))
+    _set(main, "arg_attrs", attributes)
+    return 1
+
+
 def _split_parameter(module: ir.Module, parameter: int, dimension: int, axis: str) -> int:
     """Splits a dimension of a parameter over one more axis of Shardy's mesh; 0 for a module without Shardy's meshes."""
     main = _main(module)
@@ -224,6 +242,7 @@ def _store_transposed(module: ir.Module, parameter: int, order: Sequence[int]) -
 _EDITS: Mapping[str, Callable[..., int]] = {
     "Donate": _donate,
     "SplitParameter": _split_parameter,
+    "MoveAxis": _move_axis,
     "GatherFirst": _gather_first,
     "HoistCollectives": _hoist_collectives,
     "NarrowProducts": _narrow_products,

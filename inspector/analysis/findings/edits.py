@@ -35,6 +35,21 @@ class SplitParameter:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class MoveAxis:
+    """Splits another dimension of a parameter over an axis of the mesh.
+
+    Attributes:
+      parameter: its number.
+      dimension: the dimension that the axis splits afterwards.
+      axis: the mesh axis.
+    """
+
+    parameter: int
+    dimension: int
+    axis: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class GatherFirst:
     """Gathers a split parameter over axes of the mesh once, before the program uses it.
 
@@ -142,6 +157,7 @@ class SetFlags:
 Edit = (
     Donate
     | SplitParameter
+    | MoveAxis
     | GatherFirst
     | HoistCollectives
     | NarrowProducts

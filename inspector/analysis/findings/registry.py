@@ -17,6 +17,7 @@ from inspector.analysis.findings.detectors.padding import padding
 from inspector.analysis.findings.detectors.product_as_sum import product_as_sum
 from inspector.analysis.findings.detectors.recomputed import recomputed
 from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
+from inspector.analysis.findings.detectors.resharded_argument import resharded_argument
 from inspector.analysis.findings.detectors.resharding import resharding
 from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
@@ -66,6 +67,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("copied-result", "results that are copies of an argument or of another result", copied_result),
     Detector("unused-argument", "large arguments that the program does not use", unused_argument),
     Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
+    Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 

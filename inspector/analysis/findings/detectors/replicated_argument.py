@@ -11,14 +11,14 @@ Weights that are whole on all devices of an axis that splits the batch are data 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from inspector.analysis.findings.argument_names import argument_root, path_keys
 from inspector.analysis.findings.edits import SplitParameter
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.analysis.findings.forward import Reached, reached
-from inspector.analysis.findings.spec_code import spec_code
+from inspector.analysis.findings.spec_code import axis_size, spec_code
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.analysis.sharding.program_shardings import ArraySharding
@@ -54,7 +54,7 @@ class _Whole(NamedTuple):
 
     @property
     def saved_bytes(self) -> int:
-        return self.byte_size - self.byte_size // _size(self.sharding, self.axis)
+        return self.byte_size - self.byte_size // axis_size(self.sharding, self.axis)
 
 
 def replicated_argument(subject: Subject) -> Iterator[Finding]:
@@ -69,10 +69,13 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
     states: dict[tuple[str, str], list[_Whole]] = {}
     for each in wholes:
         if _is_state(each.array, _uses(subject, each.parameter), results):
-            states.setdefault((_root(each.array), each.axis), []).append(each)
+            states.setdefault((argument_root(each.array.name), each.axis), []).append(each)
         elif each.byte_size >= LEAST_PART * subject.peak_bytes and _is_split_beside(subject, each, arrays):
             yield _finding(
-                subject, [each], f"although other arrays of `{_root(each.array)}` are split", _ARGUMENT_CAUTION
+                subject,
+                [each],
+                f"although other arrays of `{argument_root(each.array.name)}` are split",
+                _ARGUMENT_CAUTION,
             )
     for group in states.values():
         yield _finding(subject, group, "although the program only combines them element by element", _STATE_CAUTION)
@@ -82,7 +85,7 @@ def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, caution:
     first = wholes[0]
     names = format_list([f"`{each.array.name}`" for each in wholes], most=_MOST_NAMED)
     size = sum(each.byte_size for each in wholes)
-    count = _size(first.sharding, first.axis)
+    count = axis_size(first.sharding, first.axis)
     saved = sum(each.saved_bytes for each in wholes)
     title = (
         f"{names} ({format_bytes(size)} per device) {'is' if len(wholes) == 1 else 'are'} whole on each of the {count} devices"
@@ -109,11 +112,13 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
     sharding, byte_size = array.sharding, array.part_bytes
     if isinstance(sharding, Unavailable) or isinstance(byte_size, Unavailable) or array.number is None:
         return None
-    for axis in sorted(sharding.replicated_over, key=lambda axis: -_size(sharding, axis)):
+    for axis in sorted(sharding.replicated_over, key=lambda axis: -axis_size(sharding, axis)):
         if not any(_splits(other, axis) for other in arrays):
             continue
         for dimension in sorted(range(len(sharding.shape)), key=lambda d: -sharding.part_shape[d]):
-            whole_count = _size(sharding, axis) * math.prod(_size(sharding, a) for a in sharding.axes[dimension])
+            whole_count = axis_size(sharding, axis) * math.prod(
+                axis_size(sharding, a) for a in sharding.axes[dimension]
+            )
             if sharding.shape[dimension] and sharding.shape[dimension] % whole_count == 0:
                 return _Whole(array, sharding, array.number, byte_size, axis, dimension)
     return None
@@ -121,9 +126,9 @@ def _whole(array: ArraySharding, arrays: Sequence[ArraySharding]) -> _Whole | No
 
 def _is_state(array: ArraySharding, uses: Reached, results: Sequence[Result]) -> bool:
     """Reports whether a program combines an array element by element only, and returns the new one by the same name."""
-    keys = _keys(array.name)
+    keys = path_keys(array.name)
     return uses.opcodes <= _BY_ELEMENT and any(
-        results[number].shape == array.shape and bool(keys) and _keys(results[number].path)[-len(keys) :] == keys
+        results[number].shape == array.shape and bool(keys) and path_keys(results[number].path)[-len(keys) :] == keys
         for number in uses.results
         if number < len(results)
     )
@@ -134,10 +139,10 @@ def _is_split_beside(subject: Subject, whole: _Whole, arrays: Sequence[ArrayShar
 
     Positions in a tuple name no weights: they may be independent arguments. State of an optimizer does not count.
     """
-    root, results = _root(whole.array), subject.compiled.program.results
-    if any(whole.sharding.axes) or all(key.isdecimal() for key in _keys(whole.array.name)):
+    root, results = argument_root(whole.array.name), subject.compiled.program.results
+    if any(whole.sharding.axes) or all(key.isdecimal() for key in path_keys(whole.array.name)):
         return False
-    others = [each for each in arrays if _root(each) == root and each.number != whole.parameter]
+    others = [each for each in arrays if argument_root(each.name) == root and each.number != whole.parameter]
     weights = [each for each in others if not _is_state(each, _uses(subject, each.number), results)]
     split = sum(math.prod(each.shape) for each in weights if _splits(each, whole.axis))
     return split > sum(math.prod(each.shape) for each in weights) / 2
@@ -151,15 +156,3 @@ def _uses(subject: Subject, parameter: int | None) -> Reached:
 
 def _splits(array: ArraySharding, axis: str) -> bool:
     return not isinstance(array.sharding, Unavailable) and any(axis in axes for axes in array.sharding.axes)
-
-
-def _size(sharding: Sharding, axis: str) -> int:
-    return dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_sizes, strict=True)).get(axis, 1)
-
-
-def _root(array: ArraySharding) -> str:
-    return re.split(r"[\[.]", array.name, maxsplit=1)[0]
-
-
-def _keys(path: str) -> list[str]:
-    return re.findall(r"\w+", path[len(re.split(r"[\[.]", path, maxsplit=1)[0]) :])

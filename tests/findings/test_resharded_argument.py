@@ -1,0 +1,80 @@
+"""Arguments in another sharding than their only use needs, and exchanges that are no mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from tests.findings.examined import all_found, found
+from tests.findings.sharded import DM, D, array
+
+KIND = "resharded-argument"
+
+
+def on(x: Any, *spec: Any, mesh: Any = D) -> Any:
+    return lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
+
+
+def attention(q: Any, k: Any, v: Any, w: Any) -> Any:
+    scores = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k))
+    mixed = jnp.einsum("bhqk,bkhd->bqhd", scores, v)
+    return mixed.reshape(*mixed.shape[:2], -1) @ w
+
+
+SHAPE = (8, 64, 16, 32)
+BY_HEAD, BY_PLACE = array(SHAPE, "d", None, "m", mesh=DM), array(SHAPE, "d", "m", mesh=DM)
+PROJECTION = array((512, 256), "m", mesh=DM)
+ROWS, COLUMNS = array((64, 256), "d"), array((64, 256), None, "d")
+
+
+@pytest.mark.parametrize(
+    ("fun", "args", "title", "remedy"),
+    [
+        (attention, (BY_HEAD, BY_PLACE, BY_HEAD, PROJECTION), "`k` arrives split as P('d', 'm')", "P('d', None, 'm')"),
+        (attention, (BY_HEAD, BY_HEAD, BY_PLACE, PROJECTION), "`v` arrives split as P('d', 'm')", "P('d', None, 'm')"),
+        (lambda x: jnp.tanh(on(x, None, "d")), (ROWS,), "`x` arrives split as P('d')", "P(None, 'd')"),
+        (
+            lambda batch: jax.jit(lambda x: jnp.sin(on(x, "d")))(batch["x"]), ({"x": COLUMNS},),
+            "`batch['x']` arrives split as P(None, 'd')", "NamedSharding(mesh, P('d')))",
+        ),
+    ],
+)  # fmt: skip
+def test_exchanged_arguments(fun: Any, args: Any, title: str, remedy: str) -> None:
+    (finding,) = found(KIND, fun, *args, target="cpu:8")
+    assert finding.title.startswith(title)
+    assert "needs another sharding: each execution exchanges it over" in finding.title
+    assert remedy in finding.remedy
+    assert finding.frames[0].file == __file__
+    assert 0 < finding.share <= 1
+
+
+@pytest.mark.parametrize(
+    ("fun", "args"),
+    [
+        (attention, (BY_HEAD, BY_HEAD, BY_HEAD, PROJECTION)),
+        (lambda x: jnp.tanh(on(x, None, "d")).sum() + jnp.sin(x).sum(), (ROWS,)),  # used in both
+        (
+            lambda x, w: on(jnp.tanh(x @ w), None, "d") * 2,
+            (ROWS, array((256, 256))),
+        ),  # a value, such as tokens of experts
+        (lambda x, w: x @ w, (ROWS, array((256, 256), "d"))),  # gathered weights
+        (lambda x: jnp.tanh(on(x, None, None)), (ROWS,)),
+    ],
+)
+def test_other_exchanges(fun: Any, args: Any) -> None:
+    assert not all_found(KIND, fun, *args, target="cpu:8")
+
+
+def test_the_proof_splits_the_other_dimension() -> None:
+    (finding,) = found(KIND, attention, BY_HEAD, BY_PLACE, BY_HEAD, PROJECTION, target="cpu:8")
+    proof = finding.prove(run=True)
+    assert proof.values in ("equal results", "results agree within 1e-04")
+    assert proof.compiled is not None
+    opcodes = [each.opcode for each in proof.compiled.module().instructions()]
+    assert "all-to-all" not in opcodes
