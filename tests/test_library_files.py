@@ -9,7 +9,7 @@ import jax
 import pytest
 
 import inspector
-from inspector.hlo.source import Frame, Origin, library_text, line_text, own_first
+from inspector.hlo.source import Frame, Origin, library_text, line_text, own_first, own_line
 from inspector.support.packages import is_library_file, package_path
 
 OWN = [
@@ -82,3 +82,10 @@ def test_where_no_frame_is_the_users_the_librarys_line_stands() -> None:
     only = Origin("jit(f)/dot", (FLAX,))
     assert (only.line, only.library_line) == (FLAX, None)
     assert (Origin("x").line, line_text(())) == (None, "")
+
+
+def test_the_line_of_a_sentence() -> None:
+    library = Frame("/usr/lib/python3/site-packages/flax/linen/linear.py", 287)
+    assert own_line((library, Frame("/home/me/model.py", 31))) == "model.py:31"
+    assert own_line((library, Frame("/tmp/ipykernel_3/2327693430.py", 13))) == "line 13 of a notebook cell"
+    assert own_line(()) == ""

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from inspector.support.name_stacks import RECOMPUTED, cut
 from inspector.support.packages import is_library_file, package_path
 
+_SEPARATORS = r"[/\\]"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
@@ -91,6 +93,21 @@ def library_text(frames: Sequence[Frame]) -> str | None:
     return None if frame is None else f"{package_path(frame.file)}:{frame.line}"
 
 
+def is_notebook_cell(file: str) -> bool:
+    """Reports whether a file is a notebook cell: ipykernel's temporary file or IPython's `<ipython-input-...>`."""
+    return "ipykernel_" in file or file.startswith("<ipython-input")
+
+
+def own_line(frames: Sequence[Frame]) -> str:
+    """Returns the user's line for a sentence: `model.py:31`, or `line 13 of a notebook cell`; "" without frames."""
+    frame = own_frame(frames)
+    if frame is None:
+        return ""
+    if is_notebook_cell(frame.file):
+        return f"line {frame.line} of a notebook cell"
+    return f"{re.split(_SEPARATORS, frame.file)[-1]}:{frame.line}"
+
+
 def line_text(frames: Sequence[Frame], *, is_short: bool = False) -> str:
     """Returns the user's line and the library's: `/home/me/model.py:31 (flax/linen/linear.py:287)`; "" without frames.
 
@@ -101,7 +118,7 @@ def line_text(frames: Sequence[Frame], *, is_short: bool = False) -> str:
     frame, library = own_frame(frames), library_text(frames)
     if frame is None:
         return ""
-    file = re.split(r"[/\\]", frame.file)[-1] if is_short else frame.file
+    file = re.split(_SEPARATORS, frame.file)[-1] if is_short else frame.file
     return f"{file}:{frame.line}" + (f" ({library})" if library else "")
 
 

@@ -14,7 +14,7 @@ from inspector._jax.lowering.jaxprs import Place
 from inspector._jax.lowering.traced import JaxprFacts
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
-from inspector.hlo.source import Frame, Origin, Root
+from inspector.hlo.source import Frame, Origin, Root, is_notebook_cell
 from inspector.support import subprocesses
 from inspector.support.packages import is_library_file
 from inspector.support.python_syntax import parse_python
@@ -78,7 +78,7 @@ def _file_blocks(file: str, lines: collections.Counter[int]) -> list[tuple[str, 
     whole = [line.rstrip("\n") for line in linecache.getlines(file)]
     if not whole:
         return []
-    if _is_cell(file) or len(whole) <= _SHORT_FILE:
+    if is_notebook_cell(file) or len(whole) <= _SHORT_FILE:
         return [(file, 1, whole)]
     spans = _definitions("\n".join(whole)) or [(1, len(whole))]
     wanted = sorted({span for span in spans for line in lines if span[0] <= line <= span[1]})
@@ -125,12 +125,7 @@ def _code_of(fun: Any) -> Any:
 
 def _is_users(file: str) -> bool:
     is_machinery = (_in_packages(file) or "").partition("/")[0] in _MACHINERY
-    return _is_cell(file) or not (is_machinery or pathlib.PurePath(file).is_relative_to(_OWN))
-
-
-def _is_cell(file: str) -> bool:
-    """Reports whether a file is a notebook cell: ipykernel's temporary file or IPython's `<ipython-input-...>`."""
-    return "ipykernel_" in file or file.startswith("<ipython-input")
+    return is_notebook_cell(file) or not (is_machinery or pathlib.PurePath(file).is_relative_to(_OWN))
 
 
 def _in_packages(file: str) -> str | None:
@@ -142,7 +137,7 @@ def _in_packages(file: str) -> str | None:
 
 def _short_name(file: str) -> str:
     """Returns a path relative to its package folder, the current folder or a folder on `sys.path`."""
-    if _is_cell(file):
+    if is_notebook_cell(file):
         return "notebook cell"
     if packaged := _in_packages(file):
         return packaged

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from inspector.hlo.source import Frame, library_text, own_frame
+from inspector.hlo.source import Frame, is_notebook_cell, library_text, own_frame
 from inspector.widgets.messages.common import SourceLine
 
 
@@ -15,9 +15,7 @@ def cell_name(file: str) -> str | None:
 
     A cell that ran several times unchanged has the number of its last run.
     """
-    if "ipykernel_" not in file and not file.startswith("<ipython-input"):
-        return None
-    return _names().get(file)
+    return _names().get(file) if is_notebook_cell(file) else None
 
 
 def display_file(file: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
@@ -21,7 +20,7 @@ from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import merged_names, own_frame
+from inspector.hlo.source import merged_names, own_line
 from inspector.support.units import counted, format_bytes, format_list
 
 KIND = "invariant-collective"
@@ -61,13 +60,13 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
     grows = size > sum(each.operand_bytes for each in collectives)
     values = list(dict.fromkeys(f"`{argument.path}`" for each in members for argument in each.arguments))
     what = format_list(values, most=_MOST_NAMED) or counted(len(members), "value")
-    frame = own_frame(first.collective.origin.frames)
-    line = f" around {PurePath(frame.file).name}:{frame.line}" if frame else ""
+    line = own_line(first.collective.origin.frames)
+    where = f" around {line}" if line else ""
     times = "every iteration" if isinstance(trips, Unavailable) else f"each of the {trips} iterations"
     name = f"{axes_text(first.collective.axes)}" if not isinstance(first.collective.axes, Unavailable) else ""
     title = (
         f"The {first.collective.opcode}{f' over {name}' * bool(name)} of {what} ({format_bytes(size)} per device) is repeated"
-        f" in {times} of the loop{line}, which does not change {'it' if len(members) == 1 else 'them'}."
+        f" in {times} of the loop{where}, which does not change {'it' if len(members) == 1 else 'them'}."
     )
     caution = ""
     if grows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 
 from inspector.analysis.collectives.collective import Collective, axes_text
 from inspector.analysis.findings.before import MOVING
@@ -14,7 +13,7 @@ from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import own_frame
+from inspector.hlo.source import own_line
 from inspector.support.units import format_bytes
 
 KIND = "resharded-argument"
@@ -81,10 +80,10 @@ def _finding(
         or isinstance(axes, Unavailable)
     ):
         return
-    frame = own_frame(collective.origin.frames)
-    line = f" at {PurePath(frame.file).name}:{frame.line}" if frame else ""
+    line = own_line(collective.origin.frames)
+    where = f" at {line}" if line else ""
     title = (
-        f"`{array.name}` arrives split as {spec_code(array.sharding.axes)}, but its use{line} needs another sharding: each execution"
+        f"`{array.name}` arrives split as {spec_code(array.sharding.axes)}, but its use{where} needs another sharding: each execution"
         f" exchanges it over {axes_text(axes)} first ({format_bytes(collective.operand_bytes)} per device)."
     )
     axis = str(axes[0]) if len(axes) == 1 else ""

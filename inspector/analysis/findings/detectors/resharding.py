@@ -9,7 +9,6 @@ Two kinds are reported:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import NamedTuple, TypeAlias
 
 from inspector.analysis.collectives.collective import Collective
@@ -20,7 +19,7 @@ from inspector.analysis.sharding.program_shardings import shardings
 from inspector.analysis.sharding.reshardings import Resharding, full_rematerializations
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.source import Frame, Origin, merged_names, own_frame
+from inspector.hlo.source import Frame, Origin, merged_names, own_line
 from inspector.support.units import format_array
 
 KIND = "resharding"
@@ -108,8 +107,8 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
 def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
     """Returns the innermost line of the user that is not also the line of another operation, in words."""
     own = tuple(each for each in frames if each not in other) or tuple(frames)
-    frame = own_frame(own)
-    return f" at {PurePath(frame.file).name}:{frame.line}" if frame else ""
+    line = own_line(own)
+    return f" at {line}" if line else ""
 
 
 def _keys(origin: Origin) -> list[_Key]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import TypeAlias
 
 from inspector.analysis.findings.before import Before, uses
@@ -17,7 +16,7 @@ from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS, shapes_text
 from inspector.analysis.findings.subject import Subject
-from inspector.hlo.source import Frame, own_frame
+from inspector.hlo.source import Frame, own_line
 
 KIND = "unrolled-blocks"
 _FEWEST = 6
@@ -46,11 +45,11 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     if part < _LEAST_PART:
         return
     first = products[0]
-    frame = own_frame(_stack(first))
-    line = f" at {PurePath(frame.file).name}:{frame.line}" if frame else ""
+    line = own_line(_stack(first))
+    where = f" at {line}" if line else ""
     yield subject.finding(
         KIND,
-        f"About {count} equal blocks of operations, with the product {shapes_text(first.instruction)}{line}, follow one another, and XLA"
+        f"About {count} equal blocks of operations, with the product {shapes_text(first.instruction)}{where}, follow one another, and XLA"
         " compiles each of them. A scan over stacked parameters compiles one.",
         _REMEDY, instructions=[each.name for each in subject.kernels.named(_names(subject.calls, products))], frames=_stack(first),
         compile_s=seconds * part * (count - 1) / count, gain_source="the compile time, and the share of instructions in the blocks",
