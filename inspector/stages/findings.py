@@ -51,7 +51,8 @@ class Proofs:
             known = self.get(finding)
             if known is None:
                 chosen = _engine(about, engine)
-                runs = about.compiled.program.platform == "cpu" if run is None else run
+                program = about.compiled.program
+                runs = program.platform == "cpu" and not program.host_callbacks if run is None else run
                 known = prove(finding, about.compiled, chosen, about.estimated_s, run=runs)
                 self._done[_key(finding)] = known
             return known
@@ -96,8 +97,8 @@ class Finding(Found):
 
         Args:
           engine: the engine, as for `Lowered.compile`; None for the default.
-          run: whether to run both programs, on generated inputs, to compare times and results; None to run them on CPUs only.
-            Times are estimated otherwise.
+          run: whether to run both programs, on generated inputs, to compare times and results; None to run them on CPUs only, if
+            they do not call back to the host. Times are estimated otherwise.
         """
         return self._about.proofs.prove(self, self._about, engine, run)
 

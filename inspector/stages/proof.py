@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from inspector.analysis.findings.edits import DefaultPrecision, Edit, LiftConstants, NarrowProducts
+from inspector.analysis.findings.edits import DefaultPrecision, DropCallbacks, Edit, LiftConstants, NarrowProducts
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.engine import Engine
@@ -29,6 +29,7 @@ Estimate = Callable[[CompiledProgram], float | Unavailable]
 
 _TOLERANCES: Mapping[str, float] = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 3e-2, "float16": 5e-3}
 _ROUNDED = 3e-2  # if operands are rounded to bfloat16
+_NEEDS_RUN = "only a run shows the time of callbacks; prove(run=True) runs the program many times, and its callbacks get generated values"
 _ROUNDS = 5
 _FEWEST, _MOST = 6, 20  # executions of each program; the fewest for which medians have an interval
 _RUNS_S = 5.0  # for the executions of a program, if that allows for more than the fewest
@@ -91,6 +92,8 @@ def prove(finding: Finding, compiled: CompiledProgram, engine: Engine, estimated
     """
     if isinstance(finding.edits, Unavailable):
         return cannot_be_tried(finding.edits.reason)
+    if not run and any(isinstance(edit, DropCallbacks) for edit in finding.edits):
+        return cannot_be_tried(_NEEDS_RUN)
     try:
         changed = edited_program(compiled.program, finding.edits)
         if isinstance(changed, Unavailable):

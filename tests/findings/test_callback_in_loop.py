@@ -98,13 +98,32 @@ def test_callbacks_elsewhere(fun: Any) -> None:
 
 @pytest.mark.parametrize("fun", [counted, ordered, in_a_function])
 def test_the_proof_removes_the_callbacks(fun: Any) -> None:
-    proof = found(KIND, fun, X)[0].prove()
+    proof = found(KIND, fun, X)[0].prove(run=True)
     assert proof.verdict == "proven"
     assert proof.is_measured
     assert proof.gain_s > 0
     assert proof.values == "equal results"
     assert proof.compiled is not None
     assert " custom-call(" not in proof.compiled.hlo
+
+
+def test_a_proof_does_not_call_back_unless_asked_to() -> None:
+    proof = found(KIND, counted, X)[0].prove()
+    assert proof.verdict == "cannot be tried"
+    assert "prove(run=True)" in proof.reason
+
+
+def test_a_callback_below_a_checkpoint_is_reported_once() -> None:
+    def step(x: Any) -> Any:
+        jax.debug.callback(lambda x: None, x.sum())
+        return jnp.sin(x)
+
+    def loss(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 10, lambda _, x: jax.checkpoint(step)(x), x, unroll=False).sum()
+
+    scanned = lambda x: jax.lax.scan(lambda x, _: (jax.checkpoint(step)(x), None), x, length=10)[0].sum()  # noqa: E731
+    assert len(all_found(KIND, loss, X)) == 1
+    assert len(all_found(KIND, jax.grad(scanned), X)) == 1
 
 
 def test_results_cannot_be_dropped() -> None:

@@ -51,7 +51,7 @@ def named(f: Any) -> Any:
 )
 def test_recomputed_products(fun: Any) -> None:
     (finding,) = found(KIND, fun, WS, X, roofs=V5E)
-    assert finding.share > 0.05
+    assert finding.share > 0.02
     assert finding.gain_bytes < 0
     assert finding.frames[0].file == __file__
     assert f"test_recomputed.py:{layer.__code__.co_firstlineno + 1}," in finding.title

@@ -73,6 +73,10 @@ def test_updated_state(fun: Any, args: tuple[Any, ...], name: str, size: int) ->
         (lambda x, w: x + jnp.tanh(x @ w), (X, W)),  # a residual block: the caller may need x
         (lambda params, x: (params["w"] @ params["v"], x), (PARAMS, X)),
         (lambda w: w.T, (W,)),
+        (
+            lambda x, ws: jax.lax.scan(lambda x, w: (x + jnp.tanh(x @ w), None), x, ws)[0],
+            (X, jax.ShapeDtypeStruct((4, 256, 256), jnp.float32)),
+        ),
         (lambda params: jax.grad(lambda p: -sum(jnp.sum(x**2) for x in p.values()))(params), (PARAMS,)),  # of a prior
         (lambda params: jax.value_and_grad(lambda p: -(p["w"] ** 2 + jnp.cosh(p["v"])).sum())(params), (PARAMS,)),
     ],

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from inspector.compilation.program import Argument
+
 _KEY = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
 
 
 def argument_root(path: str) -> str:
     """Returns the name of the function's parameter."""
     return re.split(r"[\[.]", path, maxsplit=1)[0]
+
+
+def donation_code(arguments: Sequence[Argument], root: str) -> str:
+    """Returns the call of `jax.jit` that donates one more parameter of the function."""
+    names = dict.fromkeys([*(argument_root(a.path) for a in arguments if a.donated), root])
+    return f"jax.jit(fun, donate_argnames=({', '.join(map(repr, names))}{',' * (len(names) == 1)}))"
 
 
 def path_keys(path: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ LEAST_SHARE = 0.01
 """Smallest share of the time, or of the peak memory, for which a finding is shown."""
 
 _LEAST_COMPILE_SHARE = 0.25
+_FIRST = "over-memory"
 _LEAST_BYTES, _LEAST_S = 1024, 1e-9
 
 
@@ -97,7 +98,12 @@ class Finding:
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
-    """Returns findings by their weight, largest first, then by the time of the compile that they save."""
-    return sorted(
-        findings, key=lambda each: (-each.weight, -each.compile_share, -each.gain_bytes, each.kind, each.title)
-    )
+    """Returns findings by their weight, largest first, then by the time of the compile that they save.
+
+    A program that does not fit into the device's memory cannot run, so that comes first.
+    """
+
+    def key(each: Finding) -> tuple[bool, float, float, int, str, str]:
+        return each.kind != _FIRST, -each.weight, -each.compile_share, -each.gain_bytes, each.kind, each.title
+
+    return sorted(findings, key=key)

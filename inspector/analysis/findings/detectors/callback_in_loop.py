@@ -14,6 +14,7 @@ from inspector.analysis.findings.edits import DropCallbacks
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.errors import Unavailable
+from inspector.hlo.source import Frame, own_frame
 
 KIND = "callback-in-loop"
 CALL_S = 500e-6
@@ -23,6 +24,7 @@ _NAMES = {
     "debug_print": "jax.debug.print", "debug_callback": "jax.debug.callback", "pure_callback": "jax.pure_callback",
     "io_callback": "jax.experimental.io_callback",
 }  # fmt: skip
+_MISSING = ("Its effect on the host is missing without it.", "The loop prints nothing without it.")
 _SOURCE = f"{CALL_S * 1e6:.0f} µs for each callback, as measured on a CPU"
 
 
@@ -30,32 +32,36 @@ def callback_in_loop(subject: Subject) -> Iterator[Finding]:
     """Yields one finding for each callback that runs in every iteration of a loop."""
     if subject.calls is None:
         return
-    known: dict[str, tuple[Value, int | Unavailable]] = {}
+    known: dict[tuple[str, Frame | None], tuple[Value, int | Unavailable]] = {}
+    names: dict[tuple[str, Frame | None], list[str]] = {}  # several where a checkpoint repeats it
     for value, name in subject.calls.values(("custom-call", "send", "recv")):
         primitive = name.rpartition("/")[2]
         loops, trips = loops_around(value)
         if primitive not in _NAMES or not loops or _is_conditional(value) or trips in (0, 1):
             continue
-        known.setdefault(name, (value, trips))
-    for name, (value, trips) in known.items():
-        yield _finding(subject, value, name, trips)
+        key = primitive, own_frame(value.instruction.frames)
+        known.setdefault(key, (value, trips))
+        names.setdefault(key, []).append(name)
+    for key, (value, trips) in known.items():
+        yield _finding(subject, value, tuple(dict.fromkeys(names[key])), trips)
 
 
-def _finding(subject: Subject, value: Value, name: str, trips: int | Unavailable) -> Finding:
+def _finding(subject: Subject, value: Value, names: tuple[str, ...], trips: int | Unavailable) -> Finding:
     instruction = value.instruction
-    primitive = name.rpartition("/")[2]
+    primitive = names[0].rpartition("/")[2]
     times = "each iteration" if isinstance(trips, Unavailable) else f"each of {trips:,} iterations"
     has_result = instruction.opcode == "recv" or any(s.element_type != "token" for s in instruction.shape.leaves)
+    prints = primitive == "debug_print"
     title = f"`{_NAMES[primitive]}` in a loop calls Python on the host in {times}, and the device waits for it."
     remedy = (
         "compute it with jax.numpy in the loop, or call back once for all iterations after it"
         if has_result
-        else "remove it, or return the values from the loop (lax.scan) and print them once after it"
+        else f"remove it, or return the values from the loop (lax.scan) and {'print' if prints else 'pass'} them once after it"
     )
-    caution = "The program needs its results." if has_result else "The loop prints nothing without it."
+    caution = "The program needs its results." if has_result else _MISSING[prints]
     found = subject.finding(
-        KIND, title, remedy, instructions=[i.name for i in subject.kernels.named([name])], frames=instruction.frames,
-        gain_source=_SOURCE, caution=caution, edits=None if has_result else (DropCallbacks((name,)),),
+        KIND, title, remedy, instructions=[i.name for i in subject.kernels.named(names)], frames=instruction.frames,
+        gain_source=_SOURCE, caution=caution, edits=None if has_result else (DropCallbacks(names),),
     )  # fmt: skip
     seconds = CALL_S * (1 if isinstance(trips, Unavailable) else trips)
     rest = subject.accessed_bytes / _BYTES_PER_S if isinstance(subject.total_s, Unavailable) else subject.total_s

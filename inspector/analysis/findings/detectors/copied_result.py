@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from inspector.analysis.findings.argument_names import argument_root, common_path
+from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code
 from inspector.analysis.findings.dataflow import Value, results
 from inspector.analysis.findings.edits import Donate
 from inspector.analysis.findings.finding import Finding
@@ -50,14 +50,16 @@ def _unchanged(
     subject: Subject, root: str, pairs: Sequence[tuple[int, int]], copies: Mapping[int, Instruction]
 ) -> Finding:
     size = sum(copies[number].shape.byte_size for _, number in pairs)
+    paths = {a.parameter: a.path for a in subject.compiled.program.arguments}
+    name = root + common_path([paths[parameter] for parameter, _ in pairs])
     where = common_path([subject.compiled.program.results[number].path for _, number in pairs])
     arrays = f"{counted(len(pairs), 'array')}, " if len(pairs) > 1 else ""
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
     return subject.finding(
         KIND,
-        f"`{root}` ({arrays}{format_bytes(size)}{per_device}) is returned unchanged as {f'result{where}' if where else 'the result'}:"
+        f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned unchanged as {f'result{where}' if where else 'the result'}:"
         " each execution copies it.",
-        f"Do not return `{root}`: the caller has it. Or donate it: jax.jit(fun, donate_argnames=({root!r},))",
+        f"Do not return `{name}`: the caller has it. Or donate it: {donation_code(subject.compiled.program.arguments, root)}",
         instructions=[copies[number].name for _, number in pairs], saved_part=1.0, gain_bytes=size,
         caution="After a donation the caller cannot use the old arrays, only the returned ones.",
         edits=(Donate(tuple(sorted(pairs))),),

@@ -13,7 +13,10 @@ from inspector.support.units import counted, format_bytes
 
 KIND = "recomputed"
 _ROOM = 0.8  # of the device's memory, after the values are kept
-_REMEDY = "remove jax.checkpoint, or keep the products: jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)"
+_MOVES = (
+    3  # of each value that is kept: it is written, read, and in a loop the stacked array is filled with zeros first
+)
+_REMEDY = "jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)  # keeps the products"
 
 
 def recomputed(subject: Subject) -> Iterator[Finding]:
@@ -31,8 +34,11 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         if isinstance(runs, Unavailable):
             return
         kept += float(runs) * product.shape.byte_size
-    after = subject.peak_bytes + kept
-    if not kernels or after > _ROOM * peak.memory_bytes:
+    after, spent = subject.peak_bytes + kept, subject.seconds(kernels)
+    if not kernels or after > _ROOM * peak.memory_bytes or isinstance(spent, Unavailable) or not spent:
+        return
+    saved = 1 - _MOVES * kept / peak.memory_bytes_per_s / spent
+    if saved <= 0:
         return
     frames = next((f for name in kernels if (f := subject.module.instruction(name).frames)), ())
     place = f", the first in {line_text(frames, is_short=True)}," if frames else ""
@@ -41,6 +47,6 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
         f" backward pass, though the results fit into memory: {format_bytes(after)} of {format_bytes(peak.memory_bytes)}."
     )
     yield subject.finding(
-        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=1.0, gain_bytes=-int(kept),
+        KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved, gain_bytes=-int(kept),
         caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
     )  # fmt: skip

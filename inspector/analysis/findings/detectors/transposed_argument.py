@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from inspector.analysis.findings.edits import StoreTransposed
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.forward import reached
 from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
 from inspector.support.units import format_bytes
 
@@ -21,6 +23,8 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
         number = parameter.parameter_number
         users = parameter.users
         if number is None or number not in arguments or len(users) != 1 or users[0].name not in subject.points:
+            continue
+        if arguments[number].donated or _is_returned(subject, number):
             continue
         order = _stored_order(users[0], parameter)
         if order is None or order == tuple(range(len(order))):
@@ -38,6 +42,11 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
             caution="Other programs that take the array need the same order.",
             edits=None if argument.sharding else (StoreTransposed(number, order),),
         )  # fmt: skip
+
+
+def _is_returned(subject: Subject, number: int) -> bool:
+    """Reports whether a result is an updated version of a parameter, which must have the same order."""
+    return not isinstance(subject.before, Unavailable) and bool(reached(subject.before, number).results)
 
 
 def _stored_order(kernel: Instruction, parameter: Instruction) -> tuple[int, ...] | None:

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from inspector.analysis.findings.argument_names import argument_root, common_path, path_keys
+from inspector.analysis.findings.argument_names import argument_root, common_path, donation_code, path_keys
 from inspector.analysis.findings.dataflow import Value, results, updated_parameters
 from inspector.analysis.findings.edits import Donate
 from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.products import PRODUCTS
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import Donation, reused_parameters
 from inspector.compilation.program import Argument, Result
 from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
 from inspector.hlo.source import phases
 from inspector.support.units import counted, format_bytes
 
@@ -62,8 +64,9 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
     result = f"result{where}" if where else "the result"
     per_device = " per device" if program.device_count > 1 else ""
     arrays = f"{counted(len(updated), 'array')}, " if len(updated) > 1 else ""
+    name = root + common_path([each.donation.argument.path for each in updated])
     title = (
-        f"`{root}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as {result} but is not donated, so"
+        f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned updated as {result} but is not donated, so"
         " the old and the new version are in memory at the same time."
     )
     pairs = tuple(
@@ -71,7 +74,7 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
         for each in updated
         if each.donation.argument.parameter is not None
     )
-    remedy = f"jax.jit(fun, donate_argnames=({root!r},))"
+    remedy = donation_code(program.arguments, root)
     return subject.finding(
         KIND, title, remedy, gain_bytes=size, caution=_CAUTION, edits=(Donate(tuple(sorted(pairs))),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in {n for n, _ in pairs}],
@@ -127,8 +130,11 @@ def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: 
     if argument_root(argument.path) in names[-1:]:
         return True
     opcodes = {value.instruction.opcode for value in path}
-    if opcodes & {"dynamic-update-slice", "scatter", "get-tuple-element"}:
+    if opcodes & {"dynamic-update-slice", "scatter"}:
         return True
+    loops = [value.instruction.operands[0] for value in path if value.instruction.opcode == "get-tuple-element"]
+    if loops:
+        return not any(map(_applies_layers, loops))
     return any(
         "backward" in phases(operand.instruction.op_name)
         for value in path
@@ -136,6 +142,22 @@ def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: 
         for step in value.operands
         for operand in (step, *step.operands)
     )
+
+
+def _applies_layers(loop: Instruction) -> bool:
+    """Reports whether a loop has products, but none of a backward pass: it computes a result from an input, and trains nothing."""
+    waiting, seen, has_products = [*loop.called_computations], set[int](), False
+    while waiting:
+        computation = waiting.pop()
+        if computation.number in seen:
+            continue
+        seen.add(computation.number)
+        products = [each for each in computation.instructions if each.opcode in PRODUCTS]
+        if any("backward" in phases(each.op_name) for each in products):
+            return False
+        has_products = has_products or bool(products)
+        waiting.extend(called for each in computation.calling for called in each.called_computations)
+    return has_products
 
 
 def _by_root(arguments: Sequence[Argument]) -> Mapping[str, list[Argument]]:
