@@ -20,6 +20,7 @@ from inspector.analysis.findings.detectors.replicated_argument import replicated
 from inspector.analysis.findings.detectors.resharded_argument import resharded_argument
 from inspector.analysis.findings.detectors.resharding import resharding
 from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
+from inspector.analysis.findings.detectors.small_collectives import small_collectives
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.undonated import undonated
@@ -68,6 +69,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("unused-argument", "large arguments that the program does not use", unused_argument),
     Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
+    Detector("small-collectives", "many small collectives that could be one", small_collectives),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 
