@@ -6,6 +6,7 @@ one instruction. Control dependences do not count: XLA adds them for its schedul
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 from inspector.hlo.module import Computation, Instruction
@@ -20,15 +21,15 @@ class Dependence:
     """
 
     def __init__(self, computation: Computation, marked: Sequence[int]) -> None:
-        """Follows operands through the computation, once."""
+        """Stores the marked instructions. Operands are followed on first use, once."""
         self.computation, self.marked = computation, sorted(set(marked))
         self._first = computation.rows.start
         self._bits = {row: 1 << number for number, row in enumerate(self.marked)}
         self._operands = computation.module.columns.operands.lists(computation.rows)
-        self._behind = self._followed()
 
-    def _followed(self) -> list[int]:
-        """Returns the marked instructions that each instruction is or depends on."""
+    @functools.cached_property
+    def _behind(self) -> list[int]:
+        """The marked instructions that each instruction is or depends on."""
         first, bits = self._first, self._bits
         found: list[int] = []
         for row, operands in enumerate(self._operands, first):
@@ -37,6 +38,22 @@ class Dependence:
                 behind |= found[operand - first]
             found.append(behind)
         return found
+
+    @functools.cached_property
+    def _ahead(self) -> list[int]:
+        """The marked instructions that each instruction is or that depend on it."""
+        first = self._first
+        found = [self._bits.get(row, 0) for row in self.computation.rows]
+        for number in range(len(found) - 1, -1, -1):
+            if found[number]:
+                for operand in self._operands[number]:
+                    found[operand - first] |= found[number]
+        return found
+
+    def is_independent(self, instruction: Instruction, marked: Instruction) -> bool:
+        """Reports whether an instruction of the computation is neither before nor after a marked one."""
+        number = instruction.row - self._first
+        return not (self._behind[number] | self._ahead[number]) & self._bits[marked.row]
 
     def levels(self, members: Sequence[Instruction]) -> list[list[Instruction]]:
         """Returns marked instructions in levels: those of a level do not depend on each other, only on those of earlier levels."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from inspector.analysis.findings.detectors.callback_in_loop import callback_in_loop
 from inspector.analysis.findings.detectors.copied_result import copied_result
+from inspector.analysis.findings.detectors.exposed_communication import exposed_communication
 from inspector.analysis.findings.detectors.float64 import float64
 from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
@@ -69,6 +70,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("unused-argument", "large arguments that the program does not use", unused_argument),
     Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
+    Detector("exposed-communication", "collectives that independent work could hide", exposed_communication),
     Detector("small-collectives", "many small collectives that could be one", small_collectives),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
