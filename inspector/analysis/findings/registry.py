@@ -25,6 +25,7 @@ from inspector.analysis.findings.detectors.small_collectives import small_collec
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.undonated import undonated
+from inspector.analysis.findings.detectors.uneven_shards import uneven_shards
 from inspector.analysis.findings.detectors.unrolled_blocks import unrolled_blocks
 from inspector.analysis.findings.detectors.unused_argument import unused_argument
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
@@ -72,6 +73,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
     Detector("exposed-communication", "collectives that independent work could hide", exposed_communication),
     Detector("small-collectives", "many small collectives that could be one", small_collectives),
+    Detector("uneven-shards", "dimensions that are split over more devices than divide them", uneven_shards),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 
