@@ -49,6 +49,11 @@ class Exchange:
         return 1 if isinstance(runs, Unavailable) else runs
 
 
+def pricing_of(collectives: Collectives, peak: Peak | Unavailable, target: Target | None) -> Pricing:
+    """Returns the prices of collectives on the links of a program's devices. Arguments as for `exchanges`."""
+    return Pricing(collectives.devices, links_of(peak, target, collectives.num_replicas * collectives.num_partitions))
+
+
 def exchanges(
     module: Module,
     collectives: Collectives,
@@ -65,10 +70,10 @@ def exchanges(
       peak: figures of a device.
       target: the target; None if unknown.
     """
-    links = links_of(peak, target, collectives.num_replicas * collectives.num_partitions)
+    pricing = pricing_of(collectives, peak, target)
+    links = pricing.links
     if isinstance(links.network, Unavailable):
         return
-    pricing = Pricing(collectives.devices, links)
     found: dict[str, list[tuple[Collective, Operation]]] = {}
     for operation, collective in zip(operations(module), collectives, strict=True):
         found.setdefault(operation.holder.name, []).append((collective, operation))

@@ -13,6 +13,7 @@ from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
 from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.large_constant import large_constant
+from inspector.analysis.findings.detectors.manual_ring import manual_ring
 from inspector.analysis.findings.detectors.over_memory import over_memory
 from inspector.analysis.findings.detectors.padding import padding
 from inspector.analysis.findings.detectors.product_as_sum import product_as_sum
@@ -73,6 +74,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
     Detector("exposed-communication", "collectives that independent work could hide", exposed_communication),
     Detector("small-collectives", "many small collectives that could be one", small_collectives),
+    Detector("manual-ring", "rings of permutes that one collective replaces", manual_ring),
     Detector("uneven-shards", "dimensions that are split over more devices than divide them", uneven_shards),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
