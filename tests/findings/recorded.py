@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import inspector
-from tests.findings import sharded
+from tests.findings import overlap, rings, sharded, small, uneven
 
 FOLDER = Path(__file__).parents[1] / "data" / "findings"
 TPU, GPU = "tpu:v5e:2x4", "gpu:h100:8"
@@ -31,8 +31,10 @@ def _file(name: str, target: str) -> Path:
 
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
-    for target, programs in sharded.RECORDED.items():
-        for program in programs:
+    for target in (TPU, GPU):
+        for program in (
+            program for each in (sharded, small, overlap, uneven, rings) for program in each.RECORDED[target]
+        ):
             if not names or program.__name__ in names:
                 fun, args = program()
                 inspector.lower(fun, *args).compile(target=target).save(_file(program.__name__, target))

@@ -63,7 +63,7 @@ def _transfers(
         collectives.devices, links_of(peak, target, collectives.num_replicas * collectives.num_partitions)
     )
     for operation, collective in zip(operations(module), collectives, strict=True):
-        kernel, price = _kernel(module, operation.operation), pricing.price(collective)
+        kernel, price = kernel_of(module, operation.operation), pricing.price(collective)
         moved, seconds = price.sent_bytes, price.estimated_s
         if (before := found.get(kernel)) is not None:
             moved, seconds = before.link_bytes + moved, before.link_s + seconds
@@ -72,10 +72,11 @@ def _transfers(
     return found
 
 
-def _kernel(module: Module, instruction: Instruction) -> str:
+def kernel_of(module: Module, instruction: Instruction) -> str:
+    """Returns the name of the kernel that performs a collective: the instruction, or the fusion that contains it."""
     callers = module.callers.get(instruction.computation.name, ())
     is_fused = len(callers) == 1 and callers[0].opcode == "fusion"
-    return _kernel(module, callers[0]) if is_fused else instruction.name
+    return kernel_of(module, callers[0]) if is_fused else instruction.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

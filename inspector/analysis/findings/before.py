@@ -74,6 +74,15 @@ class Before:
                 yield Value(instruction, calls), _joined(prefix, instruction.op_name)
 
 
+def full_name(value: Value) -> str:
+    """Returns the full name of a value's operation: the names of its calls, followed by its own."""
+    name = ""
+    for call in value.calls:
+        if call.opcode == "call":
+            name = _joined(name, call.op_name)
+    return _joined(name, value.instruction.op_name)
+
+
 class Use(NamedTuple):
     """One use of a value.
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 
 from inspector.analysis.findings.detectors.callback_in_loop import callback_in_loop
 from inspector.analysis.findings.detectors.copied_result import copied_result
+from inspector.analysis.findings.detectors.exposed_communication import exposed_communication
 from inspector.analysis.findings.detectors.float64 import float64
 from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.highest_precision import highest_precision
 from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.large_constant import large_constant
+from inspector.analysis.findings.detectors.manual_ring import manual_ring
 from inspector.analysis.findings.detectors.over_memory import over_memory
 from inspector.analysis.findings.detectors.padding import padding
 from inspector.analysis.findings.detectors.product_as_sum import product_as_sum
@@ -20,9 +22,11 @@ from inspector.analysis.findings.detectors.replicated_argument import replicated
 from inspector.analysis.findings.detectors.resharded_argument import resharded_argument
 from inspector.analysis.findings.detectors.resharding import resharding
 from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
+from inspector.analysis.findings.detectors.small_collectives import small_collectives
 from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
 from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
 from inspector.analysis.findings.detectors.undonated import undonated
+from inspector.analysis.findings.detectors.uneven_shards import uneven_shards
 from inspector.analysis.findings.detectors.unrolled_blocks import unrolled_blocks
 from inspector.analysis.findings.detectors.unused_argument import unused_argument
 from inspector.analysis.findings.detectors.upcast_product import upcast_product
@@ -68,6 +72,10 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("unused-argument", "large arguments that the program does not use", unused_argument),
     Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
+    Detector("exposed-communication", "collectives that independent work could hide", exposed_communication),
+    Detector("small-collectives", "many small collectives that could be one", small_collectives),
+    Detector("manual-ring", "rings of permutes that one collective replaces", manual_ring),
+    Detector("uneven-shards", "dimensions that are split over more devices than divide them", uneven_shards),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 

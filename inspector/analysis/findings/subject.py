@@ -11,6 +11,7 @@ from inspector.analysis.cost.roofline_point import Point
 from inspector.analysis.findings.before import Before, Kernels
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.edits import Edit
+from inspector.analysis.findings.exchanges import Exchange, exchanges
 from inspector.analysis.findings.finding import BY_HAND, Finding
 from inspector.analysis.memory.donations import Donations, donations
 from inspector.analysis.sharding.program_shardings import Shardings, shardings
@@ -93,6 +94,11 @@ class Subject:
     def collectives(self) -> Collectives:
         """The collectives of the program."""
         return self._collectives()
+
+    @functools.cached_property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """The collectives whose time on the links is known."""
+        return tuple(exchanges(self.module, self.collectives, self.points, self.roofline.peak, self.compiled.target))
 
     @functools.cached_property
     def donations(self) -> Donations:

@@ -1,0 +1,129 @@
+"""Collectives for which the device waits, although work that does not depend on them could run in the meantime.
+
+For GPUs and TPUs. GPUs run collectives beside kernels unless a flag forbids it. TPUs run all-reduces and `all_to_all`s beside kernels
+only if flags allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from inspector.analysis.collectives.collective import over
+from inspector.analysis.cost.roofline_point import Point
+from inspector.analysis.findings.at_line import at_line
+from inspector.analysis.findings.dependence import Dependence
+from inspector.analysis.findings.edits import SetFlags
+from inspector.analysis.findings.exchanges import Exchange
+from inspector.analysis.findings.finding import LEAST_SHARE, Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.compilation.compiled import build_options_of
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
+from inspector.support.units import format_seconds
+
+KIND = "exposed-communication"
+_SYNCHRONOUS = "xla_gpu_disable_async_collectives"
+_MOST_LATENCY = 0.5  # of the time of a collective
+_TPU_FLAGS: Mapping[str, Mapping[str, str | int | bool]] = {
+    "all-reduce": {
+        "xla_enable_async_all_reduce": True,
+        "xla_tpu_enable_async_collective_fusion_fuse_all_reduce": True,
+    },
+    "all-to-all": {"xla_tpu_enable_async_all_to_all": True},
+}
+"""Flags with which libtpu runs collectives beside kernels, found by compiling with them (libtpu 0.0.42)."""
+
+
+def exposed_communication(subject: Subject) -> Iterator[Finding]:
+    """Yields a finding for the exposed collectives of each kind in a computation that independent work could hide."""
+    platform = subject.compiled.program.platform
+    total_s = subject.total_s
+    if platform not in ("tpu", "gpu", "cuda") or isinstance(total_s, Unavailable):
+        return
+    exposed: dict[int, list[Exchange]] = {}
+    for each in subject.exchanges:
+        is_long = each.latency_s <= _MOST_LATENCY * each.price.known_s  # others should be fewer: `small_collectives`
+        if is_long and each.exposed_s >= LEAST_SHARE * total_s:
+            exposed.setdefault(each.operation.holder.computation.number, []).append(each)
+    work = _work(subject, exposed)
+    for number, members in exposed.items():
+        rows = [each.operation.holder.row for each in members]
+        dependence = Dependence(subject.module.computations[number], rows)
+        hidden = _hidden(members, work.get(number, []), dependence)
+        for opcode in dict.fromkeys(each.collective.opcode for each, _, _ in hidden):
+            flags = _flags(subject, platform, opcode)
+            if flags is not None:
+                yield _finding(subject, [one for one in hidden if one[0].collective.opcode == opcode], flags)
+
+
+_Hidden: TypeAlias = tuple[Exchange, float, Point]
+"""A collective, the seconds of it that independent work can hide, and the longest kernel of that work."""
+
+
+def _work(subject: Subject, computations: Mapping[int, object]) -> dict[int, list[tuple[Instruction, Point]]]:
+    """Returns the kernels of computations that do not communicate, by the computation."""
+    found: dict[int, list[tuple[Instruction, Point]]] = {}
+    for point in subject.roofline.points if computations else ():
+        if point.link_bytes or isinstance(point.least_s, Unavailable) or not point.least_s:
+            continue
+        instruction = subject.module.instruction(point.name)
+        if instruction.computation.number in computations:
+            found.setdefault(instruction.computation.number, []).append((instruction, point))
+    return found
+
+
+def _hidden(
+    members: Sequence[Exchange], work: Sequence[tuple[Instruction, Point]], dependence: Dependence
+) -> list[_Hidden]:
+    """Returns the collectives that independent work takes at least as long as. Work that hides one does not hide another."""
+    left = {point.name: float(point.least_s) for _, point in work if not isinstance(point.least_s, Unavailable)}
+    found: list[_Hidden] = []
+    for each in sorted(members, key=lambda each: -each.exposed_s):
+        beside = set(each.kernel.beside)
+        holder = each.operation.holder
+        free = [p for i, p in work if p.name not in beside and left[p.name] and dependence.is_independent(i, holder)]
+        if sum(left[point.name] for point in free) < each.exposed_s:
+            continue
+        found.append((each, each.exposed_s, max(free, key=lambda point: left[point.name])))
+        needed = each.exposed_s
+        for point in free:
+            taken = min(needed, left[point.name])
+            left[point.name] -= taken
+            needed -= taken
+    return found
+
+
+def _flags(subject: Subject, platform: str, opcode: str) -> Mapping[str, str | int | bool] | None:
+    """Returns the flags that let XLA overlap collectives of a kind; None if they are set, or no flag is known."""
+    options = build_options_of(subject.compiled).flags
+    if platform == "tpu":
+        flags = _TPU_FLAGS.get(opcode)
+        return None if flags is None or all(options.get(name) == value for name, value in flags.items()) else flags
+    synchronous = str(options.get(_SYNCHRONOUS, "")).upper().replace(",", " ").split()
+    is_set = not {"ALLCOLLECTIVES", opcode.upper().replace("-", "")}.isdisjoint(synchronous)
+    return {_SYNCHRONOUS: "NOOP"} if is_set else None
+
+
+def _finding(subject: Subject, found: Sequence[_Hidden], flags: Mapping[str, str | int | bool]) -> Finding:
+    first, _, beside = found[0]
+    collective = first.collective
+    exposed_s, total_s = sum(seconds for _, seconds, _ in found), 0.0
+    for each, _, _ in found:
+        total_s += each.price.known_s * each.executions
+    line = at_line(beside.origin.frames) or f" {beside.name}"
+    what = f"The {collective.opcode}" if len(found) == 1 else f"{len(found)} {collective.opcode}s"
+    title = (
+        f"{what}{over(collective.axes)}{at_line(collective.origin.frames)}: the device waits {format_seconds(exposed_s)} for"
+        f" {'it' if len(found) == 1 else 'them'}, although the work{line} does not depend on"
+        f" {'it' if len(found) == 1 else 'them'} and takes at least as long."
+    )
+    remedy = "\n".join(
+        f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in flags.items()
+    )
+    return subject.finding(
+        KIND, title, remedy, instructions=[each.kernel.name for each, _, _ in found], frames=collective.origin.frames,
+        saved_part=min(1.0, exposed_s / total_s), gain_source="the estimated schedule",
+        caution="Overlapping needs memory for both, and the kernels beside a collective share the memory's bandwidth with it.",
+        edits=(SetFlags(tuple(flags.items())),),
+    )  # fmt: skip

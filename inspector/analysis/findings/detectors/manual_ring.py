@@ -1,0 +1,233 @@
+"""Rings of `ppermute`s that only add up or put together what arrives: one `psum` or `all_gather` does the same.
+
+Both forms are found: a loop that carries the block that goes round, and an unrolled chain. A ring whose blocks take part in other work,
+such as the products of a collective matmul or of ring attention, overlaps that work with its transfers and is left out. So are halo
+exchanges, pipelines and shifts, which do not go all the way round.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from inspector.analysis.findings.at_line import at_line
+from inspector.analysis.findings.before import MOVING, full_name
+from inspector.analysis.findings.dataflow import Value, source
+from inspector.analysis.findings.exchanges import pricing_of
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.hlo.devices.replica_groups import ListGroups
+from inspector.hlo.loops import trip_count
+from inspector.hlo.module import Instruction
+from inspector.hlo.source import merged_names
+from inspector.support.units import format_bytes
+
+KIND = "manual-ring"
+_FEWEST = 3  # devices of a ring
+_SUMS = {"add": "psum", "maximum": "pmax", "minimum": "pmin"}
+_WRITES = frozenset({"dynamic-update-slice", "concatenate"})
+_OPCODES = {"psum": "all-reduce", "pmax": "all-reduce", "pmin": "all-reduce", "all_gather": "all-gather"}
+
+
+class _Ring(NamedTuple):
+    """A ring.
+
+    Attributes:
+      steps: its `ppermute`s; one for a loop.
+      call: the function of `jax.lax` that does the same.
+      cycles: the devices of each ring, in order.
+    """
+
+    steps: tuple[Value, ...]
+    call: str
+    cycles: tuple[tuple[int, ...], ...]
+
+
+def manual_ring(subject: Subject) -> Iterator[Finding]:
+    """Yields a finding for each ring that one collective replaces."""
+    if subject.calls is None:
+        return
+    chained = set[Instruction]()
+    for value, _ in subject.calls.values(("collective-permute",)):
+        cycles = _cycles(value.instruction.source_target_pairs)
+        if len(cycles[0] if cycles else ()) < _FEWEST or value.instruction in chained:
+            continue
+        steps = _chain(value)
+        chained |= {each.instruction for each in steps[1:]}
+        count = len(cycles[0])
+        call = _carried(value, count) if len(steps) == 1 else _unrolled(steps, count)
+        if call:
+            yield _finding(subject, _Ring(tuple(steps), call, cycles))
+
+
+def _cycles(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    """Returns the cycles of a permutation if all have the same length, else ()."""
+    following = dict(pairs)
+    cycles: list[tuple[int, ...]] = []
+    left = dict.fromkeys(following)
+    while left:
+        cycle = [next(iter(left))]
+        while (after := following.get(cycle[-1])) != cycle[0]:
+            if after is None or after not in left or len(cycle) > len(following):
+                return ()
+            cycle.append(after)
+        for each in cycle:
+            left.pop(each, None)
+        cycles.append(tuple(cycle))
+    return tuple(cycles) if len({len(each) for each in cycles}) == 1 else ()
+
+
+def _chain(value: Value) -> list[Value]:
+    """Returns a `ppermute` and those with the same pairs that pass its result on; only itself if another one is before it."""
+    pairs = value.instruction.source_target_pairs
+    steps = [value]
+    while True:
+        after = [
+            u
+            for u in steps[-1].instruction.users
+            if u.opcode == "collective-permute" and u.source_target_pairs == pairs
+        ]
+        if len(after) != 1:
+            return steps
+        steps.append(Value(after[0], value.calls))
+
+
+def _used(block: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
+    """Yields the uses of a block within its computation, followed through moves, each with the moved block."""
+    waiting = [block]
+    while waiting:
+        moved = waiting.pop()
+        for user in moved.users:
+            if user.opcode in MOVING and user.operands[0] is moved:
+                waiting.append(user)
+            else:
+                yield user, moved
+
+
+def _unrolled(steps: Sequence[Value], count: int) -> str:
+    """Returns the function that does the same as an unrolled ring; "" if there is none."""
+    if len(steps) not in (count - 1, count):
+        return ""
+    blocks = [step.instruction for step in steps]
+    ring, taken = set(blocks), list[Instruction]()
+    moved = set[Instruction]()
+    for block in blocks:
+        users = [(user, arrived) for user, arrived in _used(block) if user not in ring]
+        if len(users) > 1 or block.is_root or (not users and block is not blocks[-1]):
+            return ""
+        taken += [user for user, _ in users]
+        moved |= {arrived for _, arrived in users}
+    kinds = {user.opcode for user in taken}
+    if len(kinds) != 1:
+        return ""
+    (kind,) = kinds
+    if kind == "concatenate":
+        return "all_gather" if len(set(taken)) == 1 else ""
+    if kind not in (*_SUMS, *_WRITES):
+        return ""
+    if kind == "dynamic-update-slice" and any(user.operands[1] not in moved for user in taken):
+        return ""
+    joined = set(taken)
+    initial = {
+        operand
+        for user in taken
+        for operand in (user.operands[:1] if kind == "dynamic-update-slice" else user.operands)
+        if operand not in joined and operand not in moved
+    }
+    return (_SUMS.get(kind) or "all_gather") if len(initial) <= 1 else ""
+
+
+def _carried(value: Value, count: int) -> str:
+    """Returns the function that does the same as a loop that carries the block of a ring; "" if there is none."""
+    loops = [number for number, call in enumerate(value.calls) if call.opcode == "while"]
+    if not loops or trip_count(value.calls[loops[-1]]) not in (count - 1, count):
+        return ""
+    outer = value.calls[: loops[-1] + 1]
+    body = outer[-1].called_computations[0]
+    if body.root.opcode != "tuple":
+        return ""
+    results = [source(Value(operand, outer)).instruction for operand in body.root.operands]
+    carry = value.operand(0).instruction
+    step = value.instruction
+    if _element(carry) is None or results[_element(carry) or 0] is not step:
+        return ""
+    taken = [user for block in (carry, step) for user in _users(block) if user is not step]
+    if len(taken) != 1 or taken[0] not in results:
+        return ""
+    (user,) = taken
+    total = results.index(user)
+    operands = [
+        source(Value(each, outer if user.computation == body else value.calls)).instruction for each in user.operands
+    ]
+    if user.opcode in _SUMS:
+        return _SUMS[user.opcode] if any(_element(each) == total for each in operands) else ""
+    is_written = user.opcode == "dynamic-update-slice" and _element(operands[0]) == total
+    return "all_gather" if is_written else ""
+
+
+def _element(value: Instruction) -> int | None:
+    """Returns the number of the element of a loop's tuple that an instruction takes; None for others."""
+    if value.opcode != "get-tuple-element" or value.operands[0].opcode != "parameter":
+        return None
+    return int(value.proto.tuple_index)
+
+
+def _users(block: Instruction) -> list[Instruction]:
+    """Returns the users of a block, followed through moves, calls and tuples; the loop's own tuple is left out."""
+    found: dict[Instruction, None] = {}
+    waiting, seen = [block], set[Instruction]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.is_root:
+            callers = value.module.callers.get(value.computation.name, ())
+            waiting += [each for each in callers if each.opcode == "call"]
+        for user, moved in _used(value):
+            if user.opcode == "call":
+                parameters = user.called_computations[0].parameters
+                waiting += [p for p, operand in zip(parameters, user.operands, strict=True) if operand is moved]
+            elif user.opcode == "tuple":
+                if not user.is_root:
+                    found[user] = None
+                elif (callers := value.module.callers.get(user.computation.name, ())) and callers[0].opcode == "call":
+                    number = user.operands.index(moved)
+                    waiting += [e for e in callers[0].users if int(e.proto.tuple_index) == number]
+            else:
+                found[user] = None
+    return list(found)
+
+
+def _finding(subject: Subject, ring: _Ring) -> Finding:
+    first = ring.steps[0].instruction
+    names = {full_name(step) for step in ring.steps}
+    exchanges = [each for each in subject.exchanges if names.intersection(merged_names(each.collective.origin.op_name))]
+    count = len(ring.cycles[0])
+    size = first.shape.byte_size
+    is_sum = ring.call != "all_gather"
+    if exchanges:
+        kernels = [each.kernel.name for each in exchanges]
+        collective = exchanges[0].collective
+        who = dataclasses.replace(collective.who, written=ListGroups(ring.cycles), is_pairs=False)
+        one = dataclasses.replace(
+            collective, opcode=_OPCODES[ring.call], who=who, operand_shapes=(first.shape,), result_shapes=(first.shape,) * count,
+        )  # fmt: skip
+        price = pricing_of(subject.collectives, subject.roofline.peak, subject.compiled.target).price(one)
+        ring_s = sum(each.price.known_s * each.executions for each in exchanges)
+        saved = (sum(each.exposed_s for each in exchanges) - price.known_s) / ring_s
+    else:
+        kernels = subject.kernels.of(names)
+        saved = 1 - 2 / count if is_sum else 0.0  # of the bytes
+    what = "only adds up" if ring.call == "psum" else "only puts together" if not is_sum else "only compares"
+    loop = "a loop" if len(ring.steps) == 1 else f"{len(ring.steps)} calls"
+    title = (
+        f"The ring of `ppermute`s{at_line(first.frames)} ({loop}, {count} devices, {format_bytes(size)} each) {what} the blocks that"
+        f" arrive: one `{ring.call}` does the same."
+    )
+    return subject.finding(
+        KIND, title, f"jax.lax.{ring.call}(block, axis)", instructions=kernels, frames=first.frames,
+        saved_part=max(0.0, min(1.0, saved)), gain_source="the speed and latency of the links" if exchanges else "the bytes sent",
+        caution="The order of the blocks may differ: an `all_gather` starts with device 0." if not is_sum else "",
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""Small collectives that do not depend on each other and could be one, so that the latency of the links counts once.
+
+XLA combines all-reduces, and on some backends other kinds. It does not combine `all_to_all`s, nor `ppermute`s on TPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from inspector.analysis.collectives.collective import over
+from inspector.analysis.findings.at_line import at_line
+from inspector.analysis.findings.dependence import Dependence
+from inspector.analysis.findings.exchanges import Exchange
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.hlo.source import merged_names
+from inspector.support.units import format_bytes
+
+KIND = "small-collectives"
+_FEWEST = 4
+_LEAST_LATENCY = 0.5  # of the time of all of them
+_CALLS = {
+    "all_gather": "all_gather", "all_to_all": "all_to_all", "pmax": "pmax", "pmin": "pmin", "ppermute": "ppermute", "psum": "psum",
+    "psum_scatter": "psum_scatter", "reduce_scatter": "psum_scatter",
+}  # fmt: skip
+
+_Key: TypeAlias = tuple[str, str, str, int]
+
+
+def small_collectives(subject: Subject) -> Iterator[Finding]:
+    """Yields a finding for the collectives of one kind, reduction, type and group in a computation that could be fewer."""
+    by_computation: dict[int, dict[_Key, list[Exchange]]] = {}
+    for each in subject.exchanges:
+        collective, holder = each.collective, each.operation.holder
+        types = {shape.element_type for shape in collective.operand_shapes}
+        if len(types) == 1:
+            key = (collective.opcode, collective.reduction, types.pop(), id(collective.who))
+            by_computation.setdefault(holder.computation.number, {}).setdefault(key, []).append(each)
+    for number, groups in by_computation.items():
+        many = [members for members in groups.values() if len(members) >= _FEWEST and _are_small(members)]
+        if many:
+            rows = [each.operation.holder.row for members in many for each in members]
+            dependence = Dependence(subject.module.computations[number], rows)
+            for members in many:
+                yield from _finding(subject, members, dependence)
+
+
+def _are_small(members: Sequence[Exchange]) -> bool:
+    seconds = sum(each.price.known_s for each in members)
+    return sum(each.latency_s for each in members) > _LEAST_LATENCY * seconds
+
+
+def _finding(subject: Subject, members: Sequence[Exchange], dependence: Dependence) -> Iterator[Finding]:
+    by_row = {each.operation.holder.row: each for each in members}
+    levels = dependence.levels([each.operation.holder for each in members])
+    joined = [[by_row[one.row] for one in level] for level in levels if len(level) >= _FEWEST]
+    found = [each for level in joined for each in level]
+    total_s = sum(each.price.known_s * each.executions for each in found)
+    saved_s = sum(map(_saved_s, joined))
+    if saved_s <= 0:
+        return
+    first = found[0].collective
+    count = "one" if len(joined) == 1 else str(len(joined))
+    sizes = sorted(each.collective.operand_bytes for each in found)
+    size = (
+        format_bytes(sizes[-1]) if sizes[0] == sizes[-1] else f"{format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"
+    )
+    title = (
+        f"{len(found)} {first.opcode}s{over(first.axes)}{at_line(first.origin.frames)} ({size} per device each) could be"
+        f" {count}: they do not depend on each other, and most of their time is latency."
+    )
+    yield subject.finding(
+        KIND, title, _remedy(first.origin.op_name, first.opcode), instructions=[each.kernel.name for each in found],
+        frames=first.origin.frames, saved_part=min(1.0, saved_s / total_s), gain_source="the latency of the links",
+        caution="The combined collective starts when the last of its operands is ready.",
+    )  # fmt: skip
+
+
+def _saved_s(members: Sequence[Exchange]) -> float:
+    """Returns the seconds that one collective instead of several saves; only exposed time can be saved."""
+    combined_s = max(each.latency_s for each in members) + sum(each.price.known_s - each.latency_s for each in members)
+    exposed_s = sum(each.exposed_s for each in members)
+    return max(0.0, exposed_s - combined_s * max(each.executions for each in members))
+
+
+def _remedy(op_name: str, opcode: str) -> str:
+    name = next(merged_names(op_name)).rpartition("/")[2].removesuffix("_invariant")
+    call = _CALLS.get(name, "")
+    if not call:
+        return f"Stack the arrays before the {opcode}, so that one of them exchanges all."
+    return (
+        f"stacked = jax.lax.{call}(jnp.stack([a, b, ...], axis=-1), ...)  # arrays of different shapes: concatenate\n"
+        "a, b = stacked[..., 0], stacked[..., 1]"
+    )

@@ -1,0 +1,189 @@
+"""Dimensions that are split over a number of devices that does not divide them, so that devices compute padding.
+
+A dimension of size n that is split k ways has parts of size ceil(n / k). Sharding constraints may do that; JAX refuses arguments
+and results that are split so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from inspector.analysis.findings.at_line import at_line
+from inspector.analysis.findings.before import full_name, uses
+from inspector.analysis.findings.dataflow import Value
+from inspector.analysis.findings.finding import LEAST_SHARE, Finding
+from inspector.analysis.findings.subject import Subject
+from inspector.hlo.module import Instruction
+from inspector.hlo.source import Frame, merged_names, own_frame
+from inspector.support.units import counted, format_array
+
+KIND = "uneven-shards"
+_MOST_VALUES = 200
+_ONE, _MORE = "device computes", "devices compute"
+
+_Key: TypeAlias = tuple[Frame | None, int, int]
+
+
+class _Split(NamedTuple):
+    """A constraint that splits a dimension unevenly.
+
+    Attributes:
+      constraint: the constraint.
+      dimension: the dimension.
+      parts: the number of parts.
+    """
+
+    constraint: Value
+    dimension: int
+    parts: int
+
+    @property
+    def size(self) -> int:
+        return int(self.constraint.instruction.shape.dimensions[self.dimension])
+
+    @property
+    def part(self) -> int:
+        """The size of a part."""
+        return -(-self.size // self.parts)
+
+    @property
+    def padding(self) -> int:
+        """The number of rows that are padding, on all devices together."""
+        return self.part * self.parts - self.size
+
+
+def uneven_shards(subject: Subject) -> Iterator[Finding]:
+    """Yields a finding for each line, size and number of parts of constraints that split a dimension unevenly."""
+    if subject.calls is None:
+        return
+    lines: dict[_Key, list[_Split]] = {}
+    for value, _ in subject.calls.values(("custom-call",)):
+        for split in _splits(value):
+            key = own_frame(value.instruction.frames), split.size, split.parts
+            lines.setdefault(key, []).append(split)
+    for splits in lines.values():
+        kernels: dict[str, float] = {}
+        for split in splits:
+            for kernel, part in _padded_kernels(subject, split):
+                kernels[kernel] = max(part, kernels.get(kernel, 0.0))
+        if kernels:
+            yield _finding(subject, splits[0], kernels)
+
+
+def _splits(value: Value) -> Iterator[_Split]:
+    instruction = value.instruction
+    if instruction.custom_call_target != "Sharding" or not instruction.sharding:
+        return
+    for dimension, (size, parts) in enumerate(zip(instruction.shape.dimensions, _parts(instruction), strict=False)):
+        split = _Split(value, dimension, parts)
+        if parts > 1 and size % parts and split.padding >= LEAST_SHARE * size:
+            yield split
+
+
+def _parts(constraint: Instruction) -> Sequence[int]:
+    """Returns the number of parts of each dimension of a constrained array; () for a sharding without tiles."""
+    sharding = constraint.proto.sharding
+    if "named_sharding" not in sharding.DESCRIPTOR.fields_by_name or not sharding.HasField("named_sharding"):
+        return [int(count) for count in sharding.tile_assignment_dimensions]
+    named = sharding.named_sharding
+    return [math.prod(_axis_size(axis, named.mesh.axes) for axis in each.axes) for each in named.dim_shardings]
+
+
+def _axis_size(axis: Any, axes: Sequence[Any]) -> int:
+    return int(axis.sub_axis_info.size if axis.HasField("sub_axis_info") else axes[axis.mesh_axis_index].size)
+
+
+def _finding(subject: Subject, split: _Split, kernels: Mapping[str, float]) -> Finding:
+    instruction, size, parts = split.constraint.instruction, split.size, split.parts
+    array = format_array(instruction.shape.element_type, instruction.shape.dimensions)
+    axis = _axis(subject, parts)
+    rows = split.part * parts
+    idle = parts - -(-size // split.part)
+    title = (
+        f"Dimension {split.dimension} of {array}{at_line(instruction.frames)} is split over {axis or f'{parts} devices'}, which does"
+        f" not divide {size}: {split.padding} of the {rows} rows that the devices compute are padding"
+        f"{f', and {counted(idle, _ONE, _MORE)} only padding' if idle else ''}."
+    )
+    smaller = size // parts * parts
+    sizes = " or ".join(str(each) for each in (smaller, smaller + parts) if each)
+    return subject.finding(
+        KIND, title, f"Make the dimension a multiple of {parts} ({sizes}), or split another one.", instructions=kernels,
+        frames=instruction.frames, saved_part=split.padding / rows * _mean(subject, kernels),
+    )  # fmt: skip
+
+
+def _mean(subject: Subject, kernels: Mapping[str, float]) -> float:
+    """Returns the mean of parts of kernels, weighted by their times; without times, by their bytes."""
+    weights = {name: subject.share([name]) for name in kernels}
+    total = sum(weights.values())
+    return sum(weights[name] * part for name, part in kernels.items()) / total if total else 0.0
+
+
+def _axis(subject: Subject, parts: int) -> str:
+    """Returns the mesh axis of a size in words; "" if none or several have it."""
+    mesh = subject.compiled.program.mesh
+    sizes = {} if mesh is None else dict(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
+    names = [name for name, size in sizes.items() if size == parts]
+    return f"the mesh axis {names[0]} of {parts} devices" if len(names) == 1 else ""
+
+
+def _padded_kernels(subject: Subject, split: _Split) -> Iterator[tuple[str, float]]:
+    """Yields the kernels that compute parts of arrays with the dimension, and the part of their time that the dimension scales.
+
+    A kernel that memory bounds also reads arrays without the dimension, such as weights.
+    """
+    for value in _around(split):
+        written = value.instruction
+        sizes = _sizes(written)
+        name = full_name(value)
+        for instruction in subject.kernels.named([name]) if name else ():
+            if own_frame(instruction.frames) != own_frame(written.frames) or name not in merged_names(
+                instruction.op_name
+            ):
+                continue
+            local = _sizes(instruction)
+            kernel = subject.kernels.kernel(instruction)
+            is_part = local.count(split.part) > sizes.count(split.part) and local.count(split.size) < sizes.count(
+                split.size
+            )
+            if is_part and kernel is not None and not subject.points[kernel].link_bytes:
+                is_bound_by_memory = subject.points[kernel].bound_by != "compute"
+                yield kernel, _byte_part(subject.module.instruction(kernel), split.part) if is_bound_by_memory else 1.0
+
+
+def _byte_part(kernel: Instruction, size: int) -> float:
+    """Returns the part of the bytes of a kernel's operands and result that arrays with a dimension of a size have."""
+    shapes = (kernel.shape, *(operand.shape for operand in kernel.operands))
+    total = sum(shape.byte_size for shape in shapes)
+    return sum(shape.byte_size for shape in shapes if size in shape.dimensions) / total if total else 0.0
+
+
+def _sizes(instruction: Instruction) -> list[int]:
+    """Returns the sizes of the dimensions of an instruction's operands and result."""
+    shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
+    return [size for shape in shapes for size in shape.dimensions]
+
+
+def _around(split: _Split) -> Iterator[Value]:
+    """Yields the operations before and after a constraint whose arrays have a dimension of its size."""
+    waiting, seen = [split.constraint], {split.constraint}
+    while waiting and len(seen) < _MOST_VALUES:
+        value = waiting.pop()
+        before = [value.operand(number) for number in range(len(value.instruction.operands))]
+        after = [use.user for use in uses(value) if use.user is not None]
+        for each in (*before, *after):
+            instruction = each.instruction
+            if each in seen or instruction.opcode in (
+                "parameter",
+                "constant",
+                "while",
+                "conditional",
+                "get-tuple-element",
+            ):
+                continue
+            seen.add(each)
+            yield each
+            if split.size in instruction.shape.dimensions:
+                waiting.append(each)

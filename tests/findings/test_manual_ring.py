@@ -1,0 +1,106 @@
+"""Rings that one collective replaces, and rings whose blocks take part in other work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+import inspector
+from inspector.errors import AtLeast, Unavailable
+from inspector.stages.findings import Finding
+from tests.absent import needs_gpu
+from tests.findings import overlap, rings, small
+from tests.findings.examined import all_found, peak
+from tests.findings.recorded import GPU, TPU, recorded
+from tests.findings.sharded import Program, manual
+
+KIND = "manual-ring"
+CALLS = {
+    rings.unrolled_sum: ("7 calls", "only adds up", "psum"),
+    rings.sum_in_a_loop: ("a loop", "only adds up", "psum"),
+    rings.sum_in_a_scan: ("a loop", "only adds up", "psum"),
+    rings.unrolled_maximum: ("7 calls", "only compares", "pmax"),
+    rings.unrolled_concatenation: ("7 calls", "only puts together", "all_gather"),
+    rings.buffer_in_a_loop: ("a loop", "only puts together", "all_gather"),
+}
+
+
+def found(program: Callable[[], Program], target: str) -> list[Finding]:
+    if target == "cpu:8":
+        fun, args = program()
+        return all_found(KIND, fun, *args, target="cpu:8", roofs=peak("tpu:v5e"))
+    findings = recorded(program, target).findings(kinds=[KIND])
+    assert not findings.unknown
+    return [*findings, *findings.folded]
+
+
+@pytest.mark.parametrize("target", [TPU, GPU, "cpu:8"])
+@pytest.mark.parametrize("program", rings.FOUND)
+def test_one_collective_does_the_same(program: Callable[[], Program], target: str) -> None:
+    (finding,) = found(program, target)
+    form, verb, call = CALLS[program]
+    assert finding.title == (
+        f"The ring of `ppermute`s at rings.py:22 ({form}, 8 devices, 1 MiB each) {verb} the blocks that arrive: one `{call}`"
+        " does the same."
+    )
+    assert finding.remedy == f"jax.lax.{call}(block, axis)"
+    if call == "all_gather" and target == GPU:  # GPUs gather in a ring too
+        assert finding.is_small
+    else:
+        assert 0.3 < finding.share < 0.9
+
+
+@pytest.mark.parametrize("program", rings.SILENT)
+def test_silent(program: Callable[[], Program]) -> None:
+    assert not found(program, "cpu:8")
+
+
+@pytest.mark.parametrize("program", [small.shift_of_each_field, small.ring_attention, overlap.sum_beside_products])
+def test_silent_on_tpus(program: Callable[[], Program]) -> None:
+    assert not found(program, TPU)
+
+
+@pytest.mark.parametrize("steps", [5, 9])
+def test_a_ring_that_does_not_end_where_it_began(steps: int) -> None:
+    def f(x: Any) -> Any:
+        total = block = x
+        for _ in range(steps):
+            block = lax.ppermute(block, "d", rings.RIGHT)
+            total = total + block
+        return total
+
+    fun = manual(f, (P("d"),), P("d"))
+    assert not all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e"))
+
+
+def test_sums_that_are_not_one() -> None:
+    def f(x: jax.Array) -> Any:
+        block, sums = x, []
+        for number in range(7):
+            block = lax.ppermute(block, "d", rings.RIGHT)
+            sums.append(jnp.full_like(x, number + 1) + block)
+        return sums
+
+    fun = manual(f, (P("d"),), P("d"))
+    assert not all_found(KIND, fun, rings.X, target="cpu:8", roofs=peak("tpu:v5e"))
+
+
+@needs_gpu
+def test_the_gain_equals_the_compile_by_hand() -> None:
+    fun = manual(lambda x: jnp.tanh(lax.psum(x, "d")), (P("d"),), P())
+    after = inspector.lower(fun, rings.X).compile(target=GPU)
+    (finding,) = found(rings.unrolled_sum, GPU)
+    saved = _links_s(recorded(rings.unrolled_sum, GPU)) - _links_s(after)
+    assert finding.gain_s == pytest.approx(saved, rel=0.1)
+
+
+def _links_s(compiled: inspector.Compiled) -> float:
+    seconds = compiled.roofline().total.exposed_s
+    assert not isinstance(seconds, (Unavailable, AtLeast))
+    return float(seconds)

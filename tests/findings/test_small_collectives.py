@@ -1,0 +1,89 @@
+"""Collectives that could be one, and those that cannot, are too few or are too large."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+import inspector
+from inspector.errors import AtLeast, Unavailable
+from inspector.stages.findings import Finding
+from tests.absent import needs_gpu
+from tests.findings import small
+from tests.findings.examined import all_found, peak
+from tests.findings.recorded import GPU, TPU, recorded
+
+KIND = "small-collectives"
+
+
+def found(compiled: inspector.Compiled) -> list[Finding]:
+    findings = compiled.findings(kinds=[KIND])
+    assert not findings.unknown
+    return [*findings, *findings.folded]
+
+
+@pytest.mark.parametrize("target", [TPU, GPU])
+@pytest.mark.parametrize(
+    ("program", "titles"),
+    [
+        (small.exchange_of_each_leaf, ["12 all-to-alls over d at small.py (512 B per device each) could be one"]),
+        (small.exchanges_in_a_loop, ["12 all-to-alls over d at small.py (512 B per device each) could be one"]),
+        (small.gradients_exchanged_in_layers, ["24 all-to-alls over d at small.py (512 B per device each) could be 2"]),
+        (
+            small.both_ways_over_two_axes,
+            [f"6 all-to-alls over {axis} at small.py (256 B per device each) could be one" for axis in "dm"],
+        ),
+    ],
+)  # fmt: skip
+def test_could_be_one(program: Callable[[], small.Program], titles: list[str], target: str) -> None:
+    findings = found(recorded(program, target))
+    for finding, title in zip(sorted(findings, key=lambda each: each.title), titles, strict=True):
+        assert (
+            re.sub(r"py:\d+", "py", finding.title)
+            == f"{title}: they do not depend on each other, and most of their time is latency."
+        )
+        assert finding.remedy.startswith("stacked = jax.lax.all_to_all(jnp.stack([a, b, ...], axis=-1), ...)")
+        assert 0.05 < finding.share < 0.95
+        assert isinstance(finding.edits, Unavailable)
+
+
+def test_shifts_that_only_gpus_combine() -> None:
+    (finding,) = found(recorded(small.shift_of_each_field, TPU))
+    assert finding.title.startswith("12 collective-permutes over d at small.py:")
+    assert finding.remedy.startswith("stacked = jax.lax.ppermute(")
+
+
+@pytest.mark.parametrize("target", [TPU, GPU])
+@pytest.mark.parametrize("program", small.SILENT)
+def test_silent(program: Callable[[], small.Program], target: str) -> None:
+    assert not found(recorded(program, target))
+
+
+@pytest.mark.parametrize("program", [small.exchanges_of_different_kinds, small.ring_attention])
+def test_silent_on_tpus(program: Callable[[], small.Program]) -> None:
+    assert not found(recorded(program, TPU))
+
+
+@pytest.mark.parametrize("program", [small.exchange_of_each_leaf, small.shift_of_each_field, small.chain_of_exchanges])
+def test_with_the_links_of_another_chip(program: Callable[[], small.Program]) -> None:
+    fun, args = program()
+    findings = all_found(KIND, fun, *args, target="cpu:8", roofs=peak("tpu:v5e"))
+    assert len(findings) == (program is not small.chain_of_exchanges)
+    assert not all_found(KIND, fun, *args, target="cpu:8")  # the speed of the links is unknown
+
+
+@needs_gpu
+def test_the_gain_equals_the_compile_by_hand() -> None:
+    before = recorded(small.exchange_of_each_leaf, GPU)
+    fun, args = small.stacked_exchange()
+    after = inspector.lower(fun, *args).compile(target=GPU)
+    (finding,) = found(before)
+    assert finding.gain_s == pytest.approx(_seconds(before) - _seconds(after), rel=0.1)
+
+
+def _seconds(compiled: inspector.Compiled) -> float:
+    seconds = compiled.roofline().total.least_s
+    assert not isinstance(seconds, (Unavailable, AtLeast))
+    return float(seconds)

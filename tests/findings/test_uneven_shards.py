@@ -1,0 +1,84 @@
+"""Dimensions that are split over a number of devices that does not divide them, and those that are split evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from inspector.errors import Unavailable
+from inspector.stages.findings import Finding
+from tests.findings import sharded, uneven
+from tests.findings.examined import all_found, peak
+from tests.findings.recorded import GPU, TPU, recorded
+
+KIND = "uneven-shards"
+TITLES = {
+    uneven.ten_rows: (
+        "Dimension 0 of f32[10, 512] at uneven.py:18 is split over the mesh axis d of 8 devices, which does not divide 10:"
+        " 6 of the 16 rows that the devices compute are padding, and 3 devices compute only padding."
+    ),
+    uneven.twelve_heads: (
+        "Dimension 2 of f32[8, 128, 12, 64] at uneven.py:18 is split over the mesh axis d of 8 devices, which does not divide 12:"
+        " 4 of the 16 rows that the devices compute are padding, and 2 devices compute only padding."
+    ),
+    uneven.experts_in_a_loop: (
+        "Dimension 0 of f32[9, 64, 256] at uneven.py:18 is split over the mesh axis d of 8 devices, which does not divide 9:"
+        " 7 of the 16 rows that the devices compute are padding, and 3 devices compute only padding."
+    ),
+    uneven.six_rows_over_one_of_two_axes: (
+        "Dimension 0 of f32[6, 1024] at uneven.py:18 is split over the mesh axis d of 4 devices, which does not divide 6:"
+        " 2 of the 8 rows that the devices compute are padding, and 1 device computes only padding."
+    ),
+    uneven.jitted_function: (
+        "Dimension 1 of f32[256, 100] at uneven.py:18 is split over the mesh axis d of 8 devices, which does not divide 100:"
+        " 4 of the 104 rows that the devices compute are padding."
+    ),
+}
+
+
+def on_cpus(program: Callable[[], sharded.Program]) -> list[Finding]:
+    fun, args = program()
+    return all_found(KIND, fun, *args, target="cpu:8", roofs=peak("tpu:v5e"))
+
+
+def found(program: Callable[[], sharded.Program], target: str) -> list[Finding]:
+    if target == "cpu:8":
+        return on_cpus(program)
+    findings = recorded(program, target).findings(kinds=[KIND])
+    assert not findings.unknown
+    return [*findings, *findings.folded]
+
+
+@pytest.mark.parametrize("target", [TPU, GPU, "cpu:8"])
+@pytest.mark.parametrize("program", uneven.FOUND)
+def test_uneven(program: Callable[[], sharded.Program], target: str) -> None:
+    (finding,) = found(program, target)
+    assert finding.title == TITLES[program].replace("the mesh axis d of 4 devices", "4 devices")
+    assert 0 < finding.share < 0.2
+    assert isinstance(finding.edits, Unavailable)
+
+
+def test_the_remedy_names_the_next_sizes() -> None:
+    (finding,) = found(uneven.jitted_function, GPU)
+    assert finding.remedy == "Make the dimension a multiple of 8 (96 or 104), or split another one."
+
+
+def test_weights_do_not_shrink_with_the_rows() -> None:
+    (finding,) = found(uneven.ten_rows, GPU)
+    assert finding.share < 0.01  # the product's time is that of reading its weights
+
+
+@pytest.mark.parametrize("program", uneven.SILENT)
+def test_silent(program: Callable[[], sharded.Program]) -> None:
+    assert not on_cpus(program)
+
+
+@pytest.mark.parametrize("target", [TPU, GPU])
+@pytest.mark.parametrize("program", [sharded.accumulated_gradients, sharded.weight_gathered_by_partitioner])
+def test_silent_elsewhere(program: Callable[[], sharded.Program], target: str) -> None:
+    assert not found(program, target)
+
+
+def test_a_large_vocabulary_on_a_gpu() -> None:
+    assert not found(uneven.large_vocabulary, GPU)
