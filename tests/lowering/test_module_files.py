@@ -222,6 +222,20 @@ def test_dynamic_shapes_are_refined() -> None:
         inspector.lower(text, refine=3)
 
 
+def test_calls_and_results_follow_refined_arguments() -> None:
+    """Operations that MLIR checks strictly: the operands of a call and of the return."""
+    text = """func.func @main(%a: tensor<?x4xf32>, %b: tensor<2xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>) {
+  %0 = call @f(%a) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %a, %0 : tensor<?x4xf32>, tensor<?x4xf32>
+}
+func.func private @f(%a: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %0 = stablehlo.tanh %a : tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}"""
+    refined = inspector.lower(text, refine={"arg0": (16, 4)}, platform="cpu")
+    assert [result.shape for result in refined.outputs] == [(16, 4), (16, 4)]
+
+
 @pytest.mark.parametrize(
     ("operation", "words"),
     [

@@ -2,7 +2,7 @@
 
 Imports jaxlib but not JAX, because `reader_process.py` must start quickly.
 
-Private JAX: `jaxlib.mlir` (StableHLO), `jaxlib._jax.mlir` (refinement).
+Private JAX: `jaxlib.mlir` (StableHLO and its passes), `jaxlib._jax.mlir` (refinement).
 """
 
 from __future__ import annotations
@@ -101,16 +101,25 @@ def _with_shapes(module: ir.Module, shapes: Mapping[str, tuple[int, ...]]) -> ir
             if not fits:
                 raise ModuleError(f"arg{n} is {type_}, and its shape in refine is {list(shape)}, which does not match.")
             types[n] = ir.RankedTensorType.get(list(shape), ranked.element_type)
-            main.regions[0].blocks[0].arguments[n].set_type(types[n])
-        results = list(stablehlo.function_type(main).results)
-        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
     try:
+        _refine_arguments(module, types)
         refined = _jax.mlir.refine_polymorphic_shapes(
             stablehlo.to_bytecode(module), enable_shape_assertions=False, validate_static_shapes=True
         )
     except Exception as e:
         raise ModuleError(f"The shapes in refine do not determine all shapes of the module: {e}") from e
     return stablehlo.parse_stablehlo(bytes(refined))
+
+
+def _refine_arguments(module: ir.Module, types: list[Any]) -> None:
+    """Changes the argument types of `main`. StableHLO's pass keeps the module valid until its shapes are refined."""
+    from jaxlib.mlir._mlir_libs import _stablehlo
+    from jaxlib.mlir.passmanager import PassManager
+
+    _stablehlo.register_stablehlo_passes()
+    texts = ",".join(map(str, types))
+    with module.context:
+        PassManager.parse(f"builtin.module(stablehlo-refine-arguments{{types={texts}}})").run(module.operation)
 
 
 def _listed_arguments(dynamic: Mapping[int, Any]) -> str:
