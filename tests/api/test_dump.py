@@ -7,7 +7,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -352,7 +352,6 @@ def part(first: int, count: int, *, opens: bool, is_slow: bool = True) -> Any:
     ("numbers", "opens"),
     [
         part(2000, 20, opens=False, is_slow=False),
-        part(2100, 1, opens=True, is_slow=False),
         *[part(n, 120, opens=False) for n in range(0, 960, 120)],
         *[part(n, 10, opens=True) for n in range(960, 1000, 10)],
     ],
@@ -365,6 +364,39 @@ def test_mutated_dumps_open_or_report_why_not(few_files: Path, tmp_path: Path, n
         assert all(10 < len(error) < 20_000 for error in errors)
         assert time.monotonic() - start < 120, path
     assert {file: file.read_bytes() for file in few_files.rglob("*") if file.is_file()} == before
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "emptied": (lambda _: b"", "Cannot read 0 bytes"),
+    "cut off": (lambda data: data[: len(data) // 2], "is cut off"),
+    "noise": (
+        lambda data: random.Random(len(data)).randbytes(len(data)),
+        "binary data instead of text",
+    ),
+    "other text": (lambda _: b"a log file\n", "a log file"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_dump_whose_files_are_all_damaged_reports_it(few_files: Path, tmp_path: Path, damage: str) -> None:
+    change, message = DAMAGES[damage]
+    place = tmp_path / "damaged"
+    shutil.copytree(few_files, place)
+    for file in place.rglob("*"):
+        if file.is_file():
+            file.write_bytes(change(file.read_bytes()))
+    assert len([*survey(place, opens=True)]) > 4
+    dump = load(place)
+    module = dump["jit_f"]
+    for program in (module.before, module.after):
+        assert isinstance(program, Unavailable)
+        assert message in program.reason
+        assert program.reason.replace("\n", " ").isprintable()
+    with pytest.raises(ModuleError, match=message):
+        _ = module.exploration
+    if damage != "other text":
+        assert isinstance(module.passes, Unavailable)
+        assert "none of the 5 snapshots in the dump can be read" in module.passes.reason
 
 
 @pytest.mark.slow
