@@ -247,9 +247,11 @@ class DumpedModule(ShownAsExplorer):
             try:
                 data = self._folder.read(entry)
                 is_text = entry.path.endswith((TEXT, _MLIR))
-                return lower(data.decode("utf-8", "replace") if is_text else data, platform=platform)
+                lowered = lower(data.decode("utf-8", "replace") if is_text else data, platform=platform)
             except InspectorError:
                 continue
+            if lowered.program.no_hlo is None:
+                return lowered
         return None if isinstance(self.before, Unavailable) else self.before.lowered
 
     def _ipython_display_(self, **kwargs: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import inspector
 from inspector._jax.modules import stablehlo
 from inspector.api.opened_file import OpenedFile, open_file
 from inspector.api.opened_program import OpenedProgram
-from inspector.errors import ModuleError, ParameterError
+from inspector.errors import ModuleError, ParameterError, Unavailable
 from inspector.lowering import module_files
 from inspector.lowering.module_files import Choice, chosen_module, modules_in, read_module
 from inspector.stages.lowered import Lowered
@@ -222,6 +223,77 @@ def test_dynamic_shapes_are_refined() -> None:
         inspector.lower(text, refine=3)
 
 
+FOREIGN = """module @m {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.tanh %x : tensor<4xf32>
+    %1 = "mine.gelu"(%0) {kind = #mine.fast} : (tensor<4xf32>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+}
+"""
+WITHOUT_HLO = """func.func @main(%x: tensor<4xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [0] : (tensor<4xf32>, tensor<1xi32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "reason"),
+    [
+        (
+            FOREIGN,
+            '"mine.gelu"(%0) {kind = #mine.fast}',
+            "The module has the dialect 'mine', which JAX does not include",
+        ),
+        (
+            WITHOUT_HLO,
+            "stablehlo.dynamic_broadcast_in_dim",
+            "XLA cannot convert this StableHLO module to HLO: 'stablehlo.dynamic_broadcast_in_dim' op can't be translated to XLA HLO (line 2, column 8)",
+        ),
+    ],
+)
+def test_stablehlo_without_hlo_is_shown_as_text(text: str, operation: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(text)
+    lowered = inspector.load(tmp_path / "m.mlir")
+    assert isinstance(lowered, inspector.Lowered)
+    assert operation in str(lowered.stablehlo)
+    assert operation in lowered.stablehlo_listing.text  # type: ignore[union-attr]
+    assert lowered.inputs[0].shape == (4,)
+    assert isinstance(lowered.hlo, Unavailable)
+    assert lowered.hlo.reason.startswith(reason)
+    assert "\n" not in lowered.hlo.reason
+    with pytest.raises(ModuleError, match=r"cannot be compiled: .*Only the StableHLO is available"):
+        lowered.compile(target="cpu")
+    with pytest.raises(ModuleError, match="has no HLO: "):
+        lowered.module()
+    assert pickle.loads(pickle.dumps(lowered)) == lowered
+
+
+def test_an_explorer_shows_stablehlo_without_hlo(tmp_path: Path) -> None:
+    explorer = inspector.explore(FOREIGN).wait(60)
+    said = [entry.message for entry in explorer._app.stored_messages()]
+    panes = {message["pane"] for message in said if message["type"] == "document"}
+    assert "stablehlo" in panes
+    (hlo,) = [message for message in said if message["type"] == "unavailable" and message["pane"] == "hlo"]
+    assert "the dialect 'mine'" in hlo["reason"]
+    assert explorer.baseline.state == "failed"
+    with pytest.raises(ModuleError, match="the dialect 'mine'"):
+        _ = explorer.baseline.compiled
+    explorer.save(tmp_path / "m.inspector")
+    again = inspector.load(tmp_path / "m.inspector")
+    assert again.lowered.stablehlo == explorer.lowered.stablehlo  # type: ignore[union-attr]
+    assert again.lowered.hlo == explorer.lowered.hlo  # type: ignore[union-attr]
+    explorer.save_html(tmp_path / "m.html")
+    explorer.close()
+
+
+def test_custom_syntax_of_another_dialect_is_refused_with_its_name() -> None:
+    text = FOREIGN.replace('"mine.gelu"(%0) {kind = #mine.fast} : (tensor<4xf32>) ->', "mine.gelu %0 :")
+    with pytest.raises(ModuleError, match="has the dialect 'mine'"):
+        inspector.lower(text)
+
+
 def test_calls_and_results_follow_refined_arguments() -> None:
     """Operations that MLIR checks strictly: the operands of a call and of the return."""
     text = """func.func @main(%a: tensor<?x4xf32>, %b: tensor<2xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>) {
@@ -248,7 +320,7 @@ def test_dialects_of_other_projects_are_named(operation: str, words: str) -> Non
         f"func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n  %0 = {operation}\n  return %0 : tensor<4xf32>\n}}"
     )
     with pytest.raises(ModuleError, match=f"the dialect {words}, which JAX does not include"):
-        inspector.lower(text)
+        inspector.lower(text, platform="cpu").compile(target="cpu")
 
 
 def test_protobuf_text_format() -> None:

@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from inspector._jax.compiling import child_process
 from inspector.errors import ModuleError
@@ -93,14 +93,20 @@ def _read(module: bytes | str, language: Language, size: int, entry: str = "") -
     if language == "HLO":
         opened = hlo.read_hlo(module)
         source, hlo_source = hlo_conversion.hlo_to_stablehlo(opened), opened.source
-    given = stablehlo.parse_stablehlo(source)
+    given, no_hlo = _parsed(source)
     if language == "StableHLO":
         given = entry_functions.chosen(given, entry_functions.Entry(**json.loads(entry or "{}")))
     bytecode = stablehlo.to_bytecode(given)
-    parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
+    # Parsed again, because later readers get the bytecode.
+    parsed = stablehlo.parse_stablehlo(bytecode, allow_unregistered=bool(no_hlo))
     facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)
     uses_shardy = facts.uses_shardy or stablehlo.carries_shardy(parsed)
-    blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto, hlo_source.proto]
+    texts: tuple[str, bytes] = "", b""
+    try:
+        texts = texts if no_hlo else (forms.hlo, forms.hlo_proto)
+    except ModuleError as e:
+        no_hlo = _cut(str(e))
+    blobs = [bytecode, stablehlo.located_text(parsed).encode(), texts[0].encode(), texts[1], hlo_source.proto]
     written = sum(map(len, blobs)) + len(stablehlo.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):
         raise ModuleError(
@@ -108,7 +114,23 @@ def _read(module: bytes | str, language: Language, size: int, entry: str = "") -
             f" Expected at most {format_bytes(most)} for a module of this size."
         )
     facts = dataclasses.replace(facts, uses_shardy=uses_shardy)
-    return {"facts": dataclasses.asdict(facts), "header": hlo_source.header}, blobs
+    return {"facts": dataclasses.asdict(facts), "header": hlo_source.header, "no_hlo": no_hlo}, blobs
+
+
+def _parsed(module: bytes | str) -> tuple[Any, str]:
+    """Returns a module, and the reason why it is only text; "" for a module that JAX's dialects describe."""
+    from inspector._jax.modules import foreign_dialects, stablehlo
+
+    try:
+        return stablehlo.parse_stablehlo(module), ""
+    except ModuleError as e:
+        reason = foreign_dialects.explanation(module, str(e))
+        if not reason:
+            raise
+        try:
+            return stablehlo.parse_stablehlo(module, allow_unregistered=True), reason
+        except ModuleError:
+            raise e from None
 
 
 def _cut(text: str) -> str:
