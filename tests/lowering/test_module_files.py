@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from jaxlib.mlir import ir
 
 import inspector
-from inspector._jax.modules import stablehlo
+from inspector._jax.modules import isolated_reading, stablehlo
 from inspector.api.opened_file import OpenedFile, open_file
 from inspector.api.opened_program import OpenedProgram
 from inspector.errors import ModuleError, ParameterError, Unavailable
@@ -286,6 +286,50 @@ def test_an_explorer_shows_stablehlo_without_hlo(tmp_path: Path) -> None:
     assert again.lowered.hlo == explorer.lowered.hlo  # type: ignore[union-attr]
     explorer.save_html(tmp_path / "m.html")
     explorer.close()
+
+
+def test_the_conversion_to_hlo_does_not_include_every_dialect() -> None:
+    text = 'func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {a = #mpmd.topology<<"m" : <["x"=2]>>>} { return %x : tensor<4xf32> }'
+    reason = inspector.lower(text, platform="cpu").program.no_hlo
+    assert reason is not None
+    assert reason.reason == "XLA's conversion to HLO does not include the dialect 'mpmd' of the module"
+
+
+def test_a_module_that_crashes_the_conversion_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = isolated_reading._ask
+
+    def crashing(module: bytes | str, language: Any, wanted: Any, entry: str = "") -> Any:
+        if wanted == "forms":
+            raise isolated_reading.ReaderDiedError("it died", "was killed by SIGABRT")
+        return ask(module, language, wanted, entry)
+
+    monkeypatch.setattr(isolated_reading, "_ask", crashing)
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    reason = inspector.lower(text, platform="cpu").program.no_hlo
+    assert reason is not None
+    assert (
+        "XLA crashes when it converts this StableHLO module to HLO (its process was killed by SIGABRT)" in reason.reason
+    )
+    with pytest.raises(ModuleError, match="it died"):
+        inspector.lower(text[:-1])
+
+
+def test_a_file_that_begins_with_a_mesh_is_stablehlo() -> None:
+    text = """sdy.mesh @m = <["a"=2]>
+func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"""
+    with pytest.raises(ModuleError, match=r'no public function\. Choose a private one: function="f"\.'):
+        inspector.lower(text)
+    assert modules_in('sdy.mesh @m = <["a"=2]>')[0].language == "StableHLO"
+
+
+def test_a_function_with_a_complex_constant_becomes_main() -> None:
+    """jaxlib cannot cast such attributes, and an error in a walk over operations ends the process."""
+    text = """func.func @f(%x: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+  %c = stablehlo.constant dense<(0.1, 0.2)> : tensor<2xcomplex<f32>>
+  %0 = stablehlo.add %x, %c : tensor<2xcomplex<f32>>
+  return %0 : tensor<2xcomplex<f32>>
+}"""
+    assert inspector.lower(text, platform="cpu").inputs[0].dtype == "complex64"
 
 
 def test_custom_syntax_of_another_dialect_is_refused_with_its_name() -> None:

@@ -173,6 +173,11 @@ def _only(functions: dict[str, Any]) -> str:
     ]
     if len(public) == 1:
         return public[0]
+    if not public and (bodies := [name for name, function in functions.items() if _has_body(function)]):
+        raise ModuleError(
+            "The StableHLO module has no function `main`, and no public function. Choose a private one:"
+            f' function="{bodies[0]}". {_listed(functions)}'
+        )
     if not public:
         raise ModuleError(
             "The StableHLO module has no function `main`, and no public function. Expected a module with a public function,"
@@ -196,12 +201,18 @@ def _rename(module: ir.Module, function: Any, old: str, new: str) -> None:
     symbol = ir.FlatSymbolRefAttr.get(new)
 
     def visit(operation: Any) -> Any:
+        if operation.name in _CONSTANTS:
+            return ir.WalkResult.ADVANCE
         for attribute in stablehlo.named_attributes(operation.attributes):
             if str(attribute.attr) in (f"@{old}", f'@"{old}"'):
                 operation.attributes[attribute.name] = symbol
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
+
+
+# Not looked at: jaxlib cannot cast the values of complex ones, and an error in a walk ends the process.
+_CONSTANTS = frozenset({"stablehlo.constant", "mhlo.constant", "chlo.constant", "arith.constant"})
 
 
 def _unused(functions: dict[str, Any]) -> str:

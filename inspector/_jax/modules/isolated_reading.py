@@ -37,7 +37,7 @@ class ReaderDiedError(ModuleError):
 
 
 Language = Literal["HLO", "StableHLO"]
-Wanted = Literal["forms", "text", "proto", "hlo", "crash"]
+Wanted = Literal["forms", "listing", "text", "proto", "hlo", "crash"]
 
 _LIMIT_S = 600
 _LARGE_BYTES = 4 << 20  # printing such a module takes about as long as starting a process
@@ -56,7 +56,17 @@ def read(module: bytes | str, language: Language, entry: Entry | None = None, *,
     Raises:
       ModuleError: XLA or MLIR cannot read it, with its message; or the module is too large when written out.
     """
-    head, blobs = _ask(module, language, "forms", json.dumps(dataclasses.asdict(entry)) if entry else "")
+    choice = json.dumps(dataclasses.asdict(entry)) if entry else ""
+    try:
+        head, blobs = _ask(module, language, "forms", choice)
+    except ReaderDiedError as e:
+        if not without_hlo or language != "StableHLO":
+            raise
+        try:
+            head, blobs = _ask(module, language, "listing", choice)
+        except ReaderDiedError:
+            raise e from None
+        head["no_hlo"] = f"XLA crashes when it converts this StableHLO module to HLO (its process {e.how})"
     bytecode, located, hlo, hlo_proto, given_proto = blobs
     no_hlo = head["no_hlo"]
     if no_hlo and not (without_hlo and language == "StableHLO"):

@@ -2,8 +2,9 @@
 
 Writes to stdout one line of JSON (`{"facts": {..}, "sizes": [..]}` or `{"error": ..}`), followed by the bytes of the
 MLIR bytecode, its text with locations, the HLO text and proto, and the proto of the original HLO module; or by the whole
-text, the proto alone, or the proto and text of the original HLO module. The time, memory and output of the process are limited in proportion to the size of the module, so
-that a small module cannot cost the caller much, whatever it represents.
+text, the proto alone, or the proto and text of the original HLO module. "listing" leaves out what may have crashed another
+reader: the conversion to HLO, and dialects that are not registered. The time, memory and output of the process are limited in
+proportion to the size of the module, so that a small module cannot cost the caller much, whatever it represents.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _answered(
         if wanted == "hlo":
             opened = hlo.read_hlo(module)
             return {"header": opened.source.header}, [opened.source.proto, opened.text.encode()]
-        return _read(module, language, size, entry)
+        return _read(module, language, size, entry, has_hlo=wanted == "forms")
     except ModuleError as e:
         return {"error": _cut(str(e))}, []
     except Exception as e:
@@ -86,14 +87,23 @@ def _answered(
         return {"error": f"Cannot read the {language} module: {error}\n{stablehlo.EXPECTED[language]}"}, []
 
 
-def _read(module: bytes | str, language: Language, size: int, entry: str = "") -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import entry_functions, hlo, hlo_conversion, module_contents, stablehlo
+def _read(
+    module: bytes | str, language: Language, size: int, entry: str = "", *, has_hlo: bool = True
+) -> tuple[dict[str, object], list[bytes]]:
+    from inspector._jax.modules import (
+        entry_functions,
+        foreign_dialects,
+        hlo,
+        hlo_conversion,
+        module_contents,
+        stablehlo,
+    )
 
     source, hlo_source = module, hlo.SourceHlo("", b"")
     if language == "HLO":
         opened = hlo.read_hlo(module)
         source, hlo_source = hlo_conversion.hlo_to_stablehlo(opened), opened.source
-    given, no_hlo = _parsed(source)
+    given, no_hlo = _parsed(source) if has_hlo else (stablehlo.parse_stablehlo(source), "")
     if language == "StableHLO":
         given = entry_functions.chosen(given, entry_functions.Entry(**json.loads(entry or "{}")))
     bytecode = stablehlo.to_bytecode(given)
@@ -103,9 +113,10 @@ def _read(module: bytes | str, language: Language, size: int, entry: str = "") -
     uses_shardy = facts.uses_shardy or stablehlo.carries_shardy(parsed)
     texts: tuple[str, bytes] = "", b""
     try:
-        texts = texts if no_hlo else (forms.hlo, forms.hlo_proto)
+        if has_hlo and not no_hlo:
+            texts = forms.hlo, forms.hlo_proto
     except ModuleError as e:
-        no_hlo = _cut(str(e))
+        no_hlo = _cut(foreign_dialects.conversion_error(str(e)))
     blobs = [bytecode, stablehlo.located_text(parsed).encode(), texts[0].encode(), texts[1], hlo_source.proto]
     written = sum(map(len, blobs)) + len(stablehlo.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):
