@@ -207,7 +207,8 @@ _AT = re.compile(r"UNKNOWN: -:(\d+):(\d+): error: (.*)")
 def _without_position(error: str) -> str:
     """Returns the first line of MLIR's error, with the position in words at its end."""
     first = error.partition("\n")[0].rstrip(".")
-    return _AT.sub(lambda match: f"{match[3]} (line {match[1]}, column {match[2]})", first)
+    text = _AT.sub(lambda match: f"{match[3]} (line {match[1]}, column {match[2]})", first)
+    return text[0].lower() + text[1:] if text.startswith("The ") else text
 
 
 def _module_program(settled: Settled, platform: str) -> Program:
