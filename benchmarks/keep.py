@@ -107,8 +107,12 @@ def shown_texts(exploration: Exploration) -> list[str]:
     lowered = exploration.lowered
     listed = (lowered.source, lowered.jaxpr_listing, lowered.stablehlo_listing)
     texts = [each.text for each in listed if not isinstance(each, Unavailable)]
-    hlo = [lowered.hlo, *(variant.compiled.hlo for variant in exploration.variants)]
+    hlo = [*_known(lowered.hlo), *(variant.compiled.hlo for variant in exploration.variants)]
     return texts + [display_text(text).text for text in hlo]
+
+
+def _known(text: str | Unavailable) -> list[str]:
+    return [] if isinstance(text, Unavailable) else [text]
 
 
 def packed_bytes(exploration: Exploration) -> int:
@@ -116,7 +120,7 @@ def packed_bytes(exploration: Exploration) -> int:
     lowered = exploration.lowered
     listed = (lowered.source, lowered.jaxpr_listing, lowered.stablehlo_listing)
     parts = [each.text.encode() for each in listed if not isinstance(each, Unavailable)]
-    parts += [lowered.program.module, lowered.hlo.encode(), lowered.hlo_proto]
+    parts += [lowered.program.module, *(hlo.encode() for hlo in _known(lowered.hlo)), lowered.hlo_proto]
     for variant in exploration.variants:
         parts += [variant.compiled.hlo.encode(), variant.compiled.hlo_proto]
     return sum(len(zlib.compress(part, _LEVEL)) for part in parts)

@@ -498,6 +498,7 @@ export interface MemoryTimeline {
   variant: number;
   rooms: MemoryRoom[];
   note: string;
+  is_estimated: boolean;
   unused: string[];
   donation_columns: TableHead[];
   donations: DonationRow[];

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from inspector import platforms
 from inspector.api.opened_program import OpenedProgram
 from inspector.api.shown_values import ShownAsExplorer
-from inspector.compilation.dumps.contents import assembly_of, form_of, is_cut_off, missing_of, passes_of
+from inspector.compilation.dumps.contents import assembly_of, form_of, is_binary, is_cut_off, missing_of, passes_of
 from inspector.compilation.dumps.debug_options import DumpedFlags, read_debug_options
 from inspector.compilation.dumps.folder import DumpFolder
 from inspector.compilation.dumps.names import AFTER, BEFORE, FORMS, TEXT, DumpEntry, ModuleFiles
@@ -199,6 +199,8 @@ class DumpedModule(ShownAsExplorer):
         data = self._folder.read(entry)
         if form == TEXT and is_cut_off(data):
             raise ModuleError("the text is cut off, as a full disk leaves it.")
+        if form == TEXT and is_binary(data):
+            raise ModuleError("the file contains binary data instead of text.")
         flags = self.flags
         opened = OpenedProgram.of(
             data.decode("utf-8", "replace") if form == TEXT else data,
@@ -245,9 +247,11 @@ class DumpedModule(ShownAsExplorer):
             try:
                 data = self._folder.read(entry)
                 is_text = entry.path.endswith((TEXT, _MLIR))
-                return lower(data.decode("utf-8", "replace") if is_text else data, platform=platform)
+                lowered = lower(data.decode("utf-8", "replace") if is_text else data, platform=platform)
             except InspectorError:
                 continue
+            if lowered.program.no_hlo is None:
+                return lowered
         return None if isinstance(self.before, Unavailable) else self.before.lowered
 
     def _ipython_display_(self, **kwargs: Any) -> None:

@@ -149,8 +149,8 @@ def explore(
 
 
 def _is_only_shown(lowered: Lowered) -> bool:
-    """Reports whether a module is shown without compiling: it is optimized already, or has no StableHLO."""
-    return lowered.program.is_optimized or lowered.program.no_stablehlo is not None
+    """Reports whether a module is shown without compiling: it is optimized already, or has no StableHLO or no HLO."""
+    return lowered.program.is_optimized or lowered.program.not_compilable is not None
 
 
 def _explored(opened: Exploration, options: Any, wanted: list[tuple[Any, Any]], height_px: int | None) -> Explorer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inspector.api.opened_program import OpenedProgram
 from inspector.api.shown_values import ShownAsExplorer, ShownAsTable
+from inspector.compilation.options.options import Options
 from inspector.compilation.target import Target
 from inspector.errors import ModuleError, ParameterError, Unavailable, needs_jax
 from inspector.reports.recorded_exploration import RecordedExploration
@@ -156,9 +157,24 @@ def opened_without_compile(
     opened = open_file(source, target=wanted, path=path, **choice)
     if len(opened) > 1:
         return opened.exploration
-    program = opened[0] if no_stablehlo is None else opened[0].with_reason(no_stablehlo)
-    exploration: Exploration = program.exploration
+    program = opened[0]
+    if isinstance(program, Lowered):
+        return _text_exploration(program, Target.parse(target))
+    exploration: Exploration = (program if no_stablehlo is None else program.with_reason(no_stablehlo)).exploration
     return exploration
+
+
+def _text_exploration(lowered: Lowered, target: Target) -> Exploration:
+    """Returns StableHLO that XLA cannot convert to HLO as an exploration whose compile failed with the reason."""
+    from inspector.api.exploration import Exploration
+    from inspector.reports.recorded_exploration import RecordedError, RecordedVariant
+
+    try:
+        lowered.program.check_compilable()
+    except ModuleError as e:
+        failure = RecordedError.of(e)
+    variant = RecordedVariant("opened", Options(), target, "failed", lowered=lowered, failure=failure)
+    return Exploration.of(RecordedExploration.now(lowered, (variant,)))
 
 
 def is_module_source(source: Any) -> bool:

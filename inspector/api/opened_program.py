@@ -16,7 +16,7 @@ from inspector.analysis.cost.roofline import Roofline, roofline, schedule
 from inspector.analysis.cost.schedule import Schedule
 from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.instructions import instructions
-from inspector.analysis.memory.scheduled_values import scheduled_timeline
+from inspector.analysis.memory.scheduled_values import is_scheduled, scheduled_timeline
 from inspector.analysis.memory.timeline import Timeline, timeline
 from inspector.analysis.sharding.program_shardings import Shardings
 from inspector.api.shown_values import ShownAsExplorer
@@ -258,7 +258,7 @@ class OpenedProgram(ShownAsExplorer):
         peak = peak_of(self.target, self.device_kinds)
         if self._assignment:
             return timeline(self.hlo_proto, self.platform, peak)
-        if self.module().columns.module.HasField("schedule"):
+        if is_scheduled(self.module()):
             return scheduled_timeline(self.module(), self.platform, peak)
         return self._reason("assignment", _NO_ASSIGNMENT)
 

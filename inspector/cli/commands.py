@@ -86,10 +86,19 @@ def _in_shell_words(error: Exception) -> str:
     text = str(error)
     for python, shell in _SHELL_WORDS.items():
         text = text.replace(python, shell)
-    return _CHOICE.sub(lambda match: f"--{match[1]} {shlex.quote(match[2] or match[3])}", text)
+    text = _CHOICE.sub(lambda match: f"--{match[1]} {shlex.quote(match[2] or match[3])}", text)
+    return _SHAPES.sub(lambda match: _refine_options(match[1]), text)
+
+
+def _refine_options(shapes: str) -> str:
+    """Returns shapes by argument, `"arg0": (8, 4)`, as options: `--refine arg0=8,4`."""
+    pairs = [(name, sizes.replace(" ", "").rstrip(",")) for name, sizes in _ARGUMENT_SHAPE.findall(shapes)]
+    return " ".join(f"--refine {name}={sizes}" for name, sizes in pairs)
 
 
 _CHOICE = re.compile(r'\b(module|function)=(?:"([^"]*)"|(\w+))')
+_SHAPES = re.compile(r"\brefine=\{([^}]*)\}")
+_ARGUMENT_SHAPE = re.compile(r'"(\w+)": \(([^)]*)\)')
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

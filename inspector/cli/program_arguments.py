@@ -41,6 +41,7 @@ class ProgramRequest:
       cell: number of a notebook cell; 0 for the last one that defines the function.
       module: name or number of a module in a file with several; "" for the only one.
       function: name of the function of a StableHLO file; "" for `main` or the only public one.
+      refine: shapes of arguments with dynamic shapes, `arg0=8,128`.
     """
 
     program: str
@@ -52,11 +53,14 @@ class ProgramRequest:
     cell: int = 0
     module: str = ""
     function: str = ""
+    refine: tuple[str, ...] = ()
 
     @property
     def choice(self) -> dict[str, Any]:
         """The chosen part of a file, as keyword arguments of `lower`."""
-        return {name: value for name, value in (("module", self.module), ("function", self.function)) if value}
+        shapes = dict(map(_argument_shape, self.refine))
+        known = {"module": self.module, "function": self.function, "refine": shapes}
+        return {name: value for name, value in known.items() if value}
 
     def with_others(self, programs: Sequence[str]) -> list[ProgramRequest]:
         """Returns this program and others; their functions get the same arguments."""
@@ -87,12 +91,18 @@ def takes_program(command: Callable[..., Any]) -> Callable[..., Any]:
         help="For a file or profile with several modules: name or number of one.",
     )
     @click.option("--function", default="", metavar="NAME", help="For a StableHLO file: function to use as main.")
+    @click.option(
+        "--refine",
+        multiple=True,
+        metavar="ARG=SIZES",
+        help="For a StableHLO file: shape of an argument with a dynamic shape, e.g. arg0=8,128.",
+    )
     @functools.wraps(command)
     def taking(
         program: str, args: str, args_from: str, static: tuple[str, ...], donate: tuple[int, ...], axes: tuple[str, ...],
-        cell: int, module: str, function: str, **rest: Any,
+        cell: int, module: str, function: str, refine: tuple[str, ...], **rest: Any,
     ) -> Any:  # fmt: skip
-        request = ProgramRequest(program, args, args_from, static, donate, axes, cell, module, function)
+        request = ProgramRequest(program, args, args_from, static, donate, axes, cell, module, function, refine)
         return command(request=request, **rest)
 
     return taking
@@ -444,3 +454,11 @@ def _axis(text: str) -> tuple[str, int]:
     if not name or not size.isdecimal():
         raise click.UsageError(f"--axis {text!r}: expected NAME=SIZE, such as i=4.")
     return name, int(size)
+
+
+def _argument_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, sizes = text.partition("=")
+    parts = [size.strip() for size in sizes.split(",")]
+    if not name.strip() or not all(part.isdecimal() for part in parts):
+        raise click.UsageError(f"--refine {text!r}: expected ARG=SIZES, such as arg0=8,128.")
+    return name.strip(), tuple(map(int, parts))

@@ -124,6 +124,7 @@ class Program(Portable):
         none, as with an `AbstractMesh` or an axis environment. Targets that have these devices compile for them.
       is_optimized: True for a module that a compiler has optimized; XLA cannot compile most of them again.
       no_stablehlo: the reason why the program has no StableHLO, so that it cannot be compiled; None if it has.
+      no_hlo: the reason why XLA cannot convert its StableHLO to HLO, so that it is shown as text only; None if it can.
       hlo_digest: SHA-256 of its HLO in hex, which identifies a program without StableHLO; otherwise "".
       callbacks: the host callbacks, for an engine in this process.
       binding: converts the arguments of a call to the program's arrays, or None. Callbacks and binding stay in the process
@@ -142,6 +143,7 @@ class Program(Portable):
     device_ids: tuple[int, ...] | None = None
     is_optimized: bool = dataclasses.field(default=False, compare=False, repr=False, metadata=TRAVELS)
     no_stablehlo: Unavailable | None = None
+    no_hlo: Unavailable | None = None
     hlo_digest: str = ""
     callbacks: object = dataclasses.field(default=None, compare=False, repr=False)
     binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -170,13 +172,18 @@ class Program(Portable):
         """Devices that one execution needs: replicas times partitions."""
         return (self.options.num_replicas or 1) * (self.options.num_partitions or 1)
 
+    @property
+    def not_compilable(self) -> Unavailable | None:
+        """The reason why the program cannot be compiled; None if it can."""
+        return self.no_stablehlo if self.no_stablehlo is not None else self.no_hlo
+
     def check_compilable(self) -> None:
         """Checks that the program can be compiled.
 
         Raises:
-          ModuleError: it has no StableHLO; with the reason and the remedy.
+          ModuleError: it has no StableHLO or no HLO; with the reason and the remedy.
         """
-        reason = self.no_stablehlo
+        reason = self.not_compilable
         if reason is not None:
             remedy = f" {reason.remedy[:1].upper()}{reason.remedy[1:].rstrip('.')}." if reason.remedy else ""
             raise ModuleError(f"{self.name} cannot be compiled: {reason.reason.rstrip('.')}.{remedy}")

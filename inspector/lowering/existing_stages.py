@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -20,11 +21,12 @@ from inspector._jax.lowering.pallas_overrides import with_changes
 from inspector._jax.lowering.traced import JaxprFacts, MeshFacts
 from inspector._jax.modules import isolated_reading, stablehlo
 from inspector._jax.modules.hlo import SourceHlo
+from inspector._jax.modules.module_contents import Contents
 from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program, Result
-from inspector.errors import LoweringError, ModuleError, ParameterError
+from inspector.errors import LoweringError, ModuleError, ParameterError, Unavailable
 from inspector.hlo.devices.mesh import Mesh
 from inspector.hlo.pallas import MAX_STEPS
 from inspector.lowering.arguments import argument_names, result_name
@@ -172,14 +174,41 @@ def _open_module(
 ) -> Lowered:
     platform = platforms.named(platform or attached_devices.attached_platform()).name
     try:
-        contents = isolated_reading.read(module, language, choice.entry if language == "StableHLO" else None)
+        contents = isolated_reading.read(
+            module, language, choice.entry if language == "StableHLO" else None, without_hlo=True
+        )
     except ModuleError as e:
         if language != "HLO":
             raise
         read = isolated_reading.read_hlo(module)  # raises the error of a module that cannot be read either
         return without_stablehlo(read.source, read.text, platform, not_convertible(e, read.source))
+    if contents.no_hlo:
+        return _text_only(contents, platform)
     settled = settle(contents, platform)
     return assemble(_module_program(settled, platform), settled.contents, None, None, notes=settled.notes)
+
+
+def _text_only(contents: Contents, platform: str) -> Lowered:
+    """Returns StableHLO that XLA cannot convert to HLO as a `Lowered` that can be shown as text."""
+    facts = contents.facts
+    why = Unavailable(_without_position(contents.no_hlo), "only the StableHLO is available")
+    sizes = [math.prod(sizes) for _, sizes, _ in facts.meshes]
+    partitions = facts.num_partitions or (sizes[0] if len(set(sizes)) == 1 else 1)
+    options = Options(num_replicas=facts.num_replicas or 1, num_partitions=partitions)
+    settled = Settled(contents, options, None, frozenset(), is_optimized=False, notes=())
+    program = dataclasses.replace(_module_program(settled, platform), no_hlo=why)
+    lowered = assemble(program, contents, None, None)
+    return deferred.replace(lowered, hlo=why, hlo_proto=b"")
+
+
+_AT = re.compile(r"UNKNOWN: -:(\d+):(\d+): error: (.*)")
+
+
+def _without_position(error: str) -> str:
+    """Returns the first line of MLIR's error, with the position in words at its end."""
+    first = error.partition("\n")[0].rstrip(".")
+    text = _AT.sub(lambda match: f"{match[3]} (line {match[1]}, column {match[2]})", first)
+    return text[0].lower() + text[1:] if text.startswith("The ") else text
 
 
 def _module_program(settled: Settled, platform: str) -> Program:

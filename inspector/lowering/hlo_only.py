@@ -100,7 +100,11 @@ def without_stablehlo(
         no_stablehlo=reason,
         hlo_digest=hashlib.sha256(source.proto).hexdigest(),
     )
-    later: Mapping[str, Any] = {"source": lambda made: source_listing(None, [hlo_lines(made)])}
+    later: Mapping[str, Any] = {
+        "source": lambda made: source_listing(
+            None, [listing for listing in [hlo_lines(made)] if not isinstance(listing, Unavailable)]
+        )
+    }
     return deferred.defer(
         Lowered,
         later,

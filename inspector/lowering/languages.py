@@ -23,7 +23,7 @@ _HLO_INSTRUCTION = re.compile(
 )
 _HLO_NAME = re.compile(r"\s*%[\w.-]+\s*(\(|=\s*\w+\[)")
 _MLIR = re.compile(
-    r'\bmodule\b|^\s*\w+\.func\b|\bstablehlo\.|\bmhlo\.|^\s*[#!][\w.]+\s*=|"\w+\.\w+"\(|^\s*%\w+(:\d+)?\s*=\s*[a-z]\w*\.[a-z]',
+    r'\bmodule\b|^\s*\w+\.func\b|\bstablehlo\.|\bmhlo\.|^\s*[#!][\w.]+\s*=|"\w+\.\w+"\(|^\s*%\w+(:\d+)?\s*=\s*[a-z]\w*\.[a-z]|^\s*[a-z]\w*\.[a-z]\w*\s+@\w',
     re.MULTILINE,
 )
 

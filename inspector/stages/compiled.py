@@ -20,11 +20,12 @@ from inspector.analysis.graph.instruction_graph import graph
 from inspector.analysis.headline import Headline, headline
 from inspector.analysis.instructions import instructions
 from inspector.analysis.memory.donations import Donations, donations
+from inspector.analysis.memory.scheduled_values import is_scheduled, scheduled_timeline
 from inspector.analysis.memory.timeline import Timeline, timeline
 from inspector.analysis.sharding.program_shardings import Shardings, shardings
 from inspector.analysis.sharding.reshardings import Reshardings, reshardings
 from inspector.compilation import machine_code
-from inspector.compilation.compiled import Built, CompiledProgram, build_options_of, placed_mesh
+from inspector.compilation.compiled import OPENED, Built, CompiledProgram, build_options_of, engine_of, placed_mesh
 from inspector.compilation.cost import InstructionCost, costs
 from inspector.compilation.engine import EngineLike
 from inspector.compilation.files import saved_compiled
@@ -117,11 +118,14 @@ class Compiled(CompiledProgram):
     def timeline(self) -> Timeline | Unavailable:
         """Returns the contents of each memory over time, from XLA's heap traces, with a table and a figure.
 
-        Needs a recorded buffer assignment (`products=("buffers",)`); Unavailable with the reason otherwise.
+        Needs a recorded buffer assignment (`products=("buffers",)`); Unavailable with the reason otherwise. For a program that
+        was opened from a file without one, it is an estimate from the schedule (`Timeline.is_estimated`).
         """
-        if isinstance(self.buffers, Unavailable):
-            return self.buffers
         peak = peak_of(self.target, self.devices)
+        if isinstance(self.buffers, Unavailable):
+            if engine_of(self) == OPENED and is_scheduled(self.module()):
+                return scheduled_timeline(self.module(), self.program.platform, peak)
+            return self.buffers
         return timeline(self.buffers.hlo_proto, self.program.platform, peak)
 
     def headline(self, peak: Peak | None = None, profile: Profile | None = None) -> Headline:

@@ -100,6 +100,7 @@ class Lowered(Deferred, Portable):
       jaxpr_listing: the jaxpr with the origin of each line.
       stablehlo_listing: StableHLO with the origin of each line, without long constants; Unavailable for HLO that has none.
       hlo: HLO before optimization, with metadata; for a program that was opened after its compile, the module that was opened.
+        Unavailable for StableHLO that XLA cannot convert to HLO.
       hlo_proto: the same module as a serialized `xla.HloModuleProto`.
       root: the frame of the Python stack where the program begins. Listings omit the frames above it.
       out_shape: the result's pytree with shapes and dtypes as leaves, or None for a module without one. It contains the user's
@@ -114,7 +115,7 @@ class Lowered(Deferred, Portable):
     source: Listing | Unavailable
     jaxpr_listing: Listing | Unavailable
     stablehlo_listing: Listing | Unavailable
-    hlo: str
+    hlo: str | Unavailable
     hlo_proto: bytes = dataclasses.field(compare=False, metadata=TRAVELS)  # XLA renumbers instructions each time
     root: Root = dataclasses.field(default_factory=Root)
     out_shape: Any = dataclasses.field(default=None, compare=False, repr=False)
@@ -168,7 +169,13 @@ class Lowered(Deferred, Portable):
         return hlo.computation_from_proto(self.hlo_proto)
 
     def module(self) -> Module:
-        """Returns the HLO before optimization as a `Module`: computations, instructions, shapes. Parsed once while memory allows."""
+        """Returns the HLO before optimization as a `Module`: computations, instructions, shapes. Parsed once while memory allows.
+
+        Raises:
+          ModuleError: XLA cannot convert its StableHLO to HLO.
+        """
+        if self.program.no_hlo is not None:
+            raise ModuleError(f"{self.name} has no HLO: {self.program.no_hlo.reason}")
         return shared_cache.module(self, self.hlo_proto)
 
     @needs_jax("XLA's graph")
@@ -478,7 +485,9 @@ def line_costs_under(
         "source": lowered.source,
         "jaxpr": lowered.jaxpr_listing,
         "stablehlo": lowered.stablehlo_listing,
-        "hlo": hlo_listing(lowered.hlo, lowered.module(), lowered.root),
+        "hlo": lowered.hlo
+        if isinstance(lowered.hlo, Unavailable)
+        else hlo_listing(lowered.hlo, lowered.module(), lowered.root),
         OPTIMIZED: hlo_listing(compiled.hlo, module, lowered.root),
     }
     listings = {name: text for name, text in texts.items() if not isinstance(text, Unavailable)}

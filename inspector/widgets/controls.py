@@ -113,7 +113,7 @@ class Controls:
         """Sends the target that an empty target field means, and the program's current axes."""
         self._target = target
         program = self._compiles.lowered.program
-        axes, reason = axes_of(program.mesh), program.no_stablehlo
+        axes, reason = axes_of(program.mesh), program.not_compilable
         self._publish(
             messages.ControlsMessage(
                 type="controls",

@@ -7,7 +7,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import inspector
+from inspector.analysis.memory.timeline import Timeline
 from inspector.api.dump import Dump
 from inspector.api.dumped_module import DumpedModule
 from inspector.api.opened_program import OpenedProgram
@@ -272,7 +273,7 @@ def few_files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mutants(folder: Path, place: Path, numbers: range) -> Iterator[Path]:
-    """Yields copies of a dump with files deleted, cut off, swapped, overwritten and renamed."""
+    """Yields copies of a dump with files deleted, cut off, emptied, exchanged, overwritten and renamed."""
     for number in numbers:
         chance = random.Random(number)
         copy = place / str(number)
@@ -281,15 +282,22 @@ def mutants(folder: Path, place: Path, numbers: range) -> Iterator[Path]:
         for file in chance.sample(files, chance.randint(1, len(files) // 2)):
             if not file.exists():  # renamed over
                 continue
-            kind = chance.randrange(6)
+            kind = chance.randrange(8)
             data = file.read_bytes()
             other = chance.choice(files)
             swapped = other.read_bytes() if other.exists() else b""
-            if kind < 5:
+            if kind != 5:
                 file.unlink()
             if kind == 1:
                 file.write_bytes(data[: chance.randint(0, len(data))])
             elif kind == 2:
+                file.write_bytes(swapped)
+            elif kind == 6:
+                file.touch()
+            elif kind == 7:  # exchanged
+                other.unlink(missing_ok=True)
+                other.write_bytes(data)
+                file.unlink(missing_ok=True)
                 file.write_bytes(swapped)
             elif kind == 3:
                 file.write_bytes(chance.randbytes(chance.randint(0, 4000)))
@@ -303,11 +311,12 @@ def mutants(folder: Path, place: Path, numbers: range) -> Iterator[Path]:
         shutil.rmtree(copy)
 
 
-def survey(path: Path, *, opens: bool) -> None:
-    """Reads everything in a dump; only inspector's own errors may occur, and only when it is listed."""
+def survey(path: Path, *, opens: bool) -> Iterator[str]:
+    """Reads everything in a dump, and yields the errors: when it is listed, for its programs, and when none can be shown."""
     try:
         dump = inspector.load(path)
-    except InspectorError:
+    except InspectorError as e:
+        yield str(e)
         return
     assert isinstance(dump, Dump)
     dump.table()
@@ -320,22 +329,74 @@ def survey(path: Path, *, opens: bool) -> None:
         if opens:
             for program in (module.before, module.after):
                 assert isinstance(program, (OpenedProgram, Unavailable))
+                if isinstance(program, Unavailable):
+                    yield program.reason
+                else:
+                    program.instructions()
+                    assert isinstance(program.timeline(), (Timeline, Unavailable))
             assert isinstance(module.passes, Unavailable) or repr(module.passes.table())
             repr(module.memory)
+    if opens:
+        try:
+            assert dump.exploration.baseline.label == "dumped"
+        except InspectorError as e:
+            yield str(e)
 
 
-@pytest.mark.slow
+def part(first: int, count: int, *, opens: bool, is_slow: bool = True) -> Any:
+    marks = [pytest.mark.slow] if is_slow else []
+    return pytest.param(range(first, first + count), opens, marks=marks, id=f"{first}{'-opened' if opens else ''}")
+
+
 @pytest.mark.parametrize(
     ("numbers", "opens"),
-    [(range(n, n + 120), False) for n in range(0, 960, 120)] + [(range(n, n + 10), True) for n in range(960, 1000, 10)],
+    [
+        part(2000, 20, opens=False, is_slow=False),
+        *[part(n, 120, opens=False) for n in range(0, 960, 120)],
+        *[part(n, 10, opens=True) for n in range(960, 1000, 10)],
+    ],
 )
 def test_mutated_dumps_open_or_report_why_not(few_files: Path, tmp_path: Path, numbers: range, opens: bool) -> None:
     before = {file: file.read_bytes() for file in few_files.rglob("*") if file.is_file()}
     for path in mutants(few_files, tmp_path, numbers):
         start = time.monotonic()
-        survey(path, opens=opens)
+        errors = [*survey(path, opens=opens)]
+        assert all(10 < len(error) < 20_000 for error in errors)
         assert time.monotonic() - start < 120, path
     assert {file: file.read_bytes() for file in few_files.rglob("*") if file.is_file()} == before
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "emptied": (lambda _: b"", "Cannot read 0 bytes"),
+    "cut off": (lambda data: data[: len(data) // 2], "is cut off"),
+    "noise": (
+        lambda data: random.Random(len(data)).randbytes(len(data)),
+        "binary data instead of text",
+    ),
+    "other text": (lambda _: b"a log file\n", "a log file"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_dump_whose_files_are_all_damaged_reports_it(few_files: Path, tmp_path: Path, damage: str) -> None:
+    change, message = DAMAGES[damage]
+    place = tmp_path / "damaged"
+    shutil.copytree(few_files, place)
+    for file in place.rglob("*"):
+        if file.is_file():
+            file.write_bytes(change(file.read_bytes()))
+    assert len([*survey(place, opens=True)]) > 4
+    dump = load(place)
+    module = dump["jit_f"]
+    for program in (module.before, module.after):
+        assert isinstance(program, Unavailable)
+        assert message in program.reason
+        assert program.reason.replace("\n", " ").isprintable()
+    with pytest.raises(ModuleError, match=message):
+        _ = module.exploration
+    if damage != "other text":
+        assert isinstance(module.passes, Unavailable)
+        assert "none of the 5 snapshots in the dump can be read" in module.passes.reason
 
 
 @pytest.mark.slow

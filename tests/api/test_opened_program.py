@@ -95,7 +95,12 @@ def test_times_for_a_target(compiled: Compiled, tmp_path: Path) -> None:
     file.write_text(compiled.hlo)
     program = opened(file)
     assert isinstance(program.memory, Unavailable)
-    assert program.timeline().is_estimated  # type: ignore[union-attr]
+    timeline = program.timeline()
+    assert not isinstance(timeline, Unavailable)
+    assert timeline.is_estimated
+    assert "estimated from the schedule" in timeline.plot().axes[0].get_title(loc="left")
+    assert program.compiled.timeline() == timeline
+    assert "is only estimated" in program.lowered.line_costs(program.compiled).peak.reason  # type: ignore[union-attr]
     assert isinstance(program.roofline().total.least_s, Unavailable)
     on_v5e = program.roofline(target="tpu:v5e:2x4").total.least_s
     assert on_v5e == inspector.load(file, target="tpu:v5e:2x4").roofline().total.least_s  # type: ignore[union-attr]

@@ -741,6 +741,23 @@ def test_one_module_of_a_file_and_of_stdin(run: Run, tmp_path: Path) -> None:
     assert "--module is for files" in refused.stderr
 
 
+def test_dynamic_shapes_are_refined(run: Run, tmp_path: Path) -> None:
+    tensors = "tensor<?x4xf32>", "tensor<?xf32>"
+    (tmp_path / "m.mlir").write_text(
+        f"func.func @main(%a: {tensors[0]}, %b: {tensors[1]}) -> ({tensors[0]}, {tensors[1]}) {{\n"
+        f"  return %a, %b : {tensors[0]}, {tensors[1]}\n}}\n"
+    )
+    refused = run("lower", "m.mlir", "-t", "cpu", status=2)
+    assert "Give their shapes: --refine arg0=8,4 --refine arg1=8." in refused.stderr
+    shapes = ("--refine", "arg0=16,4", "--refine", "arg1=2")
+    assert "%arg0: tensor<16x4xf32>, %arg1: tensor<2xf32>" in run("lower", "m.mlir", "-t", "cpu", *shapes).stdout
+    assert "(arg0: float32[16, 4], arg1: float32[2]) for cpu" in run("compile", "m.mlir", "-t", "cpu", *shapes).stdout
+    refused = run("lower", "m.mlir", "--refine", "arg0", status=2)
+    assert "--refine 'arg0': expected ARG=SIZES, such as arg0=8,128." in refused.stderr
+    refused = run("lower", "step.py:step", "--refine", "arg0=8", "--args-from", "make_args", status=2)
+    assert "--refine is for files" in refused.stderr
+
+
 def test_optimized_hlo_is_shown_and_not_compiled_again(run: Run, tmp_path: Path) -> None:
     text = TWO_MODULES.partition("HloModule second")[0].replace("HloModule first", "HloModule first, is_scheduled=true")
     (tmp_path / "m.hlo").write_text(text)

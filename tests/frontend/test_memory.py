@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 import inspector
+from inspector.api.opened_program import OpenedProgram
 from inspector.support.units import format_bytes
 from tests.absent import needs_tpu
 from tests.frontend.behind import OpenDemo, behind, until
@@ -135,6 +136,23 @@ def test_a_click_selects_the_variant_of_the_nearest_curve_and_its_largest_buffer
     pane.locator(".insp-memory-table thead button").first.click()
     expect(page.locator("[data-chip='0']")).to_have_attribute("aria-pressed", "true")
     expect(pane.locator(".insp-heap-words")).to_contain_text("Selected position")  # of the other curve, too
+    explorer.close()
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
+def test_live_ranges_of_a_file_are_marked_as_estimated(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+    compiled = inspector.lower(step, *arguments()).compile()
+    explorer = OpenedProgram.of(compiled.hlo, target="cpu").explorer().wait(60)
+    page = demo("waiting", until=".insp-state", theme=theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    exchange = behind(page, explorer, tab="memory")
+    rows = page.locator("[data-pane=memory] tbody tr")
+    until(page, exchange, rows)
+    words = page.locator(".insp-heap-words")
+    expect(words).to_contain_text("Estimated peak: ")
+    expect(words).to_contain_text("the file has no buffer assignment")
+    expect(words).not_to_contain_text("allocated")
+    page.screenshot(path=tmp_path / f"memory-estimated-{theme}.png")
     explorer.close()
 
 

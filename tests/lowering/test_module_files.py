@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from google.protobuf import text_format
 from jaxlib.mlir import ir
 
 import inspector
-from inspector._jax.modules import stablehlo
+from inspector._jax.modules import isolated_reading, stablehlo
 from inspector.api.opened_file import OpenedFile, open_file
 from inspector.api.opened_program import OpenedProgram
-from inspector.errors import ModuleError, ParameterError
+from inspector.errors import ModuleError, ParameterError, Unavailable
 from inspector.lowering import module_files
 from inspector.lowering.module_files import Choice, chosen_module, modules_in, read_module
 from inspector.stages.lowered import Lowered
@@ -222,6 +223,137 @@ def test_dynamic_shapes_are_refined() -> None:
         inspector.lower(text, refine=3)
 
 
+FOREIGN = """module @m {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.tanh %x : tensor<4xf32>
+    %1 = "mine.gelu"(%0) {kind = #mine.fast} : (tensor<4xf32>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+}
+"""
+WITHOUT_HLO = """func.func @main(%x: tensor<4xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [0] : (tensor<4xf32>, tensor<1xi32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "reason"),
+    [
+        (
+            FOREIGN,
+            '"mine.gelu"(%0) {kind = #mine.fast}',
+            "the module has the dialect 'mine', which JAX does not include",
+        ),
+        (
+            WITHOUT_HLO,
+            "stablehlo.dynamic_broadcast_in_dim",
+            "XLA cannot convert this StableHLO module to HLO: 'stablehlo.dynamic_broadcast_in_dim' op can't be translated to XLA HLO (line 2, column 8)",
+        ),
+    ],
+)
+def test_stablehlo_without_hlo_is_shown_as_text(text: str, operation: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(text)
+    lowered = inspector.load(tmp_path / "m.mlir")
+    assert isinstance(lowered, inspector.Lowered)
+    assert operation in str(lowered.stablehlo)
+    assert operation in lowered.stablehlo_listing.text  # type: ignore[union-attr]
+    assert lowered.inputs[0].shape == (4,)
+    assert isinstance(lowered.hlo, Unavailable)
+    assert lowered.hlo.reason.startswith(reason)
+    assert "\n" not in lowered.hlo.reason
+    with pytest.raises(ModuleError, match=r"cannot be compiled: .*Only the StableHLO is available"):
+        lowered.compile(target="cpu")
+    with pytest.raises(ModuleError, match="has no HLO: "):
+        lowered.module()
+    assert pickle.loads(pickle.dumps(lowered)) == lowered
+
+
+def test_an_explorer_shows_stablehlo_without_hlo(tmp_path: Path) -> None:
+    explorer = inspector.explore(FOREIGN).wait(60)
+    said = [entry.message for entry in explorer._app.stored_messages()]
+    panes = {message["pane"] for message in said if message["type"] == "document"}
+    assert "stablehlo" in panes
+    (hlo,) = [message for message in said if message["type"] == "unavailable" and message["pane"] == "hlo"]
+    assert "the dialect 'mine'" in hlo["reason"]
+    assert explorer.baseline.state == "failed"
+    with pytest.raises(ModuleError, match="the dialect 'mine'"):
+        _ = explorer.baseline.compiled
+    explorer.save(tmp_path / "m.inspector")
+    again = inspector.load(tmp_path / "m.inspector")
+    assert again.lowered.stablehlo == explorer.lowered.stablehlo  # type: ignore[union-attr]
+    assert again.lowered.hlo == explorer.lowered.hlo  # type: ignore[union-attr]
+    explorer.save_html(tmp_path / "m.html")
+    explorer.close()
+
+
+def test_the_conversion_to_hlo_does_not_include_every_dialect() -> None:
+    text = 'func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> attributes {a = #mpmd.topology<<"m" : <["x"=2]>>>} { return %x : tensor<4xf32> }'
+    reason = inspector.lower(text, platform="cpu").program.no_hlo
+    assert reason is not None
+    assert reason.reason == "XLA's conversion to HLO does not include the dialect 'mpmd' of the module"
+
+
+def test_a_module_that_crashes_the_conversion_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = isolated_reading._ask
+
+    def crashing(module: bytes | str, language: Any, wanted: Any, entry: str = "") -> Any:
+        if wanted == "forms":
+            raise isolated_reading.ReaderDiedError("it died", "was killed by SIGABRT")
+        return ask(module, language, wanted, entry)
+
+    monkeypatch.setattr(isolated_reading, "_ask", crashing)
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    reason = inspector.lower(text, platform="cpu").program.no_hlo
+    assert reason is not None
+    assert (
+        "XLA crashes when it converts this StableHLO module to HLO (its process was killed by SIGABRT)" in reason.reason
+    )
+    with pytest.raises(ModuleError, match="expected operation name"):
+        inspector.lower(text[:-1])
+    with pytest.raises(ModuleError, match="it died"):
+        isolated_reading.read(text, "StableHLO")
+
+
+def test_a_file_that_begins_with_a_mesh_is_stablehlo() -> None:
+    text = """sdy.mesh @m = <["a"=2]>
+func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"""
+    with pytest.raises(ModuleError, match=r'no public function\. Choose a private one: function="f"\.'):
+        inspector.lower(text)
+    assert modules_in('sdy.mesh @m = <["a"=2]>')[0].language == "StableHLO"
+
+
+def test_a_function_with_a_complex_constant_becomes_main() -> None:
+    """jaxlib cannot cast such attributes, and an error in a walk over operations ends the process."""
+    text = """func.func @f(%x: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+  %c = stablehlo.constant dense<(0.1, 0.2)> : tensor<2xcomplex<f32>>
+  %0 = stablehlo.add %x, %c : tensor<2xcomplex<f32>>
+  return %0 : tensor<2xcomplex<f32>>
+}"""
+    assert inspector.lower(text, platform="cpu").inputs[0].dtype == "complex64"
+
+
+def test_custom_syntax_of_another_dialect_is_refused_with_its_name() -> None:
+    text = FOREIGN.replace('"mine.gelu"(%0) {kind = #mine.fast} : (tensor<4xf32>) ->', "mine.gelu %0 :")
+    with pytest.raises(ModuleError, match="has the dialect 'mine'"):
+        inspector.lower(text)
+
+
+def test_calls_and_results_follow_refined_arguments() -> None:
+    """Operations that MLIR checks strictly: the operands of a call and of the return."""
+    text = """func.func @main(%a: tensor<?x4xf32>, %b: tensor<2xf32>) -> (tensor<?x4xf32>, tensor<?x4xf32>) {
+  %0 = call @f(%a) : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %a, %0 : tensor<?x4xf32>, tensor<?x4xf32>
+}
+func.func private @f(%a: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %0 = stablehlo.tanh %a : tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}"""
+    refined = inspector.lower(text, refine={"arg0": (16, 4)}, platform="cpu")
+    assert [result.shape for result in refined.outputs] == [(16, 4), (16, 4)]
+
+
 @pytest.mark.parametrize(
     ("operation", "words"),
     [
@@ -234,7 +366,7 @@ def test_dialects_of_other_projects_are_named(operation: str, words: str) -> Non
         f"func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n  %0 = {operation}\n  return %0 : tensor<4xf32>\n}}"
     )
     with pytest.raises(ModuleError, match=f"the dialect {words}, which JAX does not include"):
-        inspector.lower(text)
+        inspector.lower(text, platform="cpu").compile(target="cpu")
 
 
 def test_protobuf_text_format() -> None:

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.api.opened_program import OpenedProgram
+from inspector.compilation.compiled import not_asked_for
 from inspector.compilation.records.buffers import Buffers
 from inspector.engines.inline import InlineEngine
 from inspector.errors import Unavailable
@@ -131,6 +133,24 @@ def test_missing_recordings_are_reported(compiled: Compiled, buffers: Any, said:
     assert message["rooms"] == []
     assert said in message["note"] or "Cannot read" in message["note"]
     assert none["bytes"] == []
+
+
+def test_the_live_ranges_of_a_file_without_buffers_are_marked_as_estimated(compiled: Compiled) -> None:
+    assert not sent(compiled)[0]["is_estimated"]
+    opened = OpenedProgram.of(compiled.hlo, target="cpu").compiled
+    message, buffers = sent(opened)
+    assert message["is_estimated"]
+    assert message["rooms"][0]["live_bytes"] > 0
+    assert len(buffers["schedule"]) > 10
+    pane = MemoryPane("memory", CONTEXT)
+    [*pane.recorded(VARIANT, opened)]
+    (excerpt,) = pane.excerpts(VARIANT)
+    assert excerpt.title.startswith("Memory (estimated from the schedule): ")
+
+
+def test_nothing_is_estimated_for_a_program_that_can_be_recorded(compiled: Compiled) -> None:
+    unrecorded = dataclasses.replace(compiled, buffers=not_asked_for("buffers"))
+    assert unrecorded.timeline() == not_asked_for("buffers")
 
 
 @needs_tpu

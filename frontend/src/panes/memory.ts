@@ -59,6 +59,9 @@ const FORMS: Choice<Form>[] = [
     title: "Each argument: the output that reuses its buffer, or why none does",
   },
 ];
+const ESTIMATED =
+  "Estimated from the schedule and the sizes of values, because the file has no buffer assignment. XLA also reuses the" +
+  " buffers of operands, so the real peak is usually lower.";
 const MOST_ROWS = 400;
 const MOST_TILES = 300;
 
@@ -160,7 +163,14 @@ class MemoryPane extends LinkedPane {
         }
       : null;
     const canRecord = !message && variant.state === "done" && !synced.isAlone && !(recording && goesOn(recording));
-    return { variant, label, message, curve, reason: reasonOf(variant, message, recording, this.room), canRecord };
+    return {
+      variant,
+      label: label + (message?.is_estimated ? " (estimated)" : ""),
+      message,
+      curve,
+      reason: reasonOf(variant, message, recording, this.room),
+      canRecord,
+    };
   }
 
   private buffersOf(message: Message<"memory">): messages.MemoryBuffers {
@@ -257,10 +267,13 @@ class MemoryPane extends LinkedPane {
     const size = (bytes: number): string => format(bytes, "bytes");
     const excess = overflow(room);
     const parts = [
+      message.is_estimated && h("span", { class: "insp-heap-estimated" }, ESTIMATED),
       excess > 0 && h("span", { class: "insp-bad" }, `✗ Out of memory: ${size(excess)} more than the capacity.`),
       `${room.name}${room.capacity_bytes === null ? "" : ` of ${size(room.capacity_bytes)}`}:` +
         ` ${size(alwaysIn(room))} of arguments, outputs and constants;` +
-        ` ${size(room.temp_bytes)} allocated for temporaries${gaps > 0 ? `, including ${size(gaps)} of gaps.` : "."}`,
+        (message.is_estimated
+          ? ` ${size(room.temp_bytes)} of temporaries at the peak.`
+          : ` ${size(room.temp_bytes)} allocated for temporaries${gaps > 0 ? `, including ${size(gaps)} of gaps.` : "."}`),
       largest &&
         `${size(largest.bytes)} of these temporaries belong to ${largest.name}` +
           (temporary.length > 1 ? ` (${plural(largest.count, "buffer")} of ${grouped(temporary.length)}).` : "."),
@@ -281,7 +294,7 @@ class MemoryPane extends LinkedPane {
           "b",
           {},
           isPeak
-            ? `Peak: ${size(alwaysIn(room) + room.temp_bytes)}, with ${size(live)} of live temporaries`
+            ? `${message.is_estimated ? "Estimated peak" : "Peak"}: ${size(alwaysIn(room) + room.temp_bytes)}, with ${size(live)} of live temporaries`
             : `Selected position: ${size(live)} of temporaries`,
         ),
         ` at position ${grouped(at)} `,

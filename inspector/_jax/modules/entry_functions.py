@@ -2,7 +2,7 @@
 
 Imports jaxlib but not JAX, because `reader_process.py` must start quickly.
 
-Private JAX: `jaxlib.mlir` (StableHLO), `jaxlib._jax.mlir` (refinement).
+Private JAX: `jaxlib.mlir` (StableHLO and its passes), `jaxlib._jax.mlir` (refinement).
 """
 
 from __future__ import annotations
@@ -101,16 +101,25 @@ def _with_shapes(module: ir.Module, shapes: Mapping[str, tuple[int, ...]]) -> ir
             if not fits:
                 raise ModuleError(f"arg{n} is {type_}, and its shape in refine is {list(shape)}, which does not match.")
             types[n] = ir.RankedTensorType.get(list(shape), ranked.element_type)
-            main.regions[0].blocks[0].arguments[n].set_type(types[n])
-        results = list(stablehlo.function_type(main).results)
-        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, results))
     try:
+        _refine_arguments(module, types)
         refined = _jax.mlir.refine_polymorphic_shapes(
             stablehlo.to_bytecode(module), enable_shape_assertions=False, validate_static_shapes=True
         )
     except Exception as e:
         raise ModuleError(f"The shapes in refine do not determine all shapes of the module: {e}") from e
     return stablehlo.parse_stablehlo(bytes(refined))
+
+
+def _refine_arguments(module: ir.Module, types: list[Any]) -> None:
+    """Changes the argument types of `main`. StableHLO's pass keeps the module valid until its shapes are refined."""
+    from jaxlib.mlir._mlir_libs import _stablehlo
+    from jaxlib.mlir.passmanager import PassManager
+
+    _stablehlo.register_stablehlo_passes()
+    texts = ",".join(map(str, types))
+    with module.context:
+        PassManager.parse(f"builtin.module(stablehlo-refine-arguments{{types={texts}}})").run(module.operation)
 
 
 def _listed_arguments(dynamic: Mapping[int, Any]) -> str:
@@ -164,6 +173,11 @@ def _only(functions: dict[str, Any]) -> str:
     ]
     if len(public) == 1:
         return public[0]
+    if not public and (bodies := [name for name, function in functions.items() if _has_body(function)]):
+        raise ModuleError(
+            "The StableHLO module has no function `main`, and no public function. Choose a private one:"
+            f' function="{bodies[0]}". {_listed(functions)}'
+        )
     if not public:
         raise ModuleError(
             "The StableHLO module has no function `main`, and no public function. Expected a module with a public function,"
@@ -187,12 +201,18 @@ def _rename(module: ir.Module, function: Any, old: str, new: str) -> None:
     symbol = ir.FlatSymbolRefAttr.get(new)
 
     def visit(operation: Any) -> Any:
+        if operation.name in _CONSTANTS:
+            return ir.WalkResult.ADVANCE
         for attribute in stablehlo.named_attributes(operation.attributes):
             if str(attribute.attr) in (f"@{old}", f'@"{old}"'):
                 operation.attributes[attribute.name] = symbol
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
+
+
+# Not looked at: jaxlib cannot cast the values of complex ones, and an error in a walk ends the process.
+_CONSTANTS = frozenset({"stablehlo.constant", "mhlo.constant", "chlo.constant", "arith.constant"})
 
 
 def _unused(functions: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ _HOMES = {
     "enzymexla_tt_ext": "Enzyme-JAX", "dlti": "MLIR", "test": "MLIR's tests", "llvm": "MLIR",
 }  # fmt: skip
 _NAMED = re.compile(
-    r"Dialect `([\w.]+)'|[!#]\"([\w.]+)\"<|[!#]([\w]+)[.<]\S* (?:type|attribute) created with unregistered"
+    r"Dialect `([\w.]+)'|dialect '(\w+)' is unknown|[!#]\"([\w.]+)\"<|[!#]([\w]+)[.<]\S* (?:type|attribute) created with unregistered"
 )
 _AT = re.compile(r"\"-\":(\d+):(\d+): operation being parsed with an unregistered dialect")
 _OPERATION = re.compile(r'"(\w+)\.[\w.]+"')
@@ -34,8 +34,7 @@ def explanation(module: bytes | str, error: str) -> str:
     """
     if "unregistered" not in error and "Dialect `" not in error:
         return ""
-    match = _NAMED.search(error)
-    name = next(filter(None, match.groups()), "") if match else _at_place(module, error)
+    name = _named(error) or _at_place(module, error)
     if not name:
         return "The module has a dialect that is not registered."
     home = f" of {_HOMES[name]}" if name in _HOMES else ""
@@ -43,6 +42,17 @@ def explanation(module: bytes | str, error: str) -> str:
         f"The module has the dialect {name!r}{home}, which JAX does not include. Lower it to StableHLO with the tools of its project"
         " first."
     )
+
+
+def conversion_error(error: str) -> str:
+    """Returns XLA's error of a conversion to HLO; names the dialect if XLA does not include one that JAX includes."""
+    name = _named(error) if "unregistered" in error else ""
+    return f"XLA's conversion to HLO does not include the dialect {name!r} of the module." if name else error
+
+
+def _named(error: str) -> str:
+    match = _NAMED.search(error)
+    return next(filter(None, match.groups()), "") if match else ""
 
 
 def _at_place(module: bytes | str, error: str) -> str:

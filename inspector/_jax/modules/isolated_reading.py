@@ -37,29 +37,43 @@ class ReaderDiedError(ModuleError):
 
 
 Language = Literal["HLO", "StableHLO"]
-Wanted = Literal["forms", "text", "proto", "hlo", "crash"]
+Wanted = Literal["forms", "listing", "text", "proto", "hlo", "crash"]
 
 _LIMIT_S = 600
 _LARGE_BYTES = 4 << 20  # printing such a module takes about as long as starting a process
 _MAIN = "from inspector._jax.modules.reader_process import main; main(*sys.argv[1:])"
 
 
-def read(module: bytes | str, language: Language, entry: Entry | None = None) -> Contents:
+def read(module: bytes | str, language: Language, entry: Entry | None = None, *, without_hlo: bool = False) -> Contents:
     """Reads a module in a separate process.
 
     Args:
       module: HLO as text or a serialized HloModuleProto; StableHLO as text, bytecode or portable artifact.
       language: language of the module.
       entry: the program in a StableHLO module; None for `main`, or the only public function.
+      without_hlo: whether to return StableHLO that XLA cannot convert to HLO, with the reason in `Contents.no_hlo`.
 
     Raises:
       ModuleError: XLA or MLIR cannot read it, with its message; or the module is too large when written out.
     """
-    head, blobs = _ask(module, language, "forms", json.dumps(dataclasses.asdict(entry)) if entry else "")
+    choice = json.dumps(dataclasses.asdict(entry)) if entry else ""
+    try:
+        head, blobs = _ask(module, language, "forms", choice)
+    except ReaderDiedError as e:
+        if not without_hlo or language != "StableHLO":
+            raise
+        try:
+            head, blobs = _ask(module, language, "listing", choice)
+        except ReaderDiedError:
+            raise e from None
+        head["no_hlo"] = f"XLA crashes when it converts this StableHLO module to HLO (its process {e.how})"
     bytecode, located, hlo, hlo_proto, given_proto = blobs
+    no_hlo = head["no_hlo"]
+    if no_hlo and not (without_hlo and language == "StableHLO"):
+        raise ModuleError(no_hlo)
     forms = ModuleForms(located.decode(), hlo.decode(), hlo_proto)
     source = SourceHlo(head["header"], given_proto) if language == "HLO" else None
-    return Contents(bytecode, _facts(head["facts"]), forms, source)
+    return Contents(bytecode, _facts(head["facts"]), forms, source, no_hlo)
 
 
 def read_hlo(module: bytes | str) -> ReadHlo:

@@ -42,12 +42,14 @@ class Contents:
       facts: properties of the module.
       forms: human-readable forms.
       source: the HLO module that it was converted from, None if the user passed StableHLO.
+      no_hlo: the reason why XLA cannot convert it to HLO, so that it is only text; "" if it can.
     """
 
     stablehlo: bytes
     facts: ModuleFacts
     forms: ModuleForms
     source: SourceHlo | None = None
+    no_hlo: str = ""
 
 
 def contents(module: ir.Module, *, tuple_args: bool = False, return_tuple: bool = False) -> Contents:

@@ -2,8 +2,9 @@
 
 Writes to stdout one line of JSON (`{"facts": {..}, "sizes": [..]}` or `{"error": ..}`), followed by the bytes of the
 MLIR bytecode, its text with locations, the HLO text and proto, and the proto of the original HLO module; or by the whole
-text, the proto alone, or the proto and text of the original HLO module. The time, memory and output of the process are limited in proportion to the size of the module, so
-that a small module cannot cost the caller much, whatever it represents.
+text, the proto alone, or the proto and text of the original HLO module. "listing" leaves out what may have crashed another
+reader: the conversion to HLO, and dialects that are not registered. The time, memory and output of the process are limited in
+proportion to the size of the module, so that a small module cannot cost the caller much, whatever it represents.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import dataclasses
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from inspector._jax.compiling import child_process
 from inspector.errors import ModuleError
@@ -78,7 +79,7 @@ def _answered(
         if wanted == "hlo":
             opened = hlo.read_hlo(module)
             return {"header": opened.source.header}, [opened.source.proto, opened.text.encode()]
-        return _read(module, language, size, entry)
+        return _read(module, language, size, entry, has_hlo=wanted == "forms")
     except ModuleError as e:
         return {"error": _cut(str(e))}, []
     except Exception as e:
@@ -86,21 +87,37 @@ def _answered(
         return {"error": f"Cannot read the {language} module: {error}\n{stablehlo.EXPECTED[language]}"}, []
 
 
-def _read(module: bytes | str, language: Language, size: int, entry: str = "") -> tuple[dict[str, object], list[bytes]]:
-    from inspector._jax.modules import entry_functions, hlo, hlo_conversion, module_contents, stablehlo
+def _read(
+    module: bytes | str, language: Language, size: int, entry: str = "", *, has_hlo: bool = True
+) -> tuple[dict[str, object], list[bytes]]:
+    from inspector._jax.modules import (
+        entry_functions,
+        foreign_dialects,
+        hlo,
+        hlo_conversion,
+        module_contents,
+        stablehlo,
+    )
 
     source, hlo_source = module, hlo.SourceHlo("", b"")
     if language == "HLO":
         opened = hlo.read_hlo(module)
         source, hlo_source = hlo_conversion.hlo_to_stablehlo(opened), opened.source
-    given = stablehlo.parse_stablehlo(source)
+    given, no_hlo = _parsed(source) if has_hlo else (stablehlo.parse_stablehlo(source), "")
     if language == "StableHLO":
         given = entry_functions.chosen(given, entry_functions.Entry(**json.loads(entry or "{}")))
     bytecode = stablehlo.to_bytecode(given)
-    parsed = stablehlo.parse_stablehlo(bytecode)  # parsed again, because later readers get the bytecode
+    # Parsed again, because later readers get the bytecode.
+    parsed = stablehlo.parse_stablehlo(bytecode, allow_unregistered=bool(no_hlo))
     facts, forms = stablehlo.module_facts(parsed), module_contents.forms(bytecode)
     uses_shardy = facts.uses_shardy or stablehlo.carries_shardy(parsed)
-    blobs = [bytecode, forms.located.encode(), forms.hlo.encode(), forms.hlo_proto, hlo_source.proto]
+    texts: tuple[str, bytes] = "", b""
+    try:
+        if has_hlo and not no_hlo:
+            texts = forms.hlo, forms.hlo_proto
+    except ModuleError as e:
+        no_hlo = _cut(foreign_dialects.conversion_error(str(e)))
+    blobs = [bytecode, stablehlo.located_text(parsed).encode(), texts[0].encode(), texts[1], hlo_source.proto]
     written = sum(map(len, blobs)) + len(stablehlo.full_text(bytecode))
     if written > (most := _WRITTEN_BYTES + _WRITTEN_BYTES_EACH * size):
         raise ModuleError(
@@ -108,7 +125,23 @@ def _read(module: bytes | str, language: Language, size: int, entry: str = "") -
             f" Expected at most {format_bytes(most)} for a module of this size."
         )
     facts = dataclasses.replace(facts, uses_shardy=uses_shardy)
-    return {"facts": dataclasses.asdict(facts), "header": hlo_source.header}, blobs
+    return {"facts": dataclasses.asdict(facts), "header": hlo_source.header, "no_hlo": no_hlo}, blobs
+
+
+def _parsed(module: bytes | str) -> tuple[Any, str]:
+    """Returns a module, and the reason why it is only text; "" for a module that JAX's dialects describe."""
+    from inspector._jax.modules import foreign_dialects, stablehlo
+
+    try:
+        return stablehlo.parse_stablehlo(module), ""
+    except ModuleError as e:
+        reason = foreign_dialects.explanation(module, str(e))
+        if not reason:
+            raise
+        try:
+            return stablehlo.parse_stablehlo(module, allow_unregistered=True), reason
+        except ModuleError:
+            raise e from None
 
 
 def _cut(text: str) -> str:

@@ -79,14 +79,20 @@ class ModuleFacts:
     scope: str
 
 
-def parse_stablehlo(module: bytes | str) -> ir.Module:
+def parse_stablehlo(module: bytes | str, *, allow_unregistered: bool = False) -> ir.Module:
     """Parses text, MLIR bytecode or a portable (VHLO) artifact as an `ir.Module`.
+
+    Args:
+      module: the module.
+      allow_unregistered: whether operations in generic form, types and attributes of dialects that JAX does not include are
+        read. Such a module can be printed but not converted to HLO.
 
     Raises:
       ModuleError: MLIR cannot read it; with MLIR's own message.
     """
     try:
         with _context() as context:
+            context.allow_unregistered_dialects = allow_unregistered
             if isinstance(module, bytes) and _PORTABLE in module[:64]:
                 return _stablehlo.deserialize_portable_artifact(context, module)
             parsed = ir.Module.parse(module)
@@ -155,7 +161,7 @@ def located_text(module: ir.Module) -> str:
 
 def full_text(module: bytes) -> str:
     """Returns the text of bytecode, without locations and with complete constants."""
-    return str(parse_stablehlo(module).operation.get_asm())
+    return str(parse_stablehlo(module, allow_unregistered=True).operation.get_asm())
 
 
 def module_facts(module: ir.Module) -> ModuleFacts:

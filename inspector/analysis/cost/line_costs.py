@@ -185,6 +185,11 @@ _COLUMNS: Mapping[str, Kind] = {
 }  # fmt: skip
 
 
+_ESTIMATED = Unavailable(
+    "the file contains no buffer assignment, so its memory is only estimated", "timeline() has the estimate"
+)
+
+
 def line_costs(
     module: Module,
     listings: Mapping[str, Listing],
@@ -215,6 +220,8 @@ def line_costs(
             spent[point.name, part.instruction] += Amounts(
                 least_s * part.least_s, flops * part.flops, moved * part.main_memory_bytes
             )
+    if not isinstance(timeline, Unavailable) and timeline.is_estimated:
+        timeline = _ESTIMATED  # an estimated peak is not added to measured or counted figures
     for life in () if isinstance(timeline, Unavailable) else _at_peak(timeline):
         spent[life[0], life[0]] += Amounts(peak_bytes=life[1])
     measured = profile if isinstance(profile, Unavailable) else profile.executions

@@ -27,6 +27,11 @@ Index = tuple[int, ...]
 Value = tuple[int, Index]  # row of an instruction, and index of a leaf
 
 
+def is_scheduled(module: Module) -> bool:
+    """Reports whether a module has a schedule."""
+    return bool(module.columns.module.HasField("schedule"))
+
+
 def scheduled_timeline(module: Module, platform: str, peak: Peak | Unavailable) -> Timeline:
     """Returns the live ranges of the values of a scheduled module.
 

@@ -108,7 +108,7 @@ class Timeline:
         """Plots the live temporaries over the schedule."""
         from inspector.analysis.memory.timeline_plot import timeline_plot
 
-        return timeline_plot(self.spaces, self.curves, len(self.schedule))
+        return timeline_plot(self.spaces, self.curves, len(self.schedule), is_estimated=self.is_estimated)
 
     def __repr__(self) -> str:
         spaces = ", ".join(f"{name} {format_bytes(space.allocated_bytes)}" for name, space in self.spaces.items())

@@ -12,13 +12,16 @@ from inspector.support.units import format_bytes
 _LEAST_SHOWN = 1000  # a memory space with less than 1/1000 of the largest one's bytes gets no panel
 
 
-def timeline_plot(spaces: Mapping[str, Space], curves: Mapping[str, Curve], positions: int) -> Picture:
+def timeline_plot(
+    spaces: Mapping[str, Space], curves: Mapping[str, Curve], positions: int, *, is_estimated: bool = False
+) -> Picture:
     """Plots live temporaries over the schedule, with one panel per memory space that has temporaries.
 
     Args:
       spaces: memory spaces by name.
       curves: live bytes of each memory space with temporaries.
       positions: number of positions in the schedule.
+      is_estimated: as in `Timeline`.
     """
     most = max((space.live_bytes for space in spaces.values()), default=0)
     shown = [name for name, space in spaces.items() if space.live_bytes and space.live_bytes * _LEAST_SHOWN >= most]
@@ -31,7 +34,7 @@ def timeline_plot(spaces: Mapping[str, Space], curves: Mapping[str, Curve], posi
         axes.set_ylim(0, max(1, space.live_bytes) * 1.1)
         axes.set_title(
             f"{name}{_of_capacity(space)}: peak {format_bytes(space.live_bytes)} of live temporaries{where},"
-            f" {format_bytes(space.temp_bytes)} allocated",
+            f" {'estimated from the schedule' if is_estimated else f'{format_bytes(space.temp_bytes)} allocated'}",
             fontsize=9,
             loc="left",
         )

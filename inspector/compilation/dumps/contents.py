@@ -39,6 +39,11 @@ def is_cut_off(text: bytes) -> bool:
     return not text.strip() or (text.startswith(_MODULE_START) and not text.rstrip().endswith(b"}"))
 
 
+def is_binary(text: bytes) -> bool:
+    """Reports whether a file with a text contains bytes that no text has."""
+    return b"\0" in text
+
+
 def form_of(forms: Mapping[str, object]) -> str:
     """Returns the preferred one of several suffixes; "" for none."""
     return next((form for form in FORMS if form in forms), "")
@@ -76,7 +81,7 @@ class _Reader:
         except ModuleError:
             return None
         if form == TEXT:
-            return None if is_cut_off(data) else data
+            return None if is_cut_off(data) or is_binary(data) else data
         try:
             return bytes(decoded(data).SerializeToString())
         except ModuleError:

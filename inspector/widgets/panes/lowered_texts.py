@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from inspector.analysis.hlo_listing import hlo_listing
 from inspector.errors import Unavailable
 from inspector.hlo.listing import Listing
 from inspector.stages.lowered import Lowered
+from inspector.stages.opened_text import hlo_lines
 from inspector.widgets.panes.framework.text import TextPane
 
 
@@ -35,6 +35,6 @@ class HloPane(TextPane):
 
     language = "hlo"
 
-    def listing(self, lowered: Lowered) -> Listing:
-        """Returns the text as XLA prints it."""
-        return hlo_listing(lowered.hlo, lowered.module(), lowered.root)
+    def listing(self, lowered: Lowered) -> Listing | Unavailable:
+        """Returns the text as XLA prints it; Unavailable for StableHLO without HLO."""
+        return hlo_lines(lowered)

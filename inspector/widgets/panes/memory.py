@@ -103,6 +103,7 @@ class MemoryTimeline(TypedDict):
     Attributes:
       rooms: the memory spaces, the largest first.
       note: the reason why there are none.
+      is_estimated: whether the live ranges follow from the schedule alone, without a buffer assignment.
       unused: donated arguments that no output reuses.
       donation_columns, donations: every argument with the output that reuses its buffer, or the reason why none does. Empty
         for a program that failed to compile.
@@ -112,6 +113,7 @@ class MemoryTimeline(TypedDict):
     variant: int
     rooms: list[MemoryRoom]
     note: str
+    is_estimated: bool
     unused: list[str]
     donation_columns: list[messages.TableHead]
     donations: list[DonationRow]
@@ -151,11 +153,12 @@ class MemoryPane(ProductPane[Excerpt]):
 
 
 def _message(
-    variant: Variant, rooms: list[MemoryRoom], donations: Iterable[Donation], unused: Iterable[str] = (), note: str = ""
-) -> MemoryTimeline:
+    variant: Variant, rooms: list[MemoryRoom], donations: Iterable[Donation], unused: Iterable[str] = (), note: str = "",
+    *, is_estimated: bool = False,
+) -> MemoryTimeline:  # fmt: skip
     rows = [*donations]
     return MemoryTimeline(
-        type="memory", variant=variant.number, rooms=rooms, note=note,
+        type="memory", variant=variant.number, rooms=rooms, note=note, is_estimated=is_estimated,
         unused=[*unused],
         donation_columns=heads_of(DONATION_COLUMNS),
         donations=[DonationRow(cells=cells_of(DONATION_COLUMNS, row)) for row in rows[:_MOST]],
@@ -165,7 +168,7 @@ def _message(
 def _entry(variant: Variant, timeline: Timeline, program: Program, donations: Iterable[Donation] = ()) -> Entry:
     unused = [str(argument) for argument in timeline.unused_donations(program.arguments)]
     rooms = _rooms(timeline, program.platform)
-    message = _message(variant, rooms, donations, unused)
+    message = _message(variant, rooms, donations, unused, is_estimated=timeline.is_estimated)
     buffers = _buffers(timeline, program.arguments, [room["name"] for room in rooms])
     return PackedMessage(message, [packed(json.dumps(buffers, separators=(",", ":")))])
 
@@ -182,8 +185,9 @@ def _excerpt(timeline: Timeline, program: Program) -> Excerpt:
         for life in timeline.alive(name)[:_EXCERPTED]
     ]
     at = f"position {position:,} of {len(timeline.schedule):,}"
+    source = " (estimated from the schedule)" if timeline.is_estimated else ""
     return Excerpt(
-        f"Memory: {format_bytes(space.allocated_bytes)} of {name}, at the peak {format_bytes(space.live_bytes)} of live"
+        f"Memory{source}: {format_bytes(space.allocated_bytes)} of {name}, at the peak {format_bytes(space.live_bytes)} of live"
         f" temporaries ({at}); the largest buffers there",
         "\n".join(lines),
     )
