@@ -29,7 +29,7 @@ const BYTES: readonly Unit[] = ["PiB", "TiB", "GiB", "MiB", "KiB", "B"].map((nam
 const KINDS = [SECONDS, BYTES];
 
 /** Numbers in this range can be read in the same unit. */
-const SMALLEST = 0.01;
+const SMALLEST = 0.1;
 const LARGEST = 10_000;
 
 /** A number with a unit, as Python formats it, after a sign such as `≥`. */

@@ -1,6 +1,6 @@
 // The arguments of a program: which of them outputs reuse, and why the others are not reused.
 
-import { cellOf, columnsOf } from "../lib/described.ts";
+import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h } from "../lib/dom.ts";
 import { Sorting } from "../lib/sorting.ts";
 import { StickyColumns } from "../lib/stickycolumns.ts";
@@ -43,6 +43,8 @@ export class DonationTable {
   }
 
   private cell(head: messages.TableHead, cell: messages.TableCell): HTMLElement {
-    return head.name === "argument" ? h("th", { scope: "row" }, cell.text || String(cell.value)) : cellOf(head, cell);
+    if (head.name === "argument") return h("th", { scope: "row" }, cell.text || String(cell.value));
+    if (head.name === "remark") return h("td", { class: "insp-remark" }, textOf(cell) || "–");
+    return cellOf(head, cell);
   }
 }
