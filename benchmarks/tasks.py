@@ -112,7 +112,7 @@ def most_expensive(user: User) -> None:
     """The most expensive kernel is the first row, with its line."""
     user.click(user.tab("instructions"))
     user.see(user.pane("instructions", "tbody tr:first-child th"))
-    user.see(user.pane("instructions", "tbody tr:first-child td:nth-child(2)"), re.compile(r":\d+"))
+    user.see(user.pane("instructions", "tbody tr:first-child td").filter(has_text=re.compile(r"\]:\d+")))
 
 
 def peak_buffer(user: User) -> None:
@@ -125,19 +125,20 @@ def peak_buffer(user: User) -> None:
 
 
 def one_pass(user: User) -> None:
-    """A pass is chosen in the list; its changes and both texts are beside it."""
+    """A pass is chosen in the list; its changes in words and the difference of the texts are beside it."""
     user.click(user.tab("passes"))
     row = user.pane("passes", "tbody tr").filter(has_text="spmd-partitioning")
     if not row.count():
         row = user.pane("passes", "tbody tr").filter(has_text="partition")
     user.click(row)
-    user.see(user.pane("passes", ".insp-diff .cm-line"))
+    user.see(user.pane("passes", ".insp-pass-story li"))
+    user.see(user.pane("passes", ".insp-diff"))
 
 
 def all_gather(user: User) -> None:
     """The table names the line; the side names the array, its sharding and the needed one."""
     user.click(user.tab("collectives"))
-    user.click(user.pane("collectives", "tbody tr").filter(has_text="all-gather"))
+    user.click(user.explorer.locator(".insp-collectives tbody tr").filter(has_text="all-gather"))
     user.see(user.explorer.locator(".insp-collective-side"), re.compile("needed: "))
 
 
@@ -157,9 +158,8 @@ def assembly(user: User) -> None:
 
 def colleague(user: User) -> None:
     """The page is downloaded."""
-    user.click(user.explorer.get_by_label(re.compile("Save as HTML")))
     with user.page.expect_download(timeout=WAIT_MS):
-        user.click(user.explorer.get_by_role("button", name="Save", exact=True))
+        user.click(user.explorer.get_by_label(re.compile("Save as HTML")))
 
 
 def flags_that_matter(user: User) -> None:
