@@ -131,7 +131,7 @@ def one_pass(user: User) -> None:
     if not row.count():
         row = user.pane("passes", "tbody tr").filter(has_text="partition")
     user.click(row)
-    user.see(user.pane("passes", ".insp-pass-story li"))
+    user.see(user.explorer.locator(".insp-pass-word"))
     user.see(user.pane("passes", ".insp-diff"))
 
 
@@ -177,6 +177,7 @@ def two_flags(user: User) -> None:
     user.click(user.explorer.get_by_role("combobox", name="Flag: search"))
     user.type("--xla_cpu_enable_fast_math=true")
     expect(user.explorer.locator(".insp-chip-main")).to_have_count(2, timeout=WAIT_MS)
+    user.page.keyboard.press("Control+A")  # the field keeps the focus and its text
     user.type("--xla_cpu_prefer_vector_width=128")
     expect(user.explorer.locator(".insp-chip-main")).to_have_count(3, timeout=WAIT_MS)
     user.click(user.explorer.get_by_label("Compare with another variant"))
