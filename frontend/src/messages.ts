@@ -865,6 +865,7 @@ export interface ShardedArray {
   reason: string;
   replicated_over: string[];
   asked: string;
+  differs: boolean;
   text: string;
   source: SourceLine | null;
   cells: TableCell[];

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -225,6 +226,7 @@ class RetraceWatch:
         """Creates a stopped watch."""
         self._latest: collections.deque[Retrace] = collections.deque(maxlen=_MOST)
         self._callback: weakref.WeakMethod[Callable[[], None]] | None = None
+        self._unwatch: Callable[[], None] | None = None
         self.retraces = Retraces(self._latest)
 
     @property
@@ -242,15 +244,15 @@ class RetraceWatch:
 
         if not self.is_on:
             cache_miss_events.watch(self._append)
+            # Kept because `stop` may be called when Python exits, which is too late to import.
+            self._unwatch = functools.partial(cache_miss_events.unwatch, self._append)
         self._callback = weakref.WeakMethod(callback)
 
     def stop(self) -> None:
         """Stops the watch; keeps the retraces listed so far."""
-        from inspector._jax.caches import cache_miss_events
-
-        if self.is_on:
-            cache_miss_events.unwatch(self._append)
-        self._callback = None
+        if self._unwatch is not None:
+            self._unwatch()
+        self._callback = self._unwatch = None
 
     def _append(self, miss: Miss) -> None:
         self._latest.append(_retrace(miss))

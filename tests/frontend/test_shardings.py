@@ -48,10 +48,12 @@ def test_arrays_are_listed_and_drawn(demo: OpenDemo, theme: str, width: int, tmp
     found = explorer.lowered.shardings(explorer.baseline.compiled)
     assert rows.locator("th").all_inner_texts() == [each.name for each in found]
     heads = page.locator(".insp-shardings thead th")
-    expect(heads).to_have_text([*SHARDING_COLUMNS.titles("pane")])
+    expect(heads).to_have_text(
+        [title.replace("per device", "per device (B)") for title in SHARDING_COLUMNS.titles("pane")]
+    )
     experts = rows.filter(has_text="params['experts']")
     expect(experts).to_contain_text("(expert, -, model)")
-    expect(experts).to_contain_text("384 B")
+    expect(experts).to_contain_text("384")
     experts.click()
     parts = page.locator(".insp-part > title")
     told = found["params['experts']"].sharding
@@ -65,6 +67,30 @@ def test_arrays_are_listed_and_drawn(demo: OpenDemo, theme: str, width: int, tmp
     assert parts.count() == 2
     page.get_by_label("Index of dimension 2").fill("11")
     assert all("6:12" in text for text in parts.all_text_contents())
+    explorer.close()
+
+
+def test_arrays_that_differ_from_their_request_are_filtered(demo: OpenDemo) -> None:
+    """JAX obeys requests, so the list is empty; one that differs comes from a message."""
+    explorer = explored()
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="shardings")
+    rows = page.locator(".insp-shardings tbody tr")
+    until(page, exchange, rows)
+    count = rows.count()
+    differs = page.get_by_role("button", name="Differs from request")
+    differs.click()
+    expect(rows).to_have_count(0)
+    note = page.locator(".insp-shardings .insp-note:visible").first
+    expect(note).to_have_text("XLA uses the requested sharding for all 3 arrays that your code requests one for.")
+    message = next(dict(m.message) for m in explorer._app.stored_messages() if m.message["type"] == "sharding_list")
+    row = {**message["rows"][1], "differs": True}
+    page.evaluate("m => demo.emit(m)", {**message, "rows": [message["rows"][0], row, *message["rows"][2:]]})
+    expect(rows).to_have_count(1)
+    expect(rows.locator("th")).to_have_text(row["name"])
+    expect(page.locator(".insp-shardings .insp-side-title")).to_contain_text(row["name"])
+    page.get_by_role("button", name="All arrays").click()
+    expect(rows).to_have_count(count)
     explorer.close()
 
 

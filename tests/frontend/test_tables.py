@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from playwright.sync_api import Page, expect
 import inspector
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
+from tests.frontend.test_shardings import explored
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -99,8 +101,8 @@ def test_collectives_are_sorted_and_copied(demo: OpenDemo, monkeypatch: pytest.M
     rows = page.locator(".insp-collectives tbody tr")
     expect(rows.nth(1)).to_be_visible()
     before = rows.locator("th").all_inner_texts()
-    page.get_by_role("button", name="operand bytes", exact=True).click()
-    expect(page.locator(".insp-collectives th[aria-sort=descending]")).to_contain_text("operand bytes ↓")
+    page.get_by_role("button", name=re.compile("^operand bytes")).click()
+    expect(page.locator(".insp-collectives th[aria-sort=descending]")).to_contain_text(re.compile(r"operand bytes.* ↓"))
     assert sorted(rows.locator("th").all_inner_texts()) == sorted(before)
     rows.last.click()
     expect(rows.last).to_have_attribute("aria-selected", "true")
@@ -121,3 +123,44 @@ def test_a_page_without_clipboard_access_shows_the_call(demo: OpenDemo) -> None:
     expect(page.get_by_role("button", name="Copying is blocked")).to_have_attribute(
         "title", "Copying is blocked by the browser. In Python: compiled.collectives().table()"
     )
+
+
+# The heads of the columns that are wholly in view, and whether each cell in view is on top.
+IN_VIEW = """(list) => {
+  const frame = list.getBoundingClientRect();
+  return [...list.querySelectorAll("thead th")].filter((head) => {
+    const box = head.getBoundingClientRect();
+    return box.left >= frame.left - 1 && box.right <= frame.right + 1;
+  }).map((head) => head.dataset.column);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("tab", "expected"),
+    [
+        ("collectives", ["name", "source", "estimated_s", "axes"]),
+        ("shardings", ["name", "source", "split", "part_bytes"]),
+        ("memory", ["buffer", "source", "bytes"]),
+    ],
+)
+def test_columns_that_matter_are_in_view_at_900_px(demo: OpenDemo, tab: str, expected: list[str]) -> None:
+    """The source is second, and stays in view with the name while the table scrolls sideways; units are in the heads."""
+    explorer = explored()
+    page = demo("waiting", until=".insp-state")
+    page.set_viewport_size({"width": 900, "height": 900})
+    exchange = behind(page, explorer, tab=tab)
+    pane = page.locator(f"[data-pane={tab}], .insp-{tab}").first
+    until(page, exchange, pane.locator("tbody tr"))
+    page.wait_for_timeout(100)
+    scroller = pane.locator(".insp-scroll:has(table.insp-rows)").first
+    assert scroller.evaluate(IN_VIEW)[: len(expected)] == expected
+    with_unit = [text for text in pane.locator("thead .insp-sort").all_inner_texts() if "(" in text]
+    assert with_unit, "no unit in a head"
+    scroller.evaluate("list => { list.querySelector('table').style.marginRight = '800px'; list.scrollLeft = 60; }")
+    page.wait_for_timeout(100)
+    assert scroller.evaluate("list => list.scrollLeft") > 0
+    assert scroller.evaluate(IN_VIEW)[:2] == expected[:2]
+    if tab == "memory":
+        cells = pane.locator("tbody tr td:nth-child(3)").all_inner_texts()
+        assert all(len(text.replace(".", "").lstrip("0")) <= 3 for text in cells), cells
+    explorer.close()

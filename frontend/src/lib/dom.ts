@@ -27,10 +27,16 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
-/** Replaces the contents of an element. */
+/**
+ * Replaces the contents of an element. If they have the keyboard focus, it moves to the same control in the new contents,
+ * or to the nearest one.
+ */
 export function fill(element: Element, ...children: Child[]): void {
+  const focused = focusIn(element);
+  const place = focused && placeIn(element, focused);
   element.replaceChildren();
   append(element, children);
+  if (focused) refocus(element, focused, place!);
 }
 
 /** Sets attributes whose values have changed. Setting an equal value would also recompute styles. */
@@ -102,4 +108,43 @@ export function drag(handle: HTMLElement, start: (e: PointerEvent) => ((e: Point
     handle.addEventListener("pointerup", end);
     handle.addEventListener("pointercancel", end);
   });
+}
+
+const FOCUSABLE = "button, input, select, textarea, summary, a[href], [tabindex]";
+
+/** Where the focus was: the label of the control, its place among those with this label, and among all. */
+interface FocusPlace {
+  readonly label: string;
+  readonly amongEqual: number;
+  readonly amongAll: number;
+}
+
+function focusIn(element: Element): HTMLElement | SVGElement | null {
+  if (!element.hasChildNodes() || !element.isConnected) return null;
+  const focused = (element.getRootNode() as Document | ShadowRoot).activeElement;
+  return focused && focused !== element && element.contains(focused) ? (focused as HTMLElement) : null;
+}
+
+function placeIn(element: Element, focused: Element): FocusPlace {
+  const all = [...element.querySelectorAll(FOCUSABLE)];
+  const label = labelOf(focused);
+  const equal = all.filter((each) => each.tagName === focused.tagName && labelOf(each) === label);
+  return { label, amongEqual: equal.indexOf(focused), amongAll: all.indexOf(focused) };
+}
+
+function labelOf(element: Element): string {
+  return element.getAttribute("aria-label") ?? element.getAttribute("placeholder") ?? element.textContent ?? "";
+}
+
+function refocus(element: Element, focused: HTMLElement | SVGElement, place: FocusPlace): void {
+  const all = [...element.querySelectorAll<HTMLElement>(FOCUSABLE)];
+  const equal = all.filter((each) => each.tagName === focused.tagName && labelOf(each) === place.label);
+  const near = all.slice(0, place.amongAll + 1).reverse();
+  const around = element.closest<HTMLElement>("[tabindex]");
+  const tab = element.closest(".insp-group, .insp")?.querySelector<HTMLElement>("[role=tab][aria-selected=true]");
+  const others = [equal[place.amongEqual], equal[0], ...near, ...all, around, tab];
+  for (const each of element.contains(focused) ? [focused, ...others] : others) {
+    each?.focus({ preventScroll: true });
+    if (each && (element.getRootNode() as Document | ShadowRoot).activeElement === each) return;
+  }
 }

@@ -31,13 +31,15 @@ import { frameBlocks } from "./frames.ts";
 import { wrapped } from "./hanging.ts";
 import { hideDetails, highlighting } from "./highlighting.ts";
 import { hovering } from "./hover.ts";
+import { WEAK } from "./linking.ts";
 import { nameAt } from "./names.ts";
 import { pointing } from "./pointing.ts";
 
-/** Highlights: levels by interned origin, and the selected line or -1. */
+/** Highlights: levels by interned origin, lines that are weak in any case, and the selected line or -1. */
 interface Lights {
   readonly chosen: number;
   readonly levels: Uint8Array | null;
+  readonly others: ReadonlySet<number> | null;
   readonly hover: Uint8Array | null;
 }
 
@@ -52,7 +54,7 @@ const measured = new WeakSet<EditorView>();
 const latest = new WeakMap<EditorView, symbol>();
 /** Smallest visible width in pixels of a line that is not scrolled to sideways, or its whole width if it is shorter. */
 const LEAST_SEEN_PX = 160;
-const DARK: Lights = { chosen: -1, levels: null, hover: null };
+const DARK: Lights = { chosen: -1, levels: null, others: null, hover: null };
 const setLights = StateEffect.define<Lights>();
 const lights = StateField.define<Lights>({
   create: () => DARK,
@@ -285,9 +287,10 @@ function litClass(level: number, chosen: boolean, hover: number): Decoration | n
 function litLines(document: TextDocument): Extension {
   return lineDecorations(
     (state, line) => {
-      const { chosen, levels, hover } = state.field(lights);
+      const { chosen, levels, others, hover } = state.field(lights);
       const origin = document.origin(line);
-      return litClass(levels?.[origin] ?? 0, line === chosen, hover?.[origin] ?? 0);
+      const level = levels?.[origin] ?? 0;
+      return litClass(others?.has(line) ? Math.min(level, WEAK) : level, line === chosen, hover?.[origin] ?? 0);
     },
     (update) => update.startState.field(lights) !== update.state.field(lights),
   );

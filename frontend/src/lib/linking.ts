@@ -3,6 +3,7 @@
 
 import { NONE, type Origins } from "./origins.ts";
 import type { TextDocument } from "./documents.ts";
+import { byKernel, inTurn } from "./turns.ts";
 
 export const WEAK = 1;
 export const STRONG = 2;
@@ -40,23 +41,39 @@ export interface Link {
   readonly source: Levels;
   /** The levels that apply to each document so far. */
   readonly chosen: WeakMap<TextDocument, Levels>;
+  /** The selected line, if equal operations may be told apart by their order. */
+  readonly place: LinePlace | null;
+  readonly origins: Origins;
+  /** The lines of equal operations in another turn, for each document so far. */
+  readonly others: WeakMap<TextDocument, ReadonlySet<number>>;
 }
+
+/** A line of a text. */
+export interface LinePlace {
+  readonly document: TextDocument;
+  readonly line: number;
+}
+
+const NO_LINES: ReadonlySet<number> = new Set();
 
 /**
  * Returns the link of an origin. If it was selected in the source pane, everything whose own line is that source line is
  * STRONG, and everything that the line calls is WEAK.
+ *
+ * @param place the line that was selected, whose turn among equal operations counts; null for none.
  */
-export function linkOf(origins: Origins, origin: number, isSource: boolean): Link {
+export function linkOf(origins: Origins, origin: number, isSource: boolean, place: LinePlace | null = null): Link {
   const [text, source] = [new Levels(origins.size), new Levels(origins.size)];
+  const turn = { place: isSource ? null : place, origins, others: new WeakMap<TextDocument, ReadonlySet<number>>() };
   const chosen = new WeakMap<TextDocument, Levels>();
-  if (origin === NONE) return { call: text, text, source, chosen };
+  if (origin === NONE) return { call: text, text, source, chosen, ...turn };
   if (isSource) {
     for (const place of origins.innermosts(origin)) {
       source.raise(origins.atInnermost(place), STRONG);
       for (const found of [origins.atInnermost(place), origins.atOwn(place)]) text.raise(found, STRONG);
       text.raise(origins.atFrame(place), WEAK);
     }
-    return { call: text, text, source, chosen };
+    return { call: text, text, source, chosen, ...turn };
   }
   const call = new Levels(origins.size);
   for (const level of [call, text])
@@ -65,7 +82,7 @@ export function linkOf(origins: Origins, origin: number, isSource: boolean): Lin
   for (const each of origins.calls(origin)) call.raise(origins.atCall(each), STRONG);
   for (const place of origins.owns(origin)) source.raise(origins.atInnermost(place), STRONG);
   for (const place of origins.frames(origin)) source.raise(origins.atInnermost(place), WEAK);
-  return { call, text, source, chosen };
+  return { call, text, source, chosen, ...turn };
 }
 
 /** Returns the levels of a link that apply to a document. */
@@ -79,6 +96,42 @@ export function levelsFor(link: Link, document: TextDocument): Levels {
   return levels;
 }
 
+/**
+ * Returns the lines of a document with an operation that equals the selected one, but in another turn, such as another
+ * layer of a Python loop. They are WEAK.
+ */
+export function othersIn(link: Link, document: TextDocument): ReadonlySet<number> {
+  let others = link.others.get(document);
+  if (!others) link.others.set(document, (others = findOthers(link, document)));
+  return others;
+}
+
+function findOthers(link: Link, document: TextDocument): ReadonlySet<number> {
+  const { place, origins } = link;
+  if (!place || place.line < 0 || document.pane === "source") return NO_LINES;
+  const isByCall = levelsFor(link, document) === link.call;
+  const origin = place.document.origin(place.line);
+  const all = new Set<number>();
+  const same = new Set<number>();
+  for (const key of isByCall ? origins.calls(origin) : origins.sites(origin)) {
+    const equal = isByCall ? origins.atCall(key) : origins.atSite(key);
+    const own = byKernel(place.document, place.document.linesOf(equal));
+    const at = own.findIndex((lines) => lines.includes(place.line));
+    const kernels = byKernel(document, document.linesOf(equal));
+    kernels.flat().forEach((line) => all.add(line));
+    const meant = at < 0 || own.length < 2 ? kernels : inTurn(kernels, at, own.length);
+    meant.flat().forEach((line) => same.add(line));
+  }
+  for (const line of same) all.delete(line);
+  return all;
+}
+
+/** Returns the level of a line of a document: 0, WEAK or STRONG. */
+export function levelOf(link: Link, document: TextDocument, line: number): number {
+  const level = levelsFor(link, document).of[document.origin(line)] ?? 0;
+  return level === STRONG && othersIn(link, document).has(line) ? WEAK : level;
+}
+
 /** The linked lines of a document, from 0, in order. */
 export interface Matches {
   readonly strong: Int32Array;
@@ -87,8 +140,10 @@ export interface Matches {
 
 export function matchesIn(document: TextDocument, link: Link): Matches {
   const levels = levelsFor(link, document);
-  const lines = (level: number): Int32Array => document.linesOf(levels.at(level));
-  return { strong: lines(STRONG), weak: lines(WEAK) };
+  const others = othersIn(link, document);
+  const [strong, weak] = [document.linesOf(levels.at(STRONG)), document.linesOf(levels.at(WEAK))];
+  if (!others.size) return { strong, weak };
+  return { strong: strong.filter((line) => !others.has(line)), weak: Int32Array.from([...weak, ...others]).sort() };
 }
 
 /** Returns the lines to step through: the strong ones, or the weak ones if there are no strong ones. */

@@ -1,7 +1,7 @@
 // Units in the heads of tables: a column whose numbers fit one unit has the unit in its head, not in each cell.
 
 import type * as messages from "../messages.ts";
-import { threeDigits } from "./format.ts";
+import { format, threeDigits } from "./format.ts";
 
 /** A described table, or a message that has one. */
 interface Table {
@@ -9,7 +9,8 @@ interface Table {
   readonly rows: readonly { readonly cells: readonly messages.TableCell[] }[];
 }
 
-interface Unit {
+/** A unit that fits all numbers of a column. */
+export interface Unit {
   readonly name: string;
   readonly size: number;
 }
@@ -28,7 +29,7 @@ const BYTES: readonly Unit[] = ["PiB", "TiB", "GiB", "MiB", "KiB", "B"].map((nam
 const KINDS = [SECONDS, BYTES];
 
 /** Numbers in this range can be read in the same unit. */
-const SMALLEST = 0.01;
+const SMALLEST = 0.1;
 const LARGEST = 10_000;
 
 /** A number with a unit, as Python formats it, after a sign such as `≥`. */
@@ -49,14 +50,44 @@ export function withUnitsInHeads<T extends Table>(table: T): T {
   return { ...table, columns, rows };
 }
 
+/** Returns the table without those of the named columns that have no value in any row. */
+export function withoutEmpty<T extends Table>(table: T, ...names: readonly string[]): T {
+  const kept = table.columns.map(
+    ({ name }, i) => !names.includes(name) || table.rows.some(({ cells }) => cells[i]!.value !== null),
+  );
+  if (!kept.includes(false)) return table;
+  const columns = table.columns.filter((_, i) => kept[i]);
+  const rows = table.rows.map((row) => ({ ...row, cells: row.cells.filter((_, i) => kept[i]) }));
+  return { ...table, columns, rows };
+}
+
 /** Returns the largest unit in which all numbers of a column can be read; null if there is none. */
 function unitOf(cells: readonly messages.TableCell[]): Unit | null {
   const amounts = cells.filter(({ value }) => typeof value === "number");
   const found = amounts.map(({ text }) => AMOUNT.exec(text)?.[2]);
   if (!amounts.length || found.includes(undefined)) return null;
   const kind = KINDS.find((units) => units.some(({ name }) => name === found[0]));
-  const sizes = amounts.map(({ value }) => Math.abs(value as number)).filter(Boolean);
-  if (!kind || !sizes.length) return null;
+  return kind
+    ? fitting(
+        kind,
+        amounts.map(({ value }) => value as number),
+      )
+    : null;
+}
+
+/** Returns the unit for a column of bytes; null if there is none. */
+export function unitOfBytes(values: readonly number[]): Unit | null {
+  return fitting(BYTES, values);
+}
+
+/** Returns a number of bytes in the unit of its column, or with a unit of its own. */
+export function bytesIn(unit: Unit | null, value: number): string {
+  return unit ? threeDigits(value / unit.size) : format(value, "bytes");
+}
+
+function fitting(kind: readonly Unit[], values: readonly number[]): Unit | null {
+  const sizes = values.map(Math.abs).filter(Boolean);
+  if (!sizes.length) return null;
   const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
   return kind.find(({ size }) => least >= SMALLEST * size && most < LARGEST * size) ?? null;
 }

@@ -9,6 +9,8 @@ import { STRONG } from "../lib/linking.ts";
 import { groupsText } from "../lib/meshgrid.ts";
 import { Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
+import { StickyColumns } from "../lib/stickycolumns.ts";
+import { withoutEmpty, withUnitsInHeads } from "../lib/units.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES } from "../state/local.ts";
 import { exchangePlayer } from "./exchange.ts";
@@ -37,8 +39,9 @@ class CollectivesPane implements Pane {
   private readonly stages = h("div", { class: "insp-segments", role: "group", "aria-label": "Program stage" });
   private readonly ends: (() => void)[];
   private stage: messages.Stage = "optimized";
-  /** The message that the table shows, and its rows in order. */
+  /** The message that was drawn last, the table that shows it, and its rows in order. */
   private drawn: messages.CollectivesMessage | null = null;
+  private table: messages.CollectivesMessage | null = null;
   private listed: readonly messages.CollectiveMessage[] = [];
   private rows: HTMLTableRowElement[] = [];
   private readonly body = h("tbody");
@@ -103,11 +106,15 @@ class CollectivesPane implements Pane {
 
   private drawTable(found: messages.CollectivesMessage): void {
     this.drawn = found;
-    this.sorting.show(columnsOf(found.columns, VALUES), "measured_s");
-    this.drawRows(found);
-    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
+    this.table = withUnitsInHeads(withoutEmpty(found, "measured_s", "executions"));
+    this.sorting.show(columnsOf(this.table.columns, VALUES), "measured_s");
+    this.drawRows(this.table);
+    const table = h("table", { class: "insp-table" }, h("thead", {}, this.sorting.head), this.body);
     const note = found.note && h("div", { class: "insp-note" }, found.note);
     const list = h("div", { class: "insp-collective-list insp-scroll" }, note, this.replicated, table);
+    const sticky = new StickyColumns(table);
+    sticky.show(this.sorting.head);
+    list.addEventListener("scroll", () => sticky.place(list));
     fill(this.element, list, this.border, this.side);
   }
 
@@ -146,8 +153,8 @@ class CollectivesPane implements Pane {
   }
 
   private sort(): void {
-    if (!this.drawn) return;
-    this.drawRows(this.drawn);
+    if (!this.table) return;
+    this.drawRows(this.table);
     this.mark();
   }
 
@@ -156,7 +163,7 @@ class CollectivesPane implements Pane {
     return h(
       "tr",
       { tabindex: index === 0 ? 0 : -1, "aria-selected": "false", onclick: () => this.select(index), onkeydown },
-      ...this.drawn!.columns.map((head, i) => CELLS[head.name]?.(row) ?? cellOf(head, row.cells[i]!)),
+      ...this.table!.columns.map((head, i) => CELLS[head.name]?.(row) ?? cellOf(head, row.cells[i]!)),
     );
   }
 

@@ -1,8 +1,10 @@
 // The arguments of a program: which of them outputs reuse, and why the others are not reused.
 
-import { cellOf, columnsOf } from "../lib/described.ts";
+import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h } from "../lib/dom.ts";
 import { Sorting } from "../lib/sorting.ts";
+import { StickyColumns } from "../lib/stickycolumns.ts";
+import { withUnitsInHeads } from "../lib/units.ts";
 import type * as messages from "../messages.ts";
 
 export class DonationTable {
@@ -12,12 +14,16 @@ export class DonationTable {
   private columns: readonly messages.TableHead[] = [];
   private rows: readonly messages.DonationRow[] = [];
 
-  show({ donation_columns: columns, donations: rows }: messages.MemoryTimeline): void {
+  show({ donation_columns, donations }: messages.MemoryTimeline): void {
+    const { columns, rows } = withUnitsInHeads({ columns: donation_columns, rows: donations });
     [this.columns, this.rows] = [columns, rows];
     this.sorting.show(columnsOf(columns));
+    const table = h("table", { class: "insp-table" }, h("thead", {}, this.sorting.head), this.body);
+    const sticky = new StickyColumns(table);
+    sticky.show(this.sorting.head);
     fill(
       this.element,
-      h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body),
+      table,
       rows.length ? null : h("div", { class: "insp-note" }, "The program has no array arguments."),
     );
     this.drawRows();
@@ -37,6 +43,8 @@ export class DonationTable {
   }
 
   private cell(head: messages.TableHead, cell: messages.TableCell): HTMLElement {
-    return head.name === "argument" ? h("th", { scope: "row" }, cell.text || String(cell.value)) : cellOf(head, cell);
+    if (head.name === "argument") return h("th", { scope: "row" }, cell.text || String(cell.value));
+    if (head.name === "remark") return h("td", { class: "insp-remark" }, textOf(cell) || "–");
+    return cellOf(head, cell);
   }
 }

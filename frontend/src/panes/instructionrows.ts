@@ -2,6 +2,7 @@
 
 import { fill, h, oncePerFrame, update } from "../lib/dom.ts";
 import { shortSource, wholeSource } from "../lib/format.ts";
+import { StickyColumns } from "../lib/stickycolumns.ts";
 import type * as messages from "../messages.ts";
 import { CHOSEN, LEVEL_CLASSES, type Local } from "../state/local.ts";
 
@@ -21,7 +22,7 @@ export class InstructionRows {
   private readonly note = h("div", { class: "insp-note" });
   private readonly head = h("thead");
   private readonly body = h("tbody");
-  private readonly table: HTMLTableElement;
+  private readonly sticky: StickyColumns;
   private all: readonly InstructionRow[] = [];
   /** The rows that have been made. */
   private rows: { instruction: string; element: HTMLTableRowElement }[] = [];
@@ -41,8 +42,9 @@ export class InstructionRows {
       onkeydown: ((e: KeyboardEvent) => this.key(e)) as EventListener,
       onscroll: () => this.growSoon(),
     });
-    this.table = h("table", { class: "insp-table insp-rows" }, this.head, this.body);
-    this.element.append(this.note, this.table);
+    const table = h("table", { class: "insp-table" }, this.head, this.body);
+    this.sticky = new StickyColumns(table);
+    this.element.append(this.note, table);
     new ResizeObserver(this.growSoon).observe(this.element);
   }
 
@@ -54,7 +56,7 @@ export class InstructionRows {
     this.note.textContent = note;
     this.note.hidden = !note;
     if (head.parentElement !== this.head) fill(this.head, head);
-    this.table.dataset["sticky"] = String([...head.children].findIndex(isSource) + 1);
+    this.sticky.show(head);
     this.grow();
     this.growSoon(); // until the panel is full
     if (this.isScrolled) this.element.scrollTop = 0; // only if needed: it forces a layout of all changes
@@ -75,22 +77,11 @@ export class InstructionRows {
   private scrolled(): void {
     const { scrollTop, clientHeight, scrollHeight } = this.element;
     this.isScrolled = scrollTop > 0;
-    if (this.element.scrollLeft > 0) this.stick();
+    this.sticky.place(this.element);
     if (!clientHeight || this.rows.length === this.all.length || scrollTop + clientHeight <= scrollHeight - NEAR_PX)
       return;
     this.grow();
     this.growSoon();
-  }
-
-  /** Sets the places of the columns up to the source, which stay in view. */
-  private stick(): void {
-    let left = 0;
-    const lefts = [...(this.head.firstElementChild?.children ?? [])].slice(0, 3).map((cell) => {
-      const before = left;
-      left += (cell as HTMLElement).offsetWidth;
-      return before;
-    });
-    lefts.forEach((px, i) => this.table.style.setProperty(`--insp-left-${i + 1}`, `${px}px`));
   }
 
   mark(): void {
@@ -123,10 +114,6 @@ export class InstructionRows {
     this.rows.forEach(({ element }, i) => update(element, { tabindex: i === index ? "0" : "-1" }));
     this.local.selectInstruction(this.pane, "optimized", row.instruction);
   }
-}
-
-function isSource(cell: Element): boolean {
-  return (cell as HTMLElement).dataset["column"] === "source";
 }
 
 /** A cell with a number, dimmed if it is 0 or unknown. */

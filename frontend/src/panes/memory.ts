@@ -21,6 +21,7 @@ import {
   treemap,
 } from "../lib/memory.ts";
 import { type Column, Sorting } from "../lib/sorting.ts";
+import { bytesIn, type Unit, unitOfBytes } from "../lib/units.ts";
 import { listSplitter } from "../lib/splitter.ts";
 import { decodeJson } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
@@ -28,7 +29,7 @@ import { lightUp } from "../state/local.ts";
 import { goesOn, type Message, type Timed } from "../state/synced.ts";
 import { DonationTable } from "./donations.ts";
 import { HeapChart, type HeapCurve, swatch } from "./heapchart.ts";
-import { type InstructionRow, InstructionRows, shareCell } from "./instructionrows.ts";
+import { type InstructionRow, InstructionRows, numberCell, shareCell } from "./instructionrows.ts";
 import { textOf } from "./labels.ts";
 import { LinkedPane } from "./linked.ts";
 import { type MemoryColumn, MemoryTable } from "./memorytable.ts";
@@ -347,16 +348,20 @@ class MemoryPane extends LinkedPane {
   private drawTable(all: readonly Share[]): void {
     const by = this.by.value;
     const total = all.reduce((sum, { bytes }) => sum + bytes, 0);
-    const columns = columnsOf(this.shown!.buffers, by, total);
+    const units = {
+      bytes: unitOfBytes(all.map(({ bytes }) => bytes)),
+      padding: unitOfBytes(all.map(({ padding }) => padding)),
+    };
+    const columns = columnsOf(this.shown!.buffers, by, total, units);
     this.sorting.show(columns, "bytes");
     const listed = this.sorting.sorted(all).slice(0, MOST_ROWS);
-    const order = columns.find(({ name }) => name === this.sorting.by)!.text;
+    const order = columns.find(({ name }) => name === this.sorting.by)!.text.replace(/ \(.*/, "");
     this.rows.show(
       all.length > listed.length
         ? `First ${grouped(listed.length)} of ${grouped(all.length)} ${namesOf(by)}, by ${order}.`
         : "",
       this.sorting.head,
-      listed.map((share) => this.row(share, by === "buffer", total)),
+      listed.map((share) => this.row(share, by === "buffer", total, units)),
     );
   }
 
@@ -423,7 +428,12 @@ class MemoryPane extends LinkedPane {
     );
   }
 
-  private row({ name, row, bytes, padding, count }: Share, isBuffers: boolean, total: number): InstructionRow {
+  private row(
+    { name, row, bytes, padding, count }: Share,
+    isBuffers: boolean,
+    total: number,
+    units: Units,
+  ): InstructionRow {
     const { buffers } = this.shown!;
     const cell = (column: number[]): string => buffers.texts[column[row]!]!;
     const dim = (words: string): HTMLElement => h("span", { class: "insp-dim" }, words);
@@ -432,16 +442,16 @@ class MemoryPane extends LinkedPane {
       instruction: cell(buffers.instruction),
       cells: () => [
         h("th", { scope: "row", title: name }, name || dim("unknown")),
-        h("td", { class: "insp-number", title: plural(bytes, "byte") }, format(bytes, "bytes")),
+        isBuffers && h("td", { title: line }, baseName(line) || dim("unknown")),
+        h("td", { class: "insp-number", title: plural(bytes, "byte") }, bytesIn(units.bytes, bytes)),
         shareCell(bytes / Math.max(1, total)),
-        h("td", { class: padding ? "insp-number" : "insp-number insp-dim" }, padding ? format(padding, "bytes") : "–"),
         isBuffers ? h("td", {}, cell(buffers.kind)) : h("td", { class: "insp-number" }, grouped(count)),
+        units.padding !== null &&
+          numberCell(padding, (value) => bytesIn(units.padding, value), plural(padding, "byte")),
         isBuffers && h("td", { class: "insp-number" }, grouped(buffers.start[row]!)),
         isBuffers && h("td", { class: "insp-number" }, grouped(buffers.end[row]!)),
         isBuffers && h("td", {}, cell(buffers.phase) || dim("–")),
-        isBuffers
-          ? h("td", { title: line }, baseName(line) || dim("unknown"))
-          : h("td", {}, h("code", {}, cell(buffers.name))),
+        !isBuffers && h("td", {}, h("code", {}, cell(buffers.name))),
       ],
     };
   }
@@ -525,10 +535,20 @@ function namesOf(by: GroupedBy): string {
   return BY.find(({ value }) => value === by)!.text.toLowerCase();
 }
 
-function columnsOf(buffers: messages.MemoryBuffers, by: GroupedBy, total: number): readonly Column<Share>[] {
+/** The units of the columns; null if there is none that fits. Padding has none if there is no padding. */
+interface Units {
+  readonly bytes: Unit | null;
+  readonly padding: Unit | null;
+}
+
+function columnsOf(
+  buffers: messages.MemoryBuffers,
+  by: GroupedBy,
+  total: number,
+  units: Units,
+): readonly Column<Share>[] {
   const text = (column: readonly number[]) => (share: Share) => buffers.texts[column[share.row]!] || null;
   const own: readonly Column<Share>[] = [
-    { name: "kind", text: "kind", title: "By kind", value: text(buffers.kind) },
     {
       name: "start",
       text: "from",
@@ -544,15 +564,46 @@ function columnsOf(buffers: messages.MemoryBuffers, by: GroupedBy, total: number
       value: ({ row }) => buffers.end[row]!,
     },
     { name: "phase", text: "phase", title: "By phase", value: text(buffers.phase) },
-    { name: "line", text: "line", title: "By source line", value: text(buffers.line) },
   ];
-  const summed: readonly Column<Share>[] = [
-    { name: "buffers", text: "buffers", title: "Number of buffers", isNumber: true, value: ({ count }) => count },
-    { name: "largest", text: "largest", title: "By name of the largest buffer", value: text(buffers.name) },
-  ];
+  const buffersColumn: Column<Share> = {
+    name: "buffers",
+    text: "buffers",
+    title: "Number of buffers",
+    isNumber: true,
+    value: ({ count }) => count,
+  };
+  const largest: Column<Share> = {
+    name: "largest",
+    text: "largest",
+    title: "By name of the largest buffer",
+    value: text(buffers.name),
+  };
+  const isBuffers = by === "buffer";
+  const withUnit = (word: string, unit: Unit | null): string => (unit ? `${word} (${unit.name})` : word);
+  const source: Column<Share> = {
+    name: "source",
+    text: "source",
+    title: "Line of your code",
+    value: text(buffers.line),
+  };
+  const kind: Column<Share> = { name: "kind", text: "kind", title: "By kind", value: text(buffers.kind) };
+  const padding: Column<Share> = {
+    name: "padding",
+    text: withUnit("padding", units.padding),
+    title: "Bytes without elements, such as the padding of TPU tiles",
+    isNumber: true,
+    value: ({ padding: bytes }) => bytes,
+  };
   return [
     { name: by, text: namesOf(by).slice(0, -1), title: "By name", value: ({ name }) => name || null },
-    { name: "bytes", text: "bytes", title: "Bytes", isNumber: true, value: ({ bytes }) => bytes },
+    ...(isBuffers ? [source] : []),
+    {
+      name: "bytes",
+      text: withUnit("bytes", units.bytes),
+      title: "Bytes",
+      isNumber: true,
+      value: ({ bytes }) => bytes,
+    },
     {
       name: "share",
       text: "share",
@@ -560,14 +611,9 @@ function columnsOf(buffers: messages.MemoryBuffers, by: GroupedBy, total: number
       isNumber: true,
       value: ({ bytes }) => bytes / Math.max(1, total),
     },
-    {
-      name: "padding",
-      text: "padding",
-      title: "Bytes without elements, such as the padding of TPU tiles",
-      isNumber: true,
-      value: ({ padding }) => padding,
-    },
-    ...(by === "buffer" ? own : summed),
+    isBuffers ? kind : buffersColumn,
+    ...(units.padding ? [padding] : []),
+    ...(isBuffers ? own : [largest]),
   ];
 }
 

@@ -17,7 +17,7 @@ import {
   setWrapping,
 } from "../lib/editor.ts";
 import type { EditorEvents } from "../lib/editorevents.ts";
-import { best, levelsFor } from "../lib/linking.ts";
+import { best, levelsFor, othersIn } from "../lib/linking.ts";
 import { definedInstruction } from "../lib/names.ts";
 import { decodeText } from "../lib/transport.ts";
 import type * as messages from "../messages.ts";
@@ -80,7 +80,8 @@ export class PassDiff {
     const link = local.link();
     for (const { view, document } of this.editors) {
       const levels = link && levelsFor(link, document).of;
-      light(view, { chosen: this.chosenLine(document), levels, hover: null });
+      const others = link && othersIn(link, document);
+      light(view, { chosen: this.chosenLine(document), levels, others, hover: null });
       if (!local.selection || local.selection.pane === "passes") continue;
       const matches = local.matches(document);
       const chosen = this.chosenLine(document);

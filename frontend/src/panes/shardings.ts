@@ -1,5 +1,6 @@
 // The shardings of the arguments, results and inner values of a program, and a drawing of the selected one.
 
+import { type Choice, Switcher } from "../lib/controls.ts";
 import { copyButton } from "../lib/copying.ts";
 import { cellOf, columnsOf, textOf } from "../lib/described.ts";
 import { fill, h, svg, update } from "../lib/dom.ts";
@@ -7,6 +8,8 @@ import { grouped, plural } from "../lib/format.ts";
 import { type Part, partShape, partsOf, shownDimensions, type Split } from "../lib/parts.ts";
 import { Sorting } from "../lib/sorting.ts";
 import { listSplitter } from "../lib/splitter.ts";
+import { StickyColumns } from "../lib/stickycolumns.ts";
+import { withoutEmpty, withUnitsInHeads } from "../lib/units.ts";
 import type * as messages from "../messages.ts";
 import { COLORS } from "./mesh.ts";
 import { type Context, Drawing, follow, type Pane } from "./pane.ts";
@@ -23,13 +26,25 @@ const MOST_PARTS = 1024;
 const MOST_IDS = 6;
 
 type Row = messages.ShardedArray;
+type Filter = "all" | "differs";
+
+const FILTERS: Choice<Filter>[] = [
+  { value: "all", text: "All arrays" },
+  {
+    value: "differs",
+    text: "Differs from request",
+    title: "Arguments and results whose sharding is not the PartitionSpec of your code",
+  },
+];
 
 class ShardingsPane implements Pane {
   readonly element = h("div", { class: "insp-collectives insp-shardings" });
   readonly tools = h("div", { class: "insp-tools" });
   private readonly drawing = new Drawing(() => this.draw());
   private readonly sorting = new Sorting<Row>(() => this.drawRows());
+  private readonly filter = new Switcher<Filter>("Listed arrays", FILTERS, "all", () => this.drawRows());
   private readonly body = h("tbody");
+  private readonly none = h("div", { class: "insp-note", role: "status", hidden: true });
   private readonly more = h("div", { class: "insp-note", role: "status" });
   private readonly side = h("div", { class: "insp-collective-side insp-scroll" });
   private readonly border = listSplitter(
@@ -38,13 +53,15 @@ class ShardingsPane implements Pane {
     () => this.element.firstElementChild as HTMLElement,
   );
   private readonly ends: (() => void)[];
+  /** The message that was drawn last, and the table that shows it. */
   private list: messages.ShardingList | null = null;
+  private table: messages.ShardingList | null = null;
   private rows: readonly Row[] = [];
   private chosen: Row | null = null;
 
   constructor(private readonly context: Context) {
     const copied = (): string => (this.list ? this.sorting.text(this.rows) : "");
-    this.tools.append(copyButton(copied, "lowered.shardings(compiled).table()"));
+    this.tools.append(this.filter.element, copyButton(copied, "lowered.shardings(compiled).table()"));
     this.ends = [follow(context, "shardings", this.drawing), context.local.signal.on(["active"], this.drawing.request)];
   }
 
@@ -69,15 +86,15 @@ class ShardingsPane implements Pane {
     if (this.list === list) return;
     const before = this.chosen?.name;
     this.list = list;
-    this.sorting.show(columnsOf(list.columns, VALUES));
-    this.chosen = list.rows.find(({ name }) => name === before) ?? list.rows[0]!;
-    const table = h("table", { class: "insp-table insp-rows" }, h("thead", {}, this.sorting.head), this.body);
-    fill(
-      this.element,
-      h("div", { class: "insp-collective-list insp-scroll" }, table, this.more),
-      this.border,
-      this.side,
-    );
+    this.table = withUnitsInHeads(withoutEmpty(list, "source"));
+    this.sorting.show(columnsOf(this.table.columns, VALUES));
+    this.chosen = this.table.rows.find(({ name }) => name === before) ?? this.table.rows[0]!;
+    const table = h("table", { class: "insp-table" }, h("thead", {}, this.sorting.head), this.body);
+    const scroller = h("div", { class: "insp-collective-list insp-scroll" }, table, this.none, this.more);
+    const sticky = new StickyColumns(table);
+    sticky.show(this.sorting.head);
+    scroller.addEventListener("scroll", () => sticky.place(scroller));
+    fill(this.element, scroller, this.border, this.side);
     this.drawRows();
     this.drawSide();
   }
@@ -101,9 +118,17 @@ class ShardingsPane implements Pane {
   }
 
   private drawRows(): void {
-    if (!this.list) return;
-    this.rows = this.sorting.sorted(this.list.rows);
+    if (!this.table) return;
+    const isFiltered = this.filter.value === "differs";
+    const rows = isFiltered ? this.table.rows.filter(({ differs }) => differs) : this.table.rows;
+    this.rows = this.sorting.sorted(rows);
+    if (rows.length && !rows.includes(this.chosen!)) {
+      this.chosen = this.rows[0]!;
+      this.drawSide();
+    }
     fill(this.body, ...this.rows.map((row, i) => this.row(row, i)));
+    this.none.textContent = rows.length ? "" : agreement(this.table.rows);
+    this.none.hidden = rows.length > 0;
   }
 
   private row(row: Row, index: number): HTMLElement {
@@ -116,7 +141,7 @@ class ShardingsPane implements Pane {
         onclick: () => this.choose(row),
         onkeydown: ((e: KeyboardEvent) => this.key(e, index)) as EventListener,
       },
-      ...this.list!.columns.map(
+      ...this.table!.columns.map(
         (head, i) => this.special(head.name, row, textOf(row.cells[i]!)) ?? cellOf(head, row.cells[i]!),
       ),
     );
@@ -331,6 +356,14 @@ class PartsView {
 /** Returns the first ids and their total number. */
 function some(ids: readonly number[]): string {
   return ids.length <= 32 ? ids.join(", ") : `${ids.slice(0, 32).join(", ")}, … (${grouped(ids.length)} in total)`;
+}
+
+/** Explains why no array differs from its request. */
+function agreement(rows: readonly Row[]): string {
+  const requested = rows.filter(({ asked }) => asked).length;
+  return requested
+    ? `XLA uses the requested sharding for all ${plural(requested, "array")} that your code requests one for.`
+    : "Your code requests no shardings of arguments or results.";
 }
 
 function chooser({ kind }: Row): string {

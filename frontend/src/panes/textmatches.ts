@@ -4,7 +4,7 @@ import { h, fill } from "../lib/dom.ts";
 import type { TextDocument } from "../lib/documents.ts";
 import { light, revealLine, stayAt, visibleLines } from "../lib/editor.ts";
 import { isDrawn } from "../lib/expand.ts";
-import { best, levelsFor, nearestIndex, stepTo } from "../lib/linking.ts";
+import { best, levelsFor, nearestIndex, othersIn, stepTo } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { drawRuler } from "../lib/ruler.ts";
 import { heaviest } from "../lib/weights.ts";
@@ -66,6 +66,7 @@ export class TextMatches {
       light(view, {
         chosen: this.chosenLine(document),
         levels: link && levelsFor(link, document).of,
+        others: link && othersIn(link, document),
         hover: hover && levelsFor(hover, document).of,
       });
     }

@@ -1,7 +1,7 @@
 // State that the user controls: selection, active variant, view options. Python receives the selection only.
 
 import type { Measure } from "../lib/linecosts.ts";
-import { STRONG, WEAK, levelsFor, linkOf, matchesIn, type Link, type Matches } from "../lib/linking.ts";
+import { STRONG, WEAK, levelOf, linkOf, matchesIn, type LinePlace, type Link, type Matches } from "../lib/linking.ts";
 import { NONE } from "../lib/origins.ts";
 import { Signal } from "../lib/signal.ts";
 import type { TextDocument } from "../lib/documents.ts";
@@ -308,14 +308,25 @@ export class Local {
     if (isOfThisText && selection.instruction === name) return CHOSEN;
     const line = document?.lineOfInstruction(name) ?? -1;
     const link = line < 0 ? null : this.link();
-    return link ? (levelsFor(link, document!).of[document!.origin(line)] ?? 0) : 0;
+    return link ? levelOf(link, document!, line) : 0;
   }
 
   private refresh(cached: CachedLink | null, anchor: Anchor | null): CachedLink | null {
     if (!anchor) return null;
     const size = this.synced.origins.size;
     if (cached?.size === size) return cached;
-    return { link: linkOf(this.synced.origins, anchor.origin, anchor.pane === "source"), size };
+    const link = linkOf(this.synced.origins, anchor.origin, anchor.pane === "source", this.placeOf(anchor));
+    return { link, size };
+  }
+
+  /** Returns the line of an anchor in its text; null if the text is unknown. */
+  private placeOf({ pane, stage, variant, line, instruction }: Anchor): LinePlace | null {
+    const document = this.synced.document((stage ?? pane) as messages.TextPane, variant ?? this.active);
+    if (!document) return null;
+    return {
+      document,
+      line: pane === document.pane || instruction === null ? line : document.lineOfInstruction(instruction),
+    };
   }
 
   private tellPython(): void {

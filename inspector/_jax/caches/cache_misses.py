@@ -231,7 +231,7 @@ def _structure(now: Any, before: Any) -> Iterator[Change]:
         if statics[0] and statics[1]:
             yield "static value", _place(where), statics[0][1], statics[1][1]
         else:
-            yield "structure", _place(where), values[0], values[1]
+            yield "structure", _place(where), _CLASS.sub(r"\1", values[0]), _CLASS.sub(r"\1", values[1])
 
 
 def _statics(now: Any, before: Any) -> Iterator[Change]:
@@ -253,6 +253,8 @@ def _static_values(arguments: Any) -> dict[str, Any]:
 
 _SETTING = re.compile(r"  \* (.+?) differs: now (.+) and before (.+)$")
 _PATHS = re.compile(r"  \* at input path (.+?), now (.+) and before (.+), so (.+)$")
+_CLASS = re.compile(r"<class '(?:[\w<>]+\.)*(\w+)'>")
+"""A class as Python writes it, with its name: `dict` in `<class 'dict'> with 2 children`."""
 _STATIC = re.compile(r"pytree metadata Static\(val=(.+)\)$")
 
 

@@ -80,15 +80,7 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
         "axes", "object", lambda row: row.collective.axes, "axes", "Mesh axes that the groups span",
         views=("data_frame", "pane", "command_line", "check", "page"), text=lambda row: axes_text(row.collective.axes),
     ),
-    TableColumn(
-        "replica_groups", "object", lambda row: row.groups, "groups", "Device groups",
-        views=("data_frame", "pane", "page"), text=_groups_text,
-    ),
     TableColumn("group_mode", "text", lambda row: str(row.collective.mode)),
-    TableColumn(
-        "operand_shapes", "object", lambda row: [str(s.without_layout()) for s in row.collective.operand_shapes],
-        "operand", "Operand shapes", views=("data_frame", "pane"),
-    ),
     TableColumn("result_shapes", "object", lambda row: [str(s.without_layout()) for s in row.collective.result_shapes]),
     TableColumn(
         "operand_bytes", "int", lambda row: row.collective.operand_bytes, "operand bytes",
@@ -106,6 +98,14 @@ COLLECTIVE_COLUMNS: TableDescription[CollectiveRow] = TableDescription(
         "sent_bytes", "float", lambda row: row.of_all_runs(row.sent_bytes), "sent bytes",
         "Lower bound of the bytes that one device sends or receives, for all runs; for one run if their number is unknown",
         "bytes", ("pane",),
+    ),
+    TableColumn(
+        "replica_groups", "object", lambda row: row.groups, "groups", "Device groups",
+        views=("data_frame", "pane", "page"), text=_groups_text,
+    ),
+    TableColumn(
+        "operand_shapes", "object", lambda row: [str(s.without_layout()) for s in row.collective.operand_shapes],
+        "operand", "Operand shapes", views=("data_frame", "pane"),
     ),
     TableColumn(
         "inserted_by", "text", lambda row: row.collective.inserted_by, "inserted by",

@@ -116,12 +116,6 @@ class Donations(Tabular):
 
 DONATION_COLUMNS: TableDescription[Donation] = TableDescription(
     TableColumn("argument", "text", lambda d: d.argument.path or "_", "argument", "Path of the argument", views=("data_frame", "pane")),
-    TableColumn("array", "text", lambda d: str(d.argument).rpartition(": ")[2], "array", "Type and shape of the whole array", views=("data_frame", "pane")),
-    TableColumn(
-        "argument_bytes", "int", lambda d: d.byte_size, "per device", "Bytes of the part on one device", "bytes",
-        ("data_frame", "pane"),
-    ),
-    TableColumn("memory", "text", lambda d: d.memory or None, "memory", "Memory space of the argument", views=("data_frame", "pane")),
     TableColumn("donated", "bool", lambda d: d.argument.donated),
     TableColumn("output", "text", lambda d: d.output),
     TableColumn("status", "text", lambda d: d.status, "buffer", "Use of the argument's buffer", views=("pane",)),
@@ -131,6 +125,13 @@ DONATION_COLUMNS: TableDescription[Donation] = TableDescription(
         "remark", "text", lambda d: d.reason or (f"{d.candidate} could reuse it if it were donated" if d.candidate else None),
         "why", "Reason why no output reuses it", views=("pane",),
     ),
+    TableColumn(
+        "argument_bytes", "int", lambda d: d.byte_size, "per device", "Bytes of the part on one device", "bytes",
+        ("data_frame", "pane"),
+    ),
+    TableColumn("array", "text", lambda d: str(d.argument).rpartition(": ")[2], "array", "Type and shape of the whole array", views=("data_frame", "pane")),
+    TableColumn("memory", "text", lambda d: d.memory or None, "memory", "Memory space of the argument", views=("data_frame", "pane")),
+    first=("argument", "array", "argument_bytes", "memory"),
 )  # fmt: skip
 
 

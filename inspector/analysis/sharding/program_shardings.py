@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -66,6 +68,25 @@ class ArraySharding:
     frames: tuple[Frame, ...] = ()
     number: int | None = None
 
+    @property
+    def differs(self) -> bool:
+        """True if the sharding is known and is not the one that the user requests.
+
+        Axes of size 1 split nothing, so they make no difference.
+        """
+        if isinstance(self.sharding, Unavailable) or not self.asked:
+            return False
+        requested, sizes = (
+            _axes_in_spec(self.asked),
+            dict(zip(self.sharding.mesh.axis_names, self.sharding.mesh.axis_sizes, strict=True)),
+        )
+        if requested is None:
+            return False
+        used = [tuple(axis for axis in axes if sizes.get(axis, 1) > 1) for axes in self.sharding.axes]
+        wanted = [axes and tuple(axis for axis in axes if sizes.get(axis, 1) > 1) for axes in requested]
+        wanted += [()] * (len(used) - len(wanted))
+        return any(one is not None and one != other for one, other in zip(wanted, used, strict=True))
+
     def __repr__(self) -> str:
         how = self.sharding.reason if isinstance(self.sharding, Unavailable) else repr(self.sharding)[1:-1]
         return f"<{self.kind} {self.name}: {how}>"
@@ -113,6 +134,24 @@ class Shardings(Tabular):
 _NO_LINE = Unavailable("only intermediate values have a source line")
 
 
+_SPEC = re.compile(r"(?:P|PartitionSpec)\((.*?)(?:, *(?:unreduced|reduced)=.*)?\)$")
+_UNCONSTRAINED = re.compile(r"(?:PartitionSpec\.)?UNCONSTRAINED")
+
+
+def _axes_in_spec(text: str) -> list[tuple[str, ...] | None] | None:
+    """Returns the axes of each dimension of a `PartitionSpec` as text, None for an unconstrained one; None for other texts."""
+    match = _SPEC.match(text)
+    if match is None:
+        return None
+    entries = _UNCONSTRAINED.sub("0", match[1]).rstrip(", ")
+    try:
+        values = ast.literal_eval(f"({entries},)" if entries else "()")
+    except (SyntaxError, ValueError):
+        return None
+    kinds: dict[type, Any] = {int: None, type(None): ()}
+    return [kinds[type(e)] if type(e) in kinds else (e,) if isinstance(e, str) else tuple(e) for e in values]
+
+
 def _known(one: ArraySharding, part: Callable[[Sharding], object]) -> object:
     return one.sharding if isinstance(one.sharding, Unavailable) else part(one.sharding)
 
@@ -128,12 +167,7 @@ def _line(one: ArraySharding, part: Callable[[Frame], object]) -> object:
 
 SHARDING_COLUMNS: TableDescription[ArraySharding] = TableDescription(
     TableColumn("name", "text", lambda one: one.name, "array", "Path of an argument or result, or name of an instruction", views=("data_frame", "pane")),
-    TableColumn("kind", "text", lambda one: one.kind, "kind", "Argument, result, constraint or inner value", views=("data_frame", "pane")),
     TableColumn("dtype", "text", lambda one: one.dtype),
-    TableColumn(
-        "shape", "object", lambda one: one.shape, "shape", "Shape of the whole array", views=("data_frame", "pane"),
-        text=lambda one: format_array(one.dtype, one.shape),
-    ),
     TableColumn(
         "split", "object", lambda one: _known(one, lambda known: known.axes), "sharding",
         "Mesh axes that split each dimension", views=("data_frame", "pane"), text=_split_text,
@@ -143,16 +177,22 @@ SHARDING_COLUMNS: TableDescription[ArraySharding] = TableDescription(
         "part_bytes", "int", lambda one: one.part_bytes, "per device", "Bytes of the part on one device", "bytes",
         ("data_frame", "pane"),
     ),
+    TableColumn("asked", "text", lambda one: one.asked, "requested", "The PartitionSpec of your code", views=("data_frame", "pane")),
+    TableColumn(
+        "shape", "object", lambda one: one.shape, "shape", "Shape of the whole array", views=("data_frame", "pane"),
+        text=lambda one: format_array(one.dtype, one.shape),
+    ),
+    TableColumn("kind", "text", lambda one: one.kind, "kind", "Argument, result, constraint or inner value", views=("data_frame", "pane")),
     TableColumn(
         "replicated_over", "object", lambda one: _known(one, lambda known: known.replicated_over), "replicated over",
         "Mesh axes over which the array is replicated", views=("data_frame", "pane"),
     ),
-    TableColumn("asked", "text", lambda one: one.asked, "requested", "The PartitionSpec of your code", views=("data_frame", "pane")),
+    TableColumn("differs", "bool", lambda one: one.differs),
     TableColumn("source_file", "text", lambda one: _line(one, lambda frame: frame.file)),
     TableColumn("source_line", "int", lambda one: _line(one, lambda frame: frame.line)),
     TableColumn("library_line", "text", lambda one: library_text(one.frames)),
     TableColumn("source", "text", lambda one: line_text(one.frames) or None, "source", "Line of your code", views=("pane",)),
-    first=("kind",),
+    first=("kind", "name", "dtype", "shape", "split", "part_shape", "part_bytes", "replicated_over", "asked"),
 )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ class ShardedArray(TypedDict):
       cells: cells of the table, in the order of `ShardingList.columns`.
       axes: mesh axes that split each dimension; None if the sharding is not expressed by axes, with the `reason`.
       asked: the user's spec, "" if XLA chose the sharding.
+      differs: whether the sharding is known and is not that spec.
       text: the sharding in XLA's notation.
     """
 
@@ -40,6 +41,7 @@ class ShardedArray(TypedDict):
     reason: str
     replicated_over: list[str]
     asked: str
+    differs: bool
     text: str
     source: messages.SourceLine | None
     cells: list[messages.TableCell]
@@ -112,6 +114,7 @@ def _array(each: ArraySharding) -> ShardedArray:
         reason=known.reason if isinstance(known, Unavailable) else "",
         replicated_over=[] if isinstance(known, Unavailable) else list(known.replicated_over),
         asked=each.asked,
+        differs=each.differs,
         text=each.text,
         source=source_line(each.frames),
         cells=cells_of(SHARDING_COLUMNS, each),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -87,6 +88,7 @@ def test_static_values_and_structures() -> None:
     assert structure.cause == "structure"
     assert structure.changes[0].what == "structure"
     assert structure.changes[0].where.startswith("args[0]")
+    assert "<class" not in structure.changes[0].now + structure.changes[0].before
 
 
 def test_functions_that_are_defined_again_and_other_settings() -> None:
@@ -161,6 +163,19 @@ def test_other_messages_of_the_logger_appear_during_a_watch(caplog: pytest.LogCa
         partial_eval.logger.warning("of a third")
     assert [record.getMessage() for record in caplog.records] == ["of another", "of a third"]
     assert partial_eval.logger is logging.getLogger("jax._src.interpreters.partial_eval")
+
+
+def test_a_watch_can_be_stopped_when_python_exits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules cannot be imported then, and an Explorer that is still open stops its watch."""
+    stopped, running = RetraceWatch(), RetraceWatch()
+    running.start(stopped.stop)
+    monkeypatch.delattr("inspector._jax.caches.cache_miss_events")
+    monkeypatch.setitem(sys.modules, "inspector._jax.caches.cache_miss_events", None)
+    stopped.stop()
+    running.stop()
+    assert not running.is_on
+    jax.jit(lambda v: v * 3)(np.ones(5))
+    assert not len(running.retraces)
 
 
 def test_watches_hear_all_threads_and_do_not_end_each_other() -> None:

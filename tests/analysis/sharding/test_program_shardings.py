@@ -61,11 +61,42 @@ def test_arguments_results_and_constraints(target: str) -> None:
     assert table["part_bytes"].notna().all()
     assert list(table["source_line"].notna()) == [False] * 4 + [True]
     assert [*table.columns] == [
-        "kind", "name", "dtype", "shape", "split", "part_shape", "part_bytes", "replicated_over", "asked", "source_file",
-        "source_line", "library_line", "unknown",
+        "kind", "name", "dtype", "shape", "split", "part_shape", "part_bytes", "replicated_over", "asked", "differs",
+        "source_file", "source_line", "library_line", "unknown",
     ]  # fmt: skip
     with pytest.raises(ParameterError, match="The arrays are params"):
         found["y"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "differs"),
+    [
+        ("P(None, 'c')", False),
+        ("PartitionSpec(None, 'c')", False),
+        ("P(None, ('c',))", False),
+        ("P()", True),
+        ("P('a', 'c')", True),
+        ("P(None, ('c', 'a'))", True),
+        ("P(UNCONSTRAINED, 'c')", False),
+        ("P(PartitionSpec.UNCONSTRAINED,)", True),
+        ("P(None, 'c', unreduced={'a'})", False),
+        ("", False),
+        ("GSPMDSharding({replicated})", False),
+    ],
+)
+def test_a_sharding_that_is_not_the_requested_one(asked: str, differs: bool) -> None:
+    program = lowered()
+    weights = program.shardings(program.compile(target="cpu:8"))["params['w']"]
+    assert not weights.differs
+    assert dataclasses.replace(weights, asked=asked).differs is differs
+
+
+def test_an_axis_of_size_1_makes_no_difference() -> None:
+    mesh = AbstractMesh((8, 1), ("i", "one"), axis_types=(AxisType.Auto,) * 2)
+    x = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=NamedSharding(mesh, P("i", "one")))
+    found = inspector.lower(jnp.sin, x).compile(target="cpu:8").shardings()
+    assert "one" in found[0].asked
+    assert not found[0].differs
 
 
 def test_results_are_where_jax_puts_them() -> None:
@@ -114,6 +145,6 @@ def test_a_pane_shows_the_formatted_cells() -> None:
     program = lowered()
     found = program.shardings(program.compile(target="cpu:8"))
     weights, inside = SHARDING_COLUMNS.texts("pane", found["params['w']"]), SHARDING_COLUMNS.texts("pane", found[4])
-    assert weights == ("params['w']", "", "argument", "float32[32, 16]", "(-, c)", "1 KiB", "a, b", found[0].asked)
-    assert inside[4:7] == ("(a, b+c)", "64 B", "")
+    assert weights == ("params['w']", "", "(-, c)", "1 KiB", found[0].asked, "float32[32, 16]", "argument", "a, b")
+    assert inside[2:5] == ("(a, b+c)", "64 B", "")
     assert inside[1].startswith(f"{__file__}:")
