@@ -36,6 +36,20 @@ def argument_there_and_back(x: Any, w: Any) -> Any:
     return y @ w
 
 
+def product_there_and_back(x: Any, w: Any) -> Any:
+    y = x @ w
+    y = constrain(y, None, "d")
+    y = jnp.sin(y) * 2
+    return constrain(y, "d")
+
+
+def product_split_by_columns(x: Any, w: Any) -> Any:
+    y = x @ constrain(w, None, "d")
+    y = constrain(y, None, "d")
+    y = jnp.sin(y)
+    return constrain(y, "d")
+
+
 def gradient_there_and_back(x: Any, w: Any) -> Any:
     return jax.grad(lambda w: there_and_back(x, w).sum())(w)
 
@@ -85,7 +99,9 @@ def found(program: Program) -> list[Finding]:
     return [*findings, *findings.folded]
 
 
-@pytest.mark.parametrize("fun", [there_and_back, argument_there_and_back, in_a_scan, gradient_there_and_back])
+@pytest.mark.parametrize(
+    "fun", [there_and_back, argument_there_and_back, in_a_scan, product_there_and_back, gradient_there_and_back]
+)
 def test_there_and_back(fun: Any) -> None:
     (finding,) = found((fun, (X, W)))
     assert finding.title.startswith("f32[512, 256] is resharded at test_resharding.py:")
@@ -116,6 +132,7 @@ def test_full_rematerialization(program: Program) -> None:
         (returned_between, (X, W)),
         (one_way, (X, W)),
         (equal, (X, W)),
+        (product_split_by_columns, (array((512, 256)), W)),
         (lambda x, w: x @ w, (X, W)),
     ],
 )

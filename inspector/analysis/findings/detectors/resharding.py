@@ -19,7 +19,7 @@ from inspector.analysis.sharding.program_shardings import shardings
 from inspector.analysis.sharding.reshardings import Resharding, full_rematerializations
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.source import Frame, Origin, merged_names, own_line
+from inspector.hlo.source import Frame, Origin, merged_names, own_frame, own_line
 from inspector.support.units import format_array
 
 KIND = "resharding"
@@ -40,12 +40,15 @@ class _Detour(NamedTuple):
 
     Attributes:
       there, back: the constraints.
-      beside: the operations beside both changes.
+      had: whether the array is known to have had A. That of a product is only known from the collectives at both changes.
+      beside_there, beside_back: the operations beside the changes.
     """
 
     there: Instruction
     back: Instruction
-    beside: frozenset[_Key]
+    had: bool
+    beside_there: frozenset[_Key]
+    beside_back: frozenset[_Key]
 
 
 def resharding(subject: Subject) -> Iterator[Finding]:
@@ -58,10 +61,15 @@ def resharding(subject: Subject) -> Iterator[Finding]:
             seen.add(each.frames)
             yield _full(subject, each, collectives)
     if collectives and not isinstance(subject.before, Unavailable):
-        by_line: dict[tuple[Frame, ...], list[_Detour]] = {}
+        by_lines: dict[
+            frozenset[Frame | None], list[_Detour]
+        ] = {}  # a backward pass goes there and back in the other order
+        copied = {own_frame(frames) for frames in seen}
         for detour in _detours(subject.before, _argument_shardings(subject)):
-            by_line.setdefault(detour.there.frames, []).append(detour)
-        for detours in by_line.values():
+            lines = frozenset({own_frame(detour.there.frames), own_frame(detour.back.frames)})
+            if not lines & copied:
+                by_lines.setdefault(lines, []).append(detour)
+        for detours in by_lines.values():
             yield from _detour(subject, detours, collectives)
 
 
@@ -82,15 +90,18 @@ def _full(subject: Subject, one: Resharding, collectives: Sequence[Collective]) 
 
 def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[Collective]) -> Iterator[Finding]:
     """Yields the finding of a line, if the compiled program communicates for it."""
-    wanted = frozenset[_Key]().union(*(each.beside for each in detours))
     there, back = detours[0].there, detours[0].back
     size = there.shape.byte_size
-    beside = [
-        each
-        for each in collectives
-        if wanted.intersection(_keys(each.origin)) and max(each.operand_bytes, each.result_bytes) <= size
-    ]
-    if not beside:
+    small = [each for each in collectives if max(each.operand_bytes, each.result_bytes) <= size]
+    first, second = (
+        [each for each in small if wanted.intersection(_keys(each.origin))]
+        for wanted in (
+            frozenset[_Key]().union(*(each.beside_there for each in detours)),
+            frozenset[_Key]().union(*(each.beside_back for each in detours)),
+        )
+    )
+    beside = [each for each in small if each in first or each in second]
+    if not beside or not (any(each.had for each in detours) or (first and second and len(beside) > 1)):
         return
     array = format_array(there.shape.element_type, there.shape.dimensions)
     title = (
@@ -130,12 +141,14 @@ def _detours(before: Module, arguments: dict[int, str]) -> Iterator[_Detour]:
     for back in constraints:
         sharding = back.sharding
         for there in _constraints_behind(back.operands[0]):
-            if there.sharding == sharding or sharding not in _had(there.operands[0], arguments):
+            known = _had(there.operands[0], arguments)
+            if there.sharding == sharding or (known and sharding not in known) or not _only_reaches(there, sharding):
                 continue
-            if not _only_reaches(there, sharding):
-                continue
-            beside = (there, *there.operands, *there.users, back, *back.operands, *back.users)
-            yield _Detour(there, back, frozenset(key for each in beside for key in _keys(each.origin)))
+            beside = (
+                frozenset(key for each in (one, *one.operands, *one.users) for key in _keys(each.origin))
+                for one in (there, back)
+            )
+            yield _Detour(there, back, bool(known), *beside)
 
 
 def _is_constraint(instruction: Instruction) -> bool:
