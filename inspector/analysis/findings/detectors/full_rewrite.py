@@ -46,7 +46,7 @@ def _finding(subject: Subject, value: Value, name: str, state: Value, length: in
     frames = value.instruction.frames or next((call.frames for call in reversed(value.calls) if call.frames), ())
     return subject.finding(
         KIND, title, remedy, instructions=subject.kernels.of([name]), frames=frames, saved_part=1 - 1 / length,
-        caution=_CAUTION,
+        caution=f"{_CAUTION} {_RING}" if remedy == _RING_UPDATE else _CAUTION,
     )  # fmt: skip
 
 
@@ -58,6 +58,10 @@ def _rewritten(value: Value) -> tuple[Value, int, str, str] | None:
     return _added(value) if opcode == "add" else _concatenated(value)
 
 
+_RING_UPDATE = (
+    "jax.lax.dynamic_update_slice_in_dim(cache, new, i % length, axis)  # a ring buffer, with the cache donated"
+)
+_RING = "A ring buffer has the entries in another order."
 _UPDATE = "jax.lax.dynamic_update_slice_in_dim(cache, new, i, axis)  # with the cache donated"
 
 
@@ -97,8 +101,7 @@ def _concatenated(value: Value) -> tuple[Value, int, str, str] | None:
     starts = [int(part.instruction.proto.slice_dimensions[axis].start) for part in slices if part not in new]
     is_shifted = len(starts) == 1 and bool(starts[0]) == (parts[-1] in new)
     how = "by a concatenation that shifts it" if is_shifted else "by a concatenation"
-    ring = "jax.lax.dynamic_update_slice_in_dim(cache, new, i % length, axis)  # a ring buffer, with the cache donated"
-    return state, whole[axis] // changed, how, ring if is_shifted else _UPDATE
+    return state, whole[axis] // changed, how, _RING_UPDATE if is_shifted else _UPDATE
 
 
 def _one_hot(mask: Value) -> int:

@@ -14,7 +14,7 @@ from inspector.support.units import counted
 KIND = "sort-for-top-k"
 _MOST_PART = 8  # at most an eighth of the values
 _LEAST_LENGTH = 64
-_CAUTION = "top_k orders equal values, and NaNs, in another way than a sort does."
+_CAUTION = "top_k has the largest value first, and orders equal values and NaNs in another way than a sort does."
 
 
 def sort_for_top_k(subject: Subject) -> Iterator[Finding]:
@@ -49,9 +49,13 @@ def _finding(subject: Subject, value: Value, name: str, part: tuple[int, int]) -
         f"A sort of {length:,} values along dimension {dimension} of {shape.element_type}[{dimensions}] of which only the"
         f" {end} {counted(k, 'value')} {'is' if k == 1 else 'are'} used."
     )
-    remedy = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})" + (
-        "" if dimension == len(shape.dimensions) - 1 else f"  # after jnp.moveaxis(x, {dimension}, -1)"
-    )
+    call = f"jax.lax.top_k({'x' if is_descending else '-x'}, {k})"
+    if len(value.instruction.shape.leaves) > 1:
+        remedy = f"values, positions = {call}" + "  # values are those of -x" * (not is_descending)
+    else:
+        remedy = f"{'' if is_descending else '-'}{call}[0]"
+    if dimension != len(shape.dimensions) - 1:
+        remedy += f"{'; ' if '#' in remedy else '  # '}after jnp.moveaxis(x, {dimension}, -1)"
     yield subject.finding(
         KIND, title, remedy, instructions=kernels,
         frames=value.instruction.frames or (calls[-1].frames if calls else ()),
