@@ -92,6 +92,31 @@ def adam(params: Any, v: Any, m: Any, x: jax.Array) -> Any:
     return jax.tree.map(lambda p, m, v: p - 0.1 * m / (jnp.sqrt(v) + 1e-8), params, m, v), m, v
 
 
+def renamed(state: Any, x: Any) -> Any:
+    grads = jax.grad(loss)(state["params"], x)
+    m = jax.tree.map(lambda m, g: 0.9 * m + g, state["m"], grads)
+    return {"new_params": jax.tree.map(lambda p, m: p - 0.1 * m, state["params"], m), "new_m": m}
+
+
+def variadic(*args: Any) -> Any:
+    params, x = args
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params, x))
+
+
+def test_state_that_is_returned_under_other_names() -> None:
+    (finding,) = found(renamed, {"params": PARAMS, "m": PARAMS}, X)
+    assert finding.title.startswith("`state` (4 arrays, 1 MiB) is returned updated")
+
+
+def test_the_remedy_names_variadic_arguments_by_number_and_keeps_donations() -> None:
+    (finding,) = found(variadic, PARAMS, X)
+    assert finding.title.startswith("`args[0]` (2 arrays, 512 KiB)")
+    assert finding.remedy == "jax.jit(fun, donate_argnums=(0,))"
+    jax.jit(variadic, donate_argnums=(0,)).lower(PARAMS, X)
+    (finding,) = found(jax.jit(adam, donate_argnames=("m", "v")), PARAMS, PARAMS, PARAMS, X)
+    assert finding.remedy == "jax.jit(fun, donate_argnames=('v', 'm', 'params'))"
+
+
 def test_each_result_is_the_new_version_of_its_own_argument() -> None:
     """The new parameters are computed from the state too, which has their names."""
     titles = [finding.title for finding in found(adam, PARAMS, PARAMS, PARAMS, X)]

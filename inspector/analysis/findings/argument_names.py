@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from inspector.compilation.program import Argument
 
 _KEY = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
+_VARIADIC = re.compile(r"args\[(\d+)\]")
 
 
 def argument_root(path: str) -> str:
@@ -15,10 +16,20 @@ def argument_root(path: str) -> str:
     return re.split(r"[\[.]", path, maxsplit=1)[0]
 
 
-def donation_code(arguments: Sequence[Argument], root: str) -> str:
-    """Returns the call of `jax.jit` that donates one more parameter of the function."""
-    names = dict.fromkeys([*(argument_root(a.path) for a in arguments if a.donated), root])
-    return f"jax.jit(fun, donate_argnames=({', '.join(map(repr, names))}{',' * (len(names) == 1)}))"
+def donation_code(arguments: Sequence[Argument], paths: Sequence[str]) -> str:
+    """Returns the call of `jax.jit` that donates the parameters of more arguments, and those that are donated already.
+
+    JAX refuses the name of `*args`, whose arrays have the paths `args[0]`, `args[1]` and so on.
+    """
+    donated = [*(a.path for a in arguments if a.donated), *paths]
+    names = dict.fromkeys(argument_root(path) for path in donated if not _VARIADIC.match(path))
+    numbers = sorted({int(found[1]) for path in donated if (found := _VARIADIC.match(path))})
+    parts = [
+        f"{keyword}=({', '.join(map(repr, values))}{',' * (len(values) == 1)})"
+        for keyword, values in (("donate_argnums", numbers), ("donate_argnames", [*names]))
+        if values
+    ]
+    return f"jax.jit(fun, {', '.join(parts)})"
 
 
 def path_keys(path: str) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ def _unchanged(
 ) -> Finding:
     size = sum(copies[number].shape.byte_size for _, number in pairs)
     paths = {a.parameter: a.path for a in subject.compiled.program.arguments}
-    name = root + common_path([paths[parameter] for parameter, _ in pairs])
+    added = [paths[parameter] for parameter, _ in pairs]
+    name = root + common_path(added)
     where = common_path([subject.compiled.program.results[number].path for _, number in pairs])
     arrays = f"{counted(len(pairs), 'array')}, " if len(pairs) > 1 else ""
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
@@ -59,7 +60,7 @@ def _unchanged(
         KIND,
         f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned unchanged as {f'result{where}' if where else 'the result'}:"
         " each execution copies it.",
-        f"Do not return `{name}`: the caller has it. Or donate it: {donation_code(subject.compiled.program.arguments, root)}",
+        f"Do not return `{name}`: the caller has it. Or donate it: {donation_code(subject.compiled.program.arguments, added)}",
         instructions=[copies[number].name for _, number in pairs], saved_part=1.0, gain_bytes=size,
         caution="After a donation the caller cannot use the old arrays, only the returned ones.",
         edits=(Donate(tuple(sorted(pairs))),),

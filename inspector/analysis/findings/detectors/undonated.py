@@ -74,7 +74,7 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
         for each in updated
         if each.donation.argument.parameter is not None
     )
-    remedy = donation_code(program.arguments, root)
+    remedy = donation_code(program.arguments, [each.donation.argument.path for each in updated])
     return subject.finding(
         KIND, title, remedy, gain_bytes=size, caution=_CAUTION, edits=(Donate(tuple(sorted(pairs))),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in {n for n, _ in pairs}],
@@ -126,7 +126,8 @@ def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: 
     keys = path_keys(argument.path)
     names = [*path_keys(result.path)]
     if keys and len(below) > 1:
-        return names[-len(keys) :] == [*keys]
+        below_first = len(keys) - 1  # `state['params']['w']` may be returned as `['new_params']['w']`
+        return names[-len(keys) :] == [*keys] or (below_first > 0 and names[-below_first:] == [*keys[1:]])
     if argument_root(argument.path) in names[-1:]:
         return True
     opcodes = {value.instruction.opcode for value in path}
