@@ -43,6 +43,12 @@ def checkpointed(layers: Any, x: Any) -> Any:
     return (x**2).sum()
 
 
+def gated(layers: Any, x: Any) -> Any:
+    for layer in layers:
+        x = x + jax.nn.relu((x @ layer["in"]) * jax.nn.sigmoid(x @ layer["out"]))
+    return (x**2).sum()
+
+
 def scanned(layers: Any, x: Any) -> Any:
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
     return (jax.lax.scan(lambda x, layer: (block(layer, x), None), x, stacked)[0] ** 2).sum()
@@ -64,7 +70,7 @@ def blocks(fun: Callable[..., Any], layers: Any = LAYERS) -> tuple[int, int]:
     return count, len(products)
 
 
-@pytest.mark.parametrize("fun", [unrolled, of_a_jitted_block, checkpointed])
+@pytest.mark.parametrize("fun", [unrolled, of_a_jitted_block, checkpointed, gated])
 def test_layers_of_a_python_loop(fun: Callable[..., Any]) -> None:
     count, products = blocks(fun)
     assert count == 8

@@ -6,7 +6,6 @@ before. A Python loop over layers traces one such product for each layer.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -67,8 +66,9 @@ def equal_blocks(calls: Before) -> tuple[int, list[Value]]:
         if not any(call.opcode == "while" for call in value.calls):
             groups.setdefault(_key(value), []).append(value)
     for products in groups.values():
-        if len(products) >= count and all(itertools.starmap(_are_in_line, itertools.pairwise(products))):
-            return count, products
+        chain = _chain(products) if len(products) >= count else []
+        if len(chain) >= count:
+            return count, chain
     return 0, []
 
 
@@ -117,6 +117,15 @@ def _depends(value: Value, on: Value) -> bool:
             seen.add(identity)
             waiting.append(use.user)
     return False
+
+
+def _chain(products: Sequence[Value]) -> list[Value]:
+    """Returns products of which each is computed from the one before, or the other way round. A block may have several."""
+    chain = [*products[:1]]
+    for product in products[1:]:
+        if _are_in_line(chain[-1], product):
+            chain.append(product)
+    return chain
 
 
 def _are_in_line(one: Value, other: Value) -> bool:
