@@ -56,6 +56,16 @@ def test_without_the_device_s_memory_nothing_is_said() -> None:
     assert all_found("over-memory", lambda x: x.sum(), big(2.0)) == []
 
 
+def test_without_buffers_the_largest_arrays_of_kernels_are_named() -> None:
+    def scores(q: Any) -> Any:
+        return jax.nn.softmax(q @ q.T, -1)[0].sum()
+
+    side = int(1.1 * FLOATS**0.5)
+    (finding,) = all_found("over-memory", scores, jax.ShapeDtypeStruct((side, 64), jnp.float32), roofs=H100)
+    assert "of test_over_memory.py:" in finding.title.partition("The largest arrays are ")[2]
+    assert finding.frames
+
+
 def test_with_buffers_temporaries_are_named_too() -> None:
     lowered = inspector.lower(
         lambda a, b: (jnp.cumsum(a, 0) * jnp.sort(a, 0)[:1]).sum() + b.sum(), big(0.6), big(0.001)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 from inspector.analysis.memory.donations import reused_parameters
@@ -52,7 +54,7 @@ def over_memory(subject: Subject) -> Iterator[Finding]:
 
 
 def _arrays(subject: Subject) -> Iterator[_Array]:
-    """Yields the arrays at the peak; only arguments and results if the buffer assignment is unknown."""
+    """Yields the arrays at the peak; if the buffer assignment is unknown, arguments, results and what kernels write."""
     compiled = subject.compiled
     arguments = {a.parameter: a for a in compiled.program.arguments if a.parameter is not None}
     if isinstance(compiled.buffers, Unavailable):
@@ -61,6 +63,7 @@ def _arrays(subject: Subject) -> Iterator[_Array]:
             if each.byte_size:
                 yield _Array(f"`{each.argument.path}`", each.byte_size, names.get(each.argument.parameter, ""), ())
         yield from _results(subject)
+        yield from _written(subject)
         return
     lives = timeline(compiled.buffers.hlo_proto, compiled.program.platform)
     main = next(iter(lives.spaces))
@@ -70,6 +73,25 @@ def _arrays(subject: Subject) -> Iterator[_Array]:
         line = f" of {line_text(frames, is_short=True)}" if frames else ""
         name = f"`{argument.path}`" if argument is not None else f"{life.instruction}{line}"
         yield _Array(name, life.byte_size, life.instruction, frames)
+
+
+def _written(subject: Subject) -> Iterator[_Array]:
+    """Yields the arrays that kernels of the entry computation write, apart from the results."""
+    module = subject.module
+    sizes = np.array([shape.byte_size if not shape.is_tuple else 0 for shape in module.known_shapes])
+    rows = np.array(module.entry.rows)
+    results = {each.instruction for each in _results(subject)}
+    largest = rows[np.argsort(-sizes[module.columns.shapes.codes[rows]], kind="stable")]
+    found = 0
+    for row in largest.tolist():
+        each = module.at(row)
+        if each.name not in subject.points or each.name in results:
+            continue
+        line = f" of {line_text(each.frames, is_short=True)}" if each.frames else ""
+        yield _Array(f"{each.name}{line}", each.shape.byte_size, each.name, each.frames)
+        found += 1
+        if found == _NAMED:
+            return
 
 
 def _results(subject: Subject) -> Iterator[_Array]:
