@@ -15,12 +15,13 @@ from inspector.api.recorded_profile import RecordedProfile, load_profile
 from inspector.compilation.dumps.folder import is_dump
 from inspector.compilation.files import manifest, saved_compiled
 from inspector.compilation.target import Target
-from inspector.errors import ModuleError, ProfileError
+from inspector.errors import ModuleError, ParameterError, ProfileError
 from inspector.profiles.session_files import is_profile
 from inspector.reports import bundle
 from inspector.stages.compiled import Compiled, load_compiled
 from inspector.stages.lowered import Lowered
 from inspector.support import files
+from inspector.support.notebook import short
 
 _ZIP = b"PK"
 
@@ -53,9 +54,11 @@ def load(
 
     Raises:
       FileNotFoundError: no such file.
+      ParameterError: not a path.
       ModuleError: not such a file, damaged, or of a newer version; for a profile, a `ProfileError`.
       TargetError: an unknown target.
     """
+    _check_path(path)
     if is_dump(path):
         return load_dump(path)
     if is_profile(path):
@@ -80,6 +83,15 @@ def load(
     if format_ == saved_compiled.FORMAT:
         return load_compiled(path)
     return Exploration.of(bundle.load(path))
+
+
+def _check_path(path: object) -> None:
+    """Raises a `ParameterError` for anything but the path of a file or folder, such as the content of a module."""
+    if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
+        what = "text with a zero byte" if isinstance(path, str) else f"{type(path).__name__} {short(path)}"
+        raise ParameterError(
+            f"`load` takes the path of a file or folder, not {what}. Write a module's content to a file first."
+        )
 
 
 def _module(

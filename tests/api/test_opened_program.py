@@ -179,6 +179,9 @@ def test_damaged_files(tmp_path: Path) -> None:
     file.write_bytes(b"\x00\x01\x02")
     with pytest.raises(ModuleError, match=r"damaged\.hlo"):
         inspector.load(file)
+    for content in (b"HloModule m", "HloModule\0m", 5):
+        with pytest.raises(ParameterError, match="takes the path of a file or folder, not "):
+            inspector.load(content)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError):
         inspector.load(tmp_path / "missing.hlo")
 

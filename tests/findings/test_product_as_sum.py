@@ -89,6 +89,17 @@ def test_other_sums(fun: Any, args: tuple[Any, ...]) -> None:
     assert not in_program(fun, args)
 
 
+@needs_gpu
+def test_remedies_of_means_and_mapped_functions() -> None:
+    for fun, end in (
+        (lambda x, w: (x[:, :, None] * w[None]).mean(1), "x, w) / 128"),
+        (lambda x, w: (x[:, :, None] * w[None]).sum(1) / 11.3, "x, w)"),
+        (mapped, "  # of all calls together, outside of jax.vmap"),
+    ):
+        (finding,) = found(KIND, fun, X, W, target="gpu:h100")
+        assert finding.remedy.endswith(end)
+
+
 def test_cpus_compute_such_sums_as_products() -> None:
     assert in_program(as_sum, (X, W))
     assert not all_found(KIND, as_sum, X, W)

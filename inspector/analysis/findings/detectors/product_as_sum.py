@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from inspector.analysis.cost.dot_algorithms import Algorithm, by_type
-from inspector.analysis.findings.before import Before
+from inspector.analysis.findings.before import Before, moved_from, uses
 from inspector.analysis.findings.dataflow import Value, source
 from inspector.analysis.findings.edits import ContractSums
 from inspector.analysis.findings.finding import Finding
@@ -72,6 +72,19 @@ def product_as_sum(subject: Subject) -> Iterator[Finding]:
             yield _finding(subject, sums, [*kernels], saved)
 
 
+def _is_mean(value: Value, terms: int) -> bool:
+    """Reports whether a sum is only used divided by the number of its terms."""
+    users = [use.user for use in uses(value)]
+    divided = [user for user in users if user is not None and user.instruction.opcode == "divide"]
+    return bool(users) and len(divided) == len(users) and all(_is_number(user.operand(1), terms) for user in divided)
+
+
+def _is_number(value: Value, number: int) -> bool:
+    constant = moved_from(value).instruction
+    literal = constant.proto.literal
+    return constant.opcode == "constant" and [*literal.f32s, *literal.f64s] == [number]
+
+
 def sums_of_products(calls: Before) -> Iterator[SumOfProducts]:
     """Yields the sums of elementwise products of two arrays that one matrix product computes."""
     for value, name in calls.values(("reduce",)):
@@ -94,9 +107,12 @@ def _finding(subject: Subject, sums: Sequence[SumOfProducts], kernels: list[str]
     caution = ""
     if first.operand_type == "f32":
         caution = "At the default precision, matrix products of float32 round their operands. precision='highest' does not, and takes longer."
+    terms = math.prod(first.sizes[d] for d in first.summed)
+    mean = f" / {terms}" * _is_mean(first.value, terms)
+    mapped = "  # of all calls together, outside of jax.vmap" * ("vmap(" in first.name)
     wide = f", preferred_element_type=jnp.{_NAMES[element_type]}" * (first.operand_type != element_type)
     return subject.finding(
-        KIND, title, f'jnp.einsum("{_subscripts(first)}", {left}, {right}{wide})', instructions=kernels,
+        KIND, title, f'jnp.einsum("{_subscripts(first)}", {left}, {right}{wide}){mean}{mapped}', instructions=kernels,
         frames=first.value.instruction.frames, saved_part=saved, caution=caution,
         gain_source=f"{ESTIMATED}, and the peaks for the product",
         edits=(ContractSums(tuple(dict.fromkeys(each.name for each in sums))),),
