@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
 import pytest
 
 import inspector
@@ -80,6 +81,9 @@ def test_a_flag_that_forbids_overlap_on_a_gpu(program: Callable[[], overlap.Prog
     (finding,) = found(lowered.compile({SYNCHRONOUS: "ALLCOLLECTIVES"}, target=GPU))
     assert finding.remedy == f"--{SYNCHRONOUS}=NOOP"
     proof = finding.prove()
+    if jax.__version_info__ >= (0, 12):
+        assert "does not show which collectives are asynchronous" in proof.reason
+        return
     assert proof.verdict == "proven"
     assert proof.gain_s == pytest.approx(finding.gain_s, rel=0.1)
 

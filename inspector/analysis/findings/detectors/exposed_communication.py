@@ -23,6 +23,7 @@ from inspector.hlo.module import Instruction
 from inspector.support.units import format_seconds
 
 KIND = "exposed-communication"
+_INVISIBLE = Unavailable("the optimized HLO of this XLA does not show which collectives are asynchronous")
 _SYNCHRONOUS = "xla_gpu_disable_async_collectives"
 _MOST_LATENCY = 0.5  # of the time of a collective
 _TPU_FLAGS: Mapping[str, Mapping[str, str | int | bool]] = {
@@ -125,5 +126,11 @@ def _finding(subject: Subject, found: Sequence[_Hidden], flags: Mapping[str, str
         KIND, title, remedy, instructions=[each.kernel.name for each, _, _ in found], frames=collective.origin.frames,
         saved_part=min(1.0, exposed_s / total_s), gain_source="the estimated schedule",
         caution="Overlapping needs memory for both, and the kernels beside a collective share the memory's bandwidth with it.",
-        edits=(SetFlags(tuple(flags.items())),),
+        edits=_INVISIBLE if _is_invisible(subject) else (SetFlags(tuple(flags.items())),),
     )  # fmt: skip
+
+
+def _is_invisible(subject: Subject) -> bool:
+    """Reports whether a compiler for GPUs chooses the asynchronous collectives only after the optimized HLO: XLA of jaxlib 0.12."""
+    numbers = subject.compiled.versions.get("jaxlib", "0").split(".")[:2]
+    return subject.compiled.program.platform != "tpu" and tuple(map(int, filter(str.isdecimal, numbers))) >= (0, 12)
