@@ -79,6 +79,14 @@ class Column {
     this.element.classList.toggle("insp-column-sized", share !== undefined);
   }
 
+  get hasFocus(): boolean {
+    return this.element.contains(document.activeElement);
+  }
+
+  focus(): void {
+    this.main.focus();
+  }
+
   destroy(): void {
     this.text.destroy();
     this.element.remove();
@@ -132,6 +140,7 @@ export class Columns {
   /** Adds and removes columns so that they match the shown variants. The other columns keep their scroll positions. */
   draw(): void {
     const wanted = this.context.local.columns;
+    const gone = [...this.columns.values()].find((column) => column.hasFocus && !wanted.includes(column.variant));
     for (const [variant, column] of this.columns) if (!wanted.includes(variant)) this.drop(variant, column);
     wanted.forEach((variant, index) => {
       const column = this.columns.get(variant);
@@ -139,6 +148,7 @@ export class Columns {
       else this.add(variant, index);
     });
     this.drawSplitters(wanted);
+    if (gone) this.columns.get(wanted[0]!)?.focus();
     if (this.active === this.context.local.active) return;
     this.active = this.context.local.active;
     // In the next frame, because it needs the sizes of elements.
