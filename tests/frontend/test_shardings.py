@@ -102,7 +102,7 @@ def test_values_inside_come_with_the_recorded_passes(demo: OpenDemo, tmp_path: A
     rows, record = page.locator(".insp-shardings tbody tr"), page.locator(".insp-shardings .insp-note button")
     until(page, exchange, rows)
     count = rows.count()
-    expect(page.locator(".insp-shardings .insp-note")).to_contain_text(
+    expect(page.locator(".insp-shardings .insp-note:visible")).to_contain_text(
         "Record the compiler passes to see the shardings of inner values"
     )
     record.click()
