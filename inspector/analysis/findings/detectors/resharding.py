@@ -8,7 +8,7 @@ Two kinds are reported:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from inspector.analysis.collectives.collective import Collective
@@ -94,7 +94,7 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
     size = there.shape.byte_size
     small = [each for each in collectives if max(each.operand_bytes, each.result_bytes) <= size]
     first, second = (
-        [each for each in small if wanted.intersection(_keys(each.origin))]
+        [each for each in small if _is_beside(each.origin, wanted)]
         for wanted in (
             frozenset[_Key]().union(*(each.beside_there for each in detours)),
             frozenset[_Key]().union(*(each.beside_back for each in detours)),
@@ -125,6 +125,12 @@ def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
 def _keys(origin: Origin) -> list[_Key]:
     lines = tuple((frame.file, frame.line) for frame in origin.frames[:2])
     return [(name.rpartition("/")[2], lines) for name in merged_names(origin.op_name)] if lines else []
+
+
+def _is_beside(origin: Origin, wanted: Collection[_Key]) -> bool:
+    """Reports whether a collective has the name and lines of an operation, or those lines and the name of an argument (JAX 0.12)."""
+    lines = {each for _, each in wanted}
+    return any(key in wanted or ("/" not in origin.op_name and key[1] in lines) for key in _keys(origin))
 
 
 def _argument_shardings(subject: Subject) -> dict[int, str]:
