@@ -136,7 +136,7 @@ def two_shifts() -> Program:
 
 
 def reduce_scatter_ring() -> Program:
-    """What travels is the sum, not the block."""
+    """Each device sends on the sum that it has so far, not the block that it received."""
 
     def f(x: Any) -> Any:
         return lax.fori_loop(0, N - 1, lambda i, c: _shifted(c) + x * i, x)

@@ -1,4 +1,4 @@
-"""Arguments in another sharding than their only use needs, and exchanges that are no mistake."""
+"""Arguments in another sharding than their only use needs, and exchanges that the program needs."""
 
 from __future__ import annotations
 

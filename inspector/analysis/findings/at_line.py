@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
 
-from inspector.hlo.source import Frame, own_frame
+from inspector.hlo.source import Frame, own_line
 
 
-def at_line(frames: Sequence[Frame]) -> str:
+def at_line(frames: Sequence[Frame], preposition: str = "at") -> str:
     """Returns the user's innermost line, such as " at model.py:31"; "" without frames."""
-    frame = own_frame(frames)
-    return f" at {PurePath(frame.file).name}:{frame.line}" if frame else ""
+    line = own_line(frames)
+    return f" {preposition} {line}" if line else ""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.edits import Edit, GatherFirst, HoistCollectives
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.invariants import Invariant, invariant, passed
@@ -20,7 +21,7 @@ from inspector.analysis.sharding.program_shardings import ArraySharding
 from inspector.compilation.program import Argument
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import merged_names, own_line
+from inspector.hlo.source import merged_names
 from inspector.support.units import counted, format_bytes, format_list
 
 KIND = "invariant-collective"
@@ -60,8 +61,7 @@ def _finding(subject: Subject, members: Sequence[_Member]) -> Finding:
     grows = size > sum(each.operand_bytes for each in collectives)
     values = list(dict.fromkeys(f"`{argument.path}`" for each in members for argument in each.arguments))
     what = format_list(values, most=_MOST_NAMED) or counted(len(members), "value")
-    line = own_line(first.collective.origin.frames)
-    where = f" around {line}" if line else ""
+    where = at_line(first.collective.origin.frames, "around")
     times = "every iteration" if isinstance(trips, Unavailable) else f"each of the {trips} iterations"
     name = f"{axes_text(first.collective.axes)}" if not isinstance(first.collective.axes, Unavailable) else ""
     title = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from inspector.analysis.collectives.collective import Collective, axes_text
+from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import MOVING
 from inspector.analysis.findings.edits import MoveAxis
 from inspector.analysis.findings.finding import Finding
@@ -13,7 +14,6 @@ from inspector.analysis.findings.subject import Subject
 from inspector.analysis.sharding.array_sharding import Sharding
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction
-from inspector.hlo.source import own_line
 from inspector.support.units import format_bytes
 
 KIND = "resharded-argument"
@@ -80,8 +80,7 @@ def _finding(
         or isinstance(axes, Unavailable)
     ):
         return
-    line = own_line(collective.origin.frames)
-    where = f" at {line}" if line else ""
+    where = at_line(collective.origin.frames)
     title = (
         f"`{array.name}` arrives split as {spec_code(array.sharding.axes)}, but its use{where} needs another sharding: each execution"
         f" exchanges it over {axes_text(axes)} first ({format_bytes(collective.operand_bytes)} per device)."

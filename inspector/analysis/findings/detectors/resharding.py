@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from inspector.analysis.collectives.collective import Collective
+from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.dataflow import ELEMENTWISE
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
@@ -19,7 +20,7 @@ from inspector.analysis.sharding.program_shardings import shardings
 from inspector.analysis.sharding.reshardings import Resharding, full_rematerializations
 from inspector.errors import Unavailable
 from inspector.hlo.module import Instruction, Module
-from inspector.hlo.source import Frame, Origin, merged_names, own_frame, own_line
+from inspector.hlo.source import Frame, Origin, merged_names, own_frame
 from inspector.support.units import format_array
 
 KIND = "resharding"
@@ -118,8 +119,7 @@ def _detour(subject: Subject, detours: Sequence[_Detour], collectives: Sequence[
 def _at(frames: Sequence[Frame], other: Sequence[Frame] = ()) -> str:
     """Returns the innermost line of the user that is not also the line of another operation, in words."""
     own = tuple(each for each in frames if each not in other) or tuple(frames)
-    line = own_line(own)
-    return f" at {line}" if line else ""
+    return at_line(own)
 
 
 def _keys(origin: Origin) -> list[_Key]:

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from inspector.analysis.findings.at_line import at_line
 from inspector.analysis.findings.before import Before, uses
 from inspector.analysis.findings.dataflow import Value
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.products import PRODUCTS, shapes_text
 from inspector.analysis.findings.subject import Subject
-from inspector.hlo.source import Frame, own_line
+from inspector.hlo.source import Frame
 
 KIND = "unrolled-blocks"
 _FEWEST = 6
@@ -44,8 +45,7 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     if part < _LEAST_PART:
         return
     first = products[0]
-    line = own_line(_stack(first))
-    where = f" at {line}" if line else ""
+    where = at_line(_stack(first))
     yield subject.finding(
         KIND,
         f"About {count} equal blocks of operations, with the product {shapes_text(first.instruction)}{where}, follow one another, and XLA"
