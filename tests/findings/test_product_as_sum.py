@@ -13,7 +13,7 @@ import pytest
 import inspector
 from inspector._jax.modules.edits import edited
 from inspector.analysis.findings.before import Before
-from inspector.analysis.findings.detectors.product_as_sum import KIND, sums_of_products
+from inspector.analysis.findings.detectors.arithmetic.product_as_sum import KIND, sums_of_products
 from tests.absent import needs_gpu, needs_tpu
 from tests.findings.examined import all_found, found
 

@@ -11,8 +11,8 @@ import pytest
 
 import inspector
 from inspector.analysis.findings.before import Before
-from inspector.analysis.findings.detectors import unrolled_blocks as detector
-from inspector.analysis.findings.detectors.unrolled_blocks import KIND, equal_blocks
+from inspector.analysis.findings.detectors.host import unrolled_blocks as detector
+from inspector.analysis.findings.detectors.host.unrolled_blocks import KIND, equal_blocks
 from tests.findings.examined import all_found, found
 
 X = jax.ShapeDtypeStruct((32, 64), jnp.float32)

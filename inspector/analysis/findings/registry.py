@@ -5,31 +5,31 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from inspector.analysis.findings.detectors.callback_in_loop import callback_in_loop
-from inspector.analysis.findings.detectors.copied_result import copied_result
-from inspector.analysis.findings.detectors.exposed_communication import exposed_communication
-from inspector.analysis.findings.detectors.float64 import float64
-from inspector.analysis.findings.detectors.full_rewrite import full_rewrite
-from inspector.analysis.findings.detectors.highest_precision import highest_precision
-from inspector.analysis.findings.detectors.invariant_collective import invariant_collective
-from inspector.analysis.findings.detectors.large_constant import large_constant
-from inspector.analysis.findings.detectors.manual_ring import manual_ring
-from inspector.analysis.findings.detectors.over_memory import over_memory
-from inspector.analysis.findings.detectors.padding import padding
-from inspector.analysis.findings.detectors.product_as_sum import product_as_sum
-from inspector.analysis.findings.detectors.recomputed import recomputed
-from inspector.analysis.findings.detectors.replicated_argument import replicated_argument
-from inspector.analysis.findings.detectors.resharded_argument import resharded_argument
-from inspector.analysis.findings.detectors.resharding import resharding
-from inspector.analysis.findings.detectors.scan_residuals import scan_residuals
-from inspector.analysis.findings.detectors.small_collectives import small_collectives
-from inspector.analysis.findings.detectors.sort_for_top_k import sort_for_top_k
-from inspector.analysis.findings.detectors.transposed_argument import transposed_argument
-from inspector.analysis.findings.detectors.undonated import undonated
-from inspector.analysis.findings.detectors.uneven_shards import uneven_shards
-from inspector.analysis.findings.detectors.unrolled_blocks import unrolled_blocks
-from inspector.analysis.findings.detectors.unused_argument import unused_argument
-from inspector.analysis.findings.detectors.upcast_product import upcast_product
+from inspector.analysis.findings.detectors.arithmetic.float64 import float64
+from inspector.analysis.findings.detectors.arithmetic.highest_precision import highest_precision
+from inspector.analysis.findings.detectors.arithmetic.padding import padding
+from inspector.analysis.findings.detectors.arithmetic.product_as_sum import product_as_sum
+from inspector.analysis.findings.detectors.arithmetic.sort_for_top_k import sort_for_top_k
+from inspector.analysis.findings.detectors.arithmetic.transposed_argument import transposed_argument
+from inspector.analysis.findings.detectors.arithmetic.upcast_product import upcast_product
+from inspector.analysis.findings.detectors.host.callback_in_loop import callback_in_loop
+from inspector.analysis.findings.detectors.host.unrolled_blocks import unrolled_blocks
+from inspector.analysis.findings.detectors.memory.copied_result import copied_result
+from inspector.analysis.findings.detectors.memory.full_rewrite import full_rewrite
+from inspector.analysis.findings.detectors.memory.large_constant import large_constant
+from inspector.analysis.findings.detectors.memory.over_memory import over_memory
+from inspector.analysis.findings.detectors.memory.recomputed import recomputed
+from inspector.analysis.findings.detectors.memory.scan_residuals import scan_residuals
+from inspector.analysis.findings.detectors.memory.undonated import undonated
+from inspector.analysis.findings.detectors.memory.unused_argument import unused_argument
+from inspector.analysis.findings.detectors.sharding.exposed_communication import exposed_communication
+from inspector.analysis.findings.detectors.sharding.invariant_collective import invariant_collective
+from inspector.analysis.findings.detectors.sharding.manual_ring import manual_ring
+from inspector.analysis.findings.detectors.sharding.replicated_argument import replicated_argument
+from inspector.analysis.findings.detectors.sharding.resharded_argument import resharded_argument
+from inspector.analysis.findings.detectors.sharding.resharding import resharding
+from inspector.analysis.findings.detectors.sharding.small_collectives import small_collectives
+from inspector.analysis.findings.detectors.sharding.uneven_shards import uneven_shards
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
 

@@ -1,1 +1,1 @@
-"""The detectors of findings: one module for each kind. Each has a function from a `Subject` to its findings."""
+"""The detectors of findings: one module for each kind, sorted by subject. Each has a function from a `Subject` to its findings."""

@@ -1,0 +1,1 @@
+"""Detectors of operations that a cheaper form replaces."""

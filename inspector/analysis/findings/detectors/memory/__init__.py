@@ -1,0 +1,1 @@
+"""Detectors of memory that the program need not use."""

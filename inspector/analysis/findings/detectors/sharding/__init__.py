@@ -1,0 +1,1 @@
+"""Detectors of communication and copies that another sharding or order saves."""
