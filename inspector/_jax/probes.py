@@ -125,6 +125,12 @@ def _all() -> Iterator[Probe]:
     yield Probe(f"{src}.config.trace_context", reasons)
     for primitive in ("axis_index_p", "ppermute_p", "ragged_all_to_all_p"):
         yield Probe(f"{src}.lax.parallel.{primitive}", "lowering this primitive for replicas")
+    checkpoints = "tracing with other checkpoints"
+    yield Probe(f"{src}.ad_checkpoint.remat_p.bind", checkpoints)
+    yield Probe(f"{src}.lax.control_flow.loops.scan_p.bind", checkpoints)
+    yield Probe(f"{src}.core.eval_jaxpr", checkpoints, ("jaxpr", "consts"))
+    yield Probe(f"{src}.core.new_jaxpr_eqn", checkpoints, ("invars", "outvars", "primitive", "params", "effects"))
+    yield Probe(f"{src}.core.Var", checkpoints)
     for name in ("UNSPECIFIED", "UnspecifiedValue"):
         yield Probe(f"{src}.named_sharding.{name}", "distinguishing specified from unspecified shardings")
     yield Probe(f"{src}.pretty_printer.text", "printing jaxprs that have multi-line parameters", ("text",))

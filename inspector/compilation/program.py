@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from inspector import platforms
 from inspector.compilation.options.options import Options
+from inspector.compilation.tuning import WhatIf
 from inspector.errors import ModuleError, OptionError, Unavailable
 from inspector.hlo.devices.mesh import Mesh
 from inspector.support.cross_process import TRAVELS, Portable
@@ -127,8 +128,9 @@ class Program(Portable):
       no_hlo: the reason why XLA cannot convert its StableHLO to HLO, so that it is shown as text only; None if it can.
       hlo_digest: SHA-256 of its HLO in hex, which identifies a program without StableHLO; otherwise "".
       callbacks: the host callbacks, for an engine in this process.
-      binding: converts the arguments of a call to the program's arrays, or None. Callbacks and binding stay in the process
-        and are not compared.
+      binding: converts the arguments of a call to the program's arrays, or None.
+      changed: lowers the function again for the same platform with changes of the call, or None. Callbacks, binding and this
+        function stay in the process and are not compared.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Program(Portable):
     hlo_digest: str = ""
     callbacks: object = dataclasses.field(default=None, compare=False, repr=False)
     binding: Binding | None = dataclasses.field(default=None, compare=False, repr=False)
+    changed: Callable[[WhatIf], Program] | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "platform", platforms.named(self.platform).name)

@@ -13,6 +13,18 @@ from inspector.support.notebook import short
 
 T = TypeVar("T")
 
+CHECKPOINTS: Mapping[str, str] = {
+    "none": "without checkpoints",
+    "loops": "checkpoints around the bodies of loops",
+    **{
+        policy: f"checkpoints with {policy}"
+        for policy in (
+            "dots_saveable", "dots_with_no_batch_dims_saveable", "everything_saveable", "nothing_saveable",
+        )
+    },
+}  # fmt: skip
+"""Changes of all checkpoints with their names on screen: none, one around the body of each `jax.lax.scan`, or a policy of JAX for each."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WhatIf:
@@ -25,12 +37,14 @@ class WhatIf:
       dtypes: pairs of an argument and a dtype; if the name covers several arrays, it applies to floating-point ones.
       batch: pairs of an argument and the length of its first axis.
       rematerialize: name scopes whose values are computed again for the backward pass, as with `jax.checkpoint`.
+      checkpoint: a change of all `jax.checkpoint`: one of `CHECKPOINTS`; "" for none.
     """
 
     donate: tuple[str, ...] = ()
     dtypes: tuple[tuple[str, str], ...] = ()
     batch: tuple[tuple[str, int], ...] = ()
     rematerialize: tuple[str, ...] = ()
+    checkpoint: str = ""
 
     @classmethod
     def of(
@@ -40,19 +54,22 @@ class WhatIf:
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str, int] | None = None,
         rematerialize: str | Sequence[str] = (),
+        checkpoint: str = "",
     ) -> WhatIf:
         """Creates changes from the forms that users write.
 
         Raises:
           ParameterError: invalid names or lengths.
         """
+        if checkpoint and checkpoint not in CHECKPOINTS:
+            raise ParameterError(f"checkpoint is {short(checkpoint)}. Expected one of {', '.join(CHECKPOINTS)}.")
         sizes, dtypes = _pairs("batch", batch), _pairs("dtype", dtype)
         for path, size in sizes:
             if isinstance(size, bool) or not hasattr(type(size), "__index__") or size < 1:
                 raise ParameterError(f"batch has the length {short(size)} for {path}. Expected 1 or more.")
         sizes = tuple((path, operator.index(size)) for path, size in sizes)
         named = tuple((path, str(getattr(value, "__name__", value))) for path, value in dtypes)
-        return cls(_names("donate", donate), named, sizes, _names("rematerialize", rematerialize))
+        return cls(_names("donate", donate), named, sizes, _names("rematerialize", rematerialize), checkpoint)
 
     def __bool__(self) -> bool:
         return self != AS_CALLED
@@ -69,6 +86,7 @@ class WhatIf:
             _on_top(self.dtypes, other.dtypes),
             _on_top(self.batch, other.batch),
             tuple(dict.fromkeys((*self.rematerialize, *other.rematerialize))),
+            other.checkpoint or self.checkpoint,
         )
 
     def __str__(self) -> str:
@@ -79,6 +97,7 @@ class WhatIf:
             by_size.setdefault(size, []).append(path)
         parts += [f"{listed(paths)} of {size}" for size, paths in by_size.items()]
         parts += [f"{', '.join(self.rematerialize)} rematerialized"] if self.rematerialize else []
+        parts += [CHECKPOINTS[self.checkpoint]] if self.checkpoint else []
         return ", ".join(parts)
 
 

@@ -117,10 +117,9 @@ class CachedEngine:
         compiled = job.result()
         if is_doubtful(compiled):
             return
-        # Each request has its own binding, which may hold models.
-        self._remember(
-            key, deferred.replace(compiled, program=dataclasses.replace(compiled.program, binding=None)), chosen
-        )
+        # Each request has its own binding and its own function, which may hold models.
+        program = dataclasses.replace(compiled.program, binding=None, changed=None)
+        self._remember(key, deferred.replace(compiled, program=program), chosen)
 
     def _remember(self, key: str, compiled: CompiledProgram, chosen: Settings) -> None:
         """Caches a program in memory, on disk or both, once its executable is known; in memory if writing to disk fails."""

@@ -101,6 +101,11 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides, choice:
             f"A {type(value).__name__} has fixed shapes and dtypes, which dtype and batch cannot"
             " change. Pass the function and its arguments."
         )
+    if overrides.what_if.checkpoint:
+        raise ParameterError(
+            f"A {type(value).__name__} was traced with its checkpoints, which checkpoint cannot change. Pass the function and its"
+            " arguments."
+        )
     if isinstance(value, stages.Traced):
         return from_traced(value, None, platform, None, overrides)
     overrides.refuse(f"a {type(value).__name__} is lowered already, and so are its kernels")

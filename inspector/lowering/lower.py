@@ -12,7 +12,9 @@ import jax
 from inspector import platforms
 from inspector._jax.compiling import attached_devices
 from inspector._jax.lowering import jitted_calls, stages
+from inspector._jax.lowering.checkpoints import changed_checkpoints
 from inspector._jax.lowering.observing import Logged, ObserveLimits
+from inspector.compilation.program import Program
 from inspector.compilation.target import Target
 from inspector.compilation.tuning import AS_CALLED, WhatIf
 from inspector.errors import ParameterError, Unavailable
@@ -128,7 +130,7 @@ def lower(
             return open_lowered(fun, platform, overrides, choice)
         if overrides.what_if.changes_arguments:
             args, named = changed_arguments(fun, args, named, overrides.what_if)
-        with mapped_errors(fun, axis_env), overrides.device():
+        with mapped_errors(fun, axis_env), overrides.device(), changed_checkpoints(overrides.what_if.checkpoint):
             if axes is None:
                 return _lower_jit(fun, args, named, marks, platform, overrides)
             return settled(
@@ -154,7 +156,11 @@ def lower(
             overrides = overrides_of("cpu", chip, what_if, limits)
             return lower_for(*later, "cpu", overrides), overrides.logged
 
-        return deferred.replace(lowered, _again=Relowering(again, observe, chip, what_if))
+        def changed(more: WhatIf) -> Program:
+            return again(lowered.program.platform, chip, what_if.merge(more)).program
+
+        program = dataclasses.replace(lowered.program, changed=changed)
+        return deferred.replace(lowered, program=program, _again=Relowering(again, observe, chip, what_if))
 
     return with_again(lowered, chip, what_if)
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from inspector.analysis.findings.edits import Donate, DropCallbacks, Edit, LiftConstants, SetFlags, StoreTransposed
+from inspector.analysis.findings.edits import (
+    Donate,
+    DropCallbacks,
+    Edit,
+    LiftConstants,
+    SetFlags,
+    StoreTransposed,
+    TraceAgain,
+)
 from inspector.compilation.options.options import Options
 from inspector.compilation.program import Argument, Program
+from inspector.compilation.tuning import WhatIf
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
 
@@ -54,6 +64,8 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
 
     flags = Options.of({name: value for edit in edits if isinstance(edit, SetFlags) for name, value in edit.flags})
     changes = [edit for edit in edits if not isinstance(edit, SetFlags)]
+    if any(isinstance(edit, TraceAgain) for edit in changes):
+        return _traced_again(program, flags, [edit for edit in changes if isinstance(edit, TraceAgain)])
     if not changes:
         return EditedProgram(program, flags)
     if program.no_stablehlo is not None:
@@ -83,6 +95,15 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
         made.lifted,
         orders,
     )
+
+
+def _traced_again(program: Program, flags: Options, edits: Sequence[TraceAgain]) -> EditedProgram | Unavailable:
+    if program.changed is None:
+        return Unavailable("the function is not available, and its trace must change")
+    changed = program.changed(functools.reduce(WhatIf.merge, (edit.what_if for edit in edits)))
+    if changed.module == program.module:
+        return Unavailable("the function has no place where this can be changed")
+    return EditedProgram(changed, flags)
 
 
 def _call(edit: Edit) -> tuple[str, dict[str, Any]]:

@@ -274,6 +274,7 @@ class Lowered(Deferred, Portable):
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str | int, int] | None = None,
         rematerialize: str | Sequence[str] = (),
+        checkpoint: str = "",
     ) -> Lowered:
         """Returns the program lowered for a changed call.
 
@@ -287,6 +288,8 @@ class Lowered(Deferred, Portable):
           rematerialize: name scopes whose values are recomputed in the backward pass instead of saved, as with `jax.checkpoint`
             around them; "*" matches any part of a name. A scope that is entered again directly after its end counts as one
             scope, so the layers of a stack need names of their own.
+          checkpoint: "none" removes every `jax.checkpoint`; "loops" puts one around the body of every `jax.lax.scan`; the name of a
+            policy in `jax.checkpoint_policies`, such as "dots_saveable", gives it to every checkpoint.
 
         Raises:
           ParameterError: an unknown argument, dtype or scope; a scope without saved values; or the function is not available.
@@ -294,7 +297,9 @@ class Lowered(Deferred, Portable):
         """
         again = _relowering(self)
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.inputs))
-        supposed = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
+        supposed = WhatIf.of(
+            donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize, checkpoint=checkpoint
+        )
         return again.lower(self.program.platform, again.chip, again.what_if.merge(supposed))
 
     @needs_jax("Compiling")

@@ -215,6 +215,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
         dtype: Mapping[str, Any] | None = None,
         batch: Mapping[str | int, int] | None = None,
         rematerialize: str | Sequence[str] = (),
+        checkpoint: str = "",
         options: OptionsLike = None,
         target: str | Target | None = None,
     ) -> Variant:
@@ -225,6 +226,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           dtype: dtypes by argument; see `Lowered.what_if`.
           batch: lengths of the leading dimension by argument, or by the current length for all arrays that share it.
           rematerialize: name scopes whose values are computed again for the backward pass.
+          checkpoint: a change of every `jax.checkpoint`, as in `Lowered.what_if`.
           options: options of the compile; None for the baseline's.
           target: target of the compile; None for the baseline's target.
 
@@ -236,7 +238,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets is untyped
           OptionError, TargetError: the options or the target are invalid; nothing was started.
         """
         lengths = batch_by_path(batch, ((a.path, a.shape) for a in self.lowered.inputs))
-        changes = WhatIf.of(donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize)
+        changes = WhatIf.of(
+            donate=donate, dtype=dtype, batch=lengths, rematerialize=rematerialize, checkpoint=checkpoint
+        )
         tuning = dataclasses.replace(self._compiles.tuning, what_if=self._compiles.tuning.what_if.merge(changes))
         parsed_target = Target.parse(target if target is not None else self.baseline.target)
         parsed_options = self.baseline.options if options is None else Options.of(options)

@@ -94,7 +94,8 @@ def state(
     """
     baseline, *others = compiles.variants
     # Without what lowers it again, which has the user's arguments. Its binding stays for runs; it keeps no argument array.
-    lowered = deferred.replace(compiles.lowered, _again=None)
+    program = dataclasses.replace(compiles.lowered.program, changed=None)
+    lowered = deferred.replace(compiles.lowered, program=program, _again=None)
     return EarlierState(
         version=Version(lowered, baseline.options, baseline.target, baseline.tuning),
         previous=previous,

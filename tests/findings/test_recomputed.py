@@ -57,6 +57,18 @@ def test_recomputed_products(fun: Any) -> None:
     assert f"test_recomputed.py:{layer.__code__.co_firstlineno + 1}," in finding.title
 
 
+@pytest.mark.parametrize("wrapped", [unrolled, scanned])
+def test_the_proof_equals_the_policy_by_hand(wrapped: Any) -> None:
+    (finding,) = found(KIND, wrapped(jax.checkpoint), WS, X, roofs=V5E)
+    proof = finding.prove(run=False)
+    first, second = (
+        inspector.lower(wrapped(each), WS, X).compile(target="cpu") for each in (jax.checkpoint, dots_saved)
+    )
+    saved_s = float(first.roofline(V5E).total.least_s) - float(second.roofline(V5E).total.least_s)
+    assert proof.gain_s == pytest.approx(saved_s, rel=0.02)
+    assert proof.gain_bytes == pytest.approx(first.memory.peak_bytes - second.memory.peak_bytes, rel=0.02)
+
+
 def dots_saved(f: Any) -> Any:
     return jax.checkpoint(f, policy=jax.checkpoint_policies.dots_saveable)
 

@@ -68,6 +68,18 @@ def test_stacked_values(program: Any, args: tuple[Any, ...], trips: int) -> None
     assert all_found("scan-residuals", program(jax.checkpoint), *args) == []
 
 
+@pytest.mark.parametrize(
+    ("program", "args"), [(layers, (WS, X)), (cell, (GATES, XS)), (in_jit, (WS, X)), (named_carry, (WS, X))]
+)
+def test_the_proof_equals_the_checkpoint_by_hand(program: Any, args: tuple[Any, ...]) -> None:
+    (finding,) = all_found("scan-residuals", program(plain), *args)
+    proof = finding.prove()
+    assert proof.verdict == "proven", proof
+    by_hand = _peak(program(plain), args) - _peak(program(jax.checkpoint), args)
+    assert proof.gain_bytes == pytest.approx(by_hand, rel=0.02)
+    assert "results agree" in str(proof.values) or proof.values == "equal results"
+
+
 def _peak(fun: Any, args: tuple[Any, ...]) -> int:
     return int(inspector.lower(fun, *args).compile(target="cpu").memory.peak_bytes)
 

@@ -43,6 +43,33 @@ def test_few_values_are_used(fun: Any, x: Any, words: str, remedy: str) -> None:
     assert finding.frames[0].file == __file__
 
 
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: jnp.sort(x)[..., -5:],
+        lambda x: jnp.argsort(-x)[..., :5],
+        lambda x: jnp.argsort(x)[..., -5:],
+        lambda x: jnp.sort(x, axis=0)[:8],
+        in_a_loop,
+    ],
+)
+def test_the_proof_has_the_same_results(fun: Any) -> None:
+    (finding,) = found(KIND, fun, jax.ShapeDtypeStruct((256, 4096), jnp.float32))
+    proof = finding.prove()
+    assert proof.verdict == "proven", proof
+    assert proof.values == "equal results"
+    assert proof.compiled is not None
+    assert "TopK" in proof.compiled.hlo
+
+
+def test_a_sort_with_other_values_is_not_changed() -> None:
+    def picked(x: Any, y: Any) -> Any:
+        return jax.lax.sort((x, y), num_keys=1)[1][:, :4]
+
+    (finding,) = found(KIND, picked, ROWS, ROWS)
+    assert finding.prove().verdict == "cannot be tried"
+
+
 def both(x: Any) -> Any:
     ordered = jnp.sort(x)
     return ordered[:3], ordered.sum()
@@ -63,6 +90,8 @@ def twice(x: Any) -> Any:
         both,
         twice,
         lambda x: jnp.sort(x[:16])[:2],  # short
+        lambda x: jnp.sort(x.astype(jnp.int32))[:3],  # of which XLA's top_k sorts pairs
+        lambda x: jnp.sort(x.astype(jnp.bfloat16))[:3],
     ],
 )
 def test_sorts_that_are_needed(fun: Any) -> None:

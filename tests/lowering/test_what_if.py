@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -206,7 +208,7 @@ def test_the_same_layer_twice_is_two_blocks(arguments: Any) -> None:
             x = x + mlp(x, w)
         return (x**2).mean()
 
-    found = inspector.lower(jax.grad(alike), *arguments).what_if(rematerialize="mlp")
+    found = inspector.inspector.lower(jax.grad(alike), *arguments).what_if(rematerialize="mlp")
     assert found.stablehlo.count("optimization_barrier") == 3
 
 
@@ -216,7 +218,7 @@ def test_with_random_keys_and_no_use_of_a_key_behind_the_barrier() -> None:
             h = jnp.tanh(w * jax.random.normal(key, w.shape))
             return jnp.sum(jnp.sin(h) ** 2)
 
-    lowered = inspector.lower(jax.grad(loss), jnp.ones(8), jax.random.key(3))
+    lowered = inspector.inspector.lower(jax.grad(loss), jnp.ones(8), jax.random.key(3))
     found = lowered.what_if(rematerialize="noisy").compile(engine=InlineEngine())
     ran = found.run(jnp.ones(8), jax.random.key(3), repeat=1, warmup=0).outputs[0]
     np.testing.assert_allclose(ran, jax.grad(loss)(jnp.ones(8), jax.random.key(3)), rtol=1e-5)
@@ -229,7 +231,7 @@ def test_a_scope_by_any_name_that_jax_takes() -> None:
                 x = jnp.sin(jnp.tanh(x @ w))
         return jnp.sum(x**2)
 
-    lowered = inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
+    lowered = inspector.inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
     for scope in ("decoder/block0", "block0", "dense(128)", "block[0]", "block[*]", "*"):
         assert "optimization_barrier" in lowered.what_if(rematerialize=scope).stablehlo, scope
 
@@ -268,7 +270,7 @@ def test_a_scope_in_a_loop_is_refused_with_the_reason() -> None:
 
         return jnp.sum(jax.lax.scan(body, x, None, length=3)[0])
 
-    lowered = inspector.lower(jax.grad(scanned), jnp.ones((4, 8)), jnp.ones((2, 4)))
+    lowered = inspector.inspector.lower(jax.grad(scanned), jnp.ones((4, 8)), jnp.ones((2, 4)))
     with pytest.raises(ParameterError, match=r"inside a loop.*jax\.checkpoint around the body"):
         lowered.what_if(rematerialize="mlp")
     with pytest.raises(ParameterError, match="has no backward pass"):
@@ -358,3 +360,68 @@ def test_values_are_made_to_fit() -> None:
     assert fitted(shape, (6, 2), "bfloat16") == jax.ShapeDtypeStruct((6, 2), "bfloat16")
     keys = jax.random.split(jax.random.key(0), 4)
     assert fitted(keys, (6,), str(keys.dtype)).shape == (6,)
+
+
+def _loops(ws: Any, x: Any) -> Any:
+    return jax.lax.scan(lambda x, w: (jnp.tanh(jnp.sin(x @ w) @ w), None), x, ws)[0].sum()
+
+
+def _kept(ws: Any, x: Any) -> Any:
+    body = jax.checkpoint(lambda x, w: (jnp.tanh(jnp.sin(x @ w) @ w), None))
+    return jax.lax.scan(body, x, ws)[0].sum()
+
+
+def _products(lowered: Lowered) -> int:
+    assert isinstance(lowered.stablehlo, str)
+    return lowered.stablehlo.count("stablehlo.dot_general")
+
+
+@pytest.mark.parametrize(
+    ("fun", "checkpoint", "products"),
+    [
+        (_loops, "none", 6),
+        (_loops, "loops", 8),
+        (_kept, "none", 6),
+        (_kept, "dots_saveable", 6),
+        (_kept, "nothing_saveable", 8),
+    ],
+)
+def test_checkpoints_change(fun: Any, checkpoint: str, products: int) -> None:
+    args = jnp.ones((4, 32, 32)) / 32, jnp.ones((8, 32))
+    gradient = jax.grad(fun)
+    as_called = inspector.lower(gradient, *args)
+    changed = as_called.what_if(checkpoint=checkpoint)
+    assert _products(changed) == products
+    assert changed.notes
+    theirs = changed.compile(target="cpu").run(*args, repeat=1).result
+    np.testing.assert_allclose(theirs, gradient(*args), rtol=1e-6)
+    assert _products(inspector.lower(gradient, *args)) == _products(as_called)  # JAX traces as before
+    twice = changed.what_if(donate="ws")
+    assert _products(twice) == products
+    assert twice.inputs[0].donated
+
+
+def test_checkpoints_of_another_thread_stay() -> None:
+    args = jnp.ones((4, 32, 32)), jnp.ones((8, 32))
+
+    def slow(ws: Any, x: Any) -> Any:
+        entered.set()
+        assert left.wait(60)
+        return _loops(ws, x)
+
+    entered, left = threading.Event(), threading.Event()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        pending = pool.submit(inspector.lower, jax.grad(slow), *args, what_if=WhatIf(checkpoint="loops"))
+        assert entered.wait(60)
+        beside = inspector.lower(jax.grad(_loops), *args)
+        left.set()
+    assert _products(beside) == 6
+    assert _products(pending.result()) == 8
+
+
+def test_a_trace_has_its_checkpoints() -> None:
+    traced = jax.jit(jax.grad(_kept)).trace(jnp.ones((4, 32, 32)), jnp.ones((8, 32)))
+    with pytest.raises(ParameterError, match="traced with its checkpoints"):
+        inspector.lower(traced).what_if(checkpoint="none")
+    with pytest.raises(ParameterError, match=r"checkpoint is 'dots'. Expected one of none, loops, dots_saveable"):
+        inspector.lower(_kept, jnp.ones((4, 32, 32)), jnp.ones((8, 32))).what_if(checkpoint="dots")

@@ -19,8 +19,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
 from jax._src.interpreters import pxla
+
+from inspector._jax.lowering.separate_traces import separate_traces
 
 # The registry belongs to the process, so only one lowering at a time may replace the device.
 _standing_in = threading.RLock()
@@ -44,7 +45,7 @@ def as_if_on(platform: str, device_kind: str, architecture: str = "") -> Iterato
     if here.platform == platform:
         yield
         return
-    with _standing_in, _separate_traces()(device_kind), _with_tpu_device(platform):
+    with _standing_in, separate_traces(device_kind), _with_tpu_device(platform):
         before = module.registry.get(here.device_kind)
         module.registry[here.device_kind] = lambda: info(device_kind, architecture)
         getter.cache_clear()
@@ -55,15 +56,6 @@ def as_if_on(platform: str, device_kind: str, architecture: str = "") -> Iterato
             if before is not None:
                 module.registry[here.device_kind] = before
             getter.cache_clear()
-
-
-def _separate_traces() -> Callable[[str], contextlib.AbstractContextManager[None]]:
-    """Returns a context that keeps traces for one chip out of JAX's caches for other chips and for the attached device.
-
-    Created only when needed, because from then on JAX traces everything again that it has traced before.
-    """
-    context: Callable[[str], contextlib.AbstractContextManager[None]] = jax.make_user_context("")
-    return context
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from jaxlib.mlir import ir
 from inspector._jax.modules import stablehlo
 from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.hoisting import hoist_collectives
+from inspector._jax.modules.top_k import sorts_to_top_k
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
@@ -205,6 +206,11 @@ def _contract_sums(module: ir.Module, op_names: Collection[str]) -> int:
     return contract_sums(_named(module, frozenset({"stablehlo.reduce"}), op_names))
 
 
+def _sort_to_top_k(module: ir.Module, op_name: str, k: int, is_last: bool) -> int:
+    """Replaces a sort by `top_k`."""
+    return sorts_to_top_k(_named(module, frozenset({"stablehlo.sort"}), [op_name]), k, is_last=is_last)
+
+
 def _drop_callbacks(module: ir.Module, op_names: Collection[str]) -> int:
     """Removes custom calls whose results are not used, apart from tokens, which pass through."""
     places = 0
@@ -248,6 +254,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "NarrowProducts": _narrow_products,
     "DefaultPrecision": _use_default_precision,
     "ContractSums": _contract_sums,
+    "SortToTopK": _sort_to_top_k,
     "DropCallbacks": _drop_callbacks,
     "StoreTransposed": _store_transposed,
 }

@@ -1,4 +1,4 @@
-"""Edits of a program: what the proof of a finding changes in its StableHLO or its flags. Frozen values.
+"""Edits of a program: what the proof of a finding changes in its StableHLO, its flags or its trace. Frozen values.
 
 Detectors propose them, `stages/edited_program.py` applies them.
 """
@@ -6,6 +6,8 @@ Detectors propose them, `stages/edited_program.py` applies them.
 from __future__ import annotations
 
 import dataclasses
+
+from inspector.compilation.tuning import WhatIf
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,6 +111,21 @@ class ContractSums:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SortToTopK:
+    """Replaces a sort by `top_k`.
+
+    Attributes:
+      op_name: JAX's name of the sort.
+      k: number of values that are used.
+      is_last: True if they are the last ones, False if they are the first ones.
+    """
+
+    op_name: str
+    k: int
+    is_last: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class DropCallbacks:
     """Removes callbacks that return nothing, such as `jax.debug.print`.
 
@@ -154,6 +171,17 @@ class SetFlags:
     flags: tuple[tuple[str, str | int | bool], ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class TraceAgain:
+    """Traces and lowers the function again with changes of its call.
+
+    Attributes:
+      what_if: the changes.
+    """
+
+    what_if: WhatIf
+
+
 Edit = (
     Donate
     | SplitParameter
@@ -163,8 +191,10 @@ Edit = (
     | NarrowProducts
     | DefaultPrecision
     | ContractSums
+    | SortToTopK
     | DropCallbacks
     | LiftConstants
     | StoreTransposed
     | SetFlags
+    | TraceAgain
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inspector.analysis.cost.dot_algorithms import products
+from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
+from inspector.compilation.tuning import WhatIf
 from inspector.errors import Unavailable
 from inspector.hlo.source import line_text, phases
 from inspector.support.units import counted, format_bytes
@@ -49,4 +51,5 @@ def recomputed(subject: Subject) -> Iterator[Finding]:
     yield subject.finding(
         KIND, title, _REMEDY, instructions=kernels, frames=frames, saved_part=saved, gain_bytes=-int(kept),
         caution=f"It costs up to {format_bytes(kept)}. Keep it if the batch is going to grow.",
+        edits=(TraceAgain(WhatIf(checkpoint="dots_saveable")),),
     )  # fmt: skip

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from inspector.analysis.findings.edits import TraceAgain
 from inspector.analysis.findings.finding import Finding
 from inspector.analysis.findings.subject import Subject
+from inspector.compilation.tuning import WhatIf
 from inspector.errors import Unavailable
 from inspector.hlo.loops import carried_index, trip_count, value_source
 from inspector.hlo.module import Instruction
@@ -62,6 +64,7 @@ def _finding(subject: Subject, stacked: _Stacked) -> Iterator[Finding]:
     yield subject.finding(
         KIND, title, _REMEDY, instructions=[stacked.loop.name], frames=stacked.loop.frames, gain_bytes=gain,
         caution=f"The backward pass computes the loop's body once more{cost}.",
+        edits=(TraceAgain(WhatIf(checkpoint="loops")),),
     )  # fmt: skip
 
 
@@ -75,7 +78,8 @@ def _stacked(loop: Instruction, taken: set[tuple[str, int]]) -> _Stacked | None:
         if carried_index(value_source(result)) == index:
             continue
         if not shape.is_tuple and shape.dimensions[:1] == (trips,) and _replaces_slice(result):
-            arrays += [shape] if (loop.name, index) in taken else []
+            is_in_main_memory = shape.layout is None or not shape.layout.memory_space
+            arrays += [shape] if is_in_main_memory and (loop.name, index) in taken else []
         else:
             carried += math.prod(shape.dimensions) and shape.byte_size
     return _Stacked(loop, trips, tuple(arrays), carried) if arrays else None

@@ -1,0 +1,140 @@
+"""Replaces sorts by `top_k`, where only values at one end are used.
+
+Private JAX: `jaxlib.mlir` (operations, attributes and types of StableHLO and CHLO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+
+def sorts_to_top_k(sorts: Iterable[Any], k: int, *, is_last: bool) -> int:
+    """Replaces sorts; returns how many were replaced.
+
+    The result keeps its length: what is beyond the `k` values is filled with zeros, which nobody reads.
+
+    Args:
+      sorts: sorts in ascending order, of values alone or with their positions.
+      k: how many values are used.
+      is_last: whether these are the last ones, not the first ones.
+    """
+    return sum(_replace(sort, k, is_last=is_last) for sort in sorts)
+
+
+def _replace(sort: Any, k: int, *, is_last: bool) -> bool:
+    dimension = ir.IntegerAttr(sort.attributes["dimension"]).value
+    keys = sort.operands[0]
+    type_ = ir.RankedTensorType(keys.type)
+    if not _is_ascending(sort) or not all(_is_position(each, dimension) for each in [*sort.operands][1:]):
+        return False
+    order = [d for d in range(type_.rank) if d != dimension] + [dimension]
+    at, where = ir.InsertionPoint(sort), sort.location
+    made = _Maker(at, where)
+    values = made.transposed(keys, order)
+    moved = ir.RankedTensorType(values.type)
+    if not is_last:
+        values = made.one("stablehlo.negate" if _is_float(moved) else "stablehlo.not", moved, values)
+    shape = [*moved.shape[:-1], k]
+    top = ir.Operation.create(
+        "chlo.top_k",
+        [ir.RankedTensorType.get(shape, moved.element_type), ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(32))],
+        [values], {"k": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)}, loc=where, ip=at,
+    ).results  # fmt: skip
+    for number, old in enumerate(sort.results):
+        new = top[min(number, 1)]
+        type_ = ir.RankedTensorType(new.type)
+        if is_last:
+            new = made.one("stablehlo.reverse", type_, new, dimensions=ir.DenseI64ArrayAttr.get([len(type_.shape) - 1]))
+        elif number == 0:
+            new = made.one("stablehlo.negate" if _is_float(type_) else "stablehlo.not", type_, new)
+        wanted = ir.RankedTensorType(old.type)
+        new = made.padded(new, wanted.shape[dimension] - k, is_low=is_last)
+        if ir.RankedTensorType(new.type).element_type != wanted.element_type:
+            new = made.one(
+                "stablehlo.convert",
+                ir.RankedTensorType.get(ir.RankedTensorType(new.type).shape, wanted.element_type),
+                new,
+            )
+        old.replace_all_uses_with(made.transposed(new, [order.index(d) for d in range(len(order))]))
+    sort.erase()
+    return True
+
+
+class _Maker:
+    """Makes operations at one place."""
+
+    def __init__(self, at: Any, where: Any) -> None:
+        self._at, self._where = at, where
+
+    def one(self, name: str, type_: Any, *operands: Any, **attributes: Any) -> Any:
+        return ir.Operation.create(
+            name, [type_], [*operands], attributes, loc=self._where, ip=self._at
+        ).results[0]  # fmt: skip
+
+    def transposed(self, value: Any, order: Sequence[int]) -> Any:
+        if list(order) == sorted(order):
+            return value
+        type_ = ir.RankedTensorType(value.type)
+        wanted = ir.RankedTensorType.get([type_.shape[d] for d in order], type_.element_type)
+        return self.one("stablehlo.transpose", wanted, value, permutation=ir.DenseI64ArrayAttr.get(list(order)))
+
+    def padded(self, value: Any, count: int, *, is_low: bool) -> Any:
+        """Adds zeros along the last dimension, in front or behind."""
+        type_ = ir.RankedTensorType(value.type)
+        element = ir.RankedTensorType.get([], type_.element_type)
+        zero = ir.DenseElementsAttr.get_splat(element, _zero(type_.element_type))
+        filling = self.one("stablehlo.constant", element, value=zero)
+        none = [0] * type_.rank
+        along = [*none[:-1], count]
+        return self.one(
+            "stablehlo.pad", ir.RankedTensorType.get([*type_.shape[:-1], type_.shape[-1] + count], type_.element_type),
+            value, filling, edge_padding_low=ir.DenseI64ArrayAttr.get(along if is_low else none),
+            edge_padding_high=ir.DenseI64ArrayAttr.get(none if is_low else along),
+            interior_padding=ir.DenseI64ArrayAttr.get(none),
+        )  # fmt: skip
+
+
+def _zero(element_type: Any) -> Any:
+    return (
+        ir.FloatAttr.get(element_type, 0.0)
+        if isinstance(element_type, ir.FloatType)
+        else ir.IntegerAttr.get(element_type, 0)
+    )
+
+
+def _is_float(type_: Any) -> bool:
+    return isinstance(type_.element_type, ir.FloatType)
+
+
+def _is_ascending(sort: Any) -> bool:
+    """Reports whether a sort compares its first operand alone, and puts smaller values first."""
+    block = sort.regions[0].blocks[0]
+    if any(any(True for _ in argument.uses) for argument in [*block.arguments][2:]):
+        return False
+    compared = block.operations[len(block.operations) - 1].operands[0].owner
+    if compared.name != "stablehlo.compare" or "LT" not in str(compared.attributes["comparison_direction"]):
+        return False
+    return [_argument(each) for each in compared.operands] == [*block.arguments][:2]
+
+
+def _argument(value: Any) -> Any:
+    """Returns the argument from which a comparator computes a value, past what makes equal of -0.0 and 0.0, or of NaNs."""
+    while isinstance(value.owner, (ir.Operation, ir.OpView)):
+        value = value.owner.operands[2 if value.owner.name == "stablehlo.select" else 0]
+    return value
+
+
+def _is_position(value: Any, dimension: int) -> bool:
+    """Reports whether an array has the position along a dimension at each place."""
+    while isinstance(value.owner, (ir.Operation, ir.OpView)) and value.owner.operation.name == "stablehlo.convert":
+        value = value.owner.operands[0]
+    made = value.owner.operation if isinstance(value.owner, (ir.Operation, ir.OpView)) else None
+    if made is None:
+        return False
+    if made.name == "stablehlo.broadcast_in_dim":
+        kept = [*ir.DenseI64ArrayAttr(made.attributes["broadcast_dimensions"])]
+        return dimension in kept and _is_position(made.operands[0], kept.index(dimension))
+    return made.name == "stablehlo.iota" and ir.IntegerAttr(made.attributes["iota_dimension"]).value == dimension
