@@ -93,9 +93,9 @@ BETTER = {
     "decomposed all-gather product": True,
 }
 # A cube's chips gather over three axes at once, in 52 µs. By libtpu's own cycles the eight parts of the product, which add to a
-# sum, take 281 µs instead of 172 µs for the whole product: more than that saves.
-UNKNOWN = {("tpu:v6e:4x2", "decomposed all-gather product")}  # not better by 1 % there, and not looked into
-WORSE = {("tpu:v5p:2x2x2", "decomposed all-gather product")}
+# sum, take 281 µs instead of 172 µs for the whole product: more than that saves. On a v6e the gather takes 77 µs and the product
+# 83 µs, and each of the seven permutes is exposed for 22 µs in libtpu's schedule.
+WORSE = {(target, "decomposed all-gather product") for target in ("tpu:v5p:2x2x2", "tpu:v6e:4x2")}
 
 
 def pairs(target: str) -> Mapping[str, Callable[[], tuple[Compiled, Compiled]]]:
@@ -135,7 +135,6 @@ def pairs(target: str) -> Mapping[str, Callable[[], tuple[Compiled, Compiled]]]:
         pytest.param(target, fix, marks=() if target == TARGET else pytest.mark.slow)
         for target in TARGETS
         for fix in BETTER
-        if (target, fix) not in UNKNOWN
     ],
 )
 def test_roofline_and_schedule_and_cycles_rank_a_fix_alike(target: str, fix: str) -> None:
