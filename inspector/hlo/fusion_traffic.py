@@ -85,7 +85,8 @@ def _reads(
     computation: Computation, share: float, in_place: frozenset[int] = frozenset(), depth: int = 0
 ) -> dict[int, _Takers]:
     """Returns the bytes read from each parameter for a share of the result's elements, by consumer."""
-    module, elements = computation.module, _element_counts(computation.module)
+    module = computation.module
+    elements, byte_sizes = _element_counts(module), _byte_sizes(module)
     opcodes, first = module.columns.opcode_texts, computation.rows.start
     operand_rows = module.columns.operands.lists(computation.rows)
     needed: _Takers = {}
@@ -99,13 +100,13 @@ def _reads(
         opcode, whole = opcodes[row], elements(row)
         count = min(count, whole)
         if opcode == "parameter":
-            size = count * _bytes(module.at(row)) / whole
+            size = count * byte_sizes(row) / whole
             reads[module.columns.integer(PARAMETER_NUMBER, row)] = _shared(size, takers.get(row) or {row: 1.0})
             continue
         operands = operand_rows[row - first]
         own = (takers.get(row) if opcode in _ALIKE else None) or {row: 1.0}
         if opcode in _NOT_ELEMENTWISE:
-            wanted = _wanted(module, row, operands, count, in_place, depth)
+            wanted = _wanted(module, elements, row, operands, count, in_place, depth)
             for operand, (amount, by) in zip(operands, wanted, strict=True):
                 needed[operand] = needed.get(operand, 0.0) + amount
                 if opcodes[operand] in _INHERITING:
@@ -121,13 +122,19 @@ def _reads(
 
 
 def _wanted(
-    module: Module, row: int, operands: Sequence[int], count: float, in_place: frozenset[int], depth: int
+    module: Module,
+    elements: _Elements,
+    row: int,
+    operands: Sequence[int],
+    count: float,
+    in_place: frozenset[int],
+    depth: int,
 ) -> Iterator[tuple[float, Mapping[int, float] | None]]:
     """Yields the elements of each operand needed for `count` elements of an instruction, and their consumers.
 
     Consumers are None for the instruction itself.
     """
-    elements, opcode = _element_counts(module), module.columns.opcode_texts[row]
+    opcode = module.columns.opcode_texts[row]
     whole = elements(row)
     share = count / whole
     if opcode == "fusion" and depth < _DEEPEST:

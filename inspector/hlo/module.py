@@ -25,6 +25,7 @@ from inspector.hlo.reading.field_numbers import (
     COLLECTIVE_DEVICE_LIST,
     FRONTEND_ATTRIBUTES,
     OTHER_DEVICE_LISTS,
+    PARAMETER_NUMBER,
     USE_GLOBAL_DEVICE_IDS,
 )
 from inspector.hlo.reading.instruction_kinds import Alike, alike
@@ -234,8 +235,7 @@ class Computation:
     @property
     def parameters(self) -> tuple[Instruction, ...]:
         """Its parameters, by parameter number."""
-        parameters = [instruction for instruction in self.instructions if instruction.opcode == "parameter"]
-        return tuple(sorted(parameters, key=lambda instruction: instruction.proto.parameter_number))
+        return tuple(map(self.module.at, self.module.columns.parameters[self.number]))
 
     @property
     def is_entry(self) -> bool:
@@ -305,6 +305,15 @@ class Instruction:
     def operands(self) -> tuple[Instruction, ...]:
         """The instructions whose results it takes."""
         return tuple(map(self.module.at, self.module.columns.operands.of(self.row)))
+
+    def operand(self, number: int) -> Instruction:
+        """Returns one operand. A tuple may have thousands."""
+        return self.module.at(self.module.columns.operands.of(self.row)[number])
+
+    def positions_of(self, operand: Instruction) -> list[int]:
+        """Returns the numbers of the operands that are a given instruction."""
+        rows = self.module.columns.operands.of(self.row)
+        return [number for number, row in enumerate(rows) if row == operand.row]
 
     @property
     def users(self) -> tuple[Instruction, ...]:
@@ -386,7 +395,7 @@ class Instruction:
     @property
     def parameter_number(self) -> int | None:
         """Parameter number; None for other instructions."""
-        return int(self.proto.parameter_number) if self.opcode == "parameter" else None
+        return self.module.columns.integer(PARAMETER_NUMBER, self.row) if self.opcode == "parameter" else None
 
     @property
     def sharding(self) -> str:

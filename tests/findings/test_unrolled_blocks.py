@@ -12,7 +12,7 @@ import pytest
 import inspector
 from inspector.analysis.findings.before import Before
 from inspector.analysis.findings.detectors.host import unrolled_blocks as detector
-from inspector.analysis.findings.detectors.host.unrolled_blocks import KIND, equal_blocks
+from inspector.analysis.findings.detectors.host.unrolled_blocks import KIND, count_alike, equal_blocks
 from tests.findings.examined import all_found, found
 
 X = jax.ShapeDtypeStruct((32, 64), jnp.float32)
@@ -66,7 +66,8 @@ def narrowing(layers: Any, x: Any) -> Any:
 
 
 def blocks(fun: Callable[..., Any], layers: Any = LAYERS) -> tuple[int, int]:
-    count, products = equal_blocks(Before(inspector.lower(fun, layers, X).module()))
+    calls = Before(inspector.lower(fun, layers, X).module())
+    count, products = equal_blocks(calls, count_alike(calls))
     return count, len(products)
 
 

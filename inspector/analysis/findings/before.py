@@ -108,9 +108,8 @@ def uses(value: Value) -> Iterator[Use]:
             else:
                 yield Use(None)
         for user in instruction.users:
-            for number, operand in enumerate(user.operands):
-                if operand is instruction:
-                    yield from _use(now, user, number, element, waiting)
+            for number in user.positions_of(instruction):
+                yield from _use(now, user, number, element, waiting)
 
 
 def _use(value: Value, user: Instruction, number: int, element: int, waiting: list[tuple[Value, int]]) -> Iterator[Use]:
@@ -155,7 +154,7 @@ def moved_from(value: Value) -> Value:
         value = source(value)
         if value.instruction.opcode not in MOVING:
             return value
-        value = Value(value.instruction.operands[0], value.calls)
+        value = Value(value.instruction.operand(0), value.calls)
 
 
 def loops_around(value: Value) -> tuple[list[Instruction], int | Unavailable]:

@@ -39,12 +39,12 @@ class Value:
 
     def operand(self, number: int) -> Value:
         """Returns an operand, followed to the instruction that computes it."""
-        return source(Value(self.instruction.operands[number], self.calls))
+        return source(Value(self.instruction.operand(number), self.calls))
 
     @property
     def operands(self) -> Iterator[Value]:
         """The operands, each followed to the instruction that computes it."""
-        return (self.operand(number) for number in range(len(self.instruction.operands)))
+        return (source(Value(operand, self.calls)) for operand in self.instruction.operands)
 
 
 def source(value: Value) -> Value:
@@ -53,13 +53,13 @@ def source(value: Value) -> Value:
         instruction, calls = value.instruction, value.calls
         opcode = instruction.opcode
         if is_passing(instruction):
-            value = Value(instruction.operands[0], calls)
+            value = Value(instruction.operand(0), calls)
         elif opcode == "call":
             value = Value(instruction.called_computations[0].root, (*calls, instruction))
         elif opcode == "parameter" and _is_called(instruction, calls) and instruction.parameter_number is not None:
-            value = Value(calls[-1].operands[instruction.parameter_number], calls[:-1])
+            value = Value(calls[-1].operand(instruction.parameter_number), calls[:-1])
         elif opcode == "get-tuple-element":
-            whole = source(Value(instruction.operands[0], calls))
+            whole = source(Value(instruction.operand(0), calls))
             if (unchanged := _unchanged_in_loop(instruction, whole)) is not None:
                 value = unchanged
                 continue
@@ -69,7 +69,7 @@ def source(value: Value) -> Value:
                     if whole.instruction is instruction.operands[0]
                     else _element(whole, instruction)
                 )
-            value = Value(whole.instruction.operands[int(instruction.proto.tuple_index)], whole.calls)
+            value = Value(whole.instruction.operand(int(instruction.proto.tuple_index)), whole.calls)
         else:
             return value
 
@@ -92,7 +92,7 @@ def _unchanged_in_loop(element: Instruction, whole: Value) -> Value | None:
     body = loop.called_computations[0]
     if whole.instruction.computation not in loop.called_computations or body.root.opcode != "tuple":
         return None
-    ended = source(Value(body.root.operands[number], ())).instruction
+    ended = source(Value(body.root.operand(number))).instruction
     if (
         ended.opcode != "get-tuple-element"
         or ended.proto.tuple_index != number

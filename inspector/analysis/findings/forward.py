@@ -25,7 +25,7 @@ class Reached:
 
 def reached(module: Module, parameter: int) -> Reached:
     """Returns the uses of a parameter of the program. Calls are followed; loops and conditionals are operations."""
-    start = next(each for each in module.entry.parameters if each.parameter_number == parameter)
+    start = module.entry.parameters[parameter]
     opcodes, results = set[str](), set[int]()
     waiting: list[tuple[Instruction, int | None]] = [(start, None)]  # an array, or an element of a tuple
     seen = set[tuple[int, int | None]]()
@@ -43,7 +43,7 @@ def reached(module: Module, parameter: int) -> Reached:
                 if call.opcode == "call"
             )  # fmt: skip
         for user in value.users:
-            positions = [number for number, operand in enumerate(user.operands) if operand.row == value.row]
+            positions = user.positions_of(value)
             if user.opcode == "tuple":
                 waiting.extend((user, number) for number in positions)
             elif user.opcode == "get-tuple-element":

@@ -92,10 +92,10 @@ def _initial(values: Sequence[Instruction], loop: Instruction) -> list[Instructi
 def _unchanged(body: Computation, element: int, loop: Instruction) -> Instruction | None:
     """Returns the initial value of an element that a loop carries unchanged; None if the loop changes it."""
     root = passed(body.root)
-    if root.opcode != "tuple" or carried_element(passed(root.operands[element])) != element:
+    if root.opcode != "tuple" or carried_element(passed(root.operand(element))) != element:
         return None
     initial = passed(loop.operands[0])
-    return initial.operands[element] if initial.opcode == "tuple" else initial
+    return initial.operand(element) if initial.opcode == "tuple" else initial
 
 
 def carried_element(value: Instruction) -> int | None:

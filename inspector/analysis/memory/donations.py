@@ -169,6 +169,9 @@ class _Ends:
         self._parameters: Sequence[Shape] = parameters[0].tuple_shapes if is_tupled else parameters
         root = module.entry.root.shape
         self._outputs: Sequence[Shape] = root.tuple_shapes if root.is_tuple else [root]
+        self._alike: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+        for number, output in enumerate(self._outputs):
+            self._alike.setdefault((output.element_type, output.dimensions), []).append(number)
         self._reused = reused_parameters(module)
         self._taken = {output: parameter for parameter, output in self._reused.items()}
         self._split: Mapping[tuple[str, int | None], str] = {
@@ -198,8 +201,7 @@ class _Ends:
 
     def _equal(self, shape: Shape) -> list[int]:
         """Returns the numbers of outputs whose part on a device has the same type and shape."""
-        wanted = shape.element_type, shape.dimensions
-        return [n for n, each in enumerate(self._outputs) if (each.element_type, each.dimensions) == wanted]
+        return self._alike.get((shape.element_type, shape.dimensions), [])
 
     def _reason(self, argument: Argument, shape: Shape) -> str:
         """Returns the first condition of a reuse that no output meets."""

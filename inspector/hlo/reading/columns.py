@@ -29,6 +29,7 @@ from inspector.hlo.reading.field_numbers import (
     OPCODE,
     OPERAND_IDS,
     ORIGINAL_VALUE,
+    PARAMETER_NUMBER,
     SHAPE,
     SHARDING,
     STATISTICS_VIZ,
@@ -40,7 +41,7 @@ from inspector.toolchain.schema import Schema, installed_schema
 
 _SINGULAR = (
     OPCODE, SHAPE, METADATA, CHANNEL_ID, SHARDING, BACKEND_CONFIG, FRONTEND_ATTRIBUTES, STATISTICS_VIZ, ORIGINAL_VALUE,
-    COLLECTIVE_DEVICE_LIST,
+    COLLECTIVE_DEVICE_LIST, PARAMETER_NUMBER,
 )  # fmt: skip
 
 
@@ -186,6 +187,16 @@ class Columns:
         rows: list[list[int]] = [[] for _ in self.computations]
         having = self.called.having
         for number, row in zip(self.in_computation[having].tolist(), having.tolist(), strict=True):
+            rows[number].append(row)
+        return rows
+
+    @functools.cached_property
+    def parameters(self) -> list[list[int]]:
+        """The rows of each computation's parameters, by parameter number."""
+        rows: list[list[int]] = [[] for _ in self.computations]
+        found = np.flatnonzero(self.opcode_is("parameter".__eq__))
+        found = found[np.argsort(self.integers(PARAMETER_NUMBER)[found], kind="stable")]
+        for number, row in zip(self.in_computation[found].tolist(), found.tolist(), strict=True):
             rows[number].append(row)
         return rows
 

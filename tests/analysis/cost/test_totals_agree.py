@@ -31,11 +31,11 @@ from tests.analysis.cost.fixes import MESH, Build, array, fixes
 from tests.modules import module_of
 
 TARGET = "tpu:v5e:4x2"  # on which JAX places the devices of a mesh of 8 as a ring
-CLOCK = 1.5e9  # Hz, of a v5e: 197 Tflop/s over 4 units of 128 x 128
+TARGETS = (TARGET, "tpu:v5p:2x2x2", "tpu:v6e:4x2")
 
 
-def compiled(fun: Callable[..., Any], *args: Any) -> Compiled:
-    return inspector.lower(fun if hasattr(fun, "lower") else jax.jit(fun), *args, target=TARGET).compile(target=TARGET)
+def compiled(fun: Callable[..., Any], *args: Any, target: str = TARGET) -> Compiled:
+    return inspector.lower(fun if hasattr(fun, "lower") else jax.jit(fun), *args, target=target).compile(target=target)
 
 
 def totals(found: Compiled) -> tuple[float, float, float]:
@@ -44,14 +44,16 @@ def totals(found: Compiled) -> tuple[float, float, float]:
     assert not isinstance(roof.total.least_s, Unavailable)
     assert not isinstance(course, Unavailable)
     assert sum(float(point.exposed_s) for point in roof.points) == pytest.approx(course.exposed_s)  # type: ignore[arg-type]
-    module = found.module()
+    module, peak = found.module(), peak_of(found.target, found.devices)
+    assert isinstance(peak, Peak)
+    assert not isinstance(peak.clock, Unavailable)
     runs = executions(module)
     cycles = 0.0
     for each in module.instructions():
         counted, often = estimated_cycles(each), runs.get(each.computation.name, 1)
         if not isinstance(counted, Unavailable) and not isinstance(often, Unavailable):
             cycles += counted * often
-    return float(roof.total.least_s), course.seconds, cycles / CLOCK + course.exposed_s
+    return float(roof.total.least_s), course.seconds, cycles / peak.clock.per_s + course.exposed_s
 
 
 def mlp(x: Any, w: Any) -> Any:
@@ -90,9 +92,16 @@ BETTER = {
     "resharding": True,
     "decomposed all-gather product": True,
 }
+# A cube's chips gather over three axes at once, in 52 µs. By libtpu's own cycles the eight parts of the product, which add to a
+# sum, take 281 µs instead of 172 µs for the whole product: more than that saves. On a v6e the gather takes 77 µs and the product
+# 83 µs, and each of the seven permutes is exposed for 22 µs in libtpu's schedule.
+WORSE = {(target, "decomposed all-gather product") for target in ("tpu:v5p:2x2x2", "tpu:v6e:4x2")}
 
 
-def pairs() -> Mapping[str, Callable[[], tuple[Compiled, Compiled]]]:
+def pairs(target: str) -> Mapping[str, Callable[[], tuple[Compiled, Compiled]]]:
+    def made(fun: Callable[..., Any], *args: Any) -> Compiled:
+        return compiled(fun, *args, target=target)
+
     x32, w32 = array(4096, 1024, spec=P("data")), array(1024, 2048)
     x16, w16 = array(4096, 1024, spec=P("data"), dtype=jnp.bfloat16), array(1024, 2048, dtype=jnp.bfloat16)
     long = (
@@ -103,30 +112,38 @@ def pairs() -> Mapping[str, Callable[[], tuple[Compiled, Compiled]]]:
     whole, rows = NamedSharding(MESH, P()), NamedSharding(MESH, P("data"))
     return {
         "donation": lambda: (
-            compiled(jax.jit(update), big, array(8, 4096)),
-            compiled(jax.jit(update, donate_argnums=0), big, array(8, 4096)),
+            made(jax.jit(update), big, array(8, 4096)),
+            made(jax.jit(update, donate_argnums=0), big, array(8, 4096)),
         ),
-        "bfloat16": lambda: (compiled(jax.grad(mlp, 1), x32, w32), compiled(jax.grad(mlp, 1), x16, w16)),
+        "bfloat16": lambda: (made(jax.grad(mlp, 1), x32, w32), made(jax.grad(mlp, 1), x16, w16)),
         "rematerialization": lambda: (
-            compiled(jax.grad(lambda x, w: mlp(jax.nn.gelu(x @ w), w.T), 1), x16, w16),
-            compiled(jax.grad(lambda x, w: mlp(jax.checkpoint(lambda v: jax.nn.gelu(v @ w))(x), w.T), 1), x16, w16),
+            made(jax.grad(lambda x, w: mlp(jax.nn.gelu(x @ w), w.T), 1), x16, w16),
+            made(jax.grad(lambda x, w: mlp(jax.checkpoint(lambda v: jax.nn.gelu(v @ w))(x), w.T), 1), x16, w16),
         ),
         "resharding": lambda: (
-            compiled(jax.jit(lambda x: x * 2, out_shardings=whole), x32),
-            compiled(jax.jit(lambda x: x * 2, out_shardings=rows), x32),
+            made(jax.jit(lambda x: x * 2, out_shardings=whole), x32),
+            made(jax.jit(lambda x: x * 2, out_shardings=rows), x32),
         ),
-        "decomposed all-gather product": lambda: (compiled(gathered_product, *long), compiled(ring_product, *long)),
+        "decomposed all-gather product": lambda: (made(gathered_product, *long), made(ring_product, *long)),
     }
 
 
 @needs_tpu
-@pytest.mark.parametrize("fix", list(BETTER))
-def test_roofline_and_schedule_and_cycles_rank_a_fix_alike(fix: str) -> None:
-    before, after = map(totals, pairs()[fix]())
+@pytest.mark.parametrize(
+    ("target", "fix"),
+    [
+        pytest.param(target, fix, marks=() if target == TARGET else pytest.mark.slow)
+        for target in TARGETS
+        for fix in BETTER
+    ],
+)
+def test_roofline_and_schedule_and_cycles_rank_a_fix_alike(target: str, fix: str) -> None:
+    before, after = map(totals, pairs(target)[fix]())
     roof, course, cycles = (new / old - 1 for old, new in zip(before, after, strict=True))
     assert course == pytest.approx(roof)
-    assert (roof < -0.01) if BETTER[fix] else (roof > 0.01)
-    assert cycles <= 0 if BETTER[fix] else cycles > 0
+    is_better = BETTER[fix] and (target, fix) not in WORSE
+    assert (roof < -0.01) if is_better else (roof > 0.01)
+    assert cycles <= 0 if is_better else cycles > 0
 
 
 def by_cycles(found: Compiled) -> float:
@@ -148,7 +165,7 @@ def by_cycles(found: Compiled) -> float:
 
 FIXES = [
     pytest.param(target, pair, id=f"{target}-{kind}-{name}")
-    for target in ("tpu:v5e:4x2", "tpu:v6e:4x2")
+    for target in TARGETS
     for kind, pairs_of in fixes().items()
     for name, pair in pairs_of.items()
 ]

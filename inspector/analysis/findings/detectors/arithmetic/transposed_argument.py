@@ -24,10 +24,10 @@ def transposed_argument(subject: Subject) -> Iterator[Finding]:
         users = parameter.users
         if number is None or number not in arguments or len(users) != 1 or users[0].name not in subject.points:
             continue
-        if arguments[number].donated or _is_returned(subject, number):
-            continue
         order = _stored_order(users[0], parameter)
         if order is None or order == tuple(range(len(order))):
+            continue
+        if arguments[number].donated or _is_returned(subject, number):
             continue
         argument, path = arguments[number], arguments[number].path
         per_device = " per device" if subject.compiled.program.device_count > 1 else ""

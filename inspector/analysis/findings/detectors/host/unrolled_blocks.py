@@ -40,8 +40,9 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     seconds = subject.compiled.timings.get("compile_s", 0.0)
     if subject.calls is None or seconds < _LEAST_SECONDS:
         return
-    count, products = equal_blocks(subject.calls)
-    part = _part_in_blocks(subject.calls, count) if products else 0.0
+    alike = count_alike(subject.calls)
+    count, products = equal_blocks(subject.calls, alike)
+    part = _part_in_blocks(alike, count) if products else 0.0
     if part < _LEAST_PART:
         return
     first = products[0]
@@ -56,9 +57,14 @@ def unrolled_blocks(subject: Subject) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def equal_blocks(calls: Before) -> tuple[int, list[Value]]:
-    """Returns the number of equal blocks, and products that are in all of them; (0, []) if there are fewer than six."""
-    count = _common_number([number for number in _alike(calls).values() if number > 1])
+def equal_blocks(calls: Before, alike: Counter[_Key]) -> tuple[int, list[Value]]:
+    """Returns the number of equal blocks, and products that are in all of them; (0, []) if there are fewer than six.
+
+    Args:
+      calls: the HLO before optimization.
+      alike: how often its operations occur (`count_alike`).
+    """
+    count = _common_number([number for number in alike.values() if number > 1])
     if count < _FEWEST:
         return 0, []
     groups: dict[_Key, list[Value]] = {}
@@ -133,13 +139,12 @@ def _are_in_line(one: Value, other: Value) -> bool:
     return _depends(other, one) or _depends(one, other)
 
 
-def _part_in_blocks(calls: Before, count: int) -> float:
+def _part_in_blocks(alike: Counter[_Key], count: int) -> float:
     """Returns the part of the instructions that occur at least once in each block, from 0 to 1."""
-    numbers = _alike(calls)
-    return sum(number for number in numbers.values() if number >= count) / max(1, numbers.total())
+    return sum(number for number in alike.values() if number >= count) / max(1, alike.total())
 
 
-def _alike(calls: Before) -> Counter[_Key]:
+def count_alike(calls: Before) -> Counter[_Key]:
     """Returns how often an operation occurs with the same lines and shape."""
     opcodes = {*calls.module.columns.opcode_texts} - {"parameter", "constant", "call", "tuple", "get-tuple-element"}
     return Counter(

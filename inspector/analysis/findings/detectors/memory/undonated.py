@@ -43,16 +43,15 @@ def undonated(subject: Subject) -> Iterator[Finding]:
     program = subject.compiled.program
     sizes = {d.argument.parameter: d for d in subject.donations if d.candidate is not None}
     updates: dict[str, list[_Update]] = {}
-    taken = set(reused_parameters(subject.module).values())
+    free = _Free(program.results, {*reused_parameters(subject.module).values()})
     values = results(subject.before)
     if not sizes or len(values) != len(program.results):
         return
     for argument, number in _new_versions(program.arguments, program.results, values):
         donation = sizes.get(argument.parameter)
-        reused = None if donation is None else _free(number, program.results, taken)
+        reused = None if donation is None else free.take(number)
         if donation is not None and reused is not None:
             updates.setdefault(argument_root(argument.path), []).append(_Update(donation, number, reused))
-            taken.add(reused)
     for root, donated in updates.items():
         yield _finding(subject, root, donated)
 
@@ -74,10 +73,11 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
         for each in updated
         if each.donation.argument.parameter is not None
     )
+    numbers = {number for number, _ in pairs}
     remedy = donation_code(program.arguments, [each.donation.argument.path for each in updated])
     return subject.finding(
         KIND, title, remedy, gain_bytes=size, caution=_CAUTION, edits=(Donate(tuple(sorted(pairs))),),
-        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in {n for n, _ in pairs}],
+        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
     )  # fmt: skip
 
 
@@ -112,13 +112,25 @@ def _new_versions(
             yield argument, number
 
 
-def _free(number: int, results: Sequence[Result], taken: Collection[int]) -> int | None:
-    """Returns the result, or if another argument's buffer is reused for it, one like it; None if there is none."""
-    wanted = results[number].shape, results[number].dtype, results[number].sharding
-    alike = [
-        n for n, each in enumerate(results) if (each.shape, each.dtype, each.sharding) == wanted and n not in taken
-    ]
-    return number if number in alike else next(iter(alike), None)
+class _Free:
+    """The results for which no argument's buffer is reused."""
+
+    def __init__(self, results: Sequence[Result], taken: Collection[int]) -> None:
+        self._results = results
+        self._numbers: dict[tuple[tuple[int, ...], str, str], dict[int, None]] = {}
+        for number, each in enumerate(results):
+            alike = self._numbers.setdefault((each.shape, each.dtype, each.sharding), {})
+            if number not in taken:
+                alike[number] = None
+
+    def take(self, number: int) -> int | None:
+        """Takes a result, or the first one like it if it is taken, and returns its number; None if there is none."""
+        wanted = self._results[number]
+        alike = self._numbers[wanted.shape, wanted.dtype, wanted.sharding]
+        found = number if number in alike else next(iter(alike), None)
+        if found is not None:
+            del alike[found]
+        return found
 
 
 def _is_state(argument: Argument, result: Result, path: Sequence[Value], below: Sequence[Argument]) -> bool:

@@ -84,6 +84,7 @@ def replicated_argument(subject: Subject) -> Iterator[Finding]:
 def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, caution: str) -> Finding:
     first = wholes[0]
     names = format_list([f"`{each.array.name}`" for each in wholes], most=_MOST_NAMED)
+    numbers = {each.parameter for each in wholes}
     size = sum(each.byte_size for each in wholes)
     count = axis_size(first.sharding, first.axis)
     saved = sum(each.saved_bytes for each in wholes)
@@ -95,7 +96,7 @@ def _finding(subject: Subject, wholes: Sequence[_Whole], although: str, caution:
     more = f"\n# and {counted(len(wholes) - _MOST_NAMED, 'more array')}" if len(wholes) > _MOST_NAMED else ""
     return subject.finding(
         KIND, title, "\n".join(["# shardings of the arguments", *specs]) + more, gain_bytes=saved, caution=caution,
-        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in {e.parameter for e in wholes}],
+        instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
         edits=tuple(SplitParameter(each.parameter, each.dimension, each.axis) for each in wholes),
     )  # fmt: skip
 
