@@ -144,6 +144,23 @@ class StoreTransposed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class StoreNarrow:
+    """Stores parameters, or elements that a loop carries, in a narrower float type.
+
+    Attributes:
+      parameters: their numbers.
+      element_type: the narrower type, in HLO's notation.
+      loop: JAX's name of the loop; "" for parameters.
+      shape: the element type and the dimensions of the elements that the loop changes, such as ("f32", "64", "256").
+    """
+
+    parameters: tuple[int, ...]
+    element_type: str
+    loop: str = ""
+    shape: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetFlags:
     """Compiles with further flags.
 
@@ -166,5 +183,6 @@ Edit = (
     | DropCallbacks
     | LiftConstants
     | StoreTransposed
+    | StoreNarrow
     | SetFlags
 )
