@@ -13,11 +13,13 @@ from inspector.analysis.findings.edits import (
     DropCallbacks,
     Edit,
     LiftConstants,
+    PlaceDevices,
     SetFlags,
     StoreNarrow,
     StoreTransposed,
 )
 from inspector.compilation.options.options import Options
+from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
@@ -68,7 +70,11 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     from inspector._jax.modules.edits import edited  # values load without JAX
 
     flags = Options.of({name: value for edit in edits if isinstance(edit, SetFlags) for name, value in edit.flags})
-    changes = [edit for edit in edits if not isinstance(edit, SetFlags)]
+    for edit in edits:
+        if isinstance(edit, PlaceDevices):
+            mesh = placed(program.mesh, edit.device_ids)
+            program = dataclasses.replace(program, device_ids=edit.device_ids, mesh=mesh)
+    changes = [edit for edit in edits if not isinstance(edit, SetFlags | PlaceDevices)]
     if not changes:
         return EditedProgram(program, flags)
     if program.no_stablehlo is not None:

@@ -271,7 +271,7 @@ def test_the_proof_equals_the_compile_by_hand(program: Callable[[], Program], by
 
 def peak_bytes(compiled: inspector.Compiled) -> int:
     assert not isinstance(compiled.memory, Unavailable)
-    return compiled.memory.peak_bytes
+    return int(compiled.memory.peak_bytes)
 
 
 def seconds(compiled: inspector.Compiled) -> float:

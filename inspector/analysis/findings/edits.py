@@ -161,6 +161,17 @@ class StoreNarrow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PlaceDevices:
+    """Runs the partitions of the program on its devices in another order.
+
+    Attributes:
+      device_ids: JAX's id of the device of each partition.
+    """
+
+    device_ids: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetFlags:
     """Compiles with further flags.
 
@@ -184,5 +195,6 @@ Edit = (
     | LiftConstants
     | StoreTransposed
     | StoreNarrow
+    | PlaceDevices
     | SetFlags
 )

@@ -23,6 +23,7 @@ from inspector.analysis.findings.detectors.memory.scan_residuals import scan_res
 from inspector.analysis.findings.detectors.memory.undonated import undonated
 from inspector.analysis.findings.detectors.memory.unused_argument import unused_argument
 from inspector.analysis.findings.detectors.memory.wide_storage import wide_storage
+from inspector.analysis.findings.detectors.sharding.axis_order import axis_order
 from inspector.analysis.findings.detectors.sharding.exposed_communication import exposed_communication
 from inspector.analysis.findings.detectors.sharding.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.sharding.manual_ring import manual_ring
@@ -78,6 +79,7 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("small-collectives", "many small collectives that could be one", small_collectives),
     Detector("manual-ring", "rings of permutes that one collective replaces", manual_ring),
     Detector("uneven-shards", "dimensions that are split over more devices than divide them", uneven_shards),
+    Detector("axis-order", "devices of a mesh in an order that makes its collectives slow", axis_order),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 
