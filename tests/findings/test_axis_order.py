@@ -21,7 +21,7 @@ from inspector.analysis.findings.edits import PlaceDevices
 from inspector.errors import Unavailable
 from inspector.stages.findings import Finding
 from tests.absent import needs_tpu
-from tests.findings import meshes
+from tests.findings import meshes, sharded
 from tests.findings.recorded import GPU, TPU, recorded
 
 KIND = "axis-order"
@@ -42,7 +42,7 @@ def found(compiled: inspector.Compiled) -> list[Finding]:
         (meshes.step_of_a_partitioned_model, "data", "data=2, model=4"),
     ],
 )
-def test_slow_orders(program: Callable[[], meshes.Program], axis: str, mesh: str) -> None:
+def test_slow_orders(program: Callable[[], sharded.Program], axis: str, mesh: str) -> None:
     (finding,) = found(recorded(program, TPU))
     assert (
         f"for collectives, most of it over {axis}. With the devices of the mesh {mesh} in another order on the"
@@ -53,7 +53,7 @@ def test_slow_orders(program: Callable[[], meshes.Program], axis: str, mesh: str
 
 
 @pytest.mark.parametrize("program", meshes.SILENT)
-def test_silent(program: Callable[[], meshes.Program]) -> None:
+def test_silent(program: Callable[[], sharded.Program]) -> None:
     assert not found(recorded(program, TPU))
 
 
@@ -67,7 +67,7 @@ def test_switches_have_no_order() -> None:
 
 
 @pytest.mark.parametrize("program", [meshes.sums_over_data, meshes.sums_over_the_longer_axis])
-def test_the_remedy_makes_the_order(program: Callable[[], meshes.Program]) -> None:
+def test_the_remedy_makes_the_order(program: Callable[[], sharded.Program]) -> None:
     (finding,) = found(recorded(program, TPU))
     names: dict[str, Any] = {"np": np, "jax": jax}
     exec(finding.remedy, names)
@@ -97,18 +97,20 @@ def test_all_orders_of_the_axes_of_a_slice(sizes: tuple[int, ...]) -> None:
         assert eval(f"np.arange(24){code}", {"np": np}).tolist() == np.reshape(order, sizes).tolist()
 
 
-def test_hidden_communication_gains_nothing_but_may_lose() -> None:
-    def exchange(exposed_s: float) -> Any:
-        return types.SimpleNamespace(exposed_s=exposed_s, executions=2)
+def test_hidden_communication_and_latency_gain_nothing_but_may_lose() -> None:
+    def exchange(exposed_s: float, latency_s: float = 0.1) -> Any:
+        price = types.SimpleNamespace(known_s=1.0)
+        return types.SimpleNamespace(exposed_s=exposed_s, executions=2, latency_s=latency_s, price=price)
 
     assert saved_s([exchange(0.0)], [1.0], [0.5]) == 0.0
     assert saved_s([exchange(0.0)], [1.0], [1.5]) == -1.0
+    assert saved_s([exchange(2.0, latency_s=0.6)], [1.0], [0.5]) == 0.0
     assert saved_s([exchange(2.0), exchange(1.0)], [1.0, 1.0], [0.25, 1.0]) == 1.5
 
 
 @needs_tpu
 @pytest.mark.parametrize("program", [meshes.sums_over_data, meshes.step_of_a_partitioned_model])
-def test_the_proof_compiles_for_the_other_order(program: Callable[[], meshes.Program]) -> None:
+def test_the_proof_compiles_for_the_other_order(program: Callable[[], sharded.Program]) -> None:
     fun, args = program()
     before = inspector.lower(fun, *args).compile(target=TPU)
     (finding,) = found(before)
@@ -132,9 +134,9 @@ def test_the_proof_equals_the_compile_by_hand() -> None:
 
 @needs_tpu
 def test_three_axes_on_a_cube() -> None:
-    mesh = meshes.mesh_of((2, 2, 4), ("a", "b", "c"))
-    fun = meshes.manual(lambda x: lax.psum(x, ("a", "b")), P(("a", "b", "c")), P("c"), mesh)
-    x = meshes.array((1 << 14, 512), ("a", "b", "c"), mesh=mesh, dtype=jnp.float32)
+    mesh = sharded.mesh_of((2, 2, 4), ("a", "b", "c"))
+    fun = sharded.manual(lambda x: lax.psum(x, ("a", "b")), P(("a", "b", "c")), P("c"), mesh)
+    x = sharded.array((1 << 14, 512), ("a", "b", "c"), mesh=mesh, dtype=jnp.float32)
     compiled = inspector.lower(fun, x).compile(target="tpu:v5p:2x2x4")
     (finding,) = found(compiled)
     assert finding.prove().verdict == "proven"
