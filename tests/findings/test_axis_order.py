@@ -71,8 +71,7 @@ def test_the_remedy_makes_the_order(program: Callable[[], sharded.Program]) -> N
     (finding,) = found(recorded(program, TPU))
     names: dict[str, Any] = {"np": np, "jax": jax}
     exec(finding.remedy, names)
-    (edit,) = finding.edits
-    assert isinstance(edit, PlaceDevices)
+    edit = placed(finding)
     assert tuple(device.id for device in names["mesh"].devices.flat) == edit.device_ids
     assert str(dict(names["mesh"].shape)).strip("{}").replace("'", "").replace(": ", "=") in finding.title
 
@@ -91,8 +90,8 @@ def test_all_orders_of_the_axes_of_a_slice(sizes: tuple[int, ...]) -> None:
     torus = Torus((2, 3, 4), (False,) * 3)
     orders = orders_of(torus, sizes)
     for axes in itertools.permutations(range(3)):
-        by_place = sorted(range(24), key=lambda device, axes=axes: [torus.place(device)[axis] for axis in axes])
-        assert tuple(by_place) in orders
+        places = sorted((*(torus.place(device)[axis] for axis in axes), device) for device in range(24))
+        assert tuple(device for *_, device in places) in orders
     for order, code in orders.items():
         assert eval(f"np.arange(24){code}", {"np": np}).tolist() == np.reshape(order, sizes).tolist()
 
@@ -118,8 +117,7 @@ def test_the_proof_compiles_for_the_other_order(program: Callable[[], sharded.Pr
     assert proof.verdict == "proven"
     assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.3)
     assert not isinstance(proof.compiled, (Unavailable, type(None)))
-    (edit,) = finding.edits
-    assert isinstance(edit, PlaceDevices)
+    edit = placed(finding)
     assert [int(each.partition(" at ")[0].rpartition(" ")[2]) for each in proof.compiled.devices] == [*edit.device_ids]
 
 
@@ -140,6 +138,13 @@ def test_three_axes_on_a_cube() -> None:
     compiled = inspector.lower(fun, x).compile(target="tpu:v5p:2x2x4")
     (finding,) = found(compiled)
     assert finding.prove().verdict == "proven"
+
+
+def placed(finding: Finding) -> PlaceDevices:
+    assert not isinstance(finding.edits, Unavailable)
+    (edit,) = finding.edits
+    assert isinstance(edit, PlaceDevices)
+    return edit
 
 
 def _seconds(compiled: inspector.Compiled) -> float:

@@ -178,6 +178,13 @@ def converted_under_a_condition() -> Program:
     return f, (W, X)
 
 
+def pasted_into_another_array() -> Program:
+    def f(w: Any, v: Any) -> Any:
+        return lax.dynamic_update_slice(jnp.sin(v), w, (N, 0)).astype(NARROW)
+
+    return f, (W, f32(2 * N, N))
+
+
 ARGUMENTS = [
     (weights_of_layers, "`ws` (2 MiB) is stored"),
     (weights_in_a_tree, "`params['v']`, `params['w']` (512 KiB) are stored"),
@@ -192,7 +199,7 @@ LOOPS = [
 ]  # fmt: skip
 SILENT = [
     updated_weights, gradients_of_master_weights, weight_used_wide_too, simulated_rounding, sums_in_float32, residual_stream,
-    stacked_losses, two_narrow_types, converted_under_a_condition,
+    stacked_losses, two_narrow_types, converted_under_a_condition, pasted_into_another_array,
 ]  # fmt: skip
 
 
