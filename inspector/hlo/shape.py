@@ -20,6 +20,9 @@ HLO_TYPES = {
 }  # fmt: skip
 """HLO's names of element types, by NumPy's names."""
 
+NUMPY_TYPES = {hlo: name for name, hlo in HLO_TYPES.items()}
+"""NumPy's names of element types, by HLO's names."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layout:

@@ -14,15 +14,19 @@ from inspector.analysis.findings.edits import (
     DropCallbacks,
     Edit,
     LiftConstants,
+    PlaceDevices,
     SetFlags,
+    StoreNarrow,
     StoreTransposed,
     TraceAgain,
 )
 from inspector.compilation.options.options import Options
+from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program
 from inspector.compilation.tuning import WhatIf
 from inspector.errors import Unavailable
 from inspector.execution.inputs import Input
+from inspector.hlo.shape import NUMPY_TYPES
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -34,24 +38,30 @@ class EditedProgram:
       flags: flags for its compile, on top of those of the original.
       lifted: values of constants that became further arguments, which are the last ones.
       orders: the new order of dimensions of parameters that are stored in another order, by number.
+      types: the names of the new types of parameters that are stored in another type, by number.
     """
 
     program: Program
     flags: Options
     lifted: tuple[np.ndarray, ...] = ()
     orders: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    types: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
     def inputs(self, original: Sequence[Input]) -> tuple[Input, ...]:
         """Returns the inputs with which it computes what the original program computes from its inputs."""
         arguments = [argument for argument in self.program.arguments if argument.parameter is not None]
-        known = [
-            dataclasses.replace(each, argument=argument, value=each.value.transpose(order))
-            if (order := self.orders.get(argument.parameter or 0))
-            else each
-            for argument, each in zip(arguments, original, strict=False)
-        ]
+        known = [self._stored(argument, each) for argument, each in zip(arguments, original, strict=False)]
         added = zip(arguments[len(arguments) - len(self.lifted) :], self.lifted, strict=True)
         return (*known, *(Input(argument, value) for argument, value in added))
+
+    def _stored(self, argument: Argument, original: Input) -> Input:
+        """Returns an input in the order and the type in which the program takes it."""
+        number, value = argument.parameter or 0, original.value
+        if number in self.orders:
+            value = value.transpose(self.orders[number])
+        if number in self.types:
+            value = value.astype(argument.dtype)
+        return original if value is original.value else dataclasses.replace(original, argument=argument, value=value)
 
 
 def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | Unavailable:
@@ -63,7 +73,11 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     from inspector._jax.modules.edits import edited  # values load without JAX
 
     flags = Options.of({name: value for edit in edits if isinstance(edit, SetFlags) for name, value in edit.flags})
-    changes = [edit for edit in edits if not isinstance(edit, SetFlags)]
+    for edit in edits:
+        if isinstance(edit, PlaceDevices):
+            mesh = placed(program.mesh, edit.device_ids)
+            program = dataclasses.replace(program, device_ids=edit.device_ids, mesh=mesh)
+    changes = [edit for edit in edits if not isinstance(edit, SetFlags | PlaceDevices)]
     if any(isinstance(edit, TraceAgain) for edit in changes):
         return _traced_again(program, flags, [edit for edit in changes if isinstance(edit, TraceAgain)])
     if not changes:
@@ -75,7 +89,13 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     if not made.places:
         return Unavailable("the program's StableHLO has no place where this can be changed")
     orders = {edit.parameter: edit.order for edit in changes if isinstance(edit, StoreTransposed)}
-    arguments = tuple(_stored(_donated(argument, changes), orders) for argument in program.arguments)
+    types = {
+        number: NUMPY_TYPES[edit.element_type]
+        for edit in changes
+        if isinstance(edit, StoreNarrow)
+        for number in edit.parameters
+    }
+    arguments = tuple(_stored(_donated(argument, changes), orders, types) for argument in program.arguments)
     first = 1 + max((a.parameter for a in arguments if a.parameter is not None), default=-1)
     lifted = tuple(
         Argument(f"constant[{number}]", value.shape, value.dtype.name, first + number)
@@ -89,11 +109,12 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
             arguments=(*arguments, *lifted),
             host_callbacks=has_callbacks,
             callbacks=program.callbacks if has_callbacks else None,
-            binding=None if lifted or orders else program.binding,
+            binding=None if lifted or orders or types else program.binding,
         ),
         flags,
         made.lifted,
         orders,
+        types,
     )
 
 
@@ -115,6 +136,10 @@ def _donated(argument: Argument, edits: Sequence[Edit]) -> Argument:
     return dataclasses.replace(argument, donated=True) if argument.parameter in donated else argument
 
 
-def _stored(argument: Argument, orders: Mapping[int, tuple[int, ...]]) -> Argument:
-    order = None if argument.parameter is None else orders.get(argument.parameter)
-    return argument if order is None else dataclasses.replace(argument, shape=tuple(argument.shape[d] for d in order))
+def _stored(argument: Argument, orders: Mapping[int, tuple[int, ...]], types: Mapping[int, str]) -> Argument:
+    """Returns an argument with the order of its dimensions and the type in which it is stored."""
+    number = -1 if argument.parameter is None else argument.parameter
+    order = orders.get(number, range(len(argument.shape)))
+    return dataclasses.replace(
+        argument, shape=tuple(argument.shape[d] for d in order), dtype=types.get(number, argument.dtype)
+    )

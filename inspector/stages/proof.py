@@ -8,7 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from inspector.analysis.findings.edits import DefaultPrecision, DropCallbacks, Edit, LiftConstants, NarrowProducts
+from inspector.analysis.findings.edits import (
+    DefaultPrecision,
+    DropCallbacks,
+    Edit,
+    LiftConstants,
+    NarrowProducts,
+    StoreNarrow,
+)
 from inspector.analysis.findings.finding import LEAST_SHARE, Finding
 from inspector.compilation.compiled import CompiledProgram, executable_of
 from inspector.compilation.engine import Engine
@@ -198,7 +205,9 @@ def _executions(wanted: int) -> int:
 
 def _agreement(edits: Sequence[Edit], ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[str, bool]:
     """Returns how the results agree, in words, and whether they agree within the tolerance of their types."""
-    rounded = _ROUNDED if any(isinstance(edit, (NarrowProducts, DefaultPrecision)) for edit in edits) else 0.0
+    rounded = (
+        _ROUNDED if any(isinstance(edit, (NarrowProducts, DefaultPrecision, StoreNarrow)) for edit in edits) else 0.0
+    )
     worst, most = 0.0, 0.0
     for path, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         found = difference(str(path), a, b)

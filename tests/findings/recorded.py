@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import inspector
-from tests.findings import overlap, rings, sharded, small, uneven
+from tests.findings import meshes, overlap, rings, sharded, small, uneven
 
 FOLDER = Path(__file__).parents[1] / "data" / "findings"
 TPU, GPU = "tpu:v5e:2x4", "gpu:h100:8"
@@ -33,7 +33,7 @@ def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     for target in (TPU, GPU):
         for program in (
-            program for each in (sharded, small, overlap, uneven, rings) for program in each.RECORDED[target]
+            program for each in (sharded, small, overlap, uneven, rings, meshes) for program in each.RECORDED[target]
         ):
             if not names or program.__name__ in names:
                 fun, args = program()

@@ -1,4 +1,4 @@
-"""Edits StableHLO modules for proofs: donations, shardings, narrower products, hoisted collectives, lifted constants.
+"""Edits StableHLO modules for proofs: donations, shardings, narrower products and arrays, hoisted collectives, lifted constants.
 
 Each edit changes a parsed module in place and returns how many places it changed. Operations are named by JAX's names, which
 HLO has as `op_name`. `analysis/findings/edits.py` describes the edits and their arguments.
@@ -19,6 +19,7 @@ from jaxlib.mlir import ir
 from inspector._jax.modules import stablehlo
 from inspector._jax.modules.contracting import contract_sums
 from inspector._jax.modules.hoisting import hoist_collectives
+from inspector._jax.modules.narrowing import narrow_elements, narrow_parameters
 from inspector._jax.modules.top_k import sorts_to_top_k
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
@@ -245,6 +246,18 @@ def _store_transposed(module: ir.Module, parameter: int, order: Sequence[int]) -
     return 1
 
 
+def _store_narrow(
+    module: ir.Module, parameters: Sequence[int], element_type: str, loop: str, shape: Sequence[str]
+) -> int:
+    """Stores parameters, or elements that loops carry, in a narrower type."""
+    narrow = _element_type(element_type)
+    if loop:
+        loops = list(_named(module, frozenset({"stablehlo.while"}), (loop,)))
+        wide = ir.RankedTensorType.get(list(map(int, shape[1:])), _element_type(shape[0]))
+        return sum(narrow_elements(module, each, wide, narrow) for each in loops)
+    return narrow_parameters(module, _main(module), parameters, narrow)
+
+
 _EDITS: Mapping[str, Callable[..., int]] = {
     "Donate": _donate,
     "SplitParameter": _split_parameter,
@@ -257,6 +270,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
     "SortToTopK": _sort_to_top_k,
     "DropCallbacks": _drop_callbacks,
     "StoreTransposed": _store_transposed,
+    "StoreNarrow": _store_narrow,
 }
 
 

@@ -35,7 +35,7 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
       The number of collectives that were moved.
     """
     while calls := [call for _, calls in _named(module, main, op_names) for call in calls if _loop_around(call)]:
-        _inline(calls[0], _functions(module)[_callee(calls[0])])
+        inline_call(calls[0], functions_of(module)[callee_of(calls[0])])
     places = 0
     for operation, _ in _named(module, main, op_names):
         moved = False
@@ -47,7 +47,7 @@ def hoist_collectives(module: ir.Module, main: Any, op_names: Collection[str]) -
 
 def _named(module: ir.Module, main: Any, op_names: Collection[str]) -> list[tuple[Any, tuple[Any, ...]]]:
     """Returns the named collectives, each with the calls that lead to it, outermost first; once for each way to call it."""
-    functions = _functions(module)
+    functions = functions_of(module)
     found: list[tuple[Any, tuple[Any, ...]]] = []
 
     def visit(owner: Any, prefix: str, calls: tuple[Any, ...]) -> None:
@@ -56,7 +56,9 @@ def _named(module: ir.Module, main: Any, op_names: Collection[str]) -> list[tupl
             if name in _COLLECTIVES and _joined(prefix, stablehlo.op_name(operation)) in op_names:
                 found.append((operation, calls))
             elif name == _CALL:
-                visit(functions[_callee(operation)], _joined(prefix, stablehlo.op_name(operation)), (*calls, operation))
+                visit(
+                    functions[callee_of(operation)], _joined(prefix, stablehlo.op_name(operation)), (*calls, operation)
+                )
             else:
                 visit(operation, _joined(prefix, stablehlo.op_name(operation)) if name == _SHARD_MAP else prefix, calls)
 
@@ -64,7 +66,8 @@ def _named(module: ir.Module, main: Any, op_names: Collection[str]) -> list[tupl
     return found
 
 
-def _functions(module: ir.Module) -> dict[str, Any]:
+def functions_of(module: ir.Module) -> dict[str, Any]:
+    """Returns the functions of a module by name."""
     functions = (each.operation for each in module.body.operations if each.operation.name == _FUNCTION)
     return {str(ir.StringAttr(each.attributes["sym_name"]).value): each for each in functions}
 
@@ -78,7 +81,8 @@ def _joined(prefix: str, name: str) -> str:
     return f"{prefix}/{name}" if prefix and name else prefix or name
 
 
-def _callee(call: Any) -> str:
+def callee_of(call: Any) -> str:
+    """Returns the name of the function that an operation calls."""
     return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
 
 
@@ -90,7 +94,7 @@ def _loop_around(operation: Any) -> Any | None:
     return None if parent is None or parent.operation.name == _FUNCTION else parent.operation
 
 
-def _inline(call: Any, function: Any) -> None:
+def inline_call(call: Any, function: Any) -> None:
     """Replaces a call by the operations of the function. They keep their full names."""
     block = function.regions[0].blocks[0]
     known: dict[Any, Any] = dict(zip(block.arguments, call.operands, strict=True))

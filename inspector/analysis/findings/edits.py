@@ -161,6 +161,34 @@ class StoreTransposed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class StoreNarrow:
+    """Stores parameters, or elements that a loop carries, in a narrower float type.
+
+    Attributes:
+      parameters: their numbers.
+      element_type: the narrower type, in HLO's notation.
+      loop: JAX's name of the loop; "" for parameters.
+      shape: the element type and the dimensions of the elements that the loop changes, such as ("f32", "64", "256").
+    """
+
+    parameters: tuple[int, ...]
+    element_type: str
+    loop: str = ""
+    shape: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlaceDevices:
+    """Runs the partitions of the program on its devices in another order.
+
+    Attributes:
+      device_ids: JAX's id of the device of each partition.
+    """
+
+    device_ids: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetFlags:
     """Compiles with further flags.
 
@@ -195,6 +223,8 @@ Edit = (
     | DropCallbacks
     | LiftConstants
     | StoreTransposed
+    | StoreNarrow
+    | PlaceDevices
     | SetFlags
     | TraceAgain
 )

@@ -22,6 +22,8 @@ from inspector.analysis.findings.detectors.memory.recomputed import recomputed
 from inspector.analysis.findings.detectors.memory.scan_residuals import scan_residuals
 from inspector.analysis.findings.detectors.memory.undonated import undonated
 from inspector.analysis.findings.detectors.memory.unused_argument import unused_argument
+from inspector.analysis.findings.detectors.memory.wide_storage import wide_storage
+from inspector.analysis.findings.detectors.sharding.axis_order import axis_order
 from inspector.analysis.findings.detectors.sharding.exposed_communication import exposed_communication
 from inspector.analysis.findings.detectors.sharding.invariant_collective import invariant_collective
 from inspector.analysis.findings.detectors.sharding.manual_ring import manual_ring
@@ -70,12 +72,14 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("scan-residuals", "values that a loop keeps for its backward pass", scan_residuals),
     Detector("copied-result", "results that are copies of an argument or of another result", copied_result),
     Detector("unused-argument", "large arguments that the program does not use", unused_argument),
+    Detector("wide-storage", "arrays stored in a wider float type than their values need", wide_storage),
     Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),
     Detector("exposed-communication", "collectives that independent work could hide", exposed_communication),
     Detector("small-collectives", "many small collectives that could be one", small_collectives),
     Detector("manual-ring", "rings of permutes that one collective replaces", manual_ring),
     Detector("uneven-shards", "dimensions that are split over more devices than divide them", uneven_shards),
+    Detector("axis-order", "devices of a mesh in an order that makes its collectives slow", axis_order),
     Detector("resharding", "shardings that are changed by whole copies, or changed and changed back", resharding),
 )
 

@@ -1,0 +1,111 @@
+"""Stores parameters, and elements that loops carry, in a narrower type, in StableHLO modules.
+
+The narrower type is passed on through operations that only move values, and through loops. Calls on the way are inlined. Every other use
+gets the array converted to the type that it had.
+
+Private JAX: `jaxlib.mlir` (operations and types of StableHLO).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from inspector._jax.modules import stablehlo
+from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call
+
+_WHILE, _CALL, _CONVERT = "stablehlo.while", "func.call", "stablehlo.convert"
+_MOVING = frozenset({
+    "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
+    "stablehlo.reverse", "stablehlo.dynamic_update_slice", "stablehlo.gather", "sdy.sharding_constraint",
+})  # fmt: skip
+
+
+def narrow_parameters(module: ir.Module, main: Any, parameters: Sequence[int], narrow: Any) -> int:
+    """Takes parameters of `main` in a narrower type. Returns how many were changed."""
+    block = main.regions[0].blocks[0]
+    for number in parameters:
+        _Narrowing(module, narrow, _element(block.arguments[number])).store(block.arguments[number])
+    inputs = [argument.type for argument in block.arguments]
+    main.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(inputs, [*stablehlo.function_type(main).results])
+    )
+    return len(parameters)
+
+
+def narrow_elements(module: ir.Module, loop: Any, wide: Any, narrow: Any) -> int:
+    """Carries the elements of a type that a loop changes in a narrower type. Returns how many were changed."""
+    body = loop.regions[1].blocks[0]
+    ends = list(body.operations)[-1].operation.operands
+    numbers = [n for n, (a, end) in enumerate(zip(body.arguments, ends, strict=True)) if a.type == wide and a != end]
+    for number in numbers:
+        _Narrowing(module, narrow, wide.element_type).carry(loop, number)
+    return len(numbers)
+
+
+class _Narrowing:
+    """Stores one array in a narrower type."""
+
+    def __init__(self, module: ir.Module, narrow: Any, wide: Any) -> None:
+        """Stores the element types."""
+        self._module, self._narrow, self._wide = module, narrow, wide
+
+    def store(self, value: Any) -> None:
+        """Gives a value the narrower type, and passes it on to its uses."""
+        if _element(value) == self._narrow:
+            return
+        value.set_type(_with_element(value, self._narrow))
+        while calls := [use.owner for use in value.uses if use.owner.name == _CALL]:
+            inline_call(calls[0].operation, functions_of(self._module)[callee_of(calls[0])])
+        for use in [(use.owner.operation, use.operand_number) for use in value.uses]:
+            self._pass_on(value, *use)
+
+    def carry(self, loop: Any, number: int) -> None:
+        """Gives an element of a loop the narrower type."""
+        blocks = [region.blocks[0] for region in loop.regions]
+        end = list(blocks[1].operations)[-1].operation
+        self._convert(loop, number, self._narrow)
+        for block in blocks:
+            self.store(block.arguments[number])
+        self.store(loop.results[number])
+        self._convert(end, number, self._narrow)
+
+    def _pass_on(self, value: Any, user: Any, number: int) -> None:
+        if user.name == _CONVERT and _element(user.results[0]) == self._narrow:
+            user.results[0].replace_all_uses_with(value)
+            user.erase()
+        elif user.name in _MOVING and number == 0:
+            if user.name == "stablehlo.dynamic_update_slice":
+                self._convert(user, 1, self._narrow)
+            self.store(user.results[0])
+        elif user.name == _WHILE:
+            if _element(user.results[number]) != self._narrow:
+                self.carry(user, number)
+        elif not self._is_end_of_loop(user, number):
+            self._convert(user, number, self._wide)
+
+    def _is_end_of_loop(self, user: Any, number: int) -> bool:
+        """Reports whether a use ends an iteration of a loop that carries the value in the narrower type."""
+        loop = user.parent.operation
+        is_end = user.name == "stablehlo.return" and loop.name == _WHILE and user.block == loop.regions[1].blocks[0]
+        return is_end and bool(_element(user.block.arguments[number]) == self._narrow)
+
+    def _convert(self, user: Any, number: int, element_type: Any) -> None:
+        """Converts an operand of an operation."""
+        value = user.operands[number]
+        if _element(value) == element_type:
+            return
+        made = ir.Operation.create(
+            _CONVERT, results=[_with_element(value, element_type)], operands=[value], ip=ir.InsertionPoint(user)
+        )
+        user.operands[number] = made.results[0]
+
+
+def _element(value: Any) -> Any:
+    return ir.RankedTensorType(value.type).element_type
+
+
+def _with_element(value: Any, element_type: Any) -> Any:
+    return ir.RankedTensorType.get(ir.RankedTensorType(value.type).shape, element_type)

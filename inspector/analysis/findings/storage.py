@@ -1,0 +1,90 @@
+"""The uses of a stored array: an argument, or an element that a loop carries.
+
+Calls, loops, and operations that only move or replace values of their first operand are followed, because they store the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inspector.analysis.findings.before import MOVING, Use
+from inspector.analysis.findings.dataflow import Value, is_passing
+from inspector.hlo.module import Instruction
+
+_STORING = MOVING | {"dynamic-update-slice", "gather"}
+_MOST_VALUES = 2000
+_UNKNOWN = Use(None)
+
+_Place = tuple[Value, int]
+"""A value, and the number of the element if it is a tuple; -1 if it is an array."""
+
+
+def stored_uses(value: Value, element: int = -1, within: Instruction | None = None) -> Iterator[Use]:
+    """Yields the operations that compute with a stored array. A result of the program has no user.
+
+    Args:
+      value: the array, or a tuple that contains it.
+      element: its number in the tuple; -1 for an array.
+      within: a loop; the array is not followed from the end of an iteration to the next, or to the loop's result.
+    """
+    waiting: list[_Place] = [(value, element)]
+    seen = set[_Place]()
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        if len(seen) > _MOST_VALUES:
+            yield _UNKNOWN
+            return
+        now, element = place
+        if now.instruction.is_root:
+            yield from _left(now, element, within, waiting)
+        for user in now.instruction.users:
+            for number, operand in enumerate(user.operands):
+                if operand is now.instruction:
+                    yield from _used(Value(user, now.calls), number, element, waiting)
+
+
+def loop_places(loop: Value, element: int) -> tuple[list[_Place], _Place]:
+    """Returns the places in the body and the condition of a loop at which it has an element, and its result."""
+    inside = (*loop.calls, loop.instruction)
+    parameters = (each.parameters[0] for each in loop.instruction.called_computations)
+    return [(Value(parameter, inside), element) for parameter in parameters], (loop, element)
+
+
+def _left(value: Value, element: int, within: Instruction | None, waiting: list[_Place]) -> Iterator[Use]:
+    """Follows the result of a computation to the instruction that called it."""
+    call = value.calls[-1] if value.calls else None
+    if call is None or call.opcode not in ("call", "while"):
+        yield _UNKNOWN
+    elif call.opcode == "call":
+        waiting.append((Value(call, value.calls[:-1]), element))
+    elif call is not within and value.instruction.computation == call.called_computations[0]:
+        places, result = loop_places(Value(call, value.calls[:-1]), element)
+        waiting += [*places, result]
+
+
+def _used(user: Value, number: int, element: int, waiting: list[_Place]) -> Iterator[Use]:
+    """Follows a use that stores the array, and yields others."""
+    instruction, opcode = user.instruction, user.instruction.opcode
+    if opcode == "call":
+        waiting.append(
+            (Value(instruction.called_computations[0].parameters[number], (*user.calls, instruction)), element)
+        )
+    elif opcode == "while":
+        places, result = loop_places(user, element)
+        waiting += [*places, result]
+    elif opcode == "get-tuple-element":
+        if int(instruction.proto.tuple_index) == element:
+            waiting.append((user, -1))
+    elif is_passing(instruction):
+        waiting.append((user, element))
+    elif element >= 0:
+        yield _UNKNOWN
+    elif opcode == "tuple":
+        waiting.append((user, number))
+    elif opcode in _STORING and number == 0:
+        waiting.append((user, -1))
+    else:
+        yield Use(user, number)

@@ -1,0 +1,287 @@
+"""Arguments, carries and stacked results in float32 that bfloat16 would hold, and those that need float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import inspector
+from inspector.errors import Unavailable
+from tests.absent import needs_gpu
+from tests.findings.examined import all_found, found, peak
+
+KIND = "wide-storage"
+H100 = peak("gpu:h100")
+NARROW = jnp.bfloat16
+
+
+def f32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+N, LAYERS = 256, 8
+W, WS = f32(N, N), f32(LAYERS, N, N)
+X = jax.ShapeDtypeStruct((64, N), NARROW)
+TOKENS = jax.ShapeDtypeStruct((64,), jnp.int32)
+
+Program = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def dense(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w.astype(NARROW))
+
+
+# Arguments
+
+
+def weights_of_layers() -> Program:
+    return lambda x, ws: lax.scan(lambda x, w: (dense(x, w), None), x, ws)[0], (X, WS)
+
+
+def weights_in_a_tree() -> Program:
+    def f(params: Any, x: Any) -> Any:
+        params = jax.tree.map(lambda w: w.astype(NARROW), params)
+        return jnp.tanh(x @ params["w"]) @ params["v"].T
+
+    return f, ({"v": W, "w": W}, X)
+
+
+def table_of_words() -> Program:
+    return lambda table, tokens: jnp.tanh(table[tokens].astype(NARROW)), (f32(4096, N), TOKENS)
+
+
+def weight_in_a_called_function() -> Program:
+    called = jax.jit(lambda x, w: dense(x, w.reshape(N, N).T))
+
+    def f(x: Any, w: Any) -> Any:
+        return lax.fori_loop(0, 4, lambda _, x: called(x, w), x) + called(x, w)
+
+    return f, (X, f32(N * N))
+
+
+# Loops
+
+
+def stacked_states() -> Program:
+    def f(x: Any, ws: Any) -> Any:
+        def body(x: Any, w: Any) -> Any:
+            x = jnp.tanh(x @ w)
+            return x, x.astype(jnp.float32) * 0.5
+
+        return jnp.tanh(lax.scan(body, x, ws)[1].astype(NARROW) @ ws[0])
+
+    return f, (X, jax.ShapeDtypeStruct(WS.shape, NARROW))
+
+
+def carried_state() -> Program:
+    def f(x: Any, w: Any) -> Any:
+        return lax.fori_loop(0, 10, lambda _, h: dense(h.astype(NARROW), w).astype(jnp.float32), x.astype(jnp.float32))
+
+    return f, (X, jax.ShapeDtypeStruct((N, N), NARROW))
+
+
+def cache_in_a_loop() -> Program:
+    def f(x: Any) -> Any:
+        def body(i: Any, carry: Any) -> Any:
+            x, cache = carry
+            cache = lax.dynamic_update_slice(cache, x.astype(jnp.float32)[None], (i, 0, 0))
+            return jnp.tanh((cache.astype(NARROW) * x).sum(0)), cache
+
+        return lax.fori_loop(0, 16, body, (x, jnp.zeros((16, *x.shape), jnp.float32)))[0]
+
+    return f, (X,)
+
+
+def two_states_in_while() -> Program:
+    def f(x: Any, w: Any) -> Any:
+        def body(carry: Any) -> Any:
+            i, a, b = carry
+            swapped = jnp.tanh(b.astype(NARROW) @ w), jnp.tanh(a.astype(NARROW) @ w)
+            return i + 1, *(each.astype(jnp.float32) for each in swapped)
+
+        wide = x.astype(jnp.float32)
+        return lax.while_loop(lambda carry: carry[0] < 10, body, (0, wide, wide))[1:]
+
+    return f, (X, jax.ShapeDtypeStruct((N, N), NARROW))
+
+
+# Silent
+
+
+def updated_weights() -> Program:
+    return lambda w, x: (w - 0.1 * (x.T @ x).astype(jnp.float32), dense(x, w)), (W, X)
+
+
+def gradients_of_master_weights() -> Program:
+    return lambda w, x: jax.grad(lambda w: dense(x, w).astype(jnp.float32).sum())(w), (W, X)
+
+
+def weight_used_wide_too() -> Program:
+    return lambda w, x: dense(x, w) * jnp.linalg.norm(w).astype(NARROW), (W, X)
+
+
+def simulated_rounding() -> Program:
+    """The rounding changes the values, and passes its gradient on: the difference needs float32."""
+
+    def f(w: Any, x: Any) -> Any:
+        rounded = w + lax.stop_gradient(w.astype(NARROW).astype(jnp.float32) - w)
+        return jnp.tanh(x.astype(jnp.float32) @ rounded)
+
+    return f, (W, X)
+
+
+def sums_in_float32() -> Program:
+    def f(x: Any, ws: Any) -> Any:
+        def body(total: Any, w: Any) -> Any:
+            return total + (x @ w).astype(jnp.float32), None
+
+        return lax.scan(body, jnp.zeros(x.shape, jnp.float32), ws)[0].astype(NARROW)
+
+    return f, (X, jax.ShapeDtypeStruct(WS.shape, NARROW))
+
+
+def residual_stream() -> Program:
+    def f(x: Any, ws: Any) -> Any:
+        def body(h: Any, w: Any) -> Any:
+            return h + dense(h.astype(NARROW), w).astype(jnp.float32), None
+
+        return lax.scan(body, x.astype(jnp.float32), ws)[0]
+
+    return f, (X, jax.ShapeDtypeStruct(WS.shape, NARROW))
+
+
+def stacked_losses() -> Program:
+    def f(x: Any, ws: Any) -> Any:
+        def body(x: Any, w: Any) -> Any:
+            x = jnp.tanh(x @ w)
+            return x, jnp.exp(x.astype(jnp.float32))
+
+        ys = lax.scan(body, x, ws)[1]
+        return ys.mean(), ys.astype(NARROW)
+
+    return f, (X, jax.ShapeDtypeStruct(WS.shape, NARROW))
+
+
+def two_narrow_types() -> Program:
+    return lambda w, x: (dense(x, w), x.astype(jnp.float16) @ w.astype(jnp.float16)), (W, X)
+
+
+def converted_under_a_condition() -> Program:
+    def f(w: Any, x: Any) -> Any:
+        return lax.cond(x[0, 0] > 0, lambda w: dense(x, w), lambda w: (x @ jnp.sin(w)).astype(NARROW), w)
+
+    return f, (W, X)
+
+
+def pasted_into_another_array() -> Program:
+    def f(w: Any, v: Any) -> Any:
+        return lax.dynamic_update_slice(jnp.sin(v), w, (N, 0)).astype(NARROW)
+
+    return f, (W, f32(2 * N, N))
+
+
+ARGUMENTS = [
+    (weights_of_layers, "`ws` (2 MiB) is stored"),
+    (weights_in_a_tree, "`params['v']`, `params['w']` (512 KiB) are stored"),
+    (table_of_words, "`table` (4 MiB) is stored"),
+    (weight_in_a_called_function, "`w` (256 KiB) is stored"),
+]
+LOOPS = [
+    (stacked_states, "stacks the results of its iterations in float32 (f32[8,64,256], 512 KiB)", "every use converts them to"),
+    (carried_state, "carries its state in float32 (f32[64,256], 64 KiB)", "each iteration converts it from"),
+    (cache_in_a_loop, "stacks the results of its iterations in float32 (f32[16,64,256], 1 MiB)", "every use converts them to"),
+    (two_states_in_while, "carries its state in float32 (f32[64,256], f32[64,256], 128 KiB)", "each iteration converts it from"),
+]  # fmt: skip
+SILENT = [
+    updated_weights, gradients_of_master_weights, weight_used_wide_too, simulated_rounding, sums_in_float32, residual_stream,
+    stacked_losses, two_narrow_types, converted_under_a_condition, pasted_into_another_array,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "title"), ARGUMENTS)
+def test_arguments(program: Callable[[], Program], title: str) -> None:
+    fun, args = program()
+    (finding,) = all_found(KIND, fun, *args, roofs=H100)
+    assert finding.title.startswith(title)
+    assert "in float32, although every use converts" in finding.title
+    assert finding.frames[0].file == __file__
+    size = sum(each.size for each in jax.tree.leaves(args) if each.dtype == jnp.float32)
+    assert finding.gain_bytes == 2 * size
+    assert ".astype(jnp.bfloat16)" in finding.remedy
+    assert "master weights" in finding.caution
+    assert finding.prove(run=True).values in ("equal results", "results agree within 3e-02")
+
+
+@pytest.mark.parametrize(("program", "title", "why"), LOOPS)
+def test_loops(program: Callable[[], Program], title: str, why: str) -> None:
+    fun, args = program()
+    (finding,) = all_found(KIND, fun, *args, roofs=H100)
+    assert title in finding.title
+    assert f"although {why} bfloat16" in finding.title
+    assert finding.frames[0].file == __file__
+    assert finding.share > 0.01
+    assert finding.prove(run=True).values in ("equal results", "results agree within 3e-02")
+
+
+@pytest.mark.parametrize("program", SILENT)
+def test_silent(program: Callable[[], Program]) -> None:
+    fun, args = program()
+    assert not all_found(KIND, fun, *args, roofs=H100)
+
+
+@pytest.mark.parametrize("program", [weights_of_layers, carried_state])
+def test_cpus_compute_in_float32(program: Callable[[], Program]) -> None:
+    fun, args = program()
+    assert not all_found(KIND, fun, *args)
+
+
+def stored_narrow(program: Callable[[], Program]) -> Program:
+    """Returns a program whose arguments are stored in the narrow type."""
+    fun, args = program()
+    return fun, tuple(jax.tree.map(lambda a: a.update(dtype=NARROW) if a.dtype == jnp.float32 else a, args))
+
+
+def stacked_narrow(_: Callable[[], Program]) -> Program:
+    def f(x: Any, ws: Any) -> Any:
+        def body(x: Any, w: Any) -> Any:
+            x = jnp.tanh(x @ w)
+            return x, (x.astype(jnp.float32) * 0.5).astype(NARROW)
+
+        return jnp.tanh(lax.scan(body, x, ws)[1] @ ws[0])
+
+    return f, stacked_states()[1]
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("program", "by_hand"),
+    [(weights_of_layers, stored_narrow), (weights_in_a_tree, stored_narrow), (table_of_words, stored_narrow), (stacked_states, stacked_narrow)],
+)  # fmt: skip
+def test_the_proof_equals_the_compile_by_hand(program: Callable[[], Program], by_hand: Callable[..., Program]) -> None:
+    fun, args = program()
+    (finding,) = found(KIND, fun, *args, target="gpu:h100")
+    before, after = (
+        inspector.lower(f, *given, target="gpu:h100").compile(target="gpu:h100")
+        for f, given in ((fun, args), by_hand(program))
+    )
+    proof = finding.prove()
+    assert proof.verdict == "proven"
+    assert proof.gain_bytes == peak_bytes(before) - peak_bytes(after)
+    assert proof.gain_s == pytest.approx(seconds(before) - seconds(after), rel=0.01)
+    assert finding.gain_s == pytest.approx(proof.gain_s, rel=0.5, abs=1e-7)
+
+
+def peak_bytes(compiled: inspector.Compiled) -> int:
+    assert not isinstance(compiled.memory, Unavailable)
+    return int(compiled.memory.peak_bytes)
+
+
+def seconds(compiled: inspector.Compiled) -> float:
+    found = compiled.roofline().total.least_s
+    assert not isinstance(found, Unavailable)
+    return float(found)
