@@ -152,7 +152,9 @@ class _Search:
         count = min(map(len, products), default=0)
         if count < 2 or any(len(each) % count for each in products):
             return None
-        if any(len(self._ahead(each)) in range(1, count) for each in operations if each.is_reduction):
+        is_single = len(products) == 1  # one line may have several products, such as gelu(x @ up) @ down
+        checked = [each for each in operations if each.is_reduction or is_single]
+        if any(len(self._ahead(each)) in range(1, count) for each in checked):
             return None
         chains = [[self._places[kernel] for kernel in each] for each in products if len(each) == count]
         for chain in chains:

@@ -56,6 +56,10 @@ def several(x: Any, q: Any, k: Any, v: Any) -> Any:
     return x @ q + jnp.tanh(x @ k) * (x @ v)
 
 
+def in_one_line(x: Any, up: Any, down: Any) -> Any:
+    return jax.nn.gelu(x @ up) @ down
+
+
 def twice(layers: Any, x: Any) -> Any:
     x = block(layers[0], x)
     return block(layers[1], x)
@@ -120,7 +124,12 @@ def test_a_turn_is_in_the_scope_that_the_loop_is_in() -> None:
 
 @pytest.mark.parametrize(
     ("fun", "arguments"),
-    [(several, (X, *[np.ones((SIZE, SIZE), np.float32)] * 3)), (twice, (LAYERS, X)), (block, (LAYERS[0], X))],
+    [
+        (several, (X, *[np.ones((SIZE, SIZE), np.float32)] * 3)),
+        (in_one_line, (X, *LAYERS[0])),
+        (twice, (LAYERS, X)),
+        (block, (LAYERS[0], X)),
+    ],
 )
 def test_programs_without_a_loop_have_no_turns(fun: Any, arguments: Any) -> None:
     _, costs = costs_of(fun, *arguments)
