@@ -2,8 +2,8 @@
 
     python -m benchmarks.tasks [--screenshots FOLDER]
 
-Explores a sharded training step and answers each question with real clicks, typing where a user would type. A click fails
-if its target is not in view, and an answer counts only if it is in view: nothing is scrolled.
+Answers each question in a new Explorer of a sharded training step, with real clicks, typing where a user would type. A click
+fails if its target is not in view, and an answer counts only if it is in view: nothing is scrolled.
 """
 
 from __future__ import annotations
@@ -127,12 +127,10 @@ def peak_buffer(user: User) -> None:
 def one_pass(user: User) -> None:
     """A pass is chosen in the list; its changes in words and the difference of the texts are beside it."""
     user.click(user.tab("passes"))
-    row = user.pane("passes", "tbody tr").filter(has_text="spmd-partitioning")
-    if not row.count():
-        row = user.pane("passes", "tbody tr").filter(has_text="partition")
-    user.click(row)
-    user.see(user.explorer.locator(".insp-pass-word"))
-    user.see(user.pane("passes", ".insp-diff"))
+    user.click(user.pane("passes", "tbody tr").filter(has_text="spmd-partitioning"))
+    user.see(user.pane("passes", ".insp-pass-said"), "spmd-partitioning")
+    user.see(user.pane("passes", ".insp-pass-word"))
+    user.see(user.pane("passes", ".insp-diff .cm-changedLine, .insp-diff .cm-deletedLine"))
 
 
 def all_gather(user: User) -> None:
@@ -173,26 +171,35 @@ def flags_that_matter(user: User) -> None:
 
 
 def two_flags(user: User) -> None:
-    """Two variants are typed, and compared with each other."""
+    """Two variants are typed, and compared with each other: the changes in words, and the difference of the texts."""
     user.click(user.explorer.get_by_role("combobox", name="Flag: search"))
     user.type("--xla_cpu_enable_fast_math=true")
     expect(user.explorer.locator(".insp-chip-main")).to_have_count(2, timeout=WAIT_MS)
     user.page.keyboard.press("Control+A")  # the field keeps the focus and its text
-    user.type("--xla_cpu_prefer_vector_width=128")
+    user.type("--xla_disable_hlo_passes=fusion")
     expect(user.explorer.locator(".insp-chip-main")).to_have_count(3, timeout=WAIT_MS)
     user.click(user.explorer.get_by_label("Compare with another variant"))
     user.click(user.explorer.get_by_role("menuitem").filter(has_text="fast_math"))
-    user.see(user.pane("optimized", ".insp-summary"))
+    user.see(user.explorer.get_by_role("button", name=re.compile("^Compare with xla_cpu_enable_fast_math")))
+    user.see(user.pane("optimized", ".insp-summary"), re.compile("fusions? "))
+    user.see(user.pane("optimized", ".insp-change"), re.compile("fusion"))
 
 
 def two_targets(user: User) -> None:
-    """A second target is typed; Memory has a column for each."""
+    """A second target is typed; Memory has a column for each, once the buffers of both are recorded."""
     user.click(user.explorer.get_by_role("combobox", name="Target: "))
     user.page.keyboard.press("Control+A")
     user.type("tpu:v5e:2x4")
     user.click(user.tab("memory"))
-    user.see(user.pane("memory", ".insp-memory-table thead th").nth(2), re.compile("tpu"))
-    user.see(user.pane("memory", ".insp-memory-table tbody tr td").nth(1), re.compile(r"\d"))
+    user.click(user.explorer.get_by_role("button", name=re.compile("^Record .* to compare$")))
+    table = user.pane("memory", ".insp-memory-table")
+    row = table.locator("tbody tr").filter(has_text="temporaries").locator("td")
+    for head, cell, target in (
+        (table.locator("thead th").nth(1), row.first, "cpu"),
+        (table.locator("thead th").last, row.last, "tpu"),
+    ):
+        user.see(head, re.compile(target))
+        user.see(cell, re.compile(r"\d"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,14 +238,11 @@ def results(screenshots: Path | None = None, tasks: Sequence[Task] = TASKS) -> l
     with lab({"tasks": CELL}) as page:
         page.set_viewport_size({"width": 1500, "height": 900})
         open_notebook(page, "tasks")
-        page.evaluate(RUN, EXPLORE_LIMIT_MS)
-        ask(page, "ex.wait()")
-        page.wait_for_timeout(1500)
-        page.locator(".inspector-explorer").first.evaluate("e => e.scrollIntoView({ block: 'center' })")
         return [_do(page, task, screenshots) for task in tasks]
 
 
 def _do(page: Page, task: Task, screenshots: Path | None) -> Result:
+    _explore(page)
     user, failure = User(page), ""
     try:
         task.way(user)
@@ -246,11 +250,18 @@ def _do(page: Page, task: Task, screenshots: Path | None) -> Result:
         failure = " ".join(str(error).split())[:300]
     if screenshots is not None:
         page.screenshot(path=screenshots / f"{task.way.__name__}.png")
-    page.keyboard.press("Escape")
-    user.tab("findings").evaluate("tab => tab.click()")
-    page.wait_for_timeout(200)
     print(f"| {task.question} | {user.clicks} | {failure or 'yes'} |", flush=True)
     return Result(task, user.clicks, failure)
+
+
+def _explore(page: Page) -> None:
+    """Runs the cell again, so that no task begins where another one ended, and shows its Explorer."""
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    expect(page.locator(".inspector-explorer")).to_have_count(0)
+    page.evaluate(RUN, EXPLORE_LIMIT_MS)
+    ask(page, "ex.wait()")
+    page.wait_for_timeout(1500)
+    page.locator(".inspector-explorer").first.evaluate("e => e.scrollIntoView({ block: 'center' })")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -179,6 +179,15 @@ def test_late_answers_and_single_letters_show_nothing(row: Row) -> None:
     expect(row.suggestions).to_have_count(0)  # the field was left meanwhile
 
 
+def test_a_late_answer_does_not_replace_a_flag_with_a_value(row: Row) -> None:
+    row.flag.click()
+    row.page.keyboard.type("--xla_disable_hlo_passes=fusion")
+    row.answer()
+    expect(row.suggestions).to_have_count(0)
+    row.page.keyboard.press("Enter")
+    assert row.sent("add")[-1]["flag"] == "--xla_disable_hlo_passes=fusion"
+
+
 def test_several_flags_are_not_a_search(row: Row) -> None:
     row.search("fast")
     row.flag.fill(f"--{FAST_MATH}=true --xla_dump_to=/tmp")

@@ -22,6 +22,14 @@ const CURVES: readonly { count: Count; text: string; unit: "count" | "bytes" }[]
 ];
 const PAGE = 10;
 
+/** Lengths of the dashes and gaps of each curve. */
+const DASHES = [
+  [1, 0],
+  [8, 3],
+  [2, 3],
+  [14, 4],
+] as const;
+
 export class PassStrip {
   readonly element = h("div", { class: "insp-pass-strip" });
   private readonly times = h("div", { class: "insp-pass-times", role: "img" });
@@ -59,7 +67,7 @@ export class PassStrip {
     const bars = (name: string, isOf: (row: messages.PassRow) => boolean): SVGElement =>
       svg("path", { class: name, d: barsPath(rows, isOf, scale) });
     const curves = CURVES.map(({ count }, i) =>
-      svg("path", { class: "insp-pass-curve", d: curvePath(list, count), style: `--hue:var(--insp-group-${i})` }),
+      svg("path", { class: "insp-pass-curve", d: curvePath(list, count), style: lineStyle(i) }),
     );
     fill(
       this.plot,
@@ -151,7 +159,7 @@ export class PassStrip {
       const changed = delta ? ` ${unit === "bytes" ? formatDelta(delta, unit) : signed(delta)}` : "";
       return h(
         "span",
-        { class: "insp-pass-count", style: `--hue:var(--insp-group-${i})`, title: EXPLAINED[count] },
+        { class: "insp-pass-count", style: lineStyle(i), title: EXPLAINED[count] },
         `${text} ${value}`,
         changed && h("b", {}, changed),
       );
@@ -194,4 +202,10 @@ const EXPLAINED: Record<Count, string> = {
 
 function signed(value: number): string {
   return (value < 0 ? "−" : "+") + grouped(Math.abs(value));
+}
+
+/** Returns the color and the dashes of a curve, so that curves are told apart without colors. */
+function lineStyle(curve: number): string {
+  const [on, off] = DASHES[curve % DASHES.length]!;
+  return `--hue:var(--insp-group-${curve});--on:${on}px;--off:${off}px`;
 }

@@ -201,7 +201,10 @@ export class Controls {
     if (this.value.value === this.given && !this.known.has(search.replace(/^--/, ""))) this.value.value = "";
     this.value.input.placeholder = this.chosen?.type ?? "Value";
     const isTooShort = search.length > 0 && search.length < LEAST_LETTERS;
-    if (search.includes("=") || isTooShort) return this.flag.close();
+    if (search.includes("=") || isTooShort) {
+      this.asked = { id: -1, search: "", target: "" }; // a late reply would open the list, and Enter would drop the value
+      return this.flag.close();
+    }
     const target = this.target.value.trim();
     const id = this.context.synced.ask({ type: "flags", search, target });
     this.asked = { id, search, target };

@@ -4,14 +4,15 @@ The parts of a kernel are those of `Roofline.groups` and `Profile.groups`, so a 
 
 Equal scopes that were entered by different calls, such as the layers of a model, are numbered where the call stacks tell
 them apart: a function with the scope's name is on the stack of each of their operations, and its callers are different
-lines. The numbers have the order of these lines. Calls from one line, as in a loop, are not told apart, and neither are
-those of derivatives from JAX 0.12 on, whose stacks may have the function twice.
+lines. The numbers have the order of these lines. They are not told apart in derivatives from JAX 0.12 on, whose stacks may
+have the function twice. Calls from one line, as in a loop over layers, are told apart by their order (`turns.py`).
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,7 @@ from inspector.analysis.cost.attribution import known_instruction
 from inspector.analysis.cost.line_costs import OPTIMIZED, Amounts, LineCosts, shown
 from inspector.analysis.cost.phases import Phases, phases_text
 from inspector.analysis.cost.scopes import scope_of
+from inspector.analysis.cost.turns import Loop, Use, unrolled_loops
 from inspector.hlo.source import NOWHERE, Frame, Origin, own_frame
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ class ScopeCost:
     Attributes:
       kernel: name of its instruction in the text of the optimized HLO; "" for work that belongs to none, such as copies by the runtime.
       path: names of the enclosing scopes and functions, outermost first, as in `scopes.Scope`. Scopes of equal names that
-        different calls entered have a number: "layer 0", "layer 1".
+        different calls entered have a number: "layer 0", "layer 1". The turns of an unrolled loop are scopes in the
+        innermost one that all have in common: "block, turn 1 of 4".
       phase: part of a differentiated program, as in `Compiled.instructions`; None if unknown.
       amounts: the costs, in the units of `Amounts`.
     """
@@ -50,6 +53,7 @@ class ScopeCost:
 class _Place(NamedTuple):
     origin: Origin
     phase: str | None
+    opcode: str = ""
 
 
 def scope_costs(module: Module, costs: LineCosts, roofline: Roofline) -> tuple[ScopeCost, ...]:
@@ -61,8 +65,9 @@ def scope_costs(module: Module, costs: LineCosts, roofline: Roofline) -> tuple[S
       roofline: roofline of the module.
     """
     phases = Phases(module)
+    opcodes, rows = module.columns.opcode_texts, module.rows_by_name
     parts = {
-        (point.name, part.instruction): _Place(part.origin, part.phase)
+        (point.name, part.instruction): _Place(part.origin, part.phase, opcodes[rows[part.instruction]])
         for point in roofline.points
         for part in point.parts
     }
@@ -82,11 +87,16 @@ def scope_costs(module: Module, costs: LineCosts, roofline: Roofline) -> tuple[S
         holder = shown(kernel, module, lines)
         by_kernel["" if holder is None else holder.name].append((place(kernel, inside), amounts))
     ordered = _in_order(module, by_kernel)
-    paths = _numbered(origin for kernel in ordered for (origin, _), _ in by_kernel[kernel])
+    uses = [
+        Use(kernel, place.opcode, place.origin, place.phase) for kernel in ordered for place, _ in by_kernel[kernel]
+    ]
+    paths = _numbered(use.origin for use in uses)
+    turns = _turns(unrolled_loops(module, uses), paths)
     spent: dict[tuple[str, _Path, str | None], Amounts] = collections.defaultdict(Amounts)
     for kernel in ordered:
-        for (origin, phase), amounts in by_kernel[kernel]:
-            spent[kernel, paths[origin], phase] += amounts
+        for place, amounts in by_kernel[kernel]:
+            path = turns.get((kernel, place.origin), paths[place.origin])
+            spent[kernel, path, place.phase] += amounts
     return tuple(ScopeCost(*key, amounts) for key, amounts in spent.items())
 
 
@@ -139,6 +149,20 @@ def _numbered(origins: Iterable[Origin]) -> Mapping[Origin, _Path]:
             else:
                 waiting += [((*outer, label), each) for label, each in zip(labels, calls, strict=True)]
     return numbered
+
+
+def _turns(loops: Sequence[Loop], paths: Mapping[Origin, _Path]) -> dict[tuple[str, Origin], _Path]:
+    """Returns the paths of the origins of loops by kernel, with the turn in the innermost scope that a loop is in."""
+    found: dict[tuple[str, Origin], _Path] = {}
+    for loop in loops:
+        levels = zip(*(paths[origin] for origin in loop.origins), strict=False)
+        outer = len([*itertools.takewhile(lambda names: len({*names}) == 1, levels)])
+        for kernel, turn in loop.turns.items():
+            name = f"{loop.function}, turn {turn + 1} of {loop.count}"
+            for origin in loop.origins:
+                path = paths[origin]
+                found[kernel, origin] = (*path[:outer], name, *path[outer:])
+    return found
 
 
 def _calls(name: str, origins: Sequence[Origin]) -> list[list[Origin]]:

@@ -75,7 +75,8 @@ def path_of(group: str | None) -> tuple[str, ...]:
 
 
 def unnumbered(path: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.rstrip("0123456789").rstrip() if " " in name else name for name in path)
+    scopes = [name for name in path if ", turn " not in name]
+    return tuple(name.rstrip("0123456789").rstrip() if " " in name else name for name in scopes)
 
 
 def paths(costs: Iterable[ScopeCost]) -> list[tuple[str, ...]]:
@@ -176,7 +177,7 @@ def test_scopes_are_together_where_calls_cannot_be_told_apart() -> None:
         with jax.named_scope("layer 0"):
             return x @ w
 
-    assert paths(by_scope(loop, A, A)) == [("layer",)]
+    assert paths(by_scope(loop, A, A)) == [("layer", f"layer, turn {turn} of 3") for turn in (1, 2, 3)]
     assert paths(by_scope(inline, A, A)) == [("part",)]
     assert paths(by_scope(taken, A, A)) == [("layer",), ("layer 0",)]
 
