@@ -88,15 +88,15 @@ def scope_costs(module: Module, costs: LineCosts, roofline: Roofline) -> tuple[S
         by_kernel["" if holder is None else holder.name].append((place(kernel, inside), amounts))
     ordered = _in_order(module, by_kernel)
     uses = [
-        Use(kernel, place.opcode, place.origin, place.phase) for kernel in ordered for place, _ in by_kernel[kernel]
+        Use(kernel, where.opcode, where.origin, where.phase) for kernel in ordered for where, _ in by_kernel[kernel]
     ]
     paths = _numbered(use.origin for use in uses)
     turns = _turns(unrolled_loops(module, uses), paths)
     spent: dict[tuple[str, _Path, str | None], Amounts] = collections.defaultdict(Amounts)
     for kernel in ordered:
-        for place, amounts in by_kernel[kernel]:
-            path = turns.get((kernel, place.origin), paths[place.origin])
-            spent[kernel, path, place.phase] += amounts
+        for where, amounts in by_kernel[kernel]:
+            path = turns.get((kernel, where.origin), paths[where.origin])
+            spent[kernel, path, where.phase] += amounts
     return tuple(ScopeCost(*key, amounts) for key, amounts in spent.items())
 
 

@@ -96,7 +96,7 @@ class _Body(NamedTuple):
     """Lines that are in one loop, and the places of the first and last kernel of their products."""
 
     lines: int
-    count: int
+    trips: int
     operations: list[_Operation]
     first: _Place
     last: _Place
@@ -135,7 +135,7 @@ class _Search:
                 yield from self.within(body.operations, depth + 1)
                 continue
             own = [each for members in others if self._is_inside(members, body) for each in members]
-            yield self._loop(body.count, [*body.operations, *own])
+            yield self._loop(body.trips, [*body.operations, *own])
 
     def _products(self, operations: Iterable[_Operation]) -> list[_Operation]:
         """Returns the products of the forward pass, because the call stacks of derivatives may lack inner frames."""
@@ -167,7 +167,7 @@ class _Search:
         """Reports whether all operations of a line without products are repeated, and between the products of a loop."""
         for operation in operations:
             kernels = self._ahead(operation)
-            if len(kernels) in range(1, body.count):
+            if len(kernels) in range(1, body.trips):
                 return False
             if kernels and not body.first <= self._places[kernels[len(kernels) // 2]] <= body.last:
                 return False
@@ -201,8 +201,8 @@ class _Search:
                     votes[not operation.is_product][at // each] += 1
         chosen: dict[str, int | None] = {}
         for kernel in sorted(counted, key=self._places.__getitem__):
-            votes = next(filter(None, counted[kernel]), None)
-            chosen[kernel] = votes.most_common(1)[0][0] if votes else None
+            most = next(filter(None, counted[kernel]), None)
+            chosen[kernel] = None if most is None else most.most_common(1)[0][0]
         turn = next((turn for turn in chosen.values() if turn is not None), None)
         if turn is None:
             return {}
@@ -234,13 +234,13 @@ def _merged(bodies: Sequence[_Body]) -> list[_Body]:
     return [
         _Body(
             len(group),
-            group[0].count,
+            group[0].trips,
             [operation for each in group for operation in each.operations],
             min(each.first for each in group),
             max(each.last for each in group),
         )
         for group in groups
-        if len({each.count for each in group}) == 1
+        if len({each.trips for each in group}) == 1
     ]
 
 
