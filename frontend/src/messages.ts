@@ -523,6 +523,7 @@ export interface Suppositions {
   arguments: SupposedArgument[];
   shared: SharedDimension[];
   scopes: string[];
+  checkpoints: Record<string, string>;
   note: string;
 }
 
@@ -541,6 +542,7 @@ export interface SupposeRequest {
   dtype: Record<string, string>;
   batch: Record<string, number>;
   rematerialize: string[];
+  checkpoint: string;
 }
 
 export interface RooflineRequest {

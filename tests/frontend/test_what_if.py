@@ -93,3 +93,21 @@ def test_a_batch_of_several_arrays_is_one_choice(demo: OpenDemo) -> None:
     assert made is not None
     assert [a.shape for a in made.inputs] == [(8, 8), (64, 8), (64, 8)]
     explorer.close()
+
+
+def test_checkpoints_are_changed(demo: OpenDemo) -> None:
+    def loss(ws: Any, x: Any) -> Any:
+        return jax.lax.scan(lambda x, w: (jnp.tanh(jnp.sin(x @ w) @ w), None), x, ws)[0].sum()
+
+    explorer = inspector.explore(jax.grad(loss), jnp.ones((4, 32, 32)), jnp.ones((8, 32))).wait(120)
+    page = demo("waiting", until=".insp-state")
+    exchange = behind(page, explorer, tab="what_if")
+    pane = page.locator(".insp-what-if")
+    until(page, exchange, pane.get_by_role("button", name="Compile as variant"))
+    pane.get_by_role("button", name="Checkpoints", exact=True).click()
+    assert pane.get_by_label("Checkpoints").locator("option").all_inner_texts() == [
+        "checkpoints around the bodies of loops"
+    ]
+    pane.get_by_role("button", name="Compile as variant").click()
+    until(page, exchange, pane.get_by_role("button", name="checkpoints around the bodies of loops"))
+    assert explorer.variants[-1].tuning.what_if.checkpoint == "loops"

@@ -1,4 +1,4 @@
-// A form for hypothetical calls (donation, dtype, batch size, rematerialization), and their stats beside the baseline.
+// A form for hypothetical calls (donation, dtype, batch size, rematerialization, checkpoints), and their stats beside the baseline.
 
 import { type Choice, Switcher, textButton } from "../lib/controls.ts";
 import { fill, h } from "../lib/dom.ts";
@@ -13,13 +13,14 @@ import { content } from "./stats.ts";
 import "../styles/what_if.css";
 
 type OfArgument = "donate" | "dtype" | "batch";
-type Kind = OfArgument | "rematerialize";
+type Kind = OfArgument | "rematerialize" | "checkpoint";
 
 const KINDS: Choice<Kind>[] = [
   { value: "donate", text: "Donate", title: "Let the program reuse the buffers of an argument" },
   { value: "dtype", text: "Dtype", title: "Change the dtype of an argument" },
   { value: "batch", text: "Batch", title: "Change the length of the leading dimension" },
   { value: "rematerialize", text: "Rematerialize", title: "Recompute the values of a scope in the backward pass" },
+  { value: "checkpoint", text: "Checkpoints", title: "Add jax.checkpoint to loops, remove it, or change its policy" },
 ];
 const DTYPES = ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"];
 const SHOWN = ["peak_bytes", "argument_bytes", "temp_bytes", "flops", "bytes_accessed"];
@@ -85,6 +86,7 @@ class WhatIfPane implements Pane {
     const kind = this.kind.value;
     this.request.say("");
     if (kind === "rematerialize") return fill(this.form, ...this.scopeField(), this.compile);
+    if (kind === "checkpoint") return fill(this.form, ...this.checkpointField());
     const { fits, none } = ARGUMENTS[kind];
     const offered = this.known!.arguments.filter(fits);
     if (!offered.length) return fill(this.form, h("span", { class: "insp-dim" }, none));
@@ -93,7 +95,8 @@ class WhatIfPane implements Pane {
   }
 
   private canChange(kind: Kind): boolean {
-    const { arguments: all, scopes } = this.known!;
+    const { arguments: all, scopes, checkpoints = {} } = this.known!;
+    if (kind === "checkpoint") return Object.keys(checkpoints).length > 0;
     return kind === "rematerialize" ? scopes.length > 0 : all.some(ARGUMENTS[kind].fits);
   }
 
@@ -114,6 +117,16 @@ class WhatIfPane implements Pane {
     return scopes.length ? [input, list] : [input];
   }
 
+  private checkpointField(): HTMLElement[] {
+    const changes = Object.entries(this.known!.checkpoints ?? {});
+    if (!changes.length) {
+      return [h("span", { class: "insp-dim" }, "No differentiated loop and no checkpoint is in the program.")];
+    }
+    const options = changes.map(([value, text]) => h("option", { value }, text));
+    const attributes = { name: "value", class: "insp-select", "aria-label": "Checkpoints" };
+    return [h("select", attributes, ...options), this.compile];
+  }
+
   private send(): void {
     const field = (name: string): string =>
       (this.form.elements.namedItem(name) as HTMLInputElement | null)?.value.trim() ?? "";
@@ -127,6 +140,7 @@ class WhatIfPane implements Pane {
       dtype: kind === "dtype" ? { [argument]: value } : {},
       batch: kind === "batch" ? this.batchOf(argument, Number(value)) : {},
       rematerialize: kind === "rematerialize" ? value.split(",").map((name) => name.trim()) : [],
+      checkpoint: kind === "checkpoint" ? value : "",
     });
   }
 

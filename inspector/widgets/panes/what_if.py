@@ -1,4 +1,4 @@
-"""The What if pane: the program of a different call, with donated arguments, other dtypes and batch sizes, or rematerialization.
+"""The What if pane: the program of a different call, with donations, other dtypes, batch sizes and checkpoints, rematerialization.
 
 Each supposition becomes a variant, so every other pane compares it with the baseline.
 """
@@ -11,8 +11,9 @@ from typing import Any, Literal, TypedDict
 
 from inspector.analysis.cost.scopes import names_above, scope_of
 from inspector.compilation.program import Argument
-from inspector.compilation.tuning import WhatIf, leading_dimensions, listed
+from inspector.compilation.tuning import CHECKPOINTS, WhatIf, leading_dimensions, listed
 from inspector.errors import Unavailable
+from inspector.hlo.source import phases
 from inspector.stages.lowered import Lowered, relowering_of
 from inspector.support.units import format_array
 from inspector.widgets import messages
@@ -59,6 +60,8 @@ class Suppositions(TypedDict):
     Attributes:
       shared: leading dimensions of several arrays, those of most arguments first.
       scopes: name scopes that both the forward and the backward pass contain.
+      checkpoints: the changes of checkpoints that apply to a program with a backward pass, with their names on screen. Older
+        recordings lack them.
       note: the reason why there are none; "" if there are some.
     """
 
@@ -66,6 +69,7 @@ class Suppositions(TypedDict):
     arguments: list[SupposedArgument]
     shared: list[SharedDimension]
     scopes: list[str]
+    checkpoints: dict[str, str]
     note: str
 
 
@@ -84,7 +88,7 @@ class SupposeRequest(TypedDict):
     Attributes:
       id: number of the request; late replies are dropped.
       variant: the variant whose call, options and target are the starting point.
-      donate, dtype, batch, rematerialize: as in `Lowered.what_if`.
+      donate, dtype, batch, rematerialize, checkpoint: as in `Lowered.what_if`.
     """
 
     type: Literal["suppose"]
@@ -94,6 +98,7 @@ class SupposeRequest(TypedDict):
     dtype: dict[str, str]
     batch: dict[str, int]
     rematerialize: list[str]
+    checkpoint: str
 
 
 class WhatIfPane(Pane):
@@ -111,7 +116,7 @@ class WhatIfPane(Pane):
         reply = Supposed(type="supposed", id=request["id"], variant=None, error=None)
         try:
             variant = self.context.variant(request["variant"])
-            changes: Any = {name: request[name] for name in ("donate", "dtype", "batch", "rematerialize")}
+            changes: Any = {name: request[name] for name in ("donate", "dtype", "batch", "rematerialize", "checkpoint")}
             what_if = variant.tuning.what_if.merge(WhatIf.of(**changes))
             tuning = dataclasses.replace(variant.tuning, what_if=what_if)
             reply["variant"] = self.context.tune(variant.options, variant.target, tuning).number
@@ -124,7 +129,7 @@ def suppositions(lowered: Lowered) -> Suppositions:
     """Returns the possible suppositions about a program's call."""
     if relowering_of(lowered) is None:
         note = "The program has no Python function, so it cannot be lowered for a different call."
-        return Suppositions(type="suppositions", arguments=[], shared=[], scopes=[], note=note)
+        return Suppositions(type="suppositions", arguments=[], shared=[], scopes=[], checkpoints={}, note=note)
     below: dict[str, list[Argument]] = {}
     for argument in lowered.inputs:
         if argument.weak_type and not argument.shape:
@@ -138,6 +143,7 @@ def suppositions(lowered: Lowered) -> Suppositions:
         arguments=[_argument(name, below[name]) for name in names[:_MOST]],
         shared=_shared(lowered.inputs),
         scopes=_scopes(lowered)[:_MOST],
+        checkpoints=_checkpoints(lowered),
         note="",
     )
 
@@ -175,6 +181,17 @@ def _scopes(lowered: Lowered) -> list[str]:
             order |= dict.fromkeys(names)
             by_phase[scope.phase].update(names)
     return [name for name in order if name in by_phase["forward"] & by_phase["backward"]]
+
+
+def _checkpoints(lowered: Lowered) -> dict[str, str]:
+    """Returns the changes of checkpoints that a program has a place for: a differentiated loop, or a checkpoint."""
+    listing = lowered.jaxpr_listing
+    if isinstance(listing, Unavailable) or not any(
+        "backward" in phases(o.op_name) for each in listing.origins for o in each
+    ):
+        return {}
+    has_loops, has_checkpoints = " scan[" in listing.text, "remat2[" in listing.text or "checkpoint[" in listing.text
+    return {name: text for name, text in CHECKPOINTS.items() if (has_loops if name == "loops" else has_checkpoints)}
 
 
 _HIDDEN = frozenset({"while", "cond", "body", "custom_vjp_call", "custom_jvp_call", "shard_map"})
