@@ -208,7 +208,7 @@ def test_the_same_layer_twice_is_two_blocks(arguments: Any) -> None:
             x = x + mlp(x, w)
         return (x**2).mean()
 
-    found = inspector.inspector.lower(jax.grad(alike), *arguments).what_if(rematerialize="mlp")
+    found = inspector.lower(jax.grad(alike), *arguments).what_if(rematerialize="mlp")
     assert found.stablehlo.count("optimization_barrier") == 3
 
 
@@ -218,7 +218,7 @@ def test_with_random_keys_and_no_use_of_a_key_behind_the_barrier() -> None:
             h = jnp.tanh(w * jax.random.normal(key, w.shape))
             return jnp.sum(jnp.sin(h) ** 2)
 
-    lowered = inspector.inspector.lower(jax.grad(loss), jnp.ones(8), jax.random.key(3))
+    lowered = inspector.lower(jax.grad(loss), jnp.ones(8), jax.random.key(3))
     found = lowered.what_if(rematerialize="noisy").compile(engine=InlineEngine())
     ran = found.run(jnp.ones(8), jax.random.key(3), repeat=1, warmup=0).outputs[0]
     np.testing.assert_allclose(ran, jax.grad(loss)(jnp.ones(8), jax.random.key(3)), rtol=1e-5)
@@ -231,7 +231,7 @@ def test_a_scope_by_any_name_that_jax_takes() -> None:
                 x = jnp.sin(jnp.tanh(x @ w))
         return jnp.sum(x**2)
 
-    lowered = inspector.inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
+    lowered = inspector.lower(jax.grad(loss), jnp.ones((4, 4)), jnp.ones((2, 4)))
     for scope in ("decoder/block0", "block0", "dense(128)", "block[0]", "block[*]", "*"):
         assert "optimization_barrier" in lowered.what_if(rematerialize=scope).stablehlo, scope
 
@@ -270,7 +270,7 @@ def test_a_scope_in_a_loop_is_refused_with_the_reason() -> None:
 
         return jnp.sum(jax.lax.scan(body, x, None, length=3)[0])
 
-    lowered = inspector.inspector.lower(jax.grad(scanned), jnp.ones((4, 8)), jnp.ones((2, 4)))
+    lowered = inspector.lower(jax.grad(scanned), jnp.ones((4, 8)), jnp.ones((2, 4)))
     with pytest.raises(ParameterError, match=r"inside a loop.*jax\.checkpoint around the body"):
         lowered.what_if(rematerialize="mlp")
     with pytest.raises(ParameterError, match="has no backward pass"):
