@@ -158,7 +158,8 @@ def _changed_flags(message: Any, defaults: Any) -> dict[str, flags.FlagValue]:
             continue
         ours, default = flags.holder(message, type_.home), flags.holder(defaults, type_.home)
         value = flags.get_field(ours, name)
-        if value != flags.get_field(default, name) or _is_given(ours, name) != _is_given(default, name):
+        # As texts, because a field of -0.0 is written though -0.0 == 0.0.
+        if repr(value) != repr(flags.get_field(default, name)) or _is_given(ours, name) != _is_given(default, name):
             changed[name] = value
     return changed
 

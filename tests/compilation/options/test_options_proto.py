@@ -178,6 +178,11 @@ def test_any_value_survives_text_json_and_proto(data: st.DataObject) -> None:
     assert {name: back.flags[name] for name in carried} == carried
 
 
+def test_a_negative_zero_survives() -> None:
+    options = Options(flags={"memory_fitting_effort": -0.0})
+    assert Options.from_proto(options.to_proto()).to_proto() == options.to_proto()
+
+
 def test_every_other_field_is_preserved() -> None:
     """Bytes, messages and lists of messages, each with something in it."""
     for name in flags.xla_flag_names():
