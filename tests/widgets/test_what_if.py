@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -173,7 +174,7 @@ def asked(explorer: inspector.Explorer, **supposed: Any) -> dict[str, Any]:
 
     app.publish = record
     try:
-        empty: dict[str, Any] = {"donate": [], "dtype": {}, "batch": {}, "rematerialize": []}
+        empty: dict[str, Any] = {"donate": [], "dtype": {}, "batch": {}, "rematerialize": [], "checkpoint": ""}
         request = {"type": "suppose", "id": 7, "variant": explorer.baseline.number, **empty, **supposed}
         explorer._on_request(request)  # as of the comm
         explorer.wait(120)
@@ -202,4 +203,22 @@ def test_a_browser_gets_the_variant_or_the_error() -> None:
     assert wrong["variant"] is None
     assert "Expected the name of a dtype" in wrong["error"]["message"]
     assert len(explorer.variants) == 2
+    explorer.close()
+
+
+def test_checkpoints_are_offered_where_the_program_has_a_place_for_them() -> None:
+    def loss(ws: Any, x: Any, *, wrap: Any = lambda body: body) -> Any:
+        return jax.lax.scan(wrap(lambda x, w: (jnp.tanh(jnp.sin(x @ w) @ w), None)), x, ws)[0].sum()
+
+    def offered(fun: Any) -> set[str]:
+        return {*suppositions(inspector.lower(fun, jnp.ones((4, 32, 32)), jnp.ones((8, 32))))["checkpoints"]}
+
+    assert offered(loss) == set()  # no backward pass
+    assert offered(jax.grad(loss)) == {"loops"}
+    kept = offered(jax.grad(functools.partial(loss, wrap=jax.checkpoint)))
+    assert {"none", "loops", "dots_saveable"} <= kept
+    explorer = inspector.explore(jax.grad(loss), jnp.ones((4, 32, 32)), jnp.ones((8, 32)))
+    reply = asked(explorer, checkpoint="loops")
+    assert (reply["error"], reply["variant"]) == (None, 1)
+    assert explorer.variants[1].message()["supposed"] == "checkpoints around the bodies of loops"
     explorer.close()
