@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -40,10 +41,20 @@ def _names() -> dict[str, str]:
     shell: Any = ipython.get_ipython() if ipython else None
     if shell is None:
         return {}
-    raw, run = shell.history_manager.input_hist_raw, shell.user_ns.get("In", [])
+    return _names_of(shell.compile, tuple(shell.history_manager.input_hist_raw), tuple(shell.user_ns.get("In", [])))
+
+
+@functools.lru_cache(maxsize=1)
+def _names_of(compiler: Any, raw: tuple[str, ...], run: tuple[str, ...]) -> dict[str, str]:
     return {
-        shell.compile.get_code_name(text + end, transformed, number): f"In [{number}]"
+        _file_of(compiler, text + end, transformed, number): f"In [{number}]"
         for number, (text, transformed) in enumerate(zip(raw, run, strict=False))
         if number
         for end in ("", "\n")  # the name includes a trailing line break, which the history drops
     }
+
+
+@functools.lru_cache(maxsize=10_000)
+def _file_of(compiler: Any, text: str, transformed: str, number: int) -> str:
+    """Returns the file name of a cell: a hash of its text, which takes the notebook kernel milliseconds."""
+    return str(compiler.get_code_name(text, transformed, number))

@@ -119,7 +119,8 @@ def document(
 ) -> TextDocument:
     """Converts a listing to the document of a pane; `variant` is None if all variants share it."""
     files: dict[str, int] = {}
-    names = {f.file: display_file(f.file) for entry in listing.origins for o in entry for f in o.frames}
+    paths = {frame.file for entry in listing.origins for origin in entry for frame in origin.frames}
+    names = {path: display_file(path) for path in paths}
     origins = [
         [(o.op_name, [(files.setdefault(names[f.file], len(files)), f.line) for f in o.frames]) for o in entry]
         for entry in listing.origins

@@ -28,3 +28,22 @@ def test_a_cell_has_its_number(begin: str, end: str, monkeypatch: pytest.MonkeyP
         assert display_file("/home/user/model.py") == "/home/user/model.py"
     finally:
         InteractiveShell.clear_instance()
+
+
+def test_each_cell_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell, named = InteractiveShell.instance(), list[int]()
+
+    def name(raw: str, _code: str, number: int) -> str:
+        named.append(number)
+        return f"/tmp/ipykernel_2/{hash(raw)}.py"
+
+    try:
+        monkeypatch.setattr(shell.compile, "get_code_name", name)
+        for number in range(3):
+            shell.run_cell(f"def f(x):\n    return x + {number}", store_history=True)
+            ran = len(named)
+            for _ in range(5):
+                assert cell_name(shell.user_ns["f"].__code__.co_filename) == f"In [{shell.execution_count - 1}]"
+            assert len(named) - ran == 2  # with and without a line break at the end
+    finally:
+        InteractiveShell.clear_instance()
