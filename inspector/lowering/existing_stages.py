@@ -103,8 +103,8 @@ def open_lowered(value: Any, platform: str | None, overrides: Overrides, choice:
         )
     if overrides.what_if.checkpoint:
         raise ParameterError(
-            f"A {type(value).__name__} was traced with its checkpoints, which checkpoint cannot change. Pass the function and its"
-            " arguments."
+            f"The checkpoints of a {type(value).__name__} are part of its trace, so checkpoint cannot change them. Pass the"
+            " function and its arguments."
         )
     if isinstance(value, stages.Traced):
         return from_traced(value, None, platform, None, overrides)

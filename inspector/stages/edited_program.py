@@ -24,7 +24,7 @@ from inspector.compilation.options.options import Options
 from inspector.compilation.placement import placed
 from inspector.compilation.program import Argument, Program
 from inspector.compilation.tuning import WhatIf
-from inspector.errors import Unavailable
+from inspector.errors import InspectorError, Unavailable
 from inspector.execution.inputs import Input
 from inspector.hlo.shape import NUMPY_TYPES
 
@@ -73,13 +73,17 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     from inspector._jax.modules.edits import edited  # values load without JAX
 
     flags = Options.of({name: value for edit in edits if isinstance(edit, SetFlags) for name, value in edit.flags})
+    suppositions = [edit.what_if for edit in edits if isinstance(edit, TraceAgain)]
+    if suppositions:
+        traced = _traced_again(program, functools.reduce(WhatIf.merge, suppositions))
+        if isinstance(traced, Unavailable):
+            return traced
+        program = traced
     for edit in edits:
         if isinstance(edit, PlaceDevices):
             mesh = placed(program.mesh, edit.device_ids)
             program = dataclasses.replace(program, device_ids=edit.device_ids, mesh=mesh)
-    changes = [edit for edit in edits if not isinstance(edit, SetFlags | PlaceDevices)]
-    if any(isinstance(edit, TraceAgain) for edit in changes):
-        return _traced_again(program, flags, [edit for edit in changes if isinstance(edit, TraceAgain)])
+    changes = [edit for edit in edits if not isinstance(edit, SetFlags | PlaceDevices | TraceAgain)]
     if not changes:
         return EditedProgram(program, flags)
     if program.no_stablehlo is not None:
@@ -118,13 +122,22 @@ def edited_program(program: Program, edits: Sequence[Edit]) -> EditedProgram | U
     )
 
 
-def _traced_again(program: Program, flags: Options, edits: Sequence[TraceAgain]) -> EditedProgram | Unavailable:
+def _traced_again(program: Program, what_if: WhatIf) -> Program | Unavailable:
     if program.changed is None:
-        return Unavailable("the function is not available, and its trace must change")
-    changed = program.changed(functools.reduce(WhatIf.merge, (edit.what_if for edit in edits)))
-    if changed.module == program.module:
-        return Unavailable("the function has no place where this can be changed")
-    return EditedProgram(changed, flags)
+        return Unavailable("the function is not available, and this needs another trace of it")
+    try:
+        changed = program.changed(what_if)
+    except InspectorError:
+        raise
+    except Exception as error:  # the function can raise anything
+        return Unavailable(
+            f"tracing the function again failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        )
+    return (
+        changed
+        if changed.module != program.module
+        else Unavailable("the function has no place where this can be changed")
+    )
 
 
 def _call(edit: Edit) -> tuple[str, dict[str, Any]]:

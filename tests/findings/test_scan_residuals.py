@@ -98,3 +98,16 @@ def _peak(fun: Any, args: tuple[Any, ...]) -> int:
 )
 def test_other_loops(fun: Any, args: tuple[Any, ...]) -> None:
     assert all_found("scan-residuals", fun, *args) == []
+
+
+def test_a_function_that_cannot_be_traced_again() -> None:
+    traces = []
+
+    def once(ws: Any, x: Any) -> Any:
+        traces.append(1)
+        if len(traces) > 1:
+            raise RuntimeError("only once\nplease")
+        return layers(plain)(ws, x)
+
+    (finding,) = all_found("scan-residuals", once, WS, X)
+    assert str(finding.prove()) == "cannot be tried: tracing the function again failed: RuntimeError: only once"

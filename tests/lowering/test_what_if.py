@@ -421,7 +421,7 @@ def test_checkpoints_of_another_thread_stay() -> None:
 
 def test_a_trace_has_its_checkpoints() -> None:
     traced = jax.jit(jax.grad(_kept)).trace(jnp.ones((4, 32, 32)), jnp.ones((8, 32)))
-    with pytest.raises(ParameterError, match="traced with its checkpoints"):
+    with pytest.raises(ParameterError, match="part of its trace"):
         inspector.lower(traced).what_if(checkpoint="none")
     with pytest.raises(ParameterError, match=r"checkpoint is 'dots'. Expected one of none, loops, dots_saveable"):
         inspector.lower(_kept, jnp.ones((4, 32, 32)), jnp.ones((8, 32))).what_if(checkpoint="dots")

@@ -120,7 +120,7 @@ class WhatIfPane implements Pane {
   private checkpointField(): HTMLElement[] {
     const changes = Object.entries(this.known!.checkpoints ?? {});
     if (!changes.length) {
-      return [h("span", { class: "insp-dim" }, "No differentiated loop and no checkpoint is in the program.")];
+      return [h("span", { class: "insp-dim" }, "The program has no differentiated loop and no checkpoint.")];
     }
     const options = changes.map(([value, text]) => h("option", { value }, text));
     const attributes = { name: "value", class: "insp-select", "aria-label": "Checkpoints" };

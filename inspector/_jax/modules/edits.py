@@ -18,18 +18,14 @@ from jaxlib.mlir import ir
 
 from inspector._jax.modules import stablehlo
 from inspector._jax.modules.contracting import contract_sums
-from inspector._jax.modules.hoisting import hoist_collectives
-from inspector._jax.modules.narrowing import narrow_elements, narrow_parameters
+from inspector._jax.modules.hoisting import callee_of, functions_of, hoist_collectives
+from inspector._jax.modules.narrowing import MOVING, narrow_elements, narrow_parameters
 from inspector._jax.modules.top_k import sorts_to_top_k
 
 _ALIAS, _DONOR, _SHARDY = "tf.aliasing_output", "jax.buffer_donor", "sdy.sharding"
 _PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution"})
 _CALL_ATTRIBUTES = frozenset({"arg_attrs"})  # have one entry for each argument
 _CALLS = frozenset({"func.call", "call"})
-_MOVING = frozenset({
-    "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
-    "stablehlo.reverse", "sdy.sharding_constraint",
-})  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +180,7 @@ def _was_narrow(value: Any, narrow: Any) -> bool:
         made = value.owner.operation
         if made.name == "stablehlo.convert":
             return bool(ir.RankedTensorType(made.operands[0].type).element_type == narrow)
-        if made.name not in _MOVING:
+        if made.name not in MOVING:
             return False
         value = made.operands[0]
     inside = value.owner.owner.operation
@@ -276,7 +272,7 @@ _EDITS: Mapping[str, Callable[..., int]] = {
 
 def _lift_constants(module: ir.Module, least_bytes: int) -> list[np.ndarray]:
     """Makes constants parameters of `main`, and of the functions that contain them."""
-    functions = {_name(o): o.operation for o in module.body.operations if o.operation.name == "func.func"}
+    functions = functions_of(module)
     values = list[np.ndarray]()
     main = _name(_main(module))
     for function in list(functions):
@@ -347,7 +343,7 @@ def _calls_of(function: Any, callee: str) -> list[Any]:
     found: list[Any] = []
 
     def visit(operation: Any) -> Any:
-        if operation.name in _CALLS and str(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value) == callee:
+        if operation.name in _CALLS and callee_of(operation) == callee:
             found.append(operation)
         return ir.WalkResult.ADVANCE
 
@@ -387,8 +383,7 @@ def _named(module: ir.Module, operations: Collection[str], op_names: Collection[
             if operation.name in operations:
                 found.append((function, operation))
             elif operation.name in _CALLS:
-                callee = str(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
-                calls.setdefault(callee, []).append((function, stablehlo.op_name(operation)))
+                calls.setdefault(callee_of(operation), []).append((function, stablehlo.op_name(operation)))
             return ir.WalkResult.ADVANCE
 
         each.operation.walk(visit)

@@ -17,10 +17,13 @@ from inspector._jax.modules import stablehlo
 from inspector._jax.modules.hoisting import callee_of, functions_of, inline_call
 
 _WHILE, _CALL, _CONVERT = "stablehlo.while", "func.call", "stablehlo.convert"
-_MOVING = frozenset({
+MOVING = frozenset({
     "stablehlo.transpose", "stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.slice", "stablehlo.dynamic_slice",
-    "stablehlo.reverse", "stablehlo.dynamic_update_slice", "stablehlo.gather", "sdy.sharding_constraint",
+    "stablehlo.reverse", "sdy.sharding_constraint",
 })  # fmt: skip
+"""Operations whose result has values of their first operand only, in other places."""
+
+_STORING = MOVING | {"stablehlo.dynamic_update_slice", "stablehlo.gather"}
 
 
 def narrow_parameters(module: ir.Module, main: Any, parameters: Sequence[int], narrow: Any) -> int:
@@ -76,7 +79,7 @@ class _Narrowing:
         if user.name == _CONVERT and _element(user.results[0]) == self._narrow:
             user.results[0].replace_all_uses_with(value)
             user.erase()
-        elif user.name in _MOVING and number == 0:
+        elif user.name in _STORING and number == 0:
             if user.name == "stablehlo.dynamic_update_slice":
                 self._convert(user, 1, self._narrow)
             self.store(user.results[0])

@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 def sorts_to_top_k(sorts: Iterable[Any], k: int, *, is_last: bool) -> int:
     """Replaces sorts; returns how many were replaced.
 
-    The result keeps its length: what is beyond the `k` values is filled with zeros, which nobody reads.
+    Results keep the length of the sort. All values but `k` are zeros, which the program does not use.
 
     Args:
       sorts: sorts in ascending order, of values alone or with their positions.

@@ -28,7 +28,7 @@ KIND = "wide-storage"
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 _CONVERTING = frozenset({"parameter", "convert", "bitcast"})
 _MOST_NAMED = 3
-_KEPT = "Other programs that take the array may need its digits, such as an optimizer's master weights: pass a narrow copy of those."
+_KEPT = "Other programs that take the array may need its precision, such as an optimizer's master weights. Pass a narrow copy of those."
 
 
 def wide_storage(subject: Subject) -> Iterator[Finding]:
