@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from tests.absent import needs_tpu
 from tests.findings.examined import all_found
 
 X = jax.ShapeDtypeStruct((256, 128), jnp.float32)
@@ -111,3 +112,15 @@ def test_a_function_that_cannot_be_traced_again() -> None:
 
     (finding,) = all_found("scan-residuals", once, WS, X)
     assert str(finding.prove()) == "cannot be tried: tracing the function again failed: RuntimeError: only once"
+
+
+@needs_tpu
+def test_values_in_vmem_take_no_main_memory() -> None:
+    ws = jax.ShapeDtypeStruct((16, 256, 256), jnp.float32), jax.ShapeDtypeStruct((16, 256, 256), jnp.float32)
+    args = ws, jax.ShapeDtypeStruct((1024, 256), jnp.float32)
+    assert "f32[16,1024,256]{2,1,0:T(8,128)S(1)}" in _hlo(layers(plain), args)
+    assert not all_found("scan-residuals", layers(plain), *args, target="tpu:v5e:1")
+
+
+def _hlo(fun: Any, args: tuple[Any, ...]) -> str:
+    return inspector.lower(fun, *args, target="tpu:v5e:1").compile(target="tpu:v5e:1").hlo
