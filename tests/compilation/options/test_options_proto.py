@@ -179,7 +179,7 @@ def test_any_value_survives_text_json_and_proto(data: st.DataObject) -> None:
 
 
 def test_a_negative_zero_survives() -> None:
-    options = Options(flags={"memory_fitting_effort": -0.0})
+    options = Options(flags={"xla_gpu_autotune_gemm_rtol": -0.0})  # JAX 0.10 to 0.12 have it
     assert Options.from_proto(options.to_proto()).to_proto() == options.to_proto()
 
 
