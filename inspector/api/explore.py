@@ -12,6 +12,7 @@ from inspector.support.tracebacks import without_own_frames
 
 if TYPE_CHECKING:
     from inspector.api.exploration import Exploration
+    from inspector.api.shown_values import ShownAsExplorer
     from inspector.compilation.options.options import FlagValue, Options
     from inspector.compilation.target import Target
     from inspector.lowering.axis_env import AxisEnv
@@ -50,7 +51,9 @@ def explore(
       >>> explorer  # in a notebook, the last line of a cell
 
     Args:
-      fun: a function or anything else that `inspector.lower` accepts: a JAX stage, a module's text, a file.
+      fun: a function or anything else that `inspector.lower` accepts: a JAX stage, a module's text, a file. Also anything that
+        `inspector.load` opens, as a path or opened: a saved exploration, a profile (its program with the most measured time)
+        or a dump (its largest module).
       args: example arguments. Arrays are also the inputs of *Run*; inputs are generated for ShapeDtypeStructs.
       kwargs: keyword arguments of the function. Use it for keywords that are also parameters of `explore`.
       axis_env: axis names and sizes for collectives, e.g. `[("i", 4)]`. With the target "attached", the program is
@@ -74,7 +77,7 @@ def explore(
     Raises:
       LoweringError, ModuleError: the program cannot be lowered or read.
       OptionError, TargetError: an invalid option or target.
-      ParameterError: a keyword that neither the function nor `explore` has.
+      ParameterError: a keyword that neither the function nor `explore` has; arguments or options for a recording.
     """
     if not packages.folders("jax"):
         from inspector.errors import no_jax
@@ -87,19 +90,33 @@ def explore(
 
         begin_workers()  # first: the first start takes a second, as long as everything below, imports included
 
+        from inspector.api.exploration import Exploration
         from inspector.api.jax_warnings import noted_warnings
         from inspector.api.live_work import LiveWork
+        from inspector.api.load import opened_recording
         from inspector.api.opened_file import is_module_source, opened_without_compile, path_of
+        from inspector.api.shown_values import ShownAsExplorer
         from inspector.api.suitable_targets import platform_of, suitable_target
         from inspector.compilation.target import Target
         from inspector.compilation.tuning import AS_IT_IS, Tuning
-        from inspector.errors import ModuleError
+        from inspector.errors import ModuleError, ParameterError
         from inspector.lowering.keywords import function_keywords
         from inspector.lowering.module_files import read_module
         from inspector.widgets.explorer import Explorer
         from inspector.widgets.lifetime import left_state
         from inspector.widgets.variants import variants_of
 
+        fun = opened_recording(fun)
+        if isinstance(fun, (Exploration, ShownAsExplorer)):
+            if args or kwargs or keywords or axis_env or options or target != "attached":
+                raise ParameterError(
+                    f"The type {type(fun).__name__} is shown as it was compiled, without arguments, axes, options or a target."
+                    ' Use compare=, such as compare=["tpu:v5e:2x2"], for other variants beside it.'
+                )
+            explorer = _explored(fun, None, variants_of(compare), height_px)
+            explorer._frame = waiting  # noqa: SLF001 - users have no use for it
+            explorer.resume(left_state())
+            return explorer
         file_choice: dict[str, Any] = (
             {} if callable(fun) else {n: keywords.pop(n) for n in ("module", "function", "refine") if n in keywords}
         )
@@ -153,15 +170,21 @@ def _is_only_shown(lowered: Lowered) -> bool:
     return lowered.program.is_optimized or lowered.program.not_compilable is not None
 
 
-def _explored(opened: Exploration, options: Any, wanted: list[tuple[Any, Any]], height_px: int | None) -> Explorer:
-    """Returns the Explorer of a file that is shown without compiling.
+def _explored(
+    opened: Exploration | ShownAsExplorer, options: Any, wanted: list[tuple[Any, Any]], height_px: int | None
+) -> Explorer:
+    """Returns the Explorer of what was compiled before, or is shown without compiling.
 
     Raises:
       ModuleError: options or further variants need a compile.
     """
+    exploration: Exploration = opened.exploration if hasattr(opened, "exploration") else opened
     if options or wanted:
-        opened.lowered.program.check_compilable()
-    return opened.explorer(height_px)
+        exploration.lowered.program.check_compilable()
+    explorer = exploration.explorer(height_px)
+    for more_options, more_target in wanted:
+        explorer.add(more_options, more_target)
+    return explorer
 
 
 def _warm(target: Target) -> None:

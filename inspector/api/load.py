@@ -9,7 +9,7 @@ from typing import Any
 
 from inspector.api.dump import Dump, load_dump
 from inspector.api.exploration import Exploration
-from inspector.api.opened_file import OpenedFile, open_file
+from inspector.api.opened_file import OpenedFile, open_file, path_of
 from inspector.api.opened_program import OpenedProgram
 from inspector.api.recorded_profile import RecordedProfile, load_profile
 from inspector.compilation.dumps.folder import is_dump
@@ -69,9 +69,7 @@ def load(
                 raise
             raise ProfileError(f"{e} The folder is also not a dump that XLA writes with --xla_dump_to.") from e
     name = repr(os.fspath(path))
-    with files.open_regular(path) as file:
-        is_archive = file.read(len(_ZIP)) == _ZIP
-    if not is_archive:
+    if not _is_archive(path):
         return _module(path, name, target, {"module": module, "function": function, "refine": refine})
     try:
         format_ = manifest.format_of(path)
@@ -83,6 +81,30 @@ def load(
     if format_ == saved_compiled.FORMAT:
         return load_compiled(path)
     return Exploration.of(bundle.load(path))
+
+
+def opened_recording(source: object) -> Any:
+    """Returns what `load` opens if that was compiled or measured before: a saved file, a profile or a dump.
+
+    Args:
+      source: the path of a file or folder, or anything else.
+
+    Returns:
+      The opened value for such a path; `source` itself for everything else, modules included.
+
+    Raises:
+      ModuleError: the file is damaged, or of a newer version; for a profile, a `ProfileError`.
+    """
+    path = path_of(source)
+    if not path or "\0" in path:
+        return source
+    is_recording = Path(path).is_dir() or (Path(path).is_file() and (is_profile(path) or _is_archive(path)))
+    return load(path) if is_recording else source
+
+
+def _is_archive(path: str | os.PathLike[str]) -> bool:
+    with files.open_regular(path) as file:
+        return file.read(len(_ZIP)) == _ZIP
 
 
 def _check_path(path: object) -> None:

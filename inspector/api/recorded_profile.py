@@ -14,7 +14,7 @@ from inspector.analysis.profile.device_kinds import device_kind, platform_of
 from inspector.analysis.profile.joining import join, rest
 from inspector.analysis.profile.rows import OTHER_WORK, ProfileRow
 from inspector.api.profiled_program import ProfiledProgram
-from inspector.api.shown_values import ShownAsTable
+from inspector.api.shown_values import ShownAsExplorer, ShownAsTable
 from inspector.errors import ModuleError, ParameterError, ProfileError
 from inspector.hlo.module import Module
 from inspector.profiles.programs import RecordedProgram, recorded_programs
@@ -26,6 +26,8 @@ from inspector.support.units import counted, format_list, format_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from inspector.api.exploration import Exploration
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ PROGRAM_COLUMNS: TableDescription[ProgramRow] = TableDescription(
 
 
 @dataclasses.dataclass(frozen=True)
-class RecordedProfile(ShownAsTable):
+class RecordedProfile(ShownAsTable, ShownAsExplorer):
     """A profile that `jax.profiler` wrote, on this machine or another one. `inspector.load` returns one.
 
     Attributes:
@@ -98,6 +100,20 @@ class RecordedProfile(ShownAsTable):
     def other_s(self) -> float:
         """The part of `total_s` that belongs to no program, in seconds."""
         return sum(row.total_s for row in self.other)
+
+    @property
+    def exploration(self) -> Exploration:
+        """The program with the most measured time as an `Exploration`, which can be saved to a file.
+
+        Raises:
+          ProfileError: the profile has no program.
+        """
+        if not self.programs:
+            raise ProfileError(
+                f"{os.fspath(self.path)!r} has no program that can be shown: the profile contains no HLO. Its measured work is in"
+                " .other and in .table()."
+            )
+        return self.programs[0].exploration
 
     def __len__(self) -> int:
         return len(self.programs)
@@ -150,7 +166,7 @@ class RecordedProfile(ShownAsTable):
         most = f", most in {largest.name} ({100 * largest.measured_s / self.total_s:.0f} %)" if largest else ""
         text = f"<RecordedProfile of {where}: {counted(len(self.programs), 'program')}, {format_seconds(self.total_s)} measured{most}>"
         hint = f"[{largest.name!r}].profile, " if largest else ""
-        return with_hint(text, f"{hint}.table(), .programs, .other")
+        return with_hint(text, f"{hint}.table(), .programs, .other{', .explorer()' if self.programs else ''}")
 
     def _repr_html_(self) -> str:
         facts = {f"note {n}": note for n, note in enumerate(self.notes, 1)}

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from inspector.analysis.findings.finding import LEAST_SHARE, ranked
 from inspector.analysis.findings.finding import Finding as Found
-from inspector.analysis.findings.finding import ranked
 from inspector.analysis.findings.registry import DETECTORS, KINDS
 from inspector.analysis.findings.subject import Subject
 from inspector.compilation.compiled import CompiledProgram
@@ -188,9 +188,13 @@ class Findings(Tabular):
         if not self.items:
             return ""
         largest = self.items[0]
-        is_time = largest.share >= largest.byte_share
-        share = f"{100 * largest.weight:.0f} % of the {largest.time_word if is_time else 'peak memory'}"
-        return f"{counted(len(self.items), 'finding')}: {'up to ' if len(self.items) > 1 or not is_time else ''}{share}"
+        shares = {largest.time_word: largest.share, "peak memory": largest.byte_share}
+        if largest.weight < LEAST_SHARE and largest.compile_share:
+            shares = {"compile": largest.compile_share}
+        quantity = max(shares, key=lambda name: shares[name])
+        share = f"{100 * shares[quantity]:.0f} % of the {quantity}"
+        is_bound = len(self.items) > 1 or quantity == "peak memory"
+        return f"{counted(len(self.items), 'finding')}: {'up to ' if is_bound else ''}{share}"
 
     def __repr__(self) -> str:
         lines = [f"{each.title} Gain: {each.gain}. {_verdict(each)}".strip() for each in self.items[:_SHOWN]]

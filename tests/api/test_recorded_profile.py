@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import inspector
@@ -268,3 +269,44 @@ def test_on_the_command_line(folder: Path) -> None:
     assert failed.exit_code == 2
     assert "no program 'nothing'" in failed.stderr
     assert run("collectives", str(folder)).stdout.startswith("Collectives: none")
+
+
+def test_explore_opens_what_load_opens(tmp_path: Path, folder: Path) -> None:
+    """A profile, a dump and a saved exploration, by path and opened; for a profile, the program with the most time."""
+    profile = opened(folder)
+    shown = inspector.explore(profile)
+    assert shown.lowered.program.name == profile.programs[0].name
+    saved = tmp_path / "saved.inspector"
+    shown.save(saved)
+    for source in (folder, os.fspath(folder), profile[0], saved, inspector.load(saved)):
+        again = inspector.explore(source)
+        assert again.lowered.program.name == shown.lowered.program.name
+        again.close()
+    shown.close()
+
+
+def test_explore_compiles_variants_beside_a_saved_exploration(tmp_path: Path) -> None:
+    saved = tmp_path / "saved.inspector"
+    explorer = inspector.explore(lambda x: (x @ x).sum(), np.ones((8, 8)))
+    explorer.wait()
+    explorer.save(saved)
+    again = inspector.explore(saved, compare="--xla_cpu_enable_fast_math=true")
+    again.wait()
+    assert [variant.state for variant in again.variants] == ["done", "done"]
+    for each in (explorer, again):
+        each.close()
+
+
+def test_explore_refuses_what_a_recording_cannot_take(folder: Path, tmp_path: Path) -> None:
+    for choice in (
+        {"options": {"xla_cpu_enable_fast_math": True}},
+        {"target": "cpu:2"},
+        {"axis_env": [("i", 2)]},
+        {"x": 1},
+    ):
+        with pytest.raises(ParameterError, match=r"RecordedProfile is shown as it was compiled.*compare="):
+            inspector.explore(folder, **choice)
+    with pytest.raises(ModuleError, match="a profile contains only its optimized HLO"):
+        inspector.explore(folder, compare="--xla_cpu_enable_fast_math=true")
+    with pytest.raises(ProfileError, match="no profile"):
+        inspector.explore(tmp_path)

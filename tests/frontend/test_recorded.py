@@ -50,6 +50,23 @@ def test_a_compile_of_more_than_20_seconds_is_repeated_only_on_request(demo: Ope
     assert sent(page, "record") == [{"type": "record", "variant": 0, "product": "passes"}]
 
 
+def test_facts_of_machine_code_stay_apart_on_a_page_that_arranges_lists_itself(demo: OpenDemo) -> None:
+    """JupyterLab's rules for terms in a notebook's output."""
+    page = demo("recorded")
+    page.add_style_tag(content=".page dt { float: left; width: 20%; font-weight: bold } .page dd { margin-left: 30% }")
+    page.evaluate("document.body.classList.add('page')")
+    record(page, "code")
+    facts = page.locator("[data-pane=code] .insp-kernel-facts > div")
+    expect(facts.first).to_be_visible()
+    for fact in facts.all():
+        label, value = (fact.locator(name).bounding_box() for name in ("dt", "dd"))
+        assert label is not None
+        assert value is not None
+        assert label["x"] + label["width"] <= value["x"] or label["y"] + label["height"] <= value["y"] + 1
+        scroll, inner = fact.locator("dt").evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert scroll <= inner
+
+
 @pytest.mark.parametrize(("pane", "name"), [("passes", "Pass"), ("code", "Kernel")])
 def test_the_list_can_be_made_wider_and_stays_so(demo: OpenDemo, pane: str, name: str) -> None:
     page = demo("recorded")
