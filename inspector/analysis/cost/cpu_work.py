@@ -4,7 +4,8 @@
   with a stride (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). Of a convolution's input
   it packs patches: for each output position, one run of adjacent features for each position of the window
   (`SpatialConvolutions.h`). Products in fusions are YNNPACK's, which reads its inputs in place.
-- **Indices.** Gathers and scatters copy one run of adjacent elements for each index.
+- **Runs.** Gathers and scatters copy one run of adjacent elements for each index. YNNPACK's sums over the innermost dimension
+  take about as long to begin each row, which counts if rows are short.
 - **Padding.** Convolutions compute products with the padding and with the holes of a dilated input. XLA counts neither.
 - **Chains.** LLVM may not reorder floating-point additions. So a loop that reduces the innermost dimension performs one
   operation after the other, unless the dimension is so short that the loop is unrolled.
@@ -55,6 +56,7 @@ class CpuWork:
         self._peak = peak
         self._strided = _fused(module, _MOVES.__contains__, is_strided)
         self._chains = _fused(module, "reduce".__eq__, _is_chain)
+        self._rows = _fused(module, "reduce".__eq__, _sums_rows)
         self._indexed = _fused(module, _INDEXED.__contains__, lambda _: True)
         self._functions = _fused(module, _EXPONENTIALS.__contains__, lambda _: True)
         self._roots = _fused(module, "abs".__eq__, lambda each: each.operands[0].shape.element_type in _COMPLEX)
@@ -105,11 +107,14 @@ class CpuWork:
         rate = caches[0].strided_bytes_per_s if caches else memory.per_s if isinstance(memory, Rate) else 0.0
         return 2.0 * _transposed_bytes(product) / rate if product.opcode == "dot" and rate else 0.0
 
-    def indexing_s(self, kernel: Instruction) -> float:
-        """Returns the time of copying one run of elements for each index."""
+    def runs_s(self, kernel: Instruction) -> float:
+        """Returns the time of copying one run of elements for each index, and of beginning each row of a library's sums."""
         if not isinstance(self._peak.runs, Rate):
             return 0.0
-        return sum(map(_index_count, self._indexed.of(kernel))) / self._peak.runs.per_s
+        runs = sum(map(_index_count, self._indexed.of(kernel)))
+        if kernel.fusion_kind == "kCustom":
+            runs += sum(math.prod(each.shape.dimensions) for each in self._rows.of(kernel))
+        return runs / self._peak.runs.per_s
 
 
 def is_strided(move: Instruction) -> bool:
@@ -161,6 +166,13 @@ def _innermost(shape: Shape) -> int | None:
 def _is_chain(reduction: Instruction) -> bool:
     shape, reduced = reduction.operands[0].shape, reduction.proto.dimensions
     return _innermost(shape) in reduced and math.prod(shape.dimensions[each] for each in reduced) >= _UNROLLED
+
+
+def _sums_rows(reduction: Instruction) -> bool:
+    """Reports whether a reduction adds up the innermost dimension."""
+    if reduction.to_apply is None or reduction.to_apply.root.opcode != "add":
+        return False
+    return _innermost(reduction.operands[0].shape) in reduction.proto.dimensions
 
 
 def _features(convolution: Instruction) -> int:

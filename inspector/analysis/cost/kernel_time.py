@@ -256,7 +256,7 @@ def _moved(
         return moved
     cache = next((each for each in peak.caches if moved <= each.byte_size), None)
     strided = cpu.strided_bytes(kernel) if cpu is not None else 0.0
-    plain, indexing_s = max(0.0, float(moved) - strided), cpu.indexing_s(kernel) if cpu is not None else 0.0
+    plain, runs_s = max(0.0, float(moved) - strided), cpu.runs_s(kernel) if cpu is not None else 0.0
     again = cpu.reread_bytes(kernel) if cpu is not None else 0.0
     holding = next((each for each in peak.caches if min(again, moved) <= each.byte_size), None)
     strided_per_s = (
@@ -264,7 +264,7 @@ def _moved(
         if holding is not None
         else _per_s(peak.strided) or peak.memory_bytes_per_s
     )
-    delayed_s = strided / strided_per_s + indexing_s
+    delayed_s = strided / strided_per_s + runs_s
     if cache is not None:
         units["cache"] = plain / cache.bytes_per_s + delayed_s
     else:

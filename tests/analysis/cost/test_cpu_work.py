@@ -57,6 +57,15 @@ scalar { p = f32[6,32]{1,0} parameter(0)
 library { p2 = f32[6,32]{1,0} parameter(0)
   o2 = f32[] constant(0)
   ROOT r2 = f32[6]{0} reduce(p2, o2), dimensions={1}, to_apply=sum }
+most { a4 = f32[] parameter(0)
+  b4 = f32[] parameter(1)
+  ROOT larger = f32[] maximum(a4, b4) }
+library_columns { p5 = f32[6,32]{1,0} parameter(0)
+  o5 = f32[] constant(0)
+  ROOT r5 = f32[32]{0} reduce(p5, o5), dimensions={0}, to_apply=sum }
+library_most { p6 = f32[6,32]{1,0} parameter(0)
+  o6 = f32[] constant(0)
+  ROOT r6 = f32[6]{0} reduce(p6, o6), dimensions={1}, to_apply=most }
 turned { p3 = f32[6,32]{1,0} parameter(0)
   q3 = f32[32]{0} parameter(1)
   b3 = f32[6,32]{1,0} broadcast(q3), dimensions={1}
@@ -71,6 +80,8 @@ ENTRY e { x = f32[6,32]{1,0} parameter(0)
   zero = f32[] constant(0)
   rows = f32[6]{0} fusion(x), kind=kLoop, calls=scalar
   ynn = f32[6]{0} fusion(x), kind=kCustom, calls=library
+  ynn_columns = f32[32]{0} fusion(x), kind=kCustom, calls=library_columns
+  ynn_most = f32[6]{0} fusion(x), kind=kCustom, calls=library_most
   columns = f32[32]{0} reduce(x, zero), dimensions={0}, to_apply=sum
   short = f32[32]{0} reduce(y, zero), dimensions={1}, to_apply=sum
   turn = f32[32,6]{1,0} fusion(x, v), kind=kLoop, calls=turned
@@ -103,11 +114,18 @@ def test_convolutions_include_padding_and_the_runs_of_eigens_patches(name: str, 
     assert time_of(CONVOLUTIONS, name, cost, CHIP).units["matrix unit"] == (whole - 1000) / 1000
 
 
+@pytest.mark.parametrize(("name", "runs"), [("ynn", 6), ("ynn_columns", 0), ("ynn_most", 0), ("rows", 0), ("short", 0)])
+def test_each_row_of_a_librarys_sum_takes_as_long_as_a_run(name: str, runs: int) -> None:
+    assert time_of(LOOPS, name).units["cache"] == runs / 8
+    assert time_of(LOOPS, name, peak=CHIP).seconds == 0
+
+
 @pytest.mark.parametrize(("name", "chained"), [("rows", 6 * 32), ("ynn", 0), ("columns", 0), ("short", 0)])
 def test_loops_reduce_a_long_innermost_dimension_step_by_step(name: str, chained: int) -> None:
     time = time_of(LOOPS, name)
-    assert (time.units.get("chained operations", 0.0), time.seconds) == (chained / 4, chained / 4)
+    assert time.units.get("chained operations", 0.0) == chained / 4
     if chained:
+        assert time.seconds == chained / 4
         assert (time.unit, time.source) == ("chained operations", "chained")
         assert time_of(LOOPS, name, peak=CHIP).seconds == 0
 
