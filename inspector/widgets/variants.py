@@ -154,7 +154,16 @@ class Variant:
         """The warnings of its compile, once it succeeded."""
         if self.job is None or self.state != "done":
             return []
-        return [warning for warning in self.job.result().warnings if warning != UNHEARD]
+        notes = () if self.lowered is None else self.lowered.notes  # the Explorer shows them already
+        return [warning for warning in self.job.result().warnings if warning not in (UNHEARD, *notes)]
+
+    @property
+    def target_text(self) -> str:
+        """The target; for a program that another machine's device ran, its platform."""
+        program = None if self.lowered is None else self.lowered.program
+        if program is None or self.target.kind != "attached" or program.not_compilable is None:
+            return str(self.target)
+        return program.platform
 
     def message(self) -> messages.VariantMessage:
         """Returns the state for the browser."""
@@ -166,7 +175,7 @@ class Variant:
             type="variant",
             variant=self.number,
             label=self.label,
-            target=str(self.target),
+            target=self.target_text,
             platform="" if self.lowered is None else platforms.named(self.lowered.program.platform).kind,
             options=self.options.as_dict(),
             state=self.state,

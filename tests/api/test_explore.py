@@ -109,7 +109,7 @@ def test_non_array_arguments_are_listed_and_used_in_runs(opened: list[Explorer])
     opened.append(shown)
     box = Mailbox(shown)
     assert box.last("session")["notes"] == ["settings['mode'] = 'tanh'"]
-    assert "lowered with: settings['mode'] = 'tanh'" in repr(shown)
+    assert "notes: settings['mode'] = 'tanh'" in repr(shown)
     shown.wait(120)
     box.send({"type": "run", "variant": 0, "repeat": 2})
     assert finished_run(shown, box)["note"] is not None

@@ -310,3 +310,17 @@ def test_explore_refuses_what_a_recording_cannot_take(folder: Path, tmp_path: Pa
         inspector.explore(folder, compare="--xla_cpu_enable_fast_math=true")
     with pytest.raises(ProfileError, match="no profile"):
         inspector.explore(tmp_path)
+
+
+def test_a_profile_from_elsewhere_names_its_platform_and_its_files() -> None:
+    """Of a chip that the profile does not name, whose source files are on another machine."""
+    explorer = inspector.explore(path_of(ATTENTION))
+    message = explorer.baseline.message()
+    assert (message["target"], message["platform"]) == ("rocm", "gpu")
+    assert not set(message["warnings"]) & set(explorer.lowered.notes)
+    assert "profiled [rocm]: done" in repr(explorer)
+    source = explorer.lowered.source
+    assert isinstance(source, Unavailable)
+    assert source.reason.endswith("12_te_fused_attn.py is not on this machine")
+    assert "figures for rocm" in repr(explorer.baseline.compiled.roofline())
+    explorer.close()

@@ -83,13 +83,13 @@ export class StatusBar {
     return about ? h("span", { class: "insp-dim insp-hint", title: HINT }, `${about}. ${remedy}`) : null;
   }
 
-  /** Notes about the lowering, such as the values of non-array arguments. */
+  /** Notes about the program, such as the values of non-array arguments, or where it was read. */
   private note(): HTMLElement | null {
     const notes = this.context.synced.session?.notes ?? [];
     if (!notes.length) return null;
-    const title = `Lowered with:\n${notes.join("\n")}`;
+    const title = `Notes:\n${notes.join("\n")}`;
     const more = notes.length > 2 ? ` and ${notes.length - 2} more` : "";
-    return h("span", { class: "insp-note", title }, `Lowered with: ${notes.slice(0, 2).join(", ")}${more}`);
+    return h("span", { class: "insp-note", title }, `Notes: ${notes.slice(0, 2).join(", ")}${more}`);
   }
 
   /** The warnings of the active variant's compile, for example about idle devices. */

@@ -29,7 +29,7 @@ def peak_of(target: Target, devices: Sequence[str] = ()) -> Peak | Unavailable:
         )
     chip = platforms.chips_of_kind(target.kind)[target.chip] if target.chip else _chip_of(kind_of(devices))
     if chip is None or chip.peak is None:
-        name = f"the {chip.name}" if chip else ", ".join(devices[:1]) or str(target)
+        name = f"the {chip.name}" if chip else kind_of(devices) or str(target)
         return Unavailable(f"inspector has no published figures for {name}", "pass your own Peak to the roofline")
     return _shared(chip.peak, chip.topologies.devices_per_chip)
 

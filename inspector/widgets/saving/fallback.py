@@ -50,9 +50,9 @@ def text_form(lowered: Lowered, variants: Sequence[Variant], details: Mapping[in
     program = lowered.program
     lines = [f"Explorer of {program.name} for {program.platform}" + (f", {program.mesh}" if program.mesh else "")]
     if lowered.notes:
-        lines.append(f"  lowered with: {_cut(', '.join(lowered.notes))}")
+        lines.append(f"  notes: {_cut(', '.join(lowered.notes))}")
     for variant in variants:
-        target = "" if variant.label == str(variant.target) else f" [{variant.target}]"
+        target = "" if variant.label == variant.target_text else f" [{variant.target_text}]"
         line = f"  {variant.label}{target}: {variant.state}"
         if variant.state == "done":
             line += ", " + ", ".join(
@@ -80,7 +80,7 @@ def html_form(
     mesh = f" · {html.escape(str(program.mesh))}" if program.mesh else ""
     parts = [
         f"<p><b>{html.escape(program.name)}</b> · lowered for {html.escape(program.platform)}{mesh}</p>",
-        *(f"<p>lowered with: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [lowered.notes] if notes),
+        *(f"<p>notes: {html.escape(_cut(', '.join(notes)))}</p>" for notes in [lowered.notes] if notes),
         _numbers(variants),
         *_changes(variants, details),
         *_failures(variants),
@@ -164,7 +164,7 @@ def _reason(error: BaseException) -> str:
 
 def _heading(variant: Variant) -> str:
     label = html.escape(variant.label)
-    return label if variant.label == str(variant.target) else f"{label}<br><small>{variant.target}</small>"
+    return label if variant.label == variant.target_text else f"{label}<br><small>{variant.target_text}</small>"
 
 
 def _kernels(variants: Sequence[Variant]) -> list[str]:
@@ -193,7 +193,7 @@ def _programs(variants: Sequence[Variant]) -> list[str]:
 
 
 def _program_title(variant: Variant) -> str:
-    target = "" if variant.label == str(variant.target) else f", {variant.target}"
+    target = "" if variant.label == variant.target_text else f", {variant.target_text}"
     return f"Optimized HLO of {variant.label}{target}"
 
 
