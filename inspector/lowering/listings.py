@@ -61,7 +61,7 @@ def source_listing(fun: Any, listings: Iterable[Listing]) -> Listing | Unavailab
     blocks = [block for file in files for block in _file_blocks(file, lines[file])]
     if not blocks:
         named = next(iter(files), "")
-        if named and first == "":
+        if named and not first and not named.startswith("<"):
             return Unavailable(f"{named} is not on this machine", "open the program where its source files are")
         return Unavailable(
             "no source file of the program can be read", "define the function in a file or a notebook cell"

@@ -9,7 +9,10 @@ import jax.numpy as jnp
 import pytest
 
 import inspector
+from inspector.analysis.findings.argument_names import donation_code
+from inspector.compilation.program import Argument
 from inspector.stages.findings import Findings
+from tests.modules import module_of
 
 W = jax.ShapeDtypeStruct((256, 256), jnp.float32)
 X = jax.ShapeDtypeStruct((32, 256), jnp.float32)
@@ -156,3 +159,39 @@ def test_the_proof_equals_the_compile_by_hand() -> None:
     assert proof.values == "equal results"
     assert findings.prove()[0].proof is proof
     assert str(findings.table()["verdict"][0]).startswith("proven: ")
+
+
+@pytest.mark.parametrize(("path", "donate"), [("state.mu", "all-except-first"), ("model.w", "all")])
+@pytest.mark.parametrize("name", ["dynamic_nodonate__rest___0_", "dynamic_donate__first___0_"])
+def test_equinox_donates_all_arguments_or_all_except_the_first(path: str, donate: str, name: str) -> None:
+    text = f"HloModule m\nENTRY e {{ ROOT {name} = f32[2]{{0}} parameter(0) }}"
+    arguments = [Argument(each, (2,), "float32", None) for each in ("model.w", "model.b", "state.mu", "x")]
+    assert (
+        donation_code(arguments, [path], module_of(text).entry.parameters)
+        == f'equinox.filter_jit(fun, donate="{donate}")'
+    )
+    assert donation_code(arguments, [path], ()).startswith("jax.jit(fun, donate_argnames=(")
+
+
+@pytest.mark.libraries
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")  # of the batch
+def test_the_remedy_of_an_equinox_step_can_be_written() -> None:
+    eqx = pytest.importorskip("equinox")
+
+    def step(model: Any, state: Any, x: jax.Array) -> Any:
+        value, gradient = eqx.filter_value_and_grad(lambda model: jnp.mean(jax.vmap(model)(x) ** 2))(model)
+        state = jax.tree.map(lambda s, g: 0.9 * s + g, state, gradient)
+        return eqx.apply_updates(model, jax.tree.map(lambda s: -0.1 * s, state)), state, value
+
+    model = eqx.nn.MLP(64, 64, 128, 2, key=jax.random.key(0))
+    state = jax.tree.map(jnp.zeros_like, eqx.filter(model, eqx.is_inexact_array))
+    x = jnp.ones((8, 64))
+    remedies = {
+        f.title.split("`")[1].partition(".")[0].partition("[")[0]: f.remedy
+        for f in inspector.lower(eqx.filter_jit(step), model, state, x).compile().findings(kinds=["undonated"])
+    }
+    assert remedies == {
+        "model": 'equinox.filter_jit(fun, donate="all")', "state": 'equinox.filter_jit(fun, donate="all-except-first")',
+    }  # fmt: skip
+    donating = eqx.filter_jit(step, donate="all")
+    assert not inspector.lower(donating, model, state, x).compile().findings(kinds=["undonated"])

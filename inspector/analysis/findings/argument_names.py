@@ -6,8 +6,10 @@ import re
 from collections.abc import Sequence
 
 from inspector.compilation.program import Argument
+from inspector.hlo.module import Instruction
 
 _KEY = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.(\w+)")
+_EQUINOX = ("dynamic_donate", "dynamic_nodonate")  # arguments of the function that `equinox.filter_jit` gives to JAX
 _VARIADIC = re.compile(r"args\[(\d+)\]")
 
 
@@ -16,12 +18,21 @@ def argument_root(path: str) -> str:
     return re.split(r"[\[.]", path, maxsplit=1)[0]
 
 
-def donation_code(arguments: Sequence[Argument], paths: Sequence[str]) -> str:
-    """Returns the call of `jax.jit` that donates the parameters of more arguments, and those that are donated already.
+def donation_code(arguments: Sequence[Argument], paths: Sequence[str], parameters: Sequence[Instruction]) -> str:
+    """Returns the call that donates the parameters of more arguments, and those that are donated already.
 
-    JAX refuses the name of `*args`, whose arrays have the paths `args[0]`, `args[1]` and so on.
+    JAX refuses the name of `*args`, whose arrays have the paths `args[0]`, `args[1]` and so on. `equinox.filter_jit` donates
+    all arguments, or all except the first.
+
+    Args:
+      arguments: arguments of the function.
+      paths: paths of those to donate.
+      parameters: parameters of the module's entry computation, whose names show who called `jax.jit`.
     """
     donated = [*(a.path for a in arguments if a.donated), *paths]
+    if any(each.name.startswith(_EQUINOX) for each in parameters):
+        is_first = bool(arguments) and argument_root(arguments[0].path) in map(argument_root, donated)
+        return f'equinox.filter_jit(fun, donate="{"all" if is_first else "all-except-first"}")'
     names = dict.fromkeys(argument_root(path) for path in donated if not _VARIADIC.match(path))
     numbers = sorted({int(found[1]) for path in donated if (found := _VARIADIC.match(path))})
     parts = [

@@ -55,12 +55,13 @@ def _unchanged(
     name = root + common_path(added)
     where = common_path([subject.compiled.program.results[number].path for _, number in pairs])
     arrays = f"{counted(len(pairs), 'array')}, " if len(pairs) > 1 else ""
+    donating = donation_code(subject.compiled.program.arguments, added, subject.module.entry.parameters)
     per_device = " per device" if subject.compiled.program.device_count > 1 else ""
     return subject.finding(
         KIND,
         f"`{name}` ({arrays}{format_bytes(size)}{per_device}) is returned unchanged as {f'result{where}' if where else 'the result'}:"
         " each execution copies it.",
-        f"Do not return `{name}`: the caller has it. Or donate it: {donation_code(subject.compiled.program.arguments, added)}",
+        f"Do not return `{name}`: the caller has it. Or donate it: {donating}",
         instructions=[copies[number].name for _, number in pairs], saved_part=1.0, gain_bytes=size,
         caution="After a donation the caller cannot use the old arrays, only the returned ones.",
         edits=(Donate(tuple(sorted(pairs))),),

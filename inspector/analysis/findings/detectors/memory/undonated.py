@@ -74,7 +74,8 @@ def _finding(subject: Subject, root: str, updated: Sequence[_Update]) -> Finding
         if each.donation.argument.parameter is not None
     )
     numbers = {number for number, _ in pairs}
-    remedy = donation_code(program.arguments, [each.donation.argument.path for each in updated])
+    paths = [each.donation.argument.path for each in updated]
+    remedy = donation_code(program.arguments, paths, subject.module.entry.parameters)
     return subject.finding(
         KIND, title, remedy, gain_bytes=size, caution=_CAUTION, edits=(Donate(tuple(sorted(pairs))),),
         instructions=[p.name for p in subject.module.entry.parameters if p.parameter_number in numbers],
