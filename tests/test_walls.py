@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import functools
 import graphlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,17 +87,23 @@ def room_of(module: str) -> str | None:
     return stem if stem in ROOMS and stem != "base" else None
 
 
+def called_name(call: ast.Call) -> str:
+    """Returns the last part of a called name; "" for anything else."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
 def imported_names(node: ast.AST) -> list[str]:
     """Dotted names that a statement or a call to `import_module` imports."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         return [f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names]
-    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+    if isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__"):
         return [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     return []
 
 
+@functools.cache
 def imports(source: str, modules: frozenset[str]) -> list[Import]:
     """Returns the imports of a module; each name of inspector is cut back to its module."""
     found = []
@@ -123,7 +130,7 @@ def private_uses(source: str) -> list[tuple[int, str]]:
         names = imported_names(node)
         if isinstance(node, ast.Attribute):
             names = [f"{ast.unparse(node.value)}.{node.attr}"]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr") and len(node.args) > 1:
+        elif isinstance(node, ast.Call) and called_name(node) in ("getattr", "hasattr") and len(node.args) > 1:
             names = [f"{ast.unparse(node.args[0])}.{getattr(node.args[1], 'value', '')}"]
         for name in names:
             root, _, rest = name.partition(".")

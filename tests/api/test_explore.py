@@ -158,12 +158,16 @@ def test_names_do_not_depend_on_imports(one_device_python: Any) -> None:
     )
 
 
-def test_memories_of_an_absent_device_are_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffers_are_requested_where_they_take_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     program = inspector.lower(lambda x: x + 1, 1.0, platform="tpu").program
     absent = CompileRequest(program, Options(), Target.parse("tpu:v5e:2x2"))
     assert live_work._with_buffers(absent).products == {"buffers"}
-    here = CompileRequest(program, Options(), Target.parse("cpu:2"))
-    assert live_work._with_buffers(here) == here
+    attached = CompileRequest(program, Options(), Target.parse("attached"))
+    assert live_work._with_buffers(attached) == attached
+    on_cpu = CompileRequest(
+        inspector.lower(lambda x: x + 1, 1.0, platform="cpu").program, Options(), Target.parse("cpu:2")
+    )
+    assert live_work._with_buffers(on_cpu).products == {"buffers"}
     dumping = CompileRequest(program, Options(flags={"xla_dump_to": "/tmp/elsewhere"}), Target.parse("tpu:v5e:2x2"))
     assert live_work._with_buffers(dumping) == dumping
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp/elsewhere")

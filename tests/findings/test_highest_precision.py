@@ -81,6 +81,7 @@ def test_other_products(fun: Any, dtype: Any, roofs: Any) -> None:
 
 
 @needs_tpu
+@pytest.mark.slow
 def test_the_proof_equals_the_compile_by_hand() -> None:
     target = "tpu:v5e:1x1"
     (finding,) = found(KIND, highest, X, X, target=target)

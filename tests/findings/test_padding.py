@@ -72,6 +72,7 @@ def test_the_unit_is_that_of_the_chip() -> None:
 
 
 @needs_tpu
+@pytest.mark.slow
 def test_the_gain_is_of_the_order_of_the_compile_by_hand() -> None:
     """Libtpu's own estimates differ by version: they save 21.8 µs with JAX 0.10.2, 4.8 µs with 0.12.0.1."""
     target = "tpu:v5e:1x1"

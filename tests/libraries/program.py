@@ -2,7 +2,7 @@
 
 Three things are checked, each against the library without inspector:
 
-- explored: `explore` opens it, with source, jaxpr, HLO and optimized HLO, and operations that come from the
+- explored: `explore` opens it, with source, jaxpr, HLO, optimized HLO and findings, and operations that come from the
   line that the program names;
 - HLO equal: the optimized HLO is the bare compile's;
 - run equal: what Run computes is what the call returns.
@@ -134,6 +134,8 @@ def _explored(explorer: Explorer, program: Program, file: str) -> str:
         return "no HLO"
     if not explorer.baseline.compiled.hlo:
         return "no optimized HLO"
+    if unknown := explorer.findings().unknown:
+        return f"findings: not looked for {unknown[0]}"
     if not program.line:
         return ""
     number = line_number(file, program.line)

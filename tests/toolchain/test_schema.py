@@ -105,6 +105,7 @@ def test_only_set_fields_are_listed() -> None:
     assert set_fields(shape) == {"element_type": 11, "dimensions": [2, 3]}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="protobuf gives memory back with glibc alone")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for what counts calls of malloc_trim")
 def test_a_module_is_read_without_separate_memory_for_each_part(tmp_path: Path) -> None:
