@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 
 _costs: weakref.WeakKeyDictionary[Module, dict[str, InstructionCost]] = weakref.WeakKeyDictionary()
+_rooflines: weakref.WeakKeyDictionary[Module, tuple[object, Roofline]] = weakref.WeakKeyDictionary()
+"""The last roofline of a module, with what it was computed for: views and findings share it."""
 _counting: weakref.WeakKeyDictionary[Module, threading.Lock] = weakref.WeakKeyDictionary()
 
 
@@ -96,7 +98,15 @@ class Compiled(CompiledProgram):
                 f"peak must be an inspector.Peak, such as inspector.measured_peak(), got {short(peak)}."
             )
         roofs = peak or peak_of(self.target, self.devices)
-        return roofline(self.module(), instruction_costs(self), roofs, self.collectives(), self.target)
+        module = self.module()
+        key = (roofs, self.target, self.options, self.program.mesh, self.program.named_axes, self.devices)
+        known = _rooflines.get(module)
+        if known is not None and known[0] == key:
+            return known[1]
+        found = roofline(module, instruction_costs(self), roofs, self.collectives(), self.target)
+        if module in _costs:
+            _rooflines[module] = (key, found)
+        return found
 
     def schedule(self, peak: Peak | None = None, computation: str | None = None) -> Schedule | Unavailable:
         """Returns the estimated schedule of one execution: each kernel's start and end, and exposed and hidden communication.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
+import weakref
 from typing import Any
 
 import jax
@@ -210,7 +212,7 @@ def test_an_attached_device_goes_by_its_kind(device: str, chip: str) -> None:
 
 
 def test_an_attached_device_that_is_not_known() -> None:
-    assert "no published figures for NVIDIA Z9 0" in str(peak_of(Target.parse("attached"), ["NVIDIA Z9 0"]))
+    assert "no published figures for NVIDIA Z9 (" in str(peak_of(Target.parse("attached"), ["NVIDIA Z9 0"]))
     assert "are not published" in str(peak_of(Target.parse("attached"), ["cpu 0"]))
 
 
@@ -398,3 +400,23 @@ def test_without_a_roof_kernels_are_placed_by_their_flops(compiled: Compiled) ->
     expected = [[float(p.intensity), float(p.flops)] for p in roof.points if p.intensity]
     assert expected
     assert np.array(kernels.get_offsets()).tolist() == expected
+
+
+def test_views_and_findings_share_one_roofline() -> None:
+    compiled = inspector.lower(lambda x: jnp.tanh(x @ x).sum(), jnp.ones((64, 64))).compile()
+    first = compiled.roofline(ROOFS)
+    assert compiled.roofline(dataclasses.replace(ROOFS)) is first
+    faster = compiled.roofline(dataclasses.replace(ROOFS, flops_per_s={"f32": 2e6}))
+    assert faster.total.least_s != first.total.least_s
+    assert compiled.roofline(ROOFS) == first
+    moved = dataclasses.replace(compiled, target=Target("cpu:2"))
+    assert moved.roofline(ROOFS) is not first
+
+
+def test_a_shared_roofline_does_not_keep_its_module() -> None:
+    compiled = inspector.lower(lambda x: jnp.tanh(x @ x).sum(), jnp.ones((65, 65))).compile()
+    compiled.roofline(ROOFS)
+    module = weakref.ref(compiled.module())
+    del compiled
+    gc.collect()
+    assert module() is None
