@@ -9,14 +9,19 @@ import pytest
 from playwright.sync_api import expect
 
 import inspector
+from inspector.api import live_work
 from tests.frontend.behind import OpenDemo, behind, until
 from tests.frontend.test_roofline import arguments, step
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1500), ("dark", 900)])
-def test_lines_show_their_cost(demo: OpenDemo, theme: str, width: int, tmp_path: Any) -> None:
+@pytest.mark.parametrize(("theme", "width", "is_recorded"), [("light", 1500, True), ("dark", 900, False)])
+def test_lines_show_their_cost(
+    demo: OpenDemo, theme: str, width: int, is_recorded: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_recorded:  # as on an attached accelerator
+        monkeypatch.setattr(live_work, "_with_buffers", lambda request: request)
     explorer = inspector.explore(step, *arguments()).wait(120)
     page = demo("waiting", until=".insp-state", theme=theme)
     page.set_viewport_size({"width": width, "height": 900})
@@ -53,7 +58,8 @@ def test_lines_show_their_cost(demo: OpenDemo, theme: str, width: int, tmp_path:
     until(page, exchange, source.locator("b", has_text="Estimated time:"))
     page.get_by_role("button", name="Line costs").first.click()
     page.get_by_role("menuitem", name="Peak memory").click()
-    source.get_by_role("button", name="Record").click()
+    if not is_recorded:
+        source.get_by_role("button", name="Record").click()
     until(page, exchange, source.locator("b", has_text="Peak memory:"))
     page.screenshot(path=tmp_path / f"costs-peak-{theme}.png")
     page.get_by_role("button", name="Line costs").first.click()
