@@ -13,7 +13,7 @@ import inspector
 from inspector.api.exploration import Exploration
 from inspector.compilation.options.options import Options
 from inspector.compilation.request import CompileRequest
-from inspector.errors import OptionError, ParameterError
+from inspector.errors import OptionError, ParameterError, Unavailable
 from inspector.support import deferred
 from tests.reports.recorded import exploration, step
 
@@ -28,7 +28,7 @@ def test_an_explorer_comes_back_as_it_was(tmp_path: Path) -> None:
     board.record(explorer.baseline, "passes")
     board.answer({"type": "run", "variant": 0, "repeat": 3})
     explorer.wait(120)
-    while board.outcome(explorer.baseline) is None:
+    while board.outcome(explorer.baseline) is None or isinstance(explorer.baseline.profile, Unavailable):
         explorer.wait(120)
     explorer.save(tmp_path / "x.inspector")
     loaded = inspector.load(tmp_path / "x.inspector")
