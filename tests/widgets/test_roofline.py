@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +38,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Peak]:
 
     monkeypatch.setattr(roofline, "measured_peak", measure)
     monkeypatch.setattr("inspector.stages.compiled.instruction_costs", count)
+    monkeypatch.setattr("inspector.stages.compiled._rooflines", weakref.WeakKeyDictionary())  # with the real costs
     return asked
 
 
