@@ -313,7 +313,7 @@ def test_explore_refuses_what_a_recording_cannot_take(folder: Path, tmp_path: Pa
 
 
 def test_a_profile_from_elsewhere_names_its_platform_and_its_files() -> None:
-    """Of a chip that the profile does not name, whose source files are on another machine."""
+    """The profile does not name its chip, and the source files are on another machine."""
     explorer = inspector.explore(path_of(ATTENTION))
     message = explorer.baseline.message()
     assert (message["target"], message["platform"]) == ("rocm", "gpu")
