@@ -230,6 +230,7 @@ def test_processes_write_one_file_and_readers_see_whole_ones(tmp_path: Path) -> 
     assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
 
 
+@pytest.mark.slow
 def test_a_killed_writer_damages_nothing(tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     path.write_text(baseline.written({f"old {n}": {"cpu": {"jax 0.10.2": RECORD}} for n in range(300)}))

@@ -103,6 +103,8 @@ def test_replies_of_python_are_recorded(written: Path, opened: Open) -> None:
     expect(page.get_by_role("tabpanel", name="Outline", exact=True)).to_contain_text("ENTRY")
 
 
+@pytest.mark.browser
+@pytest.mark.slow
 def test_a_long_text_begins_at_its_entry_each_time(tmp_path: Path, opened: Open) -> None:
     """Lines of a new editor turn out to have another height than it took them to have, in one frame or the other."""
 
@@ -120,6 +122,8 @@ def test_a_long_text_begins_at_its_entry_each_time(tmp_path: Path, opened: Open)
         expect_in_view(page.locator("[data-pane=optimized] .cm-line", has_text=re.compile("^ENTRY")))
 
 
+@pytest.mark.browser
+@pytest.mark.slow
 def test_a_text_whose_entry_is_near_its_end_begins_there(tmp_path: Path, opened: Open) -> None:
     """Higher than the editor took them to be, all lines above have no room yet when it is put there."""
 

@@ -138,6 +138,7 @@ def test_that_fails(): assert measured.once(1) == 2
 """
 
 
+@pytest.mark.slow
 def test_lines_run_by_fixtures_belong_to_their_file(tmp_path: Path) -> None:
     (tmp_path / "measured.py").write_text("def once(x):\n    return x\n\ndef twice(x):\n    return 2 * x\n")
     for name in ("test_a", "test_b"):
