@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from inspector.compilation.kernel_walk import KernelWalk, walk
+from inspector.compilation.kernel_walk import KernelWalk, Window, walk
 from inspector.errors import About, AtLeast, Missing
 from inspector.hlo.backend_config import declared_costs, kernel_body
 from inspector.hlo.module import Instruction, Module
@@ -22,6 +22,7 @@ _PREFIX = "kernel "
 _STEPS, _UNWALKED, _VMEM = f"{_PREFIX}steps", f"{_PREFIX}unwalked steps", f"{_PREFIX}vmem bytes"
 _DIMENSIONS, _CONDITIONS, _LOOPS = f"{_PREFIX}dimensions", f"{_PREFIX}conditions", f"{_PREFIX}loops"
 _OWN_COPIES, _BLOCKS, _PRODUCT = f"{_PREFIX}own copies", f"{_PREFIX}blocks ", f"{_PREFIX}product "
+_GRID, _WINDOW = f"{_PREFIX}grid ", f"{_PREFIX}window "
 _ONE_STEP, _FIRST_PART = "counted with one step of each dynamic grid dimension", "counted by the first part of its grid"
 
 
@@ -32,10 +33,16 @@ class KernelBody:
     Attributes:
       products: FLOPs in matrix products by element type and precision of the operands (0 default, 2 highest).
       vmem_bytes: bytes that registers load from and store to VMEM.
+      grid: number of steps along each grid dimension, with 1 for each dimension known only at run time.
+      operands: the blocks of each operand of the call, by its number.
+      results: the blocks of each array that the call returns, by its number.
     """
 
     products: tuple[tuple[str, int, float], ...]
     vmem_bytes: float
+    grid: tuple[int, ...] = ()
+    operands: Mapping[int, Window] = dataclasses.field(default_factory=dict)
+    results: Mapping[int, Window] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +115,12 @@ def _as_counts(walked: KernelWalk, operands: int, results: int) -> dict[str, flo
         _DIMENSIONS: walked.unknown_dimensions, _CONDITIONS: walked.unknown_conditions, _LOOPS: walked.unknown_loops,
         _OWN_COPIES: walked.copies_itself,
         **{f"{_BLOCKS}{number}": most for number, most in walked.unknown_blocks.items()},
+        f"{_GRID}{_joined(walked.grid)}": 1,
     }  # fmt: skip
+    for number, window in walked.windows.items():
+        place = f"in {number + walked.unknown_dimensions}" if number < inputs else f"out {number - inputs}"
+        about = f"{_joined(window.shape)} {window.bits} {_joined(window.repeated)}"
+        details[f"{_WINDOW}{place} {about}"] = window.copies
     counts |= {f"{_BYTES}out{{}}": written, _STEPS: float(walked.steps)}
     return counts | {name: float(number) for name, number in details.items() if number}
 
@@ -117,12 +129,26 @@ def body_of(counts: Mapping[str, float]) -> KernelBody | None:
     """Returns the details of a kernel; None for the counts of anything else."""
     if _STEPS not in counts:
         return None
-    products = []
-    for name, flops in counts.items():
+    products, grid, operands, results = [], tuple[int, ...](), dict[int, Window](), dict[int, Window]()
+    for name, number in counts.items():
         if name.startswith(_PRODUCT):
             kind, precision = name.removeprefix(_PRODUCT).split(" ")
-            products.append((kind, int(precision), flops))
-    return KernelBody(tuple(sorted(products)), counts.get(_VMEM, 0.0))
+            products.append((kind, int(precision), number))
+        elif name.startswith(_GRID):
+            grid = _numbers(name.removeprefix(_GRID))
+        elif name.startswith(_WINDOW):
+            side, place, shape, bits, repeated = name.removeprefix(_WINDOW).split(" ")
+            windows = operands if side == "in" else results
+            windows[int(place)] = Window(_numbers(shape), int(bits), number, _numbers(repeated))
+    return KernelBody(tuple(sorted(products)), counts.get(_VMEM, 0.0), grid, operands, results)
+
+
+def _joined(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers)) or "-"
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return () if text == "-" else tuple(map(int, text.split(",")))
 
 
 def doubts_of(call: str, counts: Mapping[str, float]) -> KernelDoubts:

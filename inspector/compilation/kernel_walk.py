@@ -25,8 +25,26 @@ from inspector.compilation.kernel_values import Known, Scope, evaluate, merged, 
 
 _MOST_STEPS = 1 << 18  # of the grid; a larger grid counts as a multiple of its first part
 _BUDGET = 1 << 21  # about the number of evaluated operations, a few seconds
+_RARELY = 0.25  # of the steps
 _POINTS = 2000  # executions for which the evaluation of one operation takes twice the time of a single one
 _THROUGH = ("tpu.region", "tpu.trace")  # operations whose region runs once
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """The blocks of one argument.
+
+    Attributes:
+      shape: elements of a block along each dimension of the array.
+      bits: bits of an element.
+      copies: number of copies of a block in one execution.
+      repeated: grid dimensions along which the block nearly always stays the same; () if a part of the index depends on data.
+    """
+
+    shape: tuple[int, ...]
+    bits: int
+    copies: float
+    repeated: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +60,8 @@ class KernelWalk:
       unknown_conditions, unknown_loops: numbers of conditions and loops in the body that depend on data.
       copies_itself: whether the body itself starts copies.
       unknown_blocks: for each argument with blocks that depend on data, the maximum number of copies.
+      grid: number of steps along each grid dimension, with 1 for each unknown one.
+      windows: the blocks of each argument that the pipeline copies.
     """
 
     work: Work
@@ -53,6 +73,8 @@ class KernelWalk:
     unknown_loops: int
     copies_itself: bool
     unknown_blocks: Mapping[int, int]
+    grid: tuple[int, ...] = ()
+    windows: Mapping[int, Window] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(slots=True)
@@ -121,25 +143,26 @@ class _Walk:
         scope = Scope(part)
         for value, index in zip(self._ids, ids, strict=False):
             scope.set(value, index.astype(np.int64))
-        copies, unknown = self._copies(scope)
+        windows, unknown = self._windows(scope)
         self._work = {}
         self._run(self._body, scope)
         scale = steps / part if part else 1.0
         for name in self._work:
             self._work[name] *= scale
-        for name, (size, times) in copies.items():
-            whole = times * scale if times > 1 else times
-            _add(self._work, {name: size}, whole if steps else 0.0)
+        for number, window in windows.items():
+            times = window.copies * scale if window.copies > 1 else window.copies
+            windows[number] = window = dataclasses.replace(window, copies=times if steps else 0.0)
+            _add(self._work, {f"copied {number}": math.prod(window.shape) * window.bits / 8}, window.copies)
         return KernelWalk(
             self._work, len(self._arguments), steps, steps - part, self._dynamic, len(self._conditions), len(self._loops),
-            self._copies_itself, dict.fromkeys(unknown, steps),
+            self._copies_itself, dict.fromkeys(unknown, steps), tuple(self._grid), windows,
         )  # fmt: skip
 
-    def _copies(self, scope: Scope) -> tuple[dict[str, tuple[float, int]], list[int]]:
-        """Returns the bytes of a block and the copies of each argument, and the arguments whose blocks depend on data."""
+    def _windows(self, scope: Scope) -> tuple[dict[int, Window], list[int]]:
+        """Returns the blocks of each argument, and the arguments whose blocks depend on data."""
         windows = self._attributes.get("window_params", [])
         first = self._attributes.get("scalar_prefetch", 0)
-        copies: dict[str, tuple[float, int]] = {}
+        found: dict[int, Window] = {}
         unknown = []
         for number, value in enumerate(self._arguments):
             _, dimensions, element, space = self._types[value]
@@ -147,17 +170,18 @@ class _Walk:
                 continue
             window = windows[number - first] if 0 <= number - first < len(windows) else {}
             index_map = self._maps.get(window.get("transform_indices", ""))
-            sizes, times = window.get("window_bounds", dimensions), 1
+            sizes, times, repeated = window.get("window_bounds", dimensions), 1, tuple(range(len(self._grid)))
             if index_map is not None and scope.size:
                 inner = scope.child()
                 for argument, given in zip(index_map.arguments, self._ids, strict=False):
                     inner.set(argument, scope.get(given))
                 coordinates = self._run(index_map, inner)
                 times = _changes(coordinates, scope.size)
+                repeated = _repeated(coordinates, self._grid)
                 if any(each is None for each in coordinates):
                     unknown.append(number)
-            copies[f"copied {number}"] = math.prod(sizes) * element_bits(element) / 8, times
-        return copies, unknown
+            found[number] = Window(tuple(sizes), element_bits(element), times, repeated)
+        return found, unknown
 
     def _region(self, region: tuple[Sequence[int], Sequence[Any]]) -> _Region:
         arguments, operations = region
@@ -291,6 +315,23 @@ def _changes(coordinates: Sequence[Known], steps: int) -> int:
         if each is not None and each.ndim:
             changed |= np.diff(each) != 0
     return 1 + int(changed.sum())
+
+
+def _repeated(coordinates: Sequence[Known], grid: Sequence[int]) -> tuple[int, ...]:
+    """Returns the grid dimensions along which known coordinates nearly always stay the same: a mask may skip some blocks.
+
+    Returns () if they are not known for the whole grid.
+    """
+    steps = math.prod(grid)
+    if any(each is None or (each.ndim and each.size != steps) for each in coordinates):
+        return ()
+    changing = [each.reshape(grid) for each in coordinates if each is not None and each.ndim]
+    found = []
+    for axis, size in enumerate(grid):
+        changes = [np.diff(each, axis=axis) != 0 for each in changing]
+        if size <= 1 or np.mean(np.logical_or.reduce(changes or [np.zeros(1, bool)])) <= _RARELY:
+            found.append(axis)
+    return tuple(found)
 
 
 def _live(operations: Sequence[Any]) -> list[Any]:

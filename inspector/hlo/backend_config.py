@@ -99,6 +99,14 @@ def vmem_scratch_bytes(instruction: Instruction) -> int | Unavailable:
     return sum(int(s.get("size", 0)) for s in scopes if isinstance(s, Mapping) and s.get("memory_space") == _VMEM)
 
 
+def vmem_limit_bytes(call: Instruction) -> int:
+    """Returns the limit of the vector memory that a Pallas TPU kernel sets itself; 0 if it sets none."""
+    scopes = _noted(call.backend_config).get("scoped_memory_configs")
+    if not isinstance(scopes, list):
+        return 0
+    return sum(int(s.get("size", 0)) for s in scopes if isinstance(s, Mapping) and s.get("memory_space") == _VMEM)
+
+
 def product_dimensions(call: Instruction) -> dict[str, list[int]]:
     """Returns the contracting and batch dimensions of a cuBLAS call, by field of `xla.DotDimensionNumbers`; else {}."""
     noted = _gemm(call.backend_config).get("dot_dimension_numbers")

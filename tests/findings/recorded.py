@@ -1,4 +1,4 @@
-"""Sharded programs with mistakes, compiled for TPUs and GPUs: recorded, so that the tests of detectors need no compilers.
+"""Sharded programs and Pallas kernels with mistakes, compiled for TPUs and GPUs: recorded, so that the tests of detectors need no compilers.
 
 `python -m tests.findings.recorded` compiles and writes all of them; with names, only those.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import inspector
-from tests.findings import meshes, overlap, rings, sharded, small, uneven
+from tests.findings import blocks, meshes, overlap, rings, sharded, small, uneven
 
 FOLDER = Path(__file__).parents[1] / "data" / "findings"
 TPU, GPU = "tpu:v5e:2x4", "gpu:h100:8"
@@ -31,13 +31,14 @@ def _file(name: str, target: str) -> Path:
 
 def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
-    for target in (TPU, GPU):
-        for program in (
-            program for each in (sharded, small, overlap, uneven, rings, meshes) for program in each.RECORDED[target]
-        ):
-            if not names or program.__name__ in names:
-                fun, args = program()
-                inspector.lower(fun, *args).compile(target=target).save(_file(program.__name__, target))
+    recordings: list[dict[str, tuple[Callable[[], sharded.Program], ...]]] = [
+        each.RECORDED for each in (sharded, small, overlap, uneven, rings, meshes, blocks)
+    ]
+    for target, program in ((target, p) for each in recordings for target, programs in each.items() for p in programs):
+        if not names or program.__name__ in names:
+            fun, args = program()
+            platform = "tpu" if target == blocks.CHIP else None
+            inspector.lower(fun, *args, platform=platform).compile(target=target).save(_file(program.__name__, target))
 
 
 if __name__ == "__main__":

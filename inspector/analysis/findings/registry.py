@@ -14,12 +14,14 @@ from inspector.analysis.findings.detectors.arithmetic.transposed_argument import
 from inspector.analysis.findings.detectors.arithmetic.upcast_product import upcast_product
 from inspector.analysis.findings.detectors.host.callback_in_loop import callback_in_loop
 from inspector.analysis.findings.detectors.host.unrolled_blocks import unrolled_blocks
+from inspector.analysis.findings.detectors.memory.block_traffic import block_traffic
 from inspector.analysis.findings.detectors.memory.copied_result import copied_result
 from inspector.analysis.findings.detectors.memory.full_rewrite import full_rewrite
 from inspector.analysis.findings.detectors.memory.large_constant import large_constant
 from inspector.analysis.findings.detectors.memory.over_memory import over_memory
 from inspector.analysis.findings.detectors.memory.recomputed import recomputed
 from inspector.analysis.findings.detectors.memory.scan_residuals import scan_residuals
+from inspector.analysis.findings.detectors.memory.unaligned_blocks import unaligned_blocks
 from inspector.analysis.findings.detectors.memory.undonated import undonated
 from inspector.analysis.findings.detectors.memory.unused_argument import unused_argument
 from inspector.analysis.findings.detectors.memory.wide_storage import wide_storage
@@ -72,6 +74,8 @@ DETECTORS: tuple[Detector, ...] = (
     Detector("scan-residuals", "values that a loop keeps for its backward pass", scan_residuals),
     Detector("copied-result", "results that are copies of an argument or of another result", copied_result),
     Detector("unused-argument", "large arguments that the program does not use", unused_argument),
+    Detector("block-traffic", "Pallas kernels that copy the same blocks again and again", block_traffic),
+    Detector("unaligned-blocks", "Pallas kernels whose arrays are mostly padding", unaligned_blocks),
     Detector("wide-storage", "arrays stored in a wider float type than their values need", wide_storage),
     Detector("unrolled-blocks", "equal blocks that a Python loop repeats", unrolled_blocks),
     Detector("resharded-argument", "arguments in another sharding than their only use needs", resharded_argument),

@@ -19,7 +19,7 @@ from inspector.compilation.compiled import CompiledProgram
 from inspector.compilation.cost import InstructionCost
 from inspector.errors import Unavailable
 from inspector.hlo.execution_counts import Place, places
-from inspector.hlo.module import Module
+from inspector.hlo.module import Instruction, Module
 from inspector.hlo.source import Frame
 
 ESTIMATED = "the estimated times of its kernels"
@@ -76,8 +76,12 @@ class Subject:
 
     def argument(self, value: Value) -> str:
         """Returns the name of the argument that a value of the HLO before optimization is; "" if it is none."""
-        number = value.instruction.parameter_number
-        is_argument = number is not None and value.instruction.computation.is_entry
+        return self.argument_of(value.instruction)
+
+    def argument_of(self, instruction: Instruction) -> str:
+        """Returns the name of the argument that an instruction of either HLO is; "" if it is none."""
+        number = instruction.parameter_number
+        is_argument = number is not None and instruction.computation.is_entry
         return self._arguments.get(number, "") if is_argument and number is not None else ""
 
     @functools.cached_property

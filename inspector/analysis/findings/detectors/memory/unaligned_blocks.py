@@ -1,0 +1,112 @@
+"""Pallas kernels for TPUs whose arrays fill a part of their tiles only: a kernel takes each array with its last dimension innermost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from inspector.analysis.findings.finding import Finding
+from inspector.analysis.findings.kernel_calls import calls_of, changes_layout, kernel_name, origin
+from inspector.analysis.findings.subject import Subject
+from inspector.errors import Unavailable
+from inspector.hlo.module import Instruction
+from inspector.hlo.shape import Shape
+from inspector.support.units import counted, format_bytes, format_list
+
+KIND = "unaligned-blocks"
+_LEAST_BYTES = 1 << 18  # of an array, with its padding
+_LEAST_PADDED = 1.5  # its size with padding as a multiple of its size
+_CAUTION = "A kernel for the other order is other code. If both of its last dimensions are short, none is better."
+
+
+class _Array(NamedTuple):
+    """An array of a kernel that is mostly padding.
+
+    Attributes:
+      name: its name.
+      copies: the kernels that copy it from another layout, or to another one.
+      shape: its shape.
+    """
+
+    name: str
+    copies: tuple[str, ...]
+    shape: Shape
+
+
+def unaligned_blocks(subject: Subject) -> Iterator[Finding]:
+    """Yields one finding for each kernel with arrays that take much more memory than their values."""
+    alike: dict[tuple[str, str], list[tuple[Instruction, list[_Array]]]] = {}
+    for call in calls_of(subject):
+        arrays = [*_padded(subject, call)]
+        if arrays:
+            alike.setdefault((_title(call, arrays), _remedy(arrays)), []).append((call, arrays))
+    for (title, remedy), found in alike.items():
+        call, arrays = found[0]
+        copies = [*dict.fromkeys(name for _, each in found for array in each for name in array.copies)]
+        more = f" {counted(len(found), 'call')} of it do so." if len(found) > 1 else ""
+        moved = f" {counted(len(copies), 'copy', 'copies')} change the layout." if copies else ""
+        padding = sum(_padding(array.shape) for array in arrays)
+        if padding or copies:
+            yield subject.finding(
+                KIND, title + more + moved, remedy, instructions=[*copies, *(each.name for each, _ in found)],
+                frames=call.frames, saved_part=_saved_part(subject, copies, [each.name for each, _ in found]),
+                gain_bytes=padding, caution=_CAUTION,
+            )  # fmt: skip
+
+
+def _saved_part(subject: Subject, copies: list[str], calls: list[str]) -> float:
+    """Returns the part of the time of copies and kernels that is saved: copies to or from VMEM still move the values."""
+    whole, spent, peak = subject.seconds([*copies, *calls]), subject.seconds(copies), subject.roofline.peak
+    if isinstance(whole, Unavailable) or isinstance(spent, Unavailable) or isinstance(peak, Unavailable):
+        return 0.0
+    moved = sum(subject.accessed(name) for name in copies if _crosses(subject.module.instruction(name)))
+    return max(0.0, spent - moved / peak.memory_bytes_per_s) / whole if whole else 0.0
+
+
+def _crosses(copy: Instruction) -> bool:
+    """Reports whether a copy moves an array from one memory to another."""
+    return len({shape.layout.memory_space for shape in (copy.shape, copy.operands[0].shape) if shape.layout}) > 1
+
+
+def _padded(subject: Subject, call: Instruction) -> Iterator[_Array]:
+    """Yields the large arrays of a kernel that are mostly padding."""
+    for number, operand in enumerate(call.operands):
+        if _is_padded(operand.shape):
+            yield _Array(*origin(subject, call, number), operand.shape)
+    results = call.shape.leaves
+    readers = [call, *(each for each in call.users if each.opcode == "get-tuple-element")]
+    copies = tuple(user.name for each in readers for user in each.users if changes_layout(user))
+    for number, shape in enumerate(results):
+        if _is_padded(shape):
+            yield _Array("the result" if len(results) == 1 else f"result {number}", copies if not number else (), shape)
+
+
+def _is_padded(shape: Shape) -> bool:
+    return shape.padded_byte_size >= max(_LEAST_BYTES, _LEAST_PADDED * shape.byte_size)
+
+
+def _padding(shape: Shape) -> int:
+    """Returns the bytes of main memory that padding takes."""
+    in_main_memory = shape.layout is not None and not shape.layout.memory_space
+    return shape.padded_byte_size - shape.byte_size if in_main_memory else 0
+
+
+def _title(call: Instruction, arrays: list[_Array]) -> str:
+    shape = arrays[0].shape
+    tile = " by ".join(map(str, shape.layout.tiles[0])) if shape.layout is not None else ""
+    names = format_list([*dict.fromkeys(each.name for each in arrays)])
+    sizes = sum(each.shape.byte_size for each in arrays), sum(each.shape.padded_byte_size for each in arrays)
+    return (
+        f"Arrays of the kernel `{kernel_name(call)}` fill {sizes[0] / sizes[1]:.0%} of their tiles of {tile} values: {names} take"
+        f" {format_bytes(sizes[1])} instead of {format_bytes(sizes[0])}, {dataclasses.replace(shape, layout=None)} for example."
+    )
+
+
+def _remedy(arrays: list[_Array]) -> str:
+    rows, width = arrays[0].shape.dimensions[-2:]
+    lanes = arrays[0].shape.layout.tiles[0][-1] if arrays[0].shape.layout is not None else 0
+    if width % lanes == 0:
+        return f"a longer dimension than {rows} in the place before the last one"
+    beside = f", or {lanes // width} rows of {width} side by side" if lanes % width == 0 else ""
+    return f"the longer dimension last: `x.swapaxes(-1, -2)`, and blocks of ({width}, n) in the kernel{beside}"

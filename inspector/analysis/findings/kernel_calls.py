@@ -1,0 +1,52 @@
+"""The calls of Pallas kernels for TPUs in a program, and where their operands come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inspector.analysis.findings.subject import Subject
+from inspector.compilation.kernel_costs import KERNEL
+from inspector.hlo.module import Instruction
+
+_PASSED = frozenset({"bitcast", "copy-done", "copy-start", "async-done", "async-start", "get-tuple-element"})
+_SLICES = "ConcatBitcast"  # libtpu puts an array together that it fetched in slices
+
+
+def calls_of(subject: Subject) -> Iterator[Instruction]:
+    """Yields the calls of kernels."""
+    return map(subject.module.at, subject.module.calls_to((KERNEL,)))
+
+
+def kernel_name(call: Instruction) -> str:
+    """Returns the name of the kernel, without the number of the call."""
+    return call.name.rpartition(".")[0] or call.name
+
+
+def origin(subject: Subject, call: Instruction, number: int) -> tuple[str, tuple[str, ...]]:
+    """Returns the name of an operand, and the copies that change its layout.
+
+    Args:
+      subject: the program.
+      call: the call of a kernel.
+      number: the number of the operand.
+    """
+    copies, operand = list[str](), call.operands[number]
+    while operand.operands and (_is_passed(operand) or changes_layout(operand)):
+        if not _is_passed(operand):
+            copies.append(operand.name)
+        operand = operand.operands[0]
+    name = subject.argument_of(operand)
+    return f"`{name}`" if name else f"operand {number}", tuple(copies)
+
+
+def _is_passed(instruction: Instruction) -> bool:
+    """Reports whether an instruction passes its first operand on, as a whole or as the first of its slices."""
+    return instruction.opcode in _PASSED or instruction.custom_call_target == _SLICES
+
+
+def changes_layout(instruction: Instruction) -> bool:
+    """Reports whether an instruction is a copy with another order of the dimensions in memory."""
+    if instruction.opcode != "copy":
+        return False
+    before, after = instruction.operands[0].shape.layout, instruction.shape.layout
+    return before is not None and after is not None and before.minor_to_major != after.minor_to_major
